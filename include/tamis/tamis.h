@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis: approximate-membership filters that many threads share.
+ *
+ * A filter answers "have I seen this key?" in a few bits per key.  "No" is always true;
+ * "yes" is wrong with a small probability that you choose.
+ *
+ * How to read the contracts below
+ *   Threads  which other calls may run at the same time on the same filter
+ *   Blocks   whether the call can wait, and for what
+ *   Order    what the call makes visible to other threads (C11 memory orders)
+ *   Errors   every result the call can return, and what it then has changed
+ *   Source   where a formula comes from
+ *
+ * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.
+ * After fork() the child owns a private copy of every filter; it may go on using one as long as
+ * no other thread of the parent was inside an add_unique on it at the time of the fork.
+ */
+#ifndef TAMIS_H
+#define TAMIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TAMIS_VERSION_MAJOR 0
+#define TAMIS_VERSION_MINOR 1
+#define TAMIS_VERSION_PATCH 0
+
+/* Public functions carry this; everything else in the library is hidden. */
+#if defined(__GNUC__)
+#define TAMIS_API __attribute__((visibility("default")))
+#else
+#define TAMIS_API
+#endif
+
+typedef struct tamis_filter tamis_filter;
+
+typedef enum tamis_kind {
+  TAMIS_BLOOM = 1, /* add, add_unique, contains; lock-free add and contains */
+  TAMIS_CUCKOO = 2 /* also remove and growth; this version answers TAMIS_EUNSUPPORTED */
+} tamis_kind;
+
+typedef enum tamis_layout {
+  /* All bits of a key in one 64-byte cache line: one memory access per call.  Takes about 4 % more
+   * bits than classic at fpp 0.01, 11 % at 0.001, 36 % at 1e-6.  Below fpp 1e-8 it would take
+   * more than 1.7 times the bits, and the filter is built classic; tamis_stats says which it is. */
+  TAMIS_LAYOUT_BLOCKED = 0,
+  /* Bits anywhere: the fewest bits for a rate, one memory access per bit looked at. */
+  TAMIS_LAYOUT_CLASSIC = 1
+} tamis_layout;
+
+/* Results.  Every call that can fail returns an int that is one of these; failures are negative. */
+enum {
+  TAMIS_OK = 0,           /* done; from add_unique: the key was new, and this call added it */
+  TAMIS_PRESENT = 1,      /* add_unique: the key was, or seemed, there already; nothing changed */
+  TAMIS_ABSENT = 2,       /* remove: no such key; nothing changed */
+  TAMIS_EINVAL = -1,      /* an argument is outside its range; nothing changed */
+  TAMIS_ENOMEM = -2,      /* memory was refused; nothing changed */
+  TAMIS_EFULL = -3,       /* a limit that you set (capacity without growth, max_bytes) is reached;
+                             nothing changed */
+  TAMIS_EUNSUPPORTED = -4 /* this kind, or this version, cannot do that; nothing changed */
+};
+
+/* An English phrase for a result, for example "out of memory".  Never NULL; static; no newline.
+ *   Threads  any      Blocks  never */
+TAMIS_API const char *tamis_strerror(int result);
+
+/* The version of the library that is running, "MAJOR.MINOR.PATCH"; static.
+ *   Threads  any      Blocks  never */
+TAMIS_API const char *tamis_version(void);
+
+/* Where a filter's memory comes from.  Both functions are called from the thread that makes the
+ * call on the filter, possibly from several at once.
+ *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  Contents do
+ *             not matter: the library clears what it needs cleared.
+ *   release   takes back a block with the size and alignment it was asked for. */
+typedef struct tamis_allocator {
+  void *(*allocate)(void *context, size_t alignment, size_t size);
+  void (*release)(void *context, void *block, size_t alignment, size_t size);
+  void *context;
+} tamis_allocator;
+
+/* A hash of `len` bytes at `key` to 64 bits, keyed with `seed`.  Called from many threads at once. */
+typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
+
+/* What to create.  Always start from TAMIS_OPTIONS_INIT: it carries the struct's size, by which
+ * later versions add fields without breaking programs built today. */
+typedef struct tamis_options {
+  size_t struct_size;  /* sizeof (tamis_options) */
+  tamis_kind kind;     /* default TAMIS_BLOOM */
+  uint64_t capacity;   /* distinct keys expected, 1 to about 2^40; not rounded.  No default. */
+  double fpp;          /* false-positive probability when `capacity` keys are in, 0 < fpp < 1;
+                         default 0.01 */
+  bool growable;       /* true (the default): keep accepting keys past `capacity`.  A Bloom filter
+                         of this version does so at a rising rate (tamis_stats.fpp_estimate);
+                         false: the key past capacity gets TAMIS_EFULL and the rate stays */
+  uint64_t max_bytes;  /* the filter never takes more bytes than this; 0 (default): no limit */
+  uint64_t seed;       /* 0 (default): a fresh random seed from getrandom(2) */
+  tamis_layout layout; /* Bloom: default TAMIS_LAYOUT_BLOCKED */
+  unsigned stripes;    /* locks that unique adds spread over; rounded up to a power of
+                                       two, at most 4096; 0 (default): chosen by the library */
+  tamis_hash_function hash;         /* NULL (default): XXH3, keyed with the seed */
+  void *hash_context;               /* passed to `hash` */
+  const tamis_allocator *allocator; /* NULL (default): malloc and mmap; otherwise copied */
+} tamis_options;
+
+#define TAMIS_OPTIONS_INIT                                                                        \
+  {                                                                                               \
+    sizeof(tamis_options), TAMIS_BLOOM, 0, 0.01, true, 0, 0, TAMIS_LAYOUT_BLOCKED, 0, NULL, NULL, \
+        NULL                                                                                      \
+  }
+
+/* Creates a filter.  The cost is that of asking the system for address space: a large filter's
+ * pages are touched on first use, not here.
+ *   Threads  any
+ *   Blocks   only in the allocator and in getrandom(2) before the system's pool is ready
+ *   Order    hand the pointer to other threads as you would any other (thread start, mutex,
+ *            release store)
+ *   Errors   TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
+ *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
+ *            64-bit address space holds, stripes over 4096, half an allocator.
+ *            TAMIS_EUNSUPPORTED: a kind this version lacks; an fpp below capacity * 2^-64, which
+ *            64-bit hashes cannot give; options of a newer header that this library does not know.
+ *            TAMIS_EFULL: the filter would need more than max_bytes.
+ *            TAMIS_ENOMEM.
+ *            On every error *out is NULL. */
+TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
+
+/* Frees the filter.  NULL is fine.
+ *   Threads  no other call on this filter may be running, or start later
+ *   Blocks   only in the allocator */
+TAMIS_API void tamis_destroy(tamis_filter *filter);
+
+/* The bytes that tamis_create would take for these options, everything included.
+ *   Threads  any      Blocks  never
+ *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is not looked at;
+ *            *bytes is written only with TAMIS_OK */
+TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
+
+/* The lowest fpp that tamis_create can promise for these options within `bytes`, to 1 %.
+ *   Threads  any      Blocks  never
+ *   Errors   as tamis_bytes_for (the fpp in options is not looked at); TAMIS_EFULL: even an fpp of
+ *            0.99 needs more; *fpp is written only with TAMIS_OK */
+TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
+
+/* Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  Everything a
+ * call needs from the key it reads before it returns.
+ *
+ * Each of the four calls exists for a 64-bit hash too, for callers that have one at hand.  Any
+ * 64-bit value is a legal hash, sequential integers too: the filter mixes it with its seed.
+ * tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key, len)) are the same call.
+ *
+ * All of them are linearizable: each takes effect at one instant between its call and its return. */
+
+/* The hash of a key under the filter's seed and hash function: 0 when f is NULL, or key is NULL
+ * with len > 0.  Filters with the same seed and hash function agree on it.
+ *   Threads  any      Blocks  never */
+TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
+
+/* Adds a key.  Once it has returned, every contains of that key that starts later is true.
+ * Adding a key that is there already is fine and changes nothing in a Bloom filter.
+ *   Threads  any
+ *   Blocks   never (Bloom: lock-free, a bounded number of steps)
+ *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
+ *            whose contains is true because of it
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
+ *            growable, and capacity is reached (with T threads adding at that moment, up to T more
+ *            keys may get in); nothing changed then */
+TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
+TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
+
+/* Adds a key and says whether it was new.  Of all the calls with one key on a filter without it,
+ * exactly one returns TAMIS_OK, however they overlap; if a false positive hides the key, none does.
+ *   Threads  any
+ *   Blocks   a key that is there: never.  A key that seems new: for a lock shared with the unique
+ *            adds of a few other keys, held for the time of one look and one insert
+ *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
+ *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; TAMIS_EINVAL and TAMIS_EFULL as
+ *            tamis_add.  TAMIS_EFULL is final: once a key has got it from add_unique, no
+ *            add_unique will let that key in, so the caller may go on to a next filter without a
+ *            second winner there */
+TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
+TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
+
+/* Whether the key was added; true also for other keys, with the filter's false-positive
+ * probability.  False when f is NULL, or key is NULL with len > 0.
+ *   Threads  any
+ *   Blocks   never: no lock, a bounded number of steps
+ *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
+TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
+TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
+
+/* Removes one copy of a key that was added before.  Never remove a key that was not: it may take
+ * away another one.
+ *   Errors   TAMIS_EUNSUPPORTED on a Bloom filter, whatever the key; TAMIS_EINVAL: f is NULL, or
+ *            key is NULL with len > 0 */
+TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
+TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
+
+typedef struct tamis_key {
+  const void *data;
+  size_t len;
+} tamis_key;
+
+/* Batches: the same calls on n keys, with the memory of the next keys fetched while the current one
+ * is worked on: several times as fast on a filter larger than the cache.  Each key is a call of its
+ * own to other threads; a batch is not atomic.  Keys are taken in order, so of two equal keys in a
+ * unique batch the second is TAMIS_PRESENT.  n may be 0; the arrays may then be NULL.
+ *
+ *   contains_many   returns how many were found; found[i], if found is not NULL, says which.  A
+ *                   key that is NULL with len > 0 is not found.  0 when an argument is NULL.
+ *   add_many, add_unique_many
+ *                   results[i], if results is not NULL, is what the single call would return.
+ *                   Returns TAMIS_OK when no key failed (TAMIS_PRESENT is no failure), else the
+ *                   failure of the first key that failed; keys after it are still tried.
+ *                   TAMIS_EINVAL: f or the array is NULL, or any key is NULL with len > 0: then
+ *                   no key was added and results is not written.
+ *   Threads, Blocks, Order: as the single calls */
+TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
+                                     bool *found);
+TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                          bool *found);
+TAMIS_API int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);
+TAMIS_API int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);
+TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
+                                         int *results);
+
+/* Figures to watch.  Exact when no writer runs, close to it otherwise. */
+typedef struct tamis_stats {
+  size_t struct_size;  /* in: sizeof (tamis_stats); out: how much of it was filled */
+  uint64_t count;      /* Bloom: adds that changed the filter, which is the number of distinct keys
+                            less those that a false positive hid (and plus one for each time that
+                            several plain adds of one new key ran into each other) */
+  uint64_t capacity;   /* as asked */
+  uint64_t bytes;      /* all memory of the filter: bits, locks, counters, the struct itself */
+  uint64_t growths;    /* growth steps so far; 0 for a Bloom filter */
+  double load;         /* estimated_count / capacity; above 1 the rate is above fpp */
+  double fpp_estimate; /* the false-positive rate at present, from the bits that are set */
+  double fpp;          /* as asked, for `capacity` keys */
+  double estimated_count; /* Bloom: distinct keys, from the number of set bits */
+  uint64_t bits;          /* Bloom: size of the bit array */
+  uint64_t bits_set;      /* Bloom: how many of them are 1 */
+  unsigned bits_per_key;  /* Bloom: bits set for each key (k) */
+  tamis_kind kind;
+  tamis_layout layout; /* Bloom: the layout in use */
+  uint64_t seed; /* the seed in use.  A secret: whoever knows it can choose keys that collide */
+} tamis_stats;
+
+#define TAMIS_STATS_INIT                                                                       \
+  {                                                                                            \
+    sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0 \
+  }
+
+/* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
+ * depend on the filter's size.
+ *   Threads  any
+ *   Blocks   never
+ *   Errors   TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct of
+ *            version 0.1; *out is not written then
+ *   Source   estimated_count: Swamidass and Baldi, "Mathematical correction for fingerprint
+ *            similarity measures to improve chemical retrieval", J. Chem. Inf. Model. 47 (2007) */
+TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TAMIS_H */

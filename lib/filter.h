@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between layer 3 and layer 2: what every kind of filter has, and what it must be able to do.
+ * A new kind is a file with a table of these and one line in the list in tamis.c.
+ */
+#ifndef TAMIS_LIB_FILTER_H
+#define TAMIS_LIB_FILTER_H
+
+#include "hash.h"
+#include "tamis/tamis.h"
+
+/* Arguments are checked already; hashes are mixed with the seed already. */
+struct filter_operations {
+  void (*destroy)(tamis_filter *f);
+  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  int (*add)(tamis_filter *f, uint64_t hash);
+  int (*add_unique)(tamis_filter *f, uint64_t hash);
+  int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: cannot */
+  /* Fetches what the calls above will read; what it fetches is not looked at. */
+  void (*prefetch)(const tamis_filter *f, const uint64_t *hashes, size_t n);
+  void (*stats)(const tamis_filter *f, tamis_stats *out);
+};
+
+/* The head of every filter; nothing in it changes after creation. */
+struct tamis_filter {
+  const struct filter_operations *operations;
+  struct hash_keys keys;
+  tamis_hash_function hash; /* NULL: XXH3 */
+  void *hash_context;
+  tamis_allocator allocator; /* allocate == NULL: the system's */
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "stripe.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  SPIN_ROUNDS = 32,  /* looks at the lock before the first yield: longer than a look and an
+                           insert under it take, far shorter than a time slice */
+  YIELD_ROUNDS = 64, /* yields before the first sleep */
+  SLEEP_NANOSECONDS = 50 * 1000, /* a yield does nothing for a holder of lower real-time priority;
+                                    a sleep does */
+  MAX_STRIPES = 256,
+};
+
+unsigned tamis__stripe_count(void)
+{
+  /* Eight times the cores keeps two running threads apart most of the time. */
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  unsigned stripes = 16;
+  while (stripes < MAX_STRIPES && (long) stripes < 8 * cpus)
+    stripes *= 2;
+  return stripes;
+}
+
+void tamis__stripes_init(const struct stripes *stripes)
+{
+  for (uint64_t i = 0; i <= stripes->mask; i++) {
+    ck_spinlock_fas_init(&stripes->all[i].lock);
+    TSAN(__tsan_mutex_create(&stripes->all[i], __tsan_mutex_not_static));
+  }
+}
+
+void tamis__stripes_destroy(const struct stripes *stripes)
+{
+  (void) stripes;
+#ifdef TAMIS_TSAN
+  for (uint64_t i = 0; i <= stripes->mask; i++)
+    __tsan_mutex_destroy(&stripes->all[i], __tsan_mutex_not_static);
+#endif
+}
+
+static void wait_a_little(unsigned round)
+{
+  if (round < SPIN_ROUNDS)
+    ck_pr_stall();
+  else if (round < SPIN_ROUNDS + YIELD_ROUNDS)
+    sched_yield();
+  else
+    nanosleep(&(struct timespec){.tv_nsec = SLEEP_NANOSECONDS}, NULL);
+}
+
+void tamis__stripe_wait(struct stripe *stripe)
+{
+  /* Look before each try: a try writes to the line even when it fails. */
+  for (unsigned round = 0; stripe_held(stripe) || !ck_spinlock_fas_trylock(&stripe->lock); round++)
+    wait_a_little(round);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 3: the public functions.  Each checks its arguments, turns the key into a mixed hash and
+ * calls the filter's kind.
+ */
+#include "bloom.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const char *tamis_version(void)
+{
+  return TEXT(TAMIS_VERSION_MAJOR) "." TEXT(TAMIS_VERSION_MINOR) "." TEXT(TAMIS_VERSION_PATCH);
+}
+
+const char *tamis_strerror(int result)
+{
+  switch (result) {
+  case TAMIS_OK:
+    return "success";
+  case TAMIS_PRESENT:
+    return "the key is present";
+  case TAMIS_ABSENT:
+    return "the key is absent";
+  case TAMIS_EINVAL:
+    return "invalid argument";
+  case TAMIS_ENOMEM:
+    return "out of memory";
+  case TAMIS_EFULL:
+    return "the filter's capacity or memory limit is reached";
+  case TAMIS_EUNSUPPORTED:
+    return "not supported by this kind of filter or this version";
+  default:
+    return "unknown result";
+  }
+}
+
+/* ---- options ---- */
+
+/* Sizes beyond this are no options struct of any version. */
+enum { ABSURD_SIZE = 4096 };
+
+static bool all_zero(const unsigned char *bytes, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (bytes[i])
+      return false;
+  return true;
+}
+
+/* Fields that a newer header added, and this library does not know, may only be zero. */
+static int check_struct(const tamis_options *o)
+{
+  if (!o || o->struct_size < sizeof *o || o->struct_size > ABSURD_SIZE)
+    return TAMIS_EINVAL;
+  if (!all_zero((const unsigned char *) o + sizeof *o, o->struct_size - sizeof *o))
+    return TAMIS_EUNSUPPORTED;
+  return TAMIS_OK;
+}
+
+enum { MAX_STRIPES = 4096 };
+
+static int check_options(const tamis_options *o)
+{
+  int result = check_struct(o);
+  if (result != TAMIS_OK)
+    return result;
+  bool known_kind = o->kind == TAMIS_BLOOM || o->kind == TAMIS_CUCKOO;
+  bool known_layout = o->layout == TAMIS_LAYOUT_BLOCKED || o->layout == TAMIS_LAYOUT_CLASSIC;
+  bool whole_allocator = !o->allocator || (o->allocator->allocate && o->allocator->release);
+  /* written so that NaN fails */
+  bool good_rate = o->fpp > 0 && o->fpp < 1;
+  if (!known_kind || !known_layout || !whole_allocator || !good_rate || o->capacity == 0 ||
+      o->stripes > MAX_STRIPES)
+    return TAMIS_EINVAL;
+  return o->kind == TAMIS_BLOOM ? TAMIS_OK : TAMIS_EUNSUPPORTED;
+}
+
+static int random_seed(uint64_t *seed)
+{
+  do {
+    ssize_t got = getrandom(seed, sizeof *seed, 0);
+    if (got != (ssize_t) sizeof *seed && !(got < 0 && errno == EINTR))
+      return TAMIS_EUNSUPPORTED; /* a kernel older than 3.17, or a sandbox that forbids it */
+  } while (*seed == 0);
+  return TAMIS_OK;
+}
+
+int tamis_create(const tamis_options *options, tamis_filter **out)
+{
+  if (!out)
+    return TAMIS_EINVAL;
+  *out = NULL;
+  int result = check_options(options);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t seed = options->seed;
+  if (seed == 0 && (result = random_seed(&seed)) != TAMIS_OK)
+    return result;
+  struct tamis_filter head = {.keys = hash_keys_from_seed(seed),
+                              .hash = options->hash,
+                              .hash_context = options->hash_context};
+  if (options->allocator)
+    head.allocator = *options->allocator;
+  return tamis__bloom_create(options, &head, out);
+}
+
+void tamis_destroy(tamis_filter *filter)
+{
+  if (filter)
+    filter->operations->destroy(filter);
+}
+
+int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
+{
+  int result = check_options(options);
+  if (result != TAMIS_OK)
+    return result;
+  return bytes ? tamis__bloom_bytes(options, bytes) : TAMIS_EINVAL;
+}
+
+int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
+{
+  int result = check_struct(options);
+  if (result != TAMIS_OK)
+    return result;
+  tamis_options trial = *options;
+  trial.struct_size = sizeof trial;
+  uint64_t needed;
+  trial.fpp = 0.99;
+  if ((result = tamis_bytes_for(&trial, &needed)) != TAMIS_OK)
+    return result;
+  if (!fpp)
+    return TAMIS_EINVAL;
+  if (needed > bytes)
+    return TAMIS_EFULL;
+  /* Halve the factor between a rate that fits and one that does not; too low to be possible at all
+   * does not fit either. */
+  double fits = trial.fpp, fails = 0x1p-64;
+  while (fits / fails > 1.005) {
+    double ratio = fits / fails;
+    trial.fpp = ratio > 4 ? fits / (ratio > 1e6 ? 1e3 : 2) : (fits + fails) / 2;
+    if (tamis_bytes_for(&trial, &needed) == TAMIS_OK && needed <= bytes)
+      fits = trial.fpp;
+    else
+      fails = trial.fpp;
+  }
+  *fpp = fits;
+  return TAMIS_OK;
+}
+
+/* ---- single keys ---- */
+
+static bool good_key(const void *key, size_t len)
+{
+  return key || len == 0;
+}
+
+static inline uint64_t key_hash(const tamis_filter *f, const void *key, size_t len)
+{
+  if (f->hash)
+    return f->hash(f->hash_context, key, len, f->keys.seed);
+  return hash_bytes(&f->keys, key, len);
+}
+
+uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? key_hash(f, key, len) : 0;
+}
+
+bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
+{
+  return f && f->operations->contains(f, hash_mix(&f->keys, hash));
+}
+
+bool tamis_contains(const tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) && tamis_contains_hash(f, key_hash(f, key, len));
+}
+
+int tamis_add_hash(tamis_filter *f, uint64_t hash)
+{
+  return f ? f->operations->add(f, hash_mix(&f->keys, hash)) : TAMIS_EINVAL;
+}
+
+int tamis_add(tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? tamis_add_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+}
+
+int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
+{
+  return f ? f->operations->add_unique(f, hash_mix(&f->keys, hash)) : TAMIS_EINVAL;
+}
+
+int tamis_add_unique(tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? tamis_add_unique_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+}
+
+int tamis_remove_hash(tamis_filter *f, uint64_t hash)
+{
+  if (!f)
+    return TAMIS_EINVAL;
+  return f->operations->remove ? f->operations->remove(f, hash_mix(&f->keys, hash))
+                               : TAMIS_EUNSUPPORTED;
+}
+
+int tamis_remove(tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? tamis_remove_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+}
+
+/* ---- batches ---- */
+
+/* Keys fetched ahead of their use.  More than the misses a core can have under way at once (10 to
+ * 50), few enough that what is fetched is still in the first-level cache when its turn comes. */
+enum { GROUP = 32 };
+
+/* A batch is given either as keys or as hashes. */
+struct batch {
+  const tamis_key *keys;
+  const uint64_t *hashes;
+  size_t n;
+};
+
+static inline size_t group_length(const struct batch *batch, size_t start)
+{
+  return batch->n - start < GROUP ? batch->n - start : GROUP;
+}
+
+/* Mixed hashes of a group, their memory already on the way.  A bad key (which only contains_many
+ * lets come this far) hashes like an empty one. */
+static inline void group_start(const tamis_filter *f, const struct batch *batch, size_t start,
+                               size_t length, uint64_t mixed[GROUP])
+{
+  for (size_t i = 0; i < length; i++) {
+    uint64_t hash;
+    if (batch->hashes) {
+      hash = batch->hashes[start + i];
+    } else {
+      tamis_key key = batch->keys[start + i];
+      hash = key_hash(f, key.data, key.data ? key.len : 0);
+    }
+    mixed[i] = hash_mix(&f->keys, hash);
+  }
+  f->operations->prefetch(f, mixed, length);
+}
+
+static size_t contains_batch(const tamis_filter *f, struct batch batch, bool *found)
+{
+  size_t hits = 0;
+  uint64_t mixed[GROUP];
+  for (size_t start = 0, length; start < batch.n; start += length) {
+    length = group_length(&batch, start);
+    group_start(f, &batch, start, length, mixed);
+    for (size_t i = 0; i < length; i++) {
+      const tamis_key *key = batch.keys ? &batch.keys[start + i] : NULL;
+      bool hit = (!key || good_key(key->data, key->len)) && f->operations->contains(f, mixed[i]);
+      hits += hit;
+      if (found)
+        found[start + i] = hit;
+    }
+  }
+  return hits;
+}
+
+static bool good_batch(const tamis_filter *f, const struct batch *batch)
+{
+  if (!f || (batch->n && !batch->keys && !batch->hashes))
+    return false;
+  for (size_t i = 0; batch->keys && i < batch->n; i++)
+    if (!good_key(batch->keys[i].data, batch->keys[i].len))
+      return false;
+  return true;
+}
+
+static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *results)
+{
+  if (!good_batch(f, &batch))
+    return TAMIS_EINVAL;
+  int (*add)(tamis_filter *, uint64_t) = unique ? f->operations->add_unique : f->operations->add;
+  int failure = TAMIS_OK;
+  uint64_t mixed[GROUP];
+  for (size_t start = 0, length; start < batch.n; start += length) {
+    length = group_length(&batch, start);
+    group_start(f, &batch, start, length, mixed);
+    for (size_t i = 0; i < length; i++) {
+      int result = add(f, mixed[i]);
+      if (result < 0 && failure == TAMIS_OK)
+        failure = result;
+      if (results)
+        results[start + i] = result;
+    }
+  }
+  return failure;
+}
+
+size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n, bool *found)
+{
+  return f && keys ? contains_batch(f, (struct batch){.keys = keys, .n = n}, found) : 0;
+}
+
+size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                bool *found)
+{
+  return f && hashes ? contains_batch(f, (struct batch){.hashes = hashes, .n = n}, found) : 0;
+}
+
+int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)
+{
+  return add_batch(f, (struct batch){.keys = keys, .n = n}, false, results);
+}
+
+int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, false, results);
+}
+
+int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)
+{
+  return add_batch(f, (struct batch){.keys = keys, .n = n}, true, results);
+}
+
+int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  return add_batch(f, (struct batch){.hashes = hashes, .n = n}, true, results);
+}
+
+/* ---- figures ---- */
+
+int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
+{
+  /* Later versions append fields; a program built with this header knows the first ones. */
+  if (!f || !out || out->struct_size < sizeof(tamis_stats))
+    return TAMIS_EINVAL;
+  tamis_stats filled = TAMIS_STATS_INIT;
+  f->operations->stats(f, &filled);
+  filled.seed = f->keys.seed;
+  memcpy(out, &filled, sizeof filled);
+  return TAMIS_OK;
+}

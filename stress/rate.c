@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: does a Bloom filter that is filled to its capacity keep the false-positive rate that
+ * was asked for, whatever the keys look like, and in how many bits?
+ *
+ * For each combination a filter is filled by all threads and asked for keys that were never added.
+ * It fails when the measured rate is above 1.1 times the rate asked by more than four standard
+ * deviations of the measurement, when a key that was added is missing, or when the bits beyond the
+ * first 2^32 stay unused.
+ */
+#include "harness.h"
+#include "tamis/tamis.h"
+
+#include <argp.h>
+#include <error.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_THREADS = 64, BATCH = 256, URL_LENGTH = 100 };
+
+enum key_shape { RANDOM, SEQUENTIAL, URL, KEY_SHAPES };
+static const char *const shape_names[] = {"random", "sequential", "url"};
+
+struct job {
+  tamis_filter *filter;
+  enum key_shape shape;
+  uint64_t seed;
+  uint64_t first, count; /* keys number first .. first + count - 1 */
+  bool add;
+};
+
+/* A URL of 100 bytes in which consecutive numbers differ in one character, mostly. */
+static void make_url(char url[URL_LENGTH], uint64_t i)
+{
+  static const char text[] = "https://www.example.org/catalogue/department/articles/listing/"
+                             "item-0000000000000000/reviews/overview";
+  _Static_assert(sizeof text == URL_LENGTH + 1, "a URL of 100 bytes");
+  memcpy(url, text, URL_LENGTH);
+  for (char *digit = url + strlen("https://www.example.org/catalogue/department/articles/listing/"
+                                  "item-000000000000000");
+       i; i >>= 4)
+    *digit-- = "0123456789abcdef"[i & 15];
+}
+
+/* Adds or asks for one batch; returns how many keys were found, or, adding, were refused. */
+static uint64_t batch(const struct job *job, uint64_t first, size_t n)
+{
+  uint64_t hashes[BATCH];
+  static _Thread_local char urls[BATCH][URL_LENGTH];
+  tamis_key keys[BATCH];
+  for (size_t i = 0; i < n; i++) {
+    hashes[i] = job->shape == RANDOM ? random_at(job->seed, first + i) : first + i;
+    if (job->shape == URL) {
+      make_url(urls[i], first + i);
+      keys[i] = (tamis_key){urls[i], URL_LENGTH};
+    }
+  }
+  if (!job->add)
+    return job->shape == URL ? tamis_contains_many(job->filter, keys, n, NULL)
+                             : tamis_contains_many_hash(job->filter, hashes, n, NULL);
+  int result = job->shape == URL ? tamis_add_many(job->filter, keys, n, NULL)
+                                 : tamis_add_many_hash(job->filter, hashes, n, NULL);
+  return result == TAMIS_OK ? 0 : n;
+}
+
+static void work(struct worker *worker)
+{
+  const struct job *job = worker->arg;
+  struct range range = harness_share(worker, job->count);
+  for (uint64_t i = range.begin, n; i < range.end; i += n) {
+    n = range.end - i < BATCH ? range.end - i : BATCH;
+    worker->result += batch(job, job->first + i, n);
+  }
+}
+
+struct settings {
+  uint64_t seed, probes, capacity;
+  unsigned threads;
+  double fpp;
+  int layout, shape; /* -1: all */
+};
+
+static uint64_t run(const struct settings *s, struct job job)
+{
+  struct worker workers[MAX_THREADS];
+  harness_run(s->threads, s->seed, work, &job, workers);
+  uint64_t sum = 0;
+  for (unsigned i = 0; i < s->threads; i++)
+    sum += workers[i].result;
+  return sum;
+}
+
+/* Fills filters until enough probes were made: a small filter is one draw of many. */
+static bool measure(const struct settings *s, uint64_t capacity, double fpp, tamis_layout layout,
+                    enum key_shape shape)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.layout = layout;
+  options.seed = s->seed;
+  options.growable = false;
+
+  tamis_filter *filter;
+  int result = tamis_create(&options, &filter);
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+
+  struct job job = {filter, shape, s->seed, 0, capacity, true};
+  uint64_t refused = run(s, job);
+  job.add = false;
+  uint64_t lost = capacity - run(s, job);
+  uint64_t probes = s->probes ? s->probes : (uint64_t) fmin(1e8, fmax(1e6, 400 / fpp));
+  job.first = capacity;
+  job.count = probes;
+  uint64_t hits = run(s, job);
+
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(filter, &stats);
+  tamis_destroy(filter);
+
+  double bound = 1.1 * fpp * (double) probes;
+  bool good = (double) hits <= bound + 4 * sqrt(bound) && lost == 0 && refused == 0;
+  double per_key = (double) stats.bits / (double) capacity;
+  double textbook = -log(fpp) / (M_LN2 * M_LN2);
+  printf("%-8s %-10s %11" PRIu64 " %8g  %9.3g %6.3f  %8.3f %6.3f  %6.3f %s\n",
+         layout == TAMIS_LAYOUT_BLOCKED ? "blocked" : "classic", shape_names[shape], capacity, fpp,
+         (double) hits / (double) probes, (double) hits / (double) probes / fpp, per_key,
+         per_key / textbook, (double) stats.estimated_count / (double) capacity,
+         good      ? ""
+         : lost    ? "FALSE NEGATIVES"
+         : refused ? "REFUSED"
+                   : "RATE");
+  fflush(stdout);
+  return good;
+}
+
+static const double all_rates[] = {0.3, 0.05, 0.01, 0.001, 1e-4, 1e-6};
+static const uint64_t all_capacities[] = {1, 10, 1000, 1000000};
+
+static bool measure_all(const struct settings *s)
+{
+  bool good = true;
+  for (unsigned c = 0; c < sizeof all_capacities / sizeof *all_capacities; c++)
+    for (unsigned r = 0; r < sizeof all_rates / sizeof *all_rates; r++)
+      for (int layout = 0; layout < 2; layout++)
+        for (int shape = 0; shape < KEY_SHAPES; shape++) {
+          if ((s->layout >= 0 && s->layout != layout) || (s->shape >= 0 && s->shape != shape) ||
+              (s->fpp > 0 && r > 0) || (s->capacity && c > 0))
+            continue;
+          good &= measure(s, s->capacity ? s->capacity : all_capacities[c],
+                          s->fpp > 0 ? s->fpp : all_rates[r], (tamis_layout) layout,
+                          (enum key_shape) shape);
+        }
+  return good;
+}
+
+static const struct argp_option options[] = {
+    {"capacity", 'n', "N", 0, "Keys (default: 1, 10, 1000 and 1000000 in turn)", 0},
+    {"fpp", 'p', "P", 0, "Rate (default: six rates from 0.3 to 1e-6)", 0},
+    {"layout", 'l', "NAME", 0, "blocked or classic (default: both)", 0},
+    {"keys", 'k', "SHAPE", 0, "random, sequential or url (default: all)", 0},
+    {"probes", 'q', "N", 0, "Absent keys asked for (default: by rate, at most 10^8)", 0},
+    {"threads", 't', "N", 0, "Threads (default: 2)", 0},
+    {"seed", 's', "N", 0, "Replays a run", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->capacity = harness_number(arg);
+    break;
+  case 'p':
+    s->fpp = strtod(arg, NULL);
+    break;
+  case 'l':
+    s->layout = strcmp(arg, "classic") == 0;
+    break;
+  case 'k':
+    for (s->shape = KEY_SHAPES - 1; s->shape > 0 && strcmp(arg, shape_names[s->shape]) != 0;)
+      s->shape--;
+    break;
+  case 'q':
+    s->probes = harness_number(arg);
+    break;
+  case 't':
+    s->threads = (unsigned) harness_number(arg);
+    break;
+  case 's':
+    s->seed = harness_seed(arg);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.seed = harness_seed(NULL), .threads = 2, .layout = -1, .shape = -1};
+  argp_parse(&(struct argp){options, parse, NULL,
+                            "Measures the false-positive rate of full Bloom filters.", NULL, NULL,
+                            NULL},
+             argc, argv, 0, NULL, &s);
+  if (s.threads < 1 || s.threads > MAX_THREADS)
+    error(2, 0, "threads: 1 to %d", MAX_THREADS);
+  printf("%-8s %-10s %11s %8s  %9s %6s  %8s %6s  %6s\n", "layout", "keys", "capacity", "fpp",
+         "measured", "/fpp", "bits/key", "/text", "est/n");
+  return harness_verdict("rate", s.seed, measure_all(&s));
+}
