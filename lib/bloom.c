@@ -54,9 +54,9 @@ struct bloom {
   struct stripes stripes;
   struct counters counters;
   uint64_t bytes;
-  bool limited;                      /* not growable: refuse keys past capacity */
-  double bits_expected;              /* set when capacity distinct keys are in, on average */
-  double bits_at_most;               /* the same, plus four standard deviations */
+  bool limited; /* not growable: refuse keys past capacity */
+  /* Bits set when capacity distinct keys are in: four standard deviations round the average. */
+  double bits_at_least, bits_at_most;
   _Alignas(64) _Atomic int fullness; /* in a line of its own: written at most twice */
 };
 
@@ -108,13 +108,12 @@ static inline unsigned set(struct bloom *b, uint64_t hash, tamis_layout layout)
 
 /* ---- capacity ---- */
 
-/* Enough bits are set for a filter with all its keys.  The number of keys has a say as well, as
- * half of all filters reach the expected number of bits a little before capacity; but not the only
- * one, as adds of one key that run into each other count it twice. */
+/* The number of keys decides, and the bits have a veto both ways: adds of one key that run into each
+ * other count it twice, and keys that a false positive hid are not counted. */
 static bool at_capacity(const struct bloom *b)
 {
   double bits = (double) tamis__counter_sum(&b->counters, BITS);
-  if (bits < b->bits_expected)
+  if (bits < b->bits_at_least)
     return false;
   return bits >= b->bits_at_most || tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity;
 }
@@ -124,7 +123,7 @@ static bool near_capacity(const struct bloom *b)
 {
   double slack =
       (double) WATCH_PERIOD * (b->counters.mask + 1) * bloom_geometry_bits_per_key(&b->geometry);
-  return (double) tamis__counter_sum(&b->counters, BITS) + slack >= b->bits_expected;
+  return (double) tamis__counter_sum(&b->counters, BITS) + slack >= b->bits_at_least;
 }
 
 /* Relaxed: OPEN when it is NEAR already only lets a few keys more in.  FULL is final for the unique
@@ -323,10 +322,11 @@ static void set_limits(struct bloom *b, bool growable)
 {
   double bits = (double) bloom_geometry_bits(&b->geometry);
   b->limited = !growable;
-  b->bits_expected = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
   /* The indicators of set bits are negatively associated, so the variance of their sum is at most
    * that of as many independent ones, and that at most bits / 4. */
-  b->bits_at_most = b->bits_expected + 4 * sqrt(bits / 4);
+  double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
+  b->bits_at_least = average - 4 * sqrt(bits / 4);
+  b->bits_at_most = average + 4 * sqrt(bits / 4);
   if (near_capacity(b))
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }

@@ -197,10 +197,6 @@ static double fewest_lines(const struct plan *plan)
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
-  double keys = (double) capacity;
-  if (fpp < keys * 0x1p-64)
-    return TAMIS_EUNSUPPORTED;
-
   struct plan plan;
   plan.geometry = (struct bloom_geometry){
       .layout = layout, .touches = 1, .bits_per_touch = 1, .capacity = capacity, .fpp = fpp};
@@ -222,6 +218,9 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)
     return TAMIS_EINVAL;
+  /* Two of 2^64 hashes are equal so often; no filter can tell them apart. */
+  if (fpp < (double) capacity * 0x1p-64)
+    return TAMIS_EUNSUPPORTED;
   plan.geometry.lines = (uint64_t) lines;
   *out = plan.geometry;
   return TAMIS_OK;

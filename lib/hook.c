@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "hook.h"
 
+#include <stddef.h>
+
 #ifdef TAMIS_HOOKS
 void (*_Atomic tamis__hook)(const char *place) = NULL;
 #else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stripe.h"
 
+#include "hook.h"
+
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +55,7 @@ static void wait_a_little(unsigned round)
 
 void tamis__stripe_wait(struct stripe *stripe)
 {
+  HOOK(stripe_wait);
   /* Look before each try: a try writes to the line even when it fails. */
   for (unsigned round = 0; stripe_held(stripe) || !ck_spinlock_fas_trylock(&stripe->lock); round++)
     wait_a_little(round);

@@ -6,6 +6,7 @@
 #include "bloom.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -64,11 +65,8 @@ static int check_struct(const tamis_options *o)
 
 enum { MAX_STRIPES = 4096 };
 
-static int check_options(const tamis_options *o)
+static int check_fields(const tamis_options *o)
 {
-  int result = check_struct(o);
-  if (result != TAMIS_OK)
-    return result;
   bool known_kind = o->kind == TAMIS_BLOOM || o->kind == TAMIS_CUCKOO;
   bool known_layout = o->layout == TAMIS_LAYOUT_BLOCKED || o->layout == TAMIS_LAYOUT_CLASSIC;
   bool whole_allocator = !o->allocator || (o->allocator->allocate && o->allocator->release);
@@ -78,6 +76,12 @@ static int check_options(const tamis_options *o)
       o->stripes > MAX_STRIPES)
     return TAMIS_EINVAL;
   return o->kind == TAMIS_BLOOM ? TAMIS_OK : TAMIS_EUNSUPPORTED;
+}
+
+static int check_options(const tamis_options *o)
+{
+  int result = check_struct(o);
+  return result == TAMIS_OK ? check_fields(o) : result;
 }
 
 static int random_seed(uint64_t *seed)
@@ -123,33 +127,37 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
   return bytes ? tamis__bloom_bytes(options, bytes) : TAMIS_EINVAL;
 }
 
+/* Whether these options make a filter of at most so many bytes. */
+static bool fits(const tamis_options *o, uint64_t bytes)
+{
+  uint64_t needed;
+  return tamis__bloom_bytes(o, &needed) == TAMIS_OK && needed <= bytes;
+}
+
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   int result = check_struct(options);
   if (result != TAMIS_OK)
     return result;
   tamis_options trial = *options;
-  trial.struct_size = sizeof trial;
-  uint64_t needed;
   trial.fpp = 0.99;
-  if ((result = tamis_bytes_for(&trial, &needed)) != TAMIS_OK)
+  if ((result = check_fields(&trial)) != TAMIS_OK)
     return result;
-  if (!fpp)
-    return TAMIS_EINVAL;
+  uint64_t needed;
+  if (!fpp || (result = tamis__bloom_bytes(&trial, &needed)) != TAMIS_OK)
+    return fpp ? result : TAMIS_EINVAL;
   if (needed > bytes)
     return TAMIS_EFULL;
-  /* Halve the factor between a rate that fits and one that does not; too low to be possible at all
-   * does not fit either. */
-  double fits = trial.fpp, fails = 0x1p-64;
-  while (fits / fails > 1.005) {
-    double ratio = fits / fails;
-    trial.fpp = ratio > 4 ? fits / (ratio > 1e6 ? 1e3 : 2) : (fits + fails) / 2;
-    if (tamis_bytes_for(&trial, &needed) == TAMIS_OK && needed <= bytes)
-      fits = trial.fpp;
+  /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
+  double good = trial.fpp, bad = 0x1p-64;
+  while (good / bad > 1.005) {
+    trial.fpp = sqrt(good * bad);
+    if (fits(&trial, bytes))
+      good = trial.fpp;
     else
-      fails = trial.fpp;
+      bad = trial.fpp;
   }
-  *fpp = fits;
+  *fpp = good;
   return TAMIS_OK;
 }
 

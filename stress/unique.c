@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: when several threads add the same keys in step, has every key exactly one winner?
+ *
+ * All threads call add_unique on key 0, 1, 2, ...; now and then they wait for each other, so that
+ * they stay close together.  A key with two winners is a failure; a key without one was hidden by a
+ * false positive, and there may be no more of these than the filter's rate allows.
+ */
+#include "harness.h"
+#include "tamis/tamis.h"
+
+#include <argp.h>
+#include <error.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_THREADS = 64, STEP = 512 };
+
+struct run {
+  tamis_filter *filter;
+  uint64_t keys;
+  _Atomic unsigned char *winners;
+  pthread_barrier_t in_step;
+  bool batches;
+};
+
+static void claim(struct run *run, uint64_t key, int result)
+{
+  if (result == TAMIS_OK)
+    atomic_fetch_add_explicit(&run->winners[key], 1, memory_order_relaxed);
+}
+
+static void add_step(struct run *run, uint64_t begin, uint64_t end)
+{
+  if (run->batches) {
+    uint64_t hashes[STEP] = {0};
+    int results[STEP];
+    for (uint64_t key = begin; key < end; key++)
+      hashes[key - begin] = key;
+    tamis_add_unique_many_hash(run->filter, hashes, end - begin, results);
+    for (uint64_t key = begin; key < end; key++)
+      claim(run, key, results[key - begin]);
+  } else {
+    for (uint64_t key = begin; key < end; key++)
+      claim(run, key, tamis_add_unique_hash(run->filter, key));
+  }
+}
+
+static void add_all(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  for (uint64_t key = 0; key < run->keys; key += STEP) {
+    pthread_barrier_wait(&run->in_step);
+    add_step(run, key, key + STEP < run->keys ? key + STEP : run->keys);
+  }
+}
+
+struct settings {
+  uint64_t seed, keys;
+  unsigned threads;
+  double fpp;
+  bool batches;
+};
+
+static bool one_winner(const struct settings *s, tamis_layout layout)
+{
+  struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = s->keys;
+  options.fpp = s->fpp;
+  options.layout = layout;
+  options.seed = s->seed;
+  int result = tamis_create(&options, &run.filter);
+  if (result != TAMIS_OK || !run.winners || pthread_barrier_init(&run.in_step, NULL, s->threads))
+    error(2, 0, "cannot start: %s", tamis_strerror(result));
+
+  struct worker workers[MAX_THREADS];
+  harness_run(s->threads, s->seed, add_all, &run, workers);
+
+  uint64_t none = 0, several = 0;
+  for (uint64_t key = 0; key < s->keys; key++) {
+    none += run.winners[key] == 0;
+    several += run.winners[key] > 1;
+  }
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(run.filter, &stats);
+  tamis_destroy(run.filter);
+  pthread_barrier_destroy(&run.in_step);
+  free(run.winners);
+
+  double bound = 1.1 * s->fpp * (double) s->keys;
+  bool good =
+      several == 0 && (double) none <= bound + 4 * sqrt(bound) && stats.count == s->keys - none;
+  printf("%s %u threads, %" PRIu64 " keys, fpp %g: %" PRIu64 " keys with several winners, %" PRIu64
+         " hidden (at most %.0f allowed), count %s\n",
+         layout == TAMIS_LAYOUT_BLOCKED ? "blocked" : "classic", s->threads, s->keys, s->fpp,
+         several, none, bound + 4 * sqrt(bound), stats.count == s->keys - none ? "right" : "WRONG");
+  return good;
+}
+
+static const struct argp_option options[] = {
+    {"keys", 'n', "N", 0, "Keys (default: 1000000)", 0},
+    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
+    {"threads", 't', "N", 0, "Threads (default: 4)", 0},
+    {"batches", 'b', NULL, 0, "Use batch calls", 0},
+    {"seed", 's', "N", 0, "Replays a run", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->keys = harness_number(arg);
+    break;
+  case 'p':
+    s->fpp = strtod(arg, NULL);
+    break;
+  case 't':
+    s->threads = (unsigned) harness_number(arg);
+    break;
+  case 'b':
+    s->batches = true;
+    break;
+  case 's':
+    s->seed = harness_seed(arg);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.seed = harness_seed(NULL), .keys = 1000000, .threads = 4, .fpp = 0.01};
+  argp_parse(&(struct argp){options, parse, NULL, "Looks for unique adds with two winners.", NULL,
+                            NULL, NULL},
+             argc, argv, 0, NULL, &s);
+  if (s.threads < 1 || s.threads > MAX_THREADS)
+    error(2, 0, "threads: 1 to %d", MAX_THREADS);
+  bool good = one_winner(&s, TAMIS_LAYOUT_BLOCKED);
+  good &= one_winner(&s, TAMIS_LAYOUT_CLASSIC);
+  return harness_verdict("unique", s.seed, good);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include "bloom_geometry.h"
+#include "harness.h"
+
+#include <math.h>
+
+static const double rates[] = {0.9,  0.5,  0.3,  0.1,  0.05, 0.02, 0.01,
+                               4e-3, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8};
+enum { RATES = sizeof rates / sizeof *rates };
+
+/* The lowest rate that 64-bit hashes allow. */
+static bool possible(uint64_t capacity, double fpp)
+{
+  return fpp >= (double) capacity * 0x1p-64;
+}
+
+static struct bloom_geometry plan(tamis_layout layout, uint64_t capacity, double fpp)
+{
+  struct bloom_geometry g = {0};
+  assert_int_equal(bloom_geometry_plan(layout, capacity, fpp, &g), TAMIS_OK);
+  return g;
+}
+
+static void assert_close(double a, double b, double relative)
+{
+  if (!(fabs(a - b) <= relative * fabs(b)))
+    fail_msg("%g is not within %g of %g", a, relative, b);
+}
+
+static void scale_covers_its_range(void **state)
+{
+  (void) state;
+  assert_int_equal(scale(0, 10), 0);
+  assert_int_equal(scale(UINT64_MAX, 10), 9);
+  assert_int_equal(scale(UINT64_MAX, UINT64_C(1) << 40), (UINT64_C(1) << 40) - 1);
+  assert_int_equal(scale(UINT64_C(1) << 63, 1000), 500);
+  assert_int_equal(scale(UINT64_MAX, 1), 0);
+}
+
+/* Touches stay in the array; in the blocked layout, in one line, in different words, all of which
+ * get used; and large arrays are used beyond their first 2^32 bits. */
+static void touches_are_where_they_should_be(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (int layout = 0; layout < 2; layout++)
+      for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 34; capacity <<= 17) {
+        struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
+        uint64_t highest = 0, words_used = 0;
+        for (uint64_t i = 0; i < 4000; i++) {
+          struct bloom_walk walk = bloom_walk_begin(&g, random_at(r, i), g.layout);
+          uint64_t line = 0, seen = 0;
+          for (unsigned t = 0; t < g.touches; t++) {
+            struct bloom_touch touch = bloom_walk_next(&g, &walk, g.layout);
+            assert_true(touch.word < g.lines * LINE_WORDS);
+            assert_in_range(__builtin_popcountll(touch.mask), 1, g.bits_per_touch);
+            highest = touch.word > highest ? touch.word : highest;
+            words_used |= UINT64_C(1) << touch.word % LINE_WORDS;
+            if (g.layout == TAMIS_LAYOUT_BLOCKED) {
+              assert_true(t == 0 || touch.word / LINE_WORDS == line);
+              assert_false(seen >> touch.word % LINE_WORDS & 1);
+              seen |= UINT64_C(1) << touch.word % LINE_WORDS;
+              line = touch.word / LINE_WORDS;
+            }
+          }
+        }
+        assert_int_equal(words_used, 0xff);
+        if (capacity == UINT64_C(1) << 34 && rates[r] <= 0.5)
+          assert_true(highest * 64 > UINT64_C(1) << 32);
+      }
+}
+
+/* The formula against a filter of plain bits, on small arrays where it is easy to be wrong. */
+static void rate_formula_matches_simulation(void **state)
+{
+  (void) state;
+  enum { FILTERS = 400, PROBES = 4000 };
+  const struct bloom_geometry shapes[] = {
+      {TAMIS_LAYOUT_BLOCKED, 3, 2, 1, 50, 0},  {TAMIS_LAYOUT_BLOCKED, 3, 2, 5, 300, 0},
+      {TAMIS_LAYOUT_BLOCKED, 1, 3, 4, 300, 0}, {TAMIS_LAYOUT_BLOCKED, 5, 3, 3, 90, 0},
+      {TAMIS_LAYOUT_BLOCKED, 2, 2, 2, 250, 0}, {TAMIS_LAYOUT_CLASSIC, 7, 1, 1, 60, 0},
+      {TAMIS_LAYOUT_CLASSIC, 3, 1, 2, 400, 0}, {TAMIS_LAYOUT_CLASSIC, 10, 1, 4, 150, 0}};
+  for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    const struct bloom_geometry *g = &shapes[s];
+    uint64_t hits = 0, set = 0, seed = s;
+    for (unsigned f = 0; f < FILTERS; f++) {
+      uint64_t words[5 * LINE_WORDS] = {0};
+      for (uint64_t i = 0; i < g->capacity + PROBES; i++) {
+        struct bloom_walk walk = bloom_walk_begin(g, random_next(&seed), g->layout);
+        unsigned missing = 0;
+        for (unsigned t = 0; t < g->touches; t++) {
+          struct bloom_touch touch = bloom_walk_next(g, &walk, g->layout);
+          if (i < g->capacity)
+            words[touch.word] |= touch.mask;
+          else
+            missing |= (touch.mask & ~words[touch.word]) != 0;
+        }
+        hits += i >= g->capacity && !missing;
+      }
+      for (unsigned w = 0; w < g->lines * LINE_WORDS; w++)
+        set += (unsigned) __builtin_popcountll(words[w]);
+    }
+    double keys = (double) g->capacity;
+    assert_close((double) hits / FILTERS / PROBES, bloom_geometry_rate(g, keys),
+                 0.02 + 5 / sqrt((double) hits));
+    assert_close((double) set / FILTERS, bloom_geometry_bits_set(g, keys), 0.005);
+  }
+}
+
+static void keys_invert_bits(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (int layout = 0; layout < 2; layout++)
+      for (uint64_t capacity = 1000; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
+           capacity *= 1000) {
+        struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
+        double bits = bloom_geometry_bits_set(&g, (double) capacity);
+        assert_close(bloom_geometry_keys(&g, (uint64_t) bits), (double) capacity, 0.01);
+      }
+  struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
+  assert_true(isfinite(bloom_geometry_keys(&g, bloom_geometry_bits(&g)))); /* every bit set */
+  assert_true(bloom_geometry_keys(&g, 0) == 0);
+}
+
+/* The plan keeps its promise, and no plan 2 % smaller would. */
+static void plan_is_the_smallest_that_keeps_the_rate(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (int layout = 0; layout < 2; layout++)
+      for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
+           capacity *= 32) {
+        struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
+        assert_int_equal(g.capacity, capacity);
+        assert_true(bloom_geometry_rate(&g, (double) capacity) <= rates[r]);
+        if (capacity < UINT64_C(1) << 25)
+          continue; /* smaller ones keep a reserve for bad luck */
+        g.lines = g.lines / 100 * 98;
+        assert_true(bloom_geometry_rate(&g, (double) capacity) > rates[r]);
+      }
+}
+
+/* What the blocked layout costs: the bounds that the documentation states. */
+static void blocked_is_nearly_as_small_as_classic(void **state)
+{
+  (void) state;
+  const struct {
+    double fpp, at_most;
+  } bounds[] = {{0.01, 1.06}, {0.001, 1.15}, {1e-4, 1.2}, {1e-6, 1.4}, {1e-8, 1.8}};
+  for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++)
+    for (uint64_t capacity = 1000000; capacity <= UINT64_C(10000000000); capacity *= 10) {
+      struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, capacity, bounds[i].fpp);
+      double textbook = -log(bounds[i].fpp) / (M_LN2 * M_LN2) * (double) capacity;
+      assert_int_equal(g.layout, TAMIS_LAYOUT_BLOCKED);
+      if (bounds[i].fpp > 1e-7 || capacity > 10000000)
+        assert_true((double) bloom_geometry_bits(&g) <= textbook * bounds[i].at_most);
+    }
+}
+
+static void classic_is_the_textbook_filter(void **state)
+{
+  (void) state;
+  for (unsigned r = 2; r < RATES; r++) {
+    struct bloom_geometry g = plan(TAMIS_LAYOUT_CLASSIC, 10000000, rates[r]);
+    double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * 1e7;
+    assert_close((double) bloom_geometry_bits(&g), textbook, 0.02);
+    assert_close(g.touches, -log2(rates[r]), 0.5 / -log2(rates[r]) + 1e-9);
+  }
+}
+
+static void impossible_plans_are_refused(void **state)
+{
+  (void) state;
+  struct bloom_geometry g;
+  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_BLOCKED, UINT64_MAX, 0.5, &g), TAMIS_EINVAL);
+  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_CLASSIC, UINT64_C(1) << 50, 0.01, &g),
+                   TAMIS_EINVAL);
+  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_CLASSIC, 1000, 1e-18, &g), TAMIS_EUNSUPPORTED);
+  /* too low for one line a key, not too low for 64-bit hashes */
+  assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_BLOCKED, 1000, 1e-12, &g), TAMIS_OK);
+  assert_int_equal(g.layout, TAMIS_LAYOUT_CLASSIC);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(scale_covers_its_range),
+      cmocka_unit_test(touches_are_where_they_should_be),
+      cmocka_unit_test(rate_formula_matches_simulation),
+      cmocka_unit_test(keys_invert_bits),
+      cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
+      cmocka_unit_test(blocked_is_nearly_as_small_as_classic),
+      cmocka_unit_test(classic_is_the_textbook_filter),
+      cmocka_unit_test(impossible_plans_are_refused),
+  };
+  return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
+}

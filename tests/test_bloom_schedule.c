@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between the steps of the Bloom filter, each replayed exactly.  Built with the hooks.
+ */
+#include "unit.h"
+
+#include "bloom.h"
+#include "schedule.h"
+
+#include <pthread.h>
+
+struct call {
+  tamis_filter *filter;
+  uint64_t hash;
+  int result;
+  pthread_t thread;
+};
+
+static void *unique(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_add_unique_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void start(struct call *call)
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, unique, call), 0);
+}
+
+static void finish(struct call *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+}
+
+/* Both have seen that the key is missing before either takes the stripe: without the second look
+ * under it, both would win. */
+static void two_that_both_saw_it_missing(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("bloom_unique_looked");
+  start(&a);
+  start(&b);
+  schedule_wait("bloom_unique_looked", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
+  tamis_destroy(f);
+}
+
+/* The first has looked again and is about to set its bits; the second comes all the way meanwhile.
+ * It must wait for the stripe; without it, it would win too. */
+static void one_that_comes_between_look_and_set(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("bloom_unique_looked_again");
+  start(&a);
+  schedule_wait("bloom_unique_looked_again", 1);
+  start(&b);
+  /* b waits for the stripe or, if something is wrong, gets as far as a */
+  schedule_wait_either("stripe_wait", 1, "bloom_unique_looked_again", 2);
+  assert_false(tamis_contains_hash(f, 7)); /* a reader does not wait, and sees no half of it */
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  tamis_destroy(f);
+}
+
+/* Half of the key's bits are set: the key is not there yet, and nobody is told that it is. */
+static void a_half_added_key_is_absent(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  struct call a = {.filter = f, .hash = 7}, other = {.filter = f, .hash = 8};
+  schedule_stop_at("bloom_set_word");
+  start(&a);
+  schedule_wait("bloom_set_word", 1);
+  assert_false(tamis_contains_hash(f, 7));
+  schedule_go();
+  finish(&a);
+  assert_true(tamis_contains_hash(f, 7));
+  start(&other);
+  finish(&other);
+  assert_int_equal(other.result, TAMIS_OK);
+  tamis_destroy(f);
+}
+
+/* A plain add of the same key completes the bits while the unique add is between look and set: the
+ * unique add is still the one winner among the unique adds. */
+static void a_plain_add_in_between(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("bloom_unique_looked_again");
+  start(&a);
+  schedule_wait("bloom_unique_looked_again", 1);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock: is not held up */
+  schedule_go();
+  finish(&a);
+  start(&b);
+  finish(&b);
+  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(b.result, TAMIS_PRESENT);
+  const char *reason;
+  assert_true(tamis__bloom_validate(f, &reason));
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_that_both_saw_it_missing),
+      cmocka_unit_test(one_that_comes_between_look_and_set),
+      cmocka_unit_test(a_half_added_key_is_absent),
+      cmocka_unit_test(a_plain_add_in_between),
+  };
+  return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const tamis_allocator from_system = {NULL, NULL, NULL};
+
+static void blocks_are_zero_and_aligned(void **state)
+{
+  (void) state;
+  size_t sizes[] = {1, 64, 4096, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    unsigned char *block = tamis__memory_get(&from_system, sizes[i]);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t) block % 64, 0);
+    for (size_t j = 0; j < sizes[i]; j++)
+      assert_int_equal(block[j], 0);
+    memset(block, 1, sizes[i]);
+    tamis__memory_put(&from_system, block, sizes[i]);
+  }
+  tamis__memory_put(&from_system, NULL, 100);
+}
+
+static void too_much_is_refused(void **state)
+{
+  (void) state;
+  assert_null(tamis__memory_get(&from_system, SIZE_MAX));
+  assert_null(tamis__memory_get(&from_system, SIZE_MAX / 2));
+}
+
+/* An allocator that keeps a balance, hands out dirty memory and fails on demand. */
+struct balance {
+  size_t bytes;
+  unsigned calls, fail_at; /* fail_at 0: never */
+};
+
+static void *counted_allocate(void *context, size_t alignment, size_t size)
+{
+  struct balance *balance = context;
+  if (++balance->calls == balance->fail_at)
+    return NULL;
+  void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (block) {
+    memset(block, 0xa5, size);
+    balance->bytes += size;
+  }
+  return block;
+}
+
+static void counted_release(void *context, void *block, size_t alignment, size_t size)
+{
+  struct balance *balance = context;
+  assert_int_equal(alignment, 64);
+  balance->bytes -= size;
+  free(block);
+}
+
+static void a_users_allocator_gets_back_what_it_gave(void **state)
+{
+  (void) state;
+  struct balance balance = {0};
+  tamis_allocator allocator = {counted_allocate, counted_release, &balance};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000000;
+  options.allocator = &allocator;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  allocator.allocate = NULL; /* the filter has a copy */
+
+  tamis_stats stats = stats_of(f);
+  assert_int_equal(stats.bytes, balance.bytes);
+  assert_int_equal(stats.bits_set, 0);
+  assert_false(tamis_contains(f, "x", 1)); /* dirty memory was cleared */
+  assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
+  assert_true(tamis_contains(f, "x", 1));
+  tamis_destroy(f);
+  assert_int_equal(balance.bytes, 0);
+}
+
+static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+  (void) state;
+  struct balance balance = {0};
+  tamis_allocator allocator = {counted_allocate, counted_release, &balance};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000;
+  options.allocator = &allocator;
+  tamis_filter *f = NULL;
+  unsigned fail_at = 0;
+  do {
+    balance = (struct balance){.fail_at = ++fail_at};
+    int result = tamis_create(&options, &f);
+    if (result == TAMIS_OK)
+      break;
+    assert_int_equal(result, TAMIS_ENOMEM);
+    assert_null(f);
+    assert_int_equal(balance.bytes, 0);
+  } while (fail_at < 100);
+  assert_in_range(fail_at, 2, 99); /* some failed, and then none was left to fail */
+  tamis_destroy(f);
+  assert_int_equal(balance.bytes, 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(blocks_are_zero_and_aligned),
+      cmocka_unit_test(too_much_is_refused),
+      cmocka_unit_test(a_users_allocator_gets_back_what_it_gave),
+      cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
+  };
+  return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+}

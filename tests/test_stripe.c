@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include "harness.h"
+#include "stripe.h"
+
+#include <stdlib.h>
+
+struct shared {
+  struct stripes stripes;
+  uint64_t plain[4]; /* one under each stripe; TSan checks that the lock orders them */
+};
+
+enum { THREADS = 16, ROUNDS = 20000 };
+
+static void bump(struct worker *worker)
+{
+  struct shared *shared = worker->arg;
+  uint64_t seed = worker->seed;
+  for (unsigned i = 0; i < ROUNDS; i++) {
+    uint64_t hash = random_next(&seed);
+    struct stripe *stripe = stripe_of(&shared->stripes, hash);
+    stripe_lock(stripe);
+    shared->plain[hash & shared->stripes.mask]++;
+    stripe_unlock(stripe);
+  }
+}
+
+static void stripes_exclude_each_other(void **state)
+{
+  (void) state;
+  struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct stripe)), 3}};
+  assert_non_null(shared.stripes.all);
+  tamis__stripes_init(&shared.stripes);
+  struct worker workers[THREADS];
+  harness_run(THREADS, 1, bump, &shared, workers);
+  assert_int_equal(shared.plain[0] + shared.plain[1] + shared.plain[2] + shared.plain[3],
+                   THREADS * ROUNDS);
+  for (unsigned i = 0; i < 4; i++)
+    assert_false(stripe_held(&shared.stripes.all[i]));
+  tamis__stripes_destroy(&shared.stripes);
+  free(shared.stripes.all);
+}
+
+static void a_stripe_is_a_cache_line(void **state)
+{
+  (void) state;
+  assert_int_equal(sizeof(struct stripe), 64);
+  unsigned count = tamis__stripe_count();
+  assert_in_range(count, 16, 256);
+  assert_int_equal(count & (count - 1), 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(stripes_exclude_each_other),
+      cmocka_unit_test(a_stripe_is_a_cache_line),
+  };
+  return cmocka_run_group_tests_name("stripe", tests, NULL, NULL);
+}
