@@ -81,15 +81,16 @@ static void word_weights(unsigned t, double weight[])
 /* The probability that a key in this line misses a[w] given bits of each word w. */
 static double miss_probability(const struct bloom_geometry *g, const unsigned a[LINE_WORDS])
 {
-  double sum = 0;
+  double sum = 0, patterns = 0;
   for (unsigned start = 0; start < LINE_WORDS; start++)
     for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
       double miss = 1;
       for (unsigned i = 0; i < g->touches; i++)
         miss *= pow(1 - a[(start + i * stride) % LINE_WORDS] / 64.0, g->bits_per_touch);
       sum += miss;
+      patterns++;
     }
-  return sum / (LINE_WORDS * LINE_WORDS / 2);
+  return sum / patterns;
 }
 
 static void blocked_terms(const struct bloom_geometry *g, struct terms *terms)

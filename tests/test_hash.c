@@ -28,7 +28,7 @@ static void mix_avalanches(void **state)
     for (uint64_t i = 0; i < SAMPLES; i++) {
       uint64_t change = hash_mix(&keys, i) ^ hash_mix(&keys, i ^ UINT64_C(1) << in);
       for (unsigned out = 0; out < 64; out++)
-        flips[out] += change >> out & 1;
+        flips[out] += (unsigned) (change >> out & 1);
     }
     for (unsigned out = 0; out < 64; out++) /* about twelve standard deviations */
       assert_in_range(flips[out], SAMPLES * 0.4, SAMPLES * 0.6);
