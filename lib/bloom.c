@@ -72,30 +72,30 @@ static const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the key's bits ---- */
 
-static inline bool look(const struct bloom *b, uint64_t hash, tamis_layout layout)
+static inline bool look(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   const struct bloom_geometry *g = &b->geometry;
-  struct bloom_walk walk = bloom_walk_begin(g, hash, layout);
+  struct bloom_walk walk = bloom_walk_begin(g, hash, shape);
   uint64_t missing = 0;
-  for (unsigned i = 0; i < g->touches; i++) {
-    struct bloom_touch touch = bloom_walk_next(g, &walk, layout);
+  for (unsigned i = 0; i < shape.touches; i++) {
+    struct bloom_touch touch = bloom_walk_next(g, &walk, shape);
     missing |= touch.mask & ~word_load(&b->words[touch.word]);
     /* In one line, going on is cheaper than a branch that is mispredicted half of the time; over
      * several lines each step is a cache miss. */
-    if (layout == TAMIS_LAYOUT_CLASSIC && missing)
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && missing)
       return false;
   }
   return missing == 0;
 }
 
 /* Sets the key's bits and returns how many of them this call has set. */
-static inline unsigned set(struct bloom *b, uint64_t hash, tamis_layout layout)
+static inline unsigned set(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   const struct bloom_geometry *g = &b->geometry;
-  struct bloom_walk walk = bloom_walk_begin(g, hash, layout);
+  struct bloom_walk walk = bloom_walk_begin(g, hash, shape);
   unsigned changed = 0;
-  for (unsigned i = 0; i < g->touches; i++) {
-    struct bloom_touch touch = bloom_walk_next(g, &walk, layout);
+  for (unsigned i = 0; i < shape.touches; i++) {
+    struct bloom_touch touch = bloom_walk_next(g, &walk, shape);
     word *w = &b->words[touch.word];
     /* Bits that are 1 already cost no write, and leave the line shared between the cores. */
     uint64_t missing = touch.mask & ~word_load(w);
@@ -157,34 +157,34 @@ static inline void count(struct bloom *b, unsigned bits)
 
 /* ---- the operations, once for both layouts ---- */
 
-static inline int add(struct bloom *b, uint64_t hash, tamis_layout layout)
+static inline int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   if (refuses(b))
-    return look(b, hash, layout) ? TAMIS_OK : TAMIS_EFULL;
-  count(b, set(b, hash, layout));
+    return look(b, hash, shape) ? TAMIS_OK : TAMIS_EFULL;
+  count(b, set(b, hash, shape));
   return TAMIS_OK;
 }
 
-static inline int add_missing_locked(struct bloom *b, uint64_t hash, tamis_layout layout)
+static inline int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   assert(stripe_held(stripe_of(&b->stripes, hash)));
-  if (look(b, hash, layout))
+  if (look(b, hash, shape))
     return TAMIS_PRESENT;
   HOOK(bloom_unique_looked_again);
   if (refuses(b))
     return TAMIS_EFULL;
-  count(b, set(b, hash, layout));
+  count(b, set(b, hash, shape));
   return TAMIS_OK;
 }
 
-static inline int add_unique(struct bloom *b, uint64_t hash, tamis_layout layout)
+static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
-  if (look(b, hash, layout))
+  if (look(b, hash, shape))
     return TAMIS_PRESENT;
   HOOK(bloom_unique_looked);
   struct stripe *stripe = stripe_of(&b->stripes, hash);
   stripe_lock(stripe);
-  int result = add_missing_locked(b, hash, layout);
+  int result = add_missing_locked(b, hash, shape);
   stripe_unlock(stripe);
   return result;
 }
@@ -193,16 +193,16 @@ static inline int add_unique(struct bloom *b, uint64_t hash, tamis_layout layout
 enum { CLASSIC_PREFETCH = 4 };
 
 static inline void prefetch(const struct bloom *b, const uint64_t *hashes, size_t n,
-                            tamis_layout layout)
+                            struct bloom_shape shape)
 {
   const struct bloom_geometry *g = &b->geometry;
   for (size_t i = 0; i < n; i++) {
-    struct bloom_walk walk = bloom_walk_begin(g, hashes[i], layout);
-    unsigned words = layout == TAMIS_LAYOUT_BLOCKED  ? 1
-                     : g->touches < CLASSIC_PREFETCH ? g->touches
-                                                     : CLASSIC_PREFETCH;
+    struct bloom_walk walk = bloom_walk_begin(g, hashes[i], shape);
+    unsigned words = shape.layout == TAMIS_LAYOUT_BLOCKED ? 1
+                     : shape.touches < CLASSIC_PREFETCH   ? shape.touches
+                                                          : CLASSIC_PREFETCH;
     while (words--)
-      __builtin_prefetch(&b->words[bloom_walk_next(g, &walk, layout).word]);
+      __builtin_prefetch(&b->words[bloom_walk_next(g, &walk, shape).word]);
   }
 }
 
@@ -211,7 +211,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   const struct bloom *b = const_bloom_of(f);
   const struct bloom_geometry *g = &b->geometry;
   out->kind = TAMIS_BLOOM;
-  out->layout = g->layout;
+  out->layout = g->shape.layout;
   out->capacity = g->capacity;
   out->fpp = g->fpp;
   out->bytes = b->bytes;
@@ -275,24 +275,24 @@ static void destroy(tamis_filter *f)
   tamis__memory_put(&from, b, sizeof *b);
 }
 
-/* One thin set of functions for each layout: with the layout a constant, the compiler makes two
- * straight bodies out of the one above. */
-#define OPERATIONS(name, layout)                                                       \
+/* One thin set of functions for each shape: with the shape a constant, the compiler makes straight
+ * code of the one body above. */
+#define OPERATIONS(name, shape)                                                        \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                    \
   {                                                                                    \
-    return look(const_bloom_of(f), hash, layout);                                      \
+    return look(const_bloom_of(f), hash, shape);                                       \
   }                                                                                    \
   static int name##_add(tamis_filter *f, uint64_t hash)                                \
   {                                                                                    \
-    return add(bloom_of(f), hash, layout);                                             \
+    return add(bloom_of(f), hash, shape);                                              \
   }                                                                                    \
   static int name##_add_unique(tamis_filter *f, uint64_t hash)                         \
   {                                                                                    \
-    return add_unique(bloom_of(f), hash, layout);                                      \
+    return add_unique(bloom_of(f), hash, shape);                                       \
   }                                                                                    \
   static void name##_prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n) \
   {                                                                                    \
-    prefetch(const_bloom_of(f), hashes, n, layout);                                    \
+    prefetch(const_bloom_of(f), hashes, n, shape);                                     \
   }                                                                                    \
   static const struct filter_operations name##_operations = {                          \
       .destroy = destroy,                                                              \
@@ -302,10 +302,22 @@ static void destroy(tamis_filter *f)
       .remove = NULL,                                                                  \
       .prefetch = name##_prefetch,                                                     \
       .stats = stats,                                                                  \
-  }
+  };
 
-OPERATIONS(blocked, TAMIS_LAYOUT_BLOCKED);
-OPERATIONS(classic, TAMIS_LAYOUT_CLASSIC);
+#define BLOCKED_SHAPE(touches, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, touches, bits})
+#define BLOCKED_OPERATIONS(touches, bits) \
+  OPERATIONS(blocked_##touches##x##bits, BLOCKED_SHAPE(touches, bits))
+BLOOM_BLOCKED_SHAPES(BLOCKED_OPERATIONS)
+OPERATIONS(classic, const_bloom_of(f)->geometry.shape)
+
+static const struct filter_operations *operations_for(struct bloom_shape shape)
+{
+#define CHOOSE(t, b)                                                                               \
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.touches == (t) && shape.bits_per_touch == (b)) \
+    return &blocked_##t##x##b##_operations;
+  BLOOM_BLOCKED_SHAPES(CHOOSE)
+  return &classic_operations;
+}
 
 int tamis__bloom_bytes(const tamis_options *options, uint64_t *bytes)
 {
@@ -346,7 +358,7 @@ int tamis__bloom_create(const tamis_options *options, const struct tamis_filter 
   if (!b)
     return TAMIS_ENOMEM;
   b->head = *head;
-  b->head.operations = g.layout == TAMIS_LAYOUT_BLOCKED ? &blocked_operations : &classic_operations;
+  b->head.operations = operations_for(g.shape);
   b->geometry = g;
   b->bytes = total_bytes(&s);
   b->stripes =

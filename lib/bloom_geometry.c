@@ -14,7 +14,7 @@ static const double tolerance = 1.1, deviations = 3;
 /* The shapes of the blocked layout: for each range of rates, the fewest touches that need at most
  * 3 % more bits than the best shape.  `spread` is the standard deviation of the rate from line to
  * line over its mean, at the lower end of the range (simulated: docs/bloom.md). */
-static const struct shape {
+static const struct {
   double at_least; /* smallest fpp of the range */
   unsigned touches, bits_per_touch;
   double spread;
@@ -85,8 +85,8 @@ static double miss_probability(const struct bloom_geometry *g, const unsigned a[
   for (unsigned start = 0; start < LINE_WORDS; start++)
     for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
       double miss = 1;
-      for (unsigned i = 0; i < g->touches; i++)
-        miss *= pow(1 - a[(start + i * stride) % LINE_WORDS] / 64.0, g->bits_per_touch);
+      for (unsigned i = 0; i < g->shape.touches; i++)
+        miss *= pow(1 - a[(start + i * stride) % LINE_WORDS] / 64.0, g->shape.bits_per_touch);
       sum += miss;
       patterns++;
     }
@@ -96,17 +96,17 @@ static double miss_probability(const struct bloom_geometry *g, const unsigned a[
 static void blocked_terms(const struct bloom_geometry *g, struct terms *terms)
 {
   double weight[8];
-  word_weights(g->bits_per_touch, weight);
+  word_weights(g->shape.bits_per_touch, weight);
   unsigned a[LINE_WORDS] = {0}; /* an odometer with `touches` wheels */
   terms->count = 0;
-  for (unsigned wheel = 0; wheel < g->touches;) {
+  for (unsigned wheel = 0; wheel < g->shape.touches;) {
     assert(terms->count < MAX_TERMS);
     double product = 1;
-    for (unsigned i = 0; i < g->touches; i++)
+    for (unsigned i = 0; i < g->shape.touches; i++)
       product *= weight[a[i]];
     terms->weight[terms->count] = product;
     terms->hit[terms->count++] = 1 - miss_probability(g, a);
-    for (wheel = 0; wheel < g->touches && ++a[wheel] > g->bits_per_touch; wheel++)
+    for (wheel = 0; wheel < g->shape.touches && ++a[wheel] > g->shape.bits_per_touch; wheel++)
       a[wheel] = 0;
   }
 }
@@ -122,7 +122,7 @@ static double blocked_rate(const struct terms *terms, double keys, double lines)
 /* The probability that one key sets one given bit of its line. */
 static double bit_hit(const struct bloom_geometry *g)
 {
-  return g->touches / (double) LINE_WORDS * (1 - pow(63.0 / 64, g->bits_per_touch));
+  return g->shape.touches / (double) LINE_WORDS * (1 - pow(63.0 / 64, g->shape.bits_per_touch));
 }
 
 /* ---- both ---- */
@@ -130,16 +130,16 @@ static double bit_hit(const struct bloom_geometry *g)
 /* log of the probability that a bit is still 0 after one key. */
 static double log_miss(const struct bloom_geometry *g)
 {
-  if (g->layout == TAMIS_LAYOUT_BLOCKED)
+  if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
     return log1p(-bit_hit(g) / (double) g->lines);
-  return g->touches * log1p(-1 / (double) bloom_geometry_bits(g));
+  return g->shape.touches * log1p(-1 / (double) bloom_geometry_bits(g));
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 {
   double deviation;
-  if (g->layout != TAMIS_LAYOUT_BLOCKED)
-    return classic_rate(keys, (double) bloom_geometry_bits(g), g->touches, &deviation);
+  if (g->shape.layout != TAMIS_LAYOUT_BLOCKED)
+    return classic_rate(keys, (double) bloom_geometry_bits(g), g->shape.touches, &deviation);
   struct terms terms;
   blocked_terms(g, &terms);
   return blocked_rate(&terms, keys, (double) g->lines);
@@ -168,11 +168,11 @@ static bool keeps_promise(const struct plan *plan, double lines)
 {
   const struct bloom_geometry *g = &plan->geometry;
   double keys = (double) g->capacity, deviation, rate;
-  if (g->layout == TAMIS_LAYOUT_BLOCKED) {
+  if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(&plan->terms, keys, lines);
     deviation = plan->spread / sqrt(lines);
   } else {
-    rate = classic_rate(keys, lines * LINE_BITS, g->touches, &deviation);
+    rate = classic_rate(keys, lines * LINE_BITS, g->shape.touches, &deviation);
   }
   return rate * fmax(1, (1 + deviations * deviation) / tolerance) <= g->fpp;
 }
@@ -199,21 +199,21 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
   struct plan plan;
-  plan.geometry = (struct bloom_geometry){
-      .layout = layout, .touches = 1, .bits_per_touch = 1, .capacity = capacity, .fpp = fpp};
+  plan.geometry =
+      (struct bloom_geometry){.shape = {layout, 1, 1}, .capacity = capacity, .fpp = fpp};
   if (fpp < shapes[SHAPES - 1].at_least)
-    plan.geometry.layout = TAMIS_LAYOUT_CLASSIC;
-  if (plan.geometry.layout == TAMIS_LAYOUT_BLOCKED) {
-    const struct shape *shape = shapes;
-    while (fpp < shape->at_least)
-      shape++;
-    plan.geometry.touches = shape->touches;
-    plan.geometry.bits_per_touch = shape->bits_per_touch;
-    plan.spread = shape->spread;
+    plan.geometry.shape.layout = TAMIS_LAYOUT_CLASSIC;
+  if (plan.geometry.shape.layout == TAMIS_LAYOUT_BLOCKED) {
+    unsigned i = 0;
+    while (fpp < shapes[i].at_least)
+      i++;
+    plan.geometry.shape.touches = shapes[i].touches;
+    plan.geometry.shape.bits_per_touch = shapes[i].bits_per_touch;
+    plan.spread = shapes[i].spread;
     blocked_terms(&plan.geometry, &plan.terms);
   } else {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    plan.geometry.touches = (unsigned) fmax(1, round(-log(fpp) / LN2));
+    plan.geometry.shape.touches = (unsigned) fmax(1, round(-log(fpp) / LN2));
   }
 
   double lines = fewest_lines(&plan);

@@ -21,10 +21,19 @@
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 
-struct bloom_geometry {
+/* How a key's bits lie. */
+struct bloom_shape {
   tamis_layout layout;
   unsigned touches;        /* words looked at for a key */
-  unsigned bits_per_touch; /* bits looked at in each */
+  unsigned bits_per_touch; /* bits looked at in each; classic: 1 */
+};
+
+/* All shapes that a plan may choose for the blocked layout: touches, bits_per_touch. */
+#define BLOOM_BLOCKED_SHAPES(SHAPE) \
+  SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3) SHAPE(5, 3)
+
+struct bloom_geometry {
+  struct bloom_shape shape;
   uint64_t lines;
   uint64_t capacity;
   double fpp;
@@ -49,7 +58,7 @@ static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
 {
-  return g->touches * g->bits_per_touch;
+  return g->shape.touches * g->shape.bits_per_touch;
 }
 
 /* floor(hash * n / 2^64): a hash scaled to 0 .. n-1 without a division.
@@ -77,11 +86,12 @@ struct bloom_touch {
 
 #define BLOOM_MULTIPLIER UINT64_C(0xD1342543DE82EF95)
 
+/* The shape is that of the geometry; a caller that knows it as a constant gets straight code. */
 static inline struct bloom_walk bloom_walk_begin(const struct bloom_geometry *g, uint64_t hash,
-                                                 tamis_layout layout)
+                                                 struct bloom_shape shape)
 {
   struct bloom_walk walk = {.pattern = hash * BLOOM_MULTIPLIER};
-  if (layout == TAMIS_LAYOUT_BLOCKED) {
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
     walk.line = scale(hash, g->lines) * LINE_WORDS;
     walk.word = (unsigned) (walk.pattern >> 61);
     walk.stride = (unsigned) (walk.pattern >> 58) | 1;
@@ -91,12 +101,12 @@ static inline struct bloom_walk bloom_walk_begin(const struct bloom_geometry *g,
 }
 
 static inline struct bloom_touch bloom_walk_next(const struct bloom_geometry *g,
-                                                 struct bloom_walk *walk, tamis_layout layout)
+                                                 struct bloom_walk *walk, struct bloom_shape shape)
 {
   struct bloom_touch touch = {0, 0};
-  if (layout == TAMIS_LAYOUT_BLOCKED) {
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
     uint64_t positions = walk->pattern;
-    for (unsigned i = 0; i < g->bits_per_touch; i++, positions <<= 6)
+    for (unsigned i = 0; i < shape.bits_per_touch; i++, positions <<= 6)
       touch.mask |= UINT64_C(1) << (positions >> 58);
     touch.word = walk->line + walk->word % LINE_WORDS;
     walk->word += walk->stride;

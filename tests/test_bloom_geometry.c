@@ -50,15 +50,15 @@ static void touches_are_where_they_should_be(void **state)
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         uint64_t highest = 0, words_used = 0;
         for (uint64_t i = 0; i < 4000; i++) {
-          struct bloom_walk walk = bloom_walk_begin(&g, random_at(r, i), g.layout);
+          struct bloom_walk walk = bloom_walk_begin(&g, random_at(r, i), g.shape);
           uint64_t line = 0, seen = 0;
-          for (unsigned t = 0; t < g.touches; t++) {
-            struct bloom_touch touch = bloom_walk_next(&g, &walk, g.layout);
+          for (unsigned t = 0; t < g.shape.touches; t++) {
+            struct bloom_touch touch = bloom_walk_next(&g, &walk, g.shape);
             assert_true(touch.word < g.lines * LINE_WORDS);
-            assert_in_range(__builtin_popcountll(touch.mask), 1, g.bits_per_touch);
+            assert_in_range(__builtin_popcountll(touch.mask), 1, g.shape.bits_per_touch);
             highest = touch.word > highest ? touch.word : highest;
             words_used |= UINT64_C(1) << touch.word % LINE_WORDS;
-            if (g.layout == TAMIS_LAYOUT_BLOCKED) {
+            if (g.shape.layout == TAMIS_LAYOUT_BLOCKED) {
               assert_true(t == 0 || touch.word / LINE_WORDS == line);
               assert_false(seen >> touch.word % LINE_WORDS & 1);
               seen |= UINT64_C(1) << touch.word % LINE_WORDS;
@@ -78,20 +78,20 @@ static void rate_formula_matches_simulation(void **state)
   (void) state;
   enum { FILTERS = 400, PROBES = 4000 };
   const struct bloom_geometry shapes[] = {
-      {TAMIS_LAYOUT_BLOCKED, 3, 2, 1, 50, 0},  {TAMIS_LAYOUT_BLOCKED, 3, 2, 5, 300, 0},
-      {TAMIS_LAYOUT_BLOCKED, 1, 3, 4, 300, 0}, {TAMIS_LAYOUT_BLOCKED, 5, 3, 3, 90, 0},
-      {TAMIS_LAYOUT_BLOCKED, 2, 2, 2, 250, 0}, {TAMIS_LAYOUT_CLASSIC, 7, 1, 1, 60, 0},
-      {TAMIS_LAYOUT_CLASSIC, 3, 1, 2, 400, 0}, {TAMIS_LAYOUT_CLASSIC, 10, 1, 4, 150, 0}};
+      {{TAMIS_LAYOUT_BLOCKED, 3, 2}, 1, 50, 0},  {{TAMIS_LAYOUT_BLOCKED, 3, 2}, 5, 300, 0},
+      {{TAMIS_LAYOUT_BLOCKED, 1, 3}, 4, 300, 0}, {{TAMIS_LAYOUT_BLOCKED, 5, 3}, 3, 90, 0},
+      {{TAMIS_LAYOUT_BLOCKED, 2, 2}, 2, 250, 0}, {{TAMIS_LAYOUT_CLASSIC, 7, 1}, 1, 60, 0},
+      {{TAMIS_LAYOUT_CLASSIC, 3, 1}, 2, 400, 0}, {{TAMIS_LAYOUT_CLASSIC, 10, 1}, 4, 150, 0}};
   for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     const struct bloom_geometry *g = &shapes[s];
     uint64_t hits = 0, set = 0, seed = s;
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[5 * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < g->capacity + PROBES; i++) {
-        struct bloom_walk walk = bloom_walk_begin(g, random_next(&seed), g->layout);
+        struct bloom_walk walk = bloom_walk_begin(g, random_next(&seed), g->shape);
         unsigned missing = 0;
-        for (unsigned t = 0; t < g->touches; t++) {
-          struct bloom_touch touch = bloom_walk_next(g, &walk, g->layout);
+        for (unsigned t = 0; t < g->shape.touches; t++) {
+          struct bloom_touch touch = bloom_walk_next(g, &walk, g->shape);
           if (i < g->capacity)
             words[touch.word] |= touch.mask;
           else
@@ -154,7 +154,7 @@ static void blocked_is_nearly_as_small_as_classic(void **state)
     for (uint64_t capacity = 1000000; capacity <= UINT64_C(10000000000); capacity *= 10) {
       struct bloom_geometry g = plan(TAMIS_LAYOUT_BLOCKED, capacity, bounds[i].fpp);
       double textbook = -log(bounds[i].fpp) / (M_LN2 * M_LN2) * (double) capacity;
-      assert_int_equal(g.layout, TAMIS_LAYOUT_BLOCKED);
+      assert_int_equal(g.shape.layout, TAMIS_LAYOUT_BLOCKED);
       if (bounds[i].fpp > 1e-7 || capacity > 10000000)
         assert_true((double) bloom_geometry_bits(&g) <= textbook * bounds[i].at_most);
     }
@@ -167,7 +167,7 @@ static void classic_is_the_textbook_filter(void **state)
     struct bloom_geometry g = plan(TAMIS_LAYOUT_CLASSIC, 10000000, rates[r]);
     double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * 1e7;
     assert_close((double) bloom_geometry_bits(&g), textbook, 0.02);
-    assert_close(g.touches, -log2(rates[r]), 0.5 / -log2(rates[r]) + 1e-9);
+    assert_close(g.shape.touches, -log2(rates[r]), 0.5 / -log2(rates[r]) + 1e-9);
   }
 }
 
@@ -181,7 +181,7 @@ static void impossible_plans_are_refused(void **state)
   assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_CLASSIC, 1000, 1e-18, &g), TAMIS_EUNSUPPORTED);
   /* too low for one line a key, not too low for 64-bit hashes */
   assert_int_equal(bloom_geometry_plan(TAMIS_LAYOUT_BLOCKED, 1000, 1e-12, &g), TAMIS_OK);
-  assert_int_equal(g.layout, TAMIS_LAYOUT_CLASSIC);
+  assert_int_equal(g.shape.layout, TAMIS_LAYOUT_CLASSIC);
 }
 
 int main(void)
