@@ -18,15 +18,30 @@
  *     key both flip something.  So a unique add that finds the key missing takes the stripe of the
  *     key's hash and looks again.  All unique adds of a key meet at the same stripe; the first one
  *     that finds the key missing there sets all its bits before it lets go, and so every later one
- *     finds them.  A plain add of another key may complete the bits between the second look and the
- *     set; the call that set out to add the key is still the only winner.
+ *     finds them.  A call that then has not set a single bit, because other adds set all of them
+ *     after its second look, was overtaken: for it the key was present.  So every winner has
+ *     written a word that those who find the key read, and what it did before is visible to them.
  *
- *     Linearization: a call of add_unique that wins takes effect when the last of the key's bits
- *     becomes 1, whoever sets it; one that loses, when it has seen the last bit.
+ *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whoever sets
+ *     it; a call that loses, when it has seen the last bit.
  *
  * [C] An add that is refused (capacity) is refused before it touches a bit.
  *
  * [F] A key that is there costs a look; no counter and no word is written.
+ *
+ * Counting keys without a lock: several adds of one new key may each set some of its bits, but only
+ * one may count it.  Each add notes, before it sets anything, which words lack bits of the key, and
+ * then fills these gaps in the order of touches.  It counts the key if its OR on the last gap set
+ * some bits.
+ *
+ *     Of all adds of a key at most one counts it.  Two with the same last gap: the first OR there
+ *     sets all of the key's bits, and leaves none to the second.  P whose last gap is l and Q whose
+ *     last gap is l' > l: P saw l' complete, so Q's OR there, if it set anything, came before; and
+ *     before that Q had completed all words up to l', l among them.  P's OR on l comes after, and
+ *     sets nothing.
+ *
+ * It may be that none does, if an add of another key happens to complete the last word in between:
+ * such a key counts as one that was hidden.
  */
 #include "bloom.h"
 
@@ -54,9 +69,8 @@ struct bloom {
   struct stripes stripes;
   struct counters counters;
   uint64_t bytes;
-  bool limited; /* not growable: refuse keys past capacity */
-  /* Bits set when capacity distinct keys are in: four standard deviations round the average. */
-  double bits_at_least, bits_at_most;
+  bool limited;        /* not growable: refuse keys past capacity */
+  double bits_at_most; /* so many bits are set only when more than capacity distinct keys are in */
   _Alignas(64) _Atomic int fullness; /* in a line of its own: written at most twice */
 };
 
@@ -88,42 +102,65 @@ static inline bool look(const struct bloom *b, uint64_t hash, struct bloom_shape
   return missing == 0;
 }
 
-/* Sets the key's bits and returns how many of them this call has set. */
-static inline unsigned set(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+/* What a key lacks: the touches whose words had bits of it unset when they were looked at. */
+struct gaps {
+  unsigned count;
+  struct bloom_touch at[BLOOM_MAX_TOUCHES]; /* the word, and the bits that it lacks */
+};
+
+static inline void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
+                             struct gaps *gaps)
 {
-  const struct bloom_geometry *g = &b->geometry;
-  struct bloom_walk walk = bloom_walk_begin(g, hash, shape);
-  unsigned changed = 0;
+  struct bloom_walk walk = bloom_walk_begin(&b->geometry, hash, shape);
+  gaps->count = 0;
   for (unsigned i = 0; i < shape.touches; i++) {
-    struct bloom_touch touch = bloom_walk_next(g, &walk, shape);
-    word *w = &b->words[touch.word];
-    /* Bits that are 1 already cost no write, and leave the line shared between the cores. */
-    uint64_t missing = touch.mask & ~word_load(w);
-    if (missing)
-      changed += (unsigned) __builtin_popcountll(missing & ~word_or(w, missing));
+    struct bloom_touch touch = bloom_walk_next(&b->geometry, &walk, shape);
+    touch.mask &= ~word_load(&b->words[touch.word]);
+    gaps->at[gaps->count] = touch; /* branch-free: overwritten by the next one if it is no gap */
+    gaps->count += touch.mask != 0;
+  }
+}
+
+struct bits_set {
+  unsigned all;  /* how many bits this call has set */
+  unsigned last; /* how many of them in the last gap */
+};
+
+/* Words that had all bits of the key cost no write, and stay shared between the cores. */
+static inline struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
+                                        struct bloom_shape shape)
+{
+  struct bits_set bits = {0, 0};
+  const struct bloom_touch *last = &gaps->at[gaps->count - 1];
+  for (const struct bloom_touch *gap = gaps->at; gap <= last; gap++) {
+    uint64_t missing = gap->mask;
+    /* Classic touches may fall on one bit; if it is the last one, its turn comes at the end. */
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && gap < last && gap->word == last->word)
+      missing &= ~last->mask;
+    bits.last = (unsigned) __builtin_popcountll(missing & ~word_or(&b->words[gap->word], missing));
+    bits.all += bits.last;
     HOOK(bloom_set_word);
   }
-  return changed;
+  return bits;
 }
 
 /* ---- capacity ---- */
 
-/* The number of keys decides, and the bits have a veto both ways: adds of one key that run into each
- * other count it twice, and keys that a false positive hid are not counted. */
+/* The number of keys decides; it is never more than there are.  It can be less, as keys that a false
+ * positive hid are not counted, but not by more than the bits allow. */
 static bool at_capacity(const struct bloom *b)
 {
-  double bits = (double) tamis__counter_sum(&b->counters, BITS);
-  if (bits < b->bits_at_least)
-    return false;
-  return bits >= b->bits_at_most || tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity;
+  return tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity ||
+         (double) tamis__counter_sum(&b->counters, BITS) >= b->bits_at_most;
 }
 
-/* Whether so many bits are set that the next WATCH_PERIOD keys of each shard might fill it. */
+/* Whether the next WATCH_PERIOD keys of each shard might fill it. */
 static bool near_capacity(const struct bloom *b)
 {
-  double slack =
-      (double) WATCH_PERIOD * (b->counters.mask + 1) * bloom_geometry_bits_per_key(&b->geometry);
-  return (double) tamis__counter_sum(&b->counters, BITS) + slack >= b->bits_at_least;
+  uint64_t keys = WATCH_PERIOD * (b->counters.mask + UINT64_C(1));
+  double bits = (double) keys * bloom_geometry_bits_per_key(&b->geometry);
+  return tamis__counter_sum(&b->counters, KEYS) + keys >= b->geometry.capacity ||
+         (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->bits_at_most;
 }
 
 /* Relaxed: OPEN when it is NEAR already only lets a few keys more in.  FULL is final for the unique
@@ -142,11 +179,12 @@ static inline bool refuses(struct bloom *b)
   return fullness == FULL;
 }
 
-static inline void count(struct bloom *b, unsigned bits)
+static inline void count(struct bloom *b, struct bits_set bits)
 {
-  if (bits == 0)
+  if (bits.all)
+    counter_add(&b->counters, BITS, bits.all);
+  if (!bits.last)
     return;
-  counter_add(&b->counters, BITS, bits);
   uint64_t keys = counter_add(&b->counters, KEYS, 1);
   if (b->limited && keys % WATCH_PERIOD == 0 && near_capacity(b)) {
     int open = OPEN;
@@ -155,26 +193,33 @@ static inline void count(struct bloom *b, unsigned bits)
   }
 }
 
-/* ---- the operations, once for both layouts ---- */
+/* ---- the operations, once for all shapes ---- */
 
 static inline int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
+  struct gaps gaps;
+  find_gaps(b, hash, shape, &gaps);
+  if (!gaps.count)
+    return TAMIS_OK;
   if (refuses(b))
-    return look(b, hash, shape) ? TAMIS_OK : TAMIS_EFULL;
-  count(b, set(b, hash, shape));
+    return TAMIS_EFULL;
+  count(b, fill_gaps(b, &gaps, shape));
   return TAMIS_OK;
 }
 
 static inline int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   assert(stripe_held(stripe_of(&b->stripes, hash)));
-  if (look(b, hash, shape))
+  struct gaps gaps;
+  find_gaps(b, hash, shape, &gaps);
+  if (!gaps.count)
     return TAMIS_PRESENT;
   HOOK(bloom_unique_looked_again);
   if (refuses(b))
     return TAMIS_EFULL;
-  count(b, set(b, hash, shape));
-  return TAMIS_OK;
+  struct bits_set bits = fill_gaps(b, &gaps, shape);
+  count(b, bits);
+  return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
 static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
@@ -330,15 +375,45 @@ int tamis__bloom_bytes(const tamis_options *options, uint64_t *bytes)
   return TAMIS_OK;
 }
 
+int tamis__bloom_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
+{
+  /* Smaller rates need more bytes as long as the shape stays the same, but less where it changes:
+   * so look at one range of rates after the other, from the lowest up. */
+  tamis_options trial = *options;
+  double low = 0x1p-64;
+  for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
+    double next = bloom_geometry_range(options->layout, range);
+    double good = nextafter(next, 0), bad = low;
+    trial.fpp = good;
+    uint64_t needed;
+    int result = tamis__bloom_bytes(&trial, &needed);
+    if (result == TAMIS_EINVAL)
+      return result;
+    if (result == TAMIS_OK && needed <= bytes) {
+      /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
+      while (good / bad > 1.005) {
+        trial.fpp = sqrt(good * bad);
+        if (tamis__bloom_bytes(&trial, &needed) == TAMIS_OK && needed <= bytes)
+          good = trial.fpp;
+        else
+          bad = trial.fpp;
+      }
+      *fpp = good;
+      return TAMIS_OK;
+    }
+    low = next;
+  }
+  return TAMIS_EFULL;
+}
+
 static void set_limits(struct bloom *b, bool growable)
 {
   double bits = (double) bloom_geometry_bits(&b->geometry);
-  b->limited = !growable;
-  /* The indicators of set bits are negatively associated, so the variance of their sum is at most
-   * that of as many independent ones, and that at most bits / 4. */
   double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
-  b->bits_at_least = average - 4 * sqrt(bits / 4);
-  b->bits_at_most = average + 4 * sqrt(bits / 4);
+  /* The indicators of set bits are negatively associated, so the variance of their sum is at most
+   * that of as many independent ones.  Four standard deviations, but not more than all bits. */
+  b->limited = !growable;
+  b->bits_at_most = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
   if (near_capacity(b))
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }

@@ -56,8 +56,8 @@ static double classic_rate(double keys, double bits, unsigned k, double *relativ
  * the key that is looked up may be taken to use words 0 .. touches-1. */
 struct terms {
   unsigned count;
-  double weight[MAX_TERMS];
-  double hit[MAX_TERMS]; /* 1 - q */
+  double weight[8];      /* of a given bits in one word; a term's weight is their product */
+  double hit[MAX_TERMS]; /* 1 - q, in the order of the odometer */
 };
 
 /* For t bits drawn with replacement from a word: weight[a] = E[(-1)^a C(distinct bits, a)]. */
@@ -78,44 +78,59 @@ static void word_weights(unsigned t, double weight[])
   }
 }
 
-/* The probability that a key in this line misses a[w] given bits of each word w. */
-static double miss_probability(const struct bloom_geometry *g, const unsigned a[LINE_WORDS])
+/* Counts a[0 .. touches-1] up, each from 0 to bits_per_touch; false after the last. */
+static bool odometer(struct bloom_shape shape, unsigned a[])
+{
+  for (unsigned wheel = 0; wheel < shape.touches; wheel++) {
+    if (++a[wheel] <= shape.bits_per_touch)
+      return true;
+    a[wheel] = 0;
+  }
+  return false;
+}
+
+/* The probability that a key in this line misses a[w] given bits of each word w, where word_miss[a]
+ * is the probability that it misses a bits of a word that it uses. */
+static double miss_probability(struct bloom_shape shape, const double word_miss[],
+                               const unsigned a[LINE_WORDS])
 {
   double sum = 0, patterns = 0;
   for (unsigned start = 0; start < LINE_WORDS; start++)
     for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
       double miss = 1;
-      for (unsigned i = 0; i < g->shape.touches; i++)
-        miss *= pow(1 - a[(start + i * stride) % LINE_WORDS] / 64.0, g->shape.bits_per_touch);
+      for (unsigned i = 0; i < shape.touches; i++)
+        miss *= word_miss[a[(start + i * stride) % LINE_WORDS]];
       sum += miss;
       patterns++;
     }
   return sum / patterns;
 }
 
-static void blocked_terms(const struct bloom_geometry *g, struct terms *terms)
+static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
-  double weight[8];
-  word_weights(g->shape.bits_per_touch, weight);
-  unsigned a[LINE_WORDS] = {0}; /* an odometer with `touches` wheels */
+  word_weights(shape.bits_per_touch, terms->weight);
+  double word_miss[8];
+  for (unsigned i = 0; i <= shape.bits_per_touch; i++)
+    word_miss[i] = pow(1 - i / 64.0, shape.bits_per_touch);
+  unsigned a[LINE_WORDS] = {0};
   terms->count = 0;
-  for (unsigned wheel = 0; wheel < g->shape.touches;) {
+  do {
     assert(terms->count < MAX_TERMS);
-    double product = 1;
-    for (unsigned i = 0; i < g->shape.touches; i++)
-      product *= weight[a[i]];
-    terms->weight[terms->count] = product;
-    terms->hit[terms->count++] = 1 - miss_probability(g, a);
-    for (wheel = 0; wheel < g->shape.touches && ++a[wheel] > g->shape.bits_per_touch; wheel++)
-      a[wheel] = 0;
-  }
+    terms->hit[terms->count++] = 1 - miss_probability(shape, word_miss, a);
+  } while (odometer(shape, a));
 }
 
-static double blocked_rate(const struct terms *terms, double keys, double lines)
+static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
+                           double lines)
 {
   double rate = 0;
-  for (unsigned i = 0; i < terms->count; i++)
-    rate += terms->weight[i] * exp(keys * log1p(-terms->hit[i] / lines));
+  unsigned a[LINE_WORDS] = {0}, i = 0;
+  do {
+    double weight = 1;
+    for (unsigned w = 0; w < shape.touches; w++)
+      weight *= terms->weight[a[w]];
+    rate += weight * exp(keys * log1p(-terms->hit[i++] / lines));
+  } while (odometer(shape, a));
   return fmin(1, fmax(0, rate));
 }
 
@@ -141,8 +156,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   if (g->shape.layout != TAMIS_LAYOUT_BLOCKED)
     return classic_rate(keys, (double) bloom_geometry_bits(g), g->shape.touches, &deviation);
   struct terms terms;
-  blocked_terms(g, &terms);
-  return blocked_rate(&terms, keys, (double) g->lines);
+  blocked_terms(g->shape, &terms);
+  return blocked_rate(g->shape, &terms, keys, (double) g->lines);
 }
 
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
@@ -158,23 +173,39 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
   return log1p(-set / bits) / log_miss(g);
 }
 
+/* The rate at which two keys cannot be told apart because their 64-bit hashes give the same bits.  In
+ * the blocked layout those are equal hashes; in the classic one, where a pattern is a stretch of one
+ * long sequence, patterns that overlap in all but one bit add about twice as much. */
+static double collisions(uint64_t capacity)
+{
+  return 3 * (double) capacity * 0x1p-64;
+}
+
 struct plan {
   struct bloom_geometry geometry;
   double spread;      /* blocked only */
   struct terms terms; /* blocked only */
 };
 
+double bloom_geometry_range(tamis_layout layout, unsigned range)
+{
+  if (layout != TAMIS_LAYOUT_BLOCKED || range >= SHAPES)
+    return BLOOM_HIGHEST_RATE;
+  return shapes[SHAPES - 1 - range].at_least;
+}
+
 static bool keeps_promise(const struct plan *plan, double lines)
 {
   const struct bloom_geometry *g = &plan->geometry;
   double keys = (double) g->capacity, deviation, rate;
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    rate = blocked_rate(&plan->terms, keys, lines);
+    rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     deviation = plan->spread / sqrt(lines);
   } else {
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.touches, &deviation);
   }
-  return rate * fmax(1, (1 + deviations * deviation) / tolerance) <= g->fpp;
+  return rate * fmax(1, (1 + deviations * deviation) / tolerance) + collisions(g->capacity) <=
+         g->fpp;
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %. */
@@ -210,18 +241,21 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
     plan.geometry.shape.touches = shapes[i].touches;
     plan.geometry.shape.bits_per_touch = shapes[i].bits_per_touch;
     plan.spread = shapes[i].spread;
-    blocked_terms(&plan.geometry, &plan.terms);
+    blocked_terms(plan.geometry.shape, &plan.terms);
   } else {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    plan.geometry.shape.touches = (unsigned) fmax(1, round(-log(fpp) / LN2));
+    plan.geometry.shape.touches =
+        (unsigned) fmin(BLOOM_MAX_TOUCHES, fmax(1, round(-log(fpp) / LN2)));
   }
 
+  /* More keys than lines in an address space, whatever the rate: said first. */
+  if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
+    return TAMIS_EINVAL;
+  if (fpp <= collisions(capacity))
+    return TAMIS_EUNSUPPORTED;
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)
     return TAMIS_EINVAL;
-  /* Two of 2^64 hashes are equal so often; no filter can tell them apart. */
-  if (fpp < (double) capacity * 0x1p-64)
-    return TAMIS_EUNSUPPORTED;
   plan.geometry.lines = (uint64_t) lines;
   *out = plan.geometry;
   return TAMIS_OK;

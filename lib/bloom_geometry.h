@@ -21,6 +21,9 @@
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 
+/* -log2 of the lowest rate that 64-bit hashes allow. */
+enum { BLOOM_MAX_TOUCHES = 64 };
+
 /* How a key's bits lie. */
 struct bloom_shape {
   tamis_layout layout;
@@ -43,6 +46,11 @@ struct bloom_geometry {
  * address space holds it) or TAMIS_EUNSUPPORTED (hashes of 64 bits cannot give that rate). */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
+
+/* The ranges of rates with one shape each, from the lowest up: range i ends below the rate that is
+ * returned, the last one at BLOOM_HIGHEST_RATE. */
+#define BLOOM_HIGHEST_RATE 0.99
+double bloom_geometry_range(tamis_layout layout, unsigned range);
 
 /* Expected rate, and expected number of set bits, with `keys` distinct keys added. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);

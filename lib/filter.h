@@ -9,6 +9,8 @@
 #include "hash.h"
 #include "tamis/tamis.h"
 
+_Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
+
 /* Arguments are checked already; hashes are mixed with the seed already. */
 struct filter_operations {
   void (*destroy)(tamis_filter *f);

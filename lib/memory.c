@@ -21,8 +21,10 @@ static void *map_aligned(size_t size)
   size_t length = (size + page_size - 1) & ~(page_size - 1);
   char *start =
       mmap(NULL, length + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED)
-    return NULL;
+  if (start == MAP_FAILED) { /* perhaps there is room for the block, but not for the slack */
+    start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+  }
   size_t before = (huge - (uintptr_t) start % huge) % huge;
   if (before)
     munmap(start, before);

@@ -6,7 +6,6 @@
 #include "bloom.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -127,38 +126,16 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
   return bytes ? tamis__bloom_bytes(options, bytes) : TAMIS_EINVAL;
 }
 
-/* Whether these options make a filter of at most so many bytes. */
-static bool fits(const tamis_options *o, uint64_t bytes)
-{
-  uint64_t needed;
-  return tamis__bloom_bytes(o, &needed) == TAMIS_OK && needed <= bytes;
-}
-
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   int result = check_struct(options);
   if (result != TAMIS_OK)
     return result;
-  tamis_options trial = *options;
-  trial.fpp = 0.99;
-  if ((result = check_fields(&trial)) != TAMIS_OK)
+  tamis_options checked = *options;
+  checked.fpp = 0.5; /* whatever the caller's is */
+  if ((result = check_fields(&checked)) != TAMIS_OK)
     return result;
-  uint64_t needed;
-  if (!fpp || (result = tamis__bloom_bytes(&trial, &needed)) != TAMIS_OK)
-    return fpp ? result : TAMIS_EINVAL;
-  if (needed > bytes)
-    return TAMIS_EFULL;
-  /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
-  double good = trial.fpp, bad = 0x1p-64;
-  while (good / bad > 1.005) {
-    trial.fpp = sqrt(good * bad);
-    if (fits(&trial, bytes))
-      good = trial.fpp;
-    else
-      bad = trial.fpp;
-  }
-  *fpp = good;
-  return TAMIS_OK;
+  return fpp ? tamis__bloom_fpp(&checked, bytes, fpp) : TAMIS_EINVAL;
 }
 
 /* ---- single keys ---- */

@@ -12,6 +12,9 @@ void schedule_stop_at(const char *place);
 /* Lets all stopped threads go, and stops no more. */
 void schedule_go(void);
 
+/* The calling thread stops nowhere from now on. */
+void schedule_pass_by(void);
+
 /* Waits until `n` threads in all have reached `place` since the last schedule_stop_at, whether they
  * stopped there or not. */
 void schedule_wait(const char *place, unsigned n);

@@ -9,6 +9,12 @@
 
 #include <pthread.h>
 
+static void assert_valid(const tamis_filter *f)
+{
+  const char *reason;
+  assert_true(tamis__bloom_validate(f, &reason));
+}
+
 struct call {
   tamis_filter *filter;
   uint64_t hash;
@@ -52,19 +58,19 @@ static void two_that_both_saw_it_missing(void **state)
   tamis_destroy(f);
 }
 
-/* The first has looked again and is about to set its bits; the second comes all the way meanwhile.
- * It must wait for the stripe; without it, it would win too. */
-static void one_that_comes_between_look_and_set(void **state)
+/* The first is in the middle of setting its bits when the second comes all the way.  The second must
+ * wait for the stripe; without it, it would set the rest, and both would win. */
+static void one_that_comes_while_bits_are_set(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_unique_looked_again");
+  schedule_stop_at("bloom_set_word");
   start(&a);
-  schedule_wait("bloom_unique_looked_again", 1);
+  schedule_wait("bloom_set_word", 1);
   start(&b);
   /* b waits for the stripe or, if something is wrong, gets as far as a */
-  schedule_wait_either("stripe_wait", 1, "bloom_unique_looked_again", 2);
+  schedule_wait_either("stripe_wait", 1, "bloom_set_word", 2);
   assert_false(tamis_contains_hash(f, 7)); /* a reader does not wait, and sees no half of it */
   schedule_go();
   finish(&a);
@@ -92,9 +98,10 @@ static void a_half_added_key_is_absent(void **state)
   tamis_destroy(f);
 }
 
-/* A plain add of the same key completes the bits while the unique add is between look and set: the
- * unique add is still the one winner among the unique adds. */
-static void a_plain_add_in_between(void **state)
+/* A plain add of the same key sets all bits while the unique add is between its second look and its
+ * first bit: the unique add was overtaken and must say so.  If it claimed to be first, it would have
+ * published nothing to those who find the key. */
+static void a_plain_add_that_overtakes(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
@@ -107,10 +114,40 @@ static void a_plain_add_in_between(void **state)
   finish(&a);
   start(&b);
   finish(&b);
-  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(a.result, TAMIS_PRESENT);
   assert_int_equal(b.result, TAMIS_PRESENT);
-  const char *reason;
-  assert_true(tamis__bloom_validate(f, &reason));
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A unique add has set its first word when a plain add of the same key passes it: both have set bits,
+ * but the key counts once, and a filter for two keys still takes a second one. */
+static void adds_that_share_a_key_count_it_once(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 2;
+  options.fpp = 0.001;
+  options.growable = false;
+  options.seed = 42;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8};
+  schedule_stop_at("bloom_set_word");
+  start(&a);
+  schedule_wait("bloom_set_word", 1);
+  schedule_pass_by(); /* the main thread does not stop */
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 1);
+  start(&b);
+  finish(&b);
+  assert_int_equal(b.result, TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 2);
+  assert_valid(f);
   tamis_destroy(f);
 }
 
@@ -118,9 +155,10 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_that_both_saw_it_missing),
-      cmocka_unit_test(one_that_comes_between_look_and_set),
+      cmocka_unit_test(one_that_comes_while_bits_are_set),
       cmocka_unit_test(a_half_added_key_is_absent),
-      cmocka_unit_test(a_plain_add_in_between),
+      cmocka_unit_test(a_plain_add_that_overtakes),
+      cmocka_unit_test(adds_that_share_a_key_count_it_once),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

@@ -21,7 +21,10 @@ static void bump(struct worker *worker)
     uint64_t hash = random_next(&seed);
     struct stripe *stripe = stripe_of(&shared->stripes, hash);
     stripe_lock(stripe);
-    shared->plain[hash & shared->stripes.mask]++;
+    uint64_t *plain = &shared->plain[hash & shared->stripes.mask], before = *plain;
+    for (unsigned pause = 0; pause < 10; pause++) /* long enough for another one to come in */
+      ck_pr_stall();
+    *plain = before + 1;
     stripe_unlock(stripe);
   }
 }

@@ -77,7 +77,7 @@ TAMIS_API const char *tamis_version(void);
 /* Where a filter's memory comes from.  Both functions are called from the thread that makes the
  * call on the filter, possibly from several at once.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  Contents do
- *             not matter: the library clears what it needs cleared.
+ *             not matter: the library clears the block, which touches all of it.
  *   release   takes back a block with the size and alignment it was asked for. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
@@ -91,22 +91,35 @@ typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t l
 /* What to create.  Always start from TAMIS_OPTIONS_INIT: it carries the struct's size, by which
  * later versions add fields without breaking programs built today. */
 typedef struct tamis_options {
-  size_t struct_size;  /* sizeof (tamis_options) */
-  tamis_kind kind;     /* default TAMIS_BLOOM */
-  uint64_t capacity;   /* distinct keys expected, 1 to about 2^40; not rounded.  No default. */
-  double fpp;          /* false-positive probability when `capacity` keys are in, 0 < fpp < 1;
-                         default 0.01 */
-  bool growable;       /* true (the default): keep accepting keys past `capacity`.  A Bloom filter
-                         of this version does so at a rising rate (tamis_stats.fpp_estimate);
-                         false: the key past capacity gets TAMIS_EFULL and the rate stays */
-  uint64_t max_bytes;  /* the filter never takes more bytes than this; 0 (default): no limit */
-  uint64_t seed;       /* 0 (default): a fresh random seed from getrandom(2) */
-  tamis_layout layout; /* Bloom: default TAMIS_LAYOUT_BLOCKED */
-  unsigned stripes;    /* locks that unique adds spread over; rounded up to a power of
-                                       two, at most 4096; 0 (default): chosen by the library */
-  tamis_hash_function hash;         /* NULL (default): XXH3, keyed with the seed */
-  void *hash_context;               /* passed to `hash` */
-  const tamis_allocator *allocator; /* NULL (default): malloc and mmap; otherwise copied */
+  /* sizeof (tamis_options) */
+  size_t struct_size;
+  /* default TAMIS_BLOOM */
+  tamis_kind kind;
+  /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
+  uint64_t capacity;
+  /* False-positive probability when `capacity` keys are in, 0 < fpp < 1; default 0.01.  It is kept on
+   * average over seeds, and to a tenth by all but one in a thousand single filters, however small. */
+  double fpp;
+  /* true (the default): keep accepting keys past `capacity`.  A Bloom filter of this version does so
+   * at a rising rate (tamis_stats.fpp_estimate).  false: the key past capacity gets TAMIS_EFULL and
+   * the rate stays.  (Keys that a false positive hides take no room: at fpp 0.1 a full Bloom filter
+   * has met up to 1.03 * capacity distinct keys, at 0.01 up to 1.005.) */
+  bool growable;
+  /* The filter never takes more bytes than this; 0 (default): no limit. */
+  uint64_t max_bytes;
+  /* 0 (default): a fresh random seed from getrandom(2). */
+  uint64_t seed;
+  /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
+  tamis_layout layout;
+  /* Locks that unique adds spread over; rounded up to a power of two, at most 4096; 0 (default):
+   * chosen by the library. */
+  unsigned stripes;
+  /* NULL (default): XXH3, keyed with the seed. */
+  tamis_hash_function hash;
+  /* Passed to `hash`. */
+  void *hash_context;
+  /* NULL (default): malloc and mmap.  Otherwise copied. */
+  const tamis_allocator *allocator;
 } tamis_options;
 
 #define TAMIS_OPTIONS_INIT                                                                        \
@@ -115,8 +128,9 @@ typedef struct tamis_options {
         NULL                                                                                      \
   }
 
-/* Creates a filter.  The cost is that of asking the system for address space: a large filter's
- * pages are touched on first use, not here.
+/* Creates a filter.  The cost is that of planning it (up to a millisecond, for the lowest rates) and
+ * of asking the system for address space: a large filter's pages are touched on first use, not here,
+ * unless they come from an allocator of yours.
  *   Threads  any
  *   Blocks   only in the allocator and in getrandom(2) before the system's pool is ready
  *   Order    hand the pointer to other threads as you would any other (thread start, mutex,
@@ -124,8 +138,9 @@ typedef struct tamis_options {
  *   Errors   TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
  *            64-bit address space holds, stripes over 4096, half an allocator.
- *            TAMIS_EUNSUPPORTED: a kind this version lacks; an fpp below capacity * 2^-64, which
- *            64-bit hashes cannot give; options of a newer header that this library does not know.
+ *            TAMIS_EUNSUPPORTED: a kind this version lacks; an fpp below 3 * capacity * 2^-64,
+ *            which 64-bit hashes cannot give; options of a newer header that this library does not
+ *            know; no seed given, and no getrandom(2) to be had.
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
  *            On every error *out is NULL. */
@@ -155,7 +170,9 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * 64-bit value is a legal hash, sequential integers too: the filter mixes it with its seed.
  * tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key, len)) are the same call.
  *
- * All of them are linearizable: each takes effect at one instant between its call and its return. */
+ * All of them are linearizable: each takes effect at one instant between its call and its return.
+ * (A key that was never added may seem present from the middle of an add on that makes it a false
+ * positive.)  errno is not part of any contract. */
 
 /* The hash of a key under the filter's seed and hash function: 0 when f is NULL, or key is NULL
  * with len > 0.  Filters with the same seed and hash function agree on it.
@@ -169,16 +186,19 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
- *            growable, and capacity is reached (with T threads adding at that moment, up to T more
- *            keys may get in); nothing changed then */
+ *            growable, and capacity is reached; nothing changed then.  Never before capacity
+ *            distinct keys are in; while several threads add, a few keys of each may get in past
+ *            it (at most 64 of each) */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
 /* Adds a key and says whether it was new.  Of all the calls with one key on a filter without it,
- * exactly one returns TAMIS_OK, however they overlap; if a false positive hides the key, none does.
+ * exactly one returns TAMIS_OK, however they overlap; none does if a false positive hides the key, if
+ * a plain add of the key came before, or if the filter is full.  Never two.
  *   Threads  any
  *   Blocks   a key that is there: never.  A key that seems new: for a lock shared with the unique
- *            adds of a few other keys, held for the time of one look and one insert
+ *            adds of a few other keys, held for the time of one look and one insert; while it waits
+ *            it may yield or sleep
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; TAMIS_EINVAL and TAMIS_EFULL as
  *            tamis_add.  TAMIS_EFULL is final: once a key has got it from add_unique, no
@@ -233,23 +253,34 @@ TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes
 
 /* Figures to watch.  Exact when no writer runs, close to it otherwise. */
 typedef struct tamis_stats {
-  size_t struct_size;  /* in: sizeof (tamis_stats); out: how much of it was filled */
-  uint64_t count;      /* Bloom: adds that changed the filter, which is the number of distinct keys
-                            less those that a false positive hid (and plus one for each time that
-                            several plain adds of one new key ran into each other) */
-  uint64_t capacity;   /* as asked */
-  uint64_t bytes;      /* all memory of the filter: bits, locks, counters, the struct itself */
-  uint64_t growths;    /* growth steps so far; 0 for a Bloom filter */
-  double load;         /* estimated_count / capacity; above 1 the rate is above fpp */
-  double fpp_estimate; /* the false-positive rate at present, from the bits that are set */
-  double fpp;          /* as asked, for `capacity` keys */
-  double estimated_count; /* Bloom: distinct keys, from the number of set bits */
-  uint64_t bits;          /* Bloom: size of the bit array */
-  uint64_t bits_set;      /* Bloom: how many of them are 1 */
-  unsigned bits_per_key;  /* Bloom: bits set for each key (k) */
+  /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
+  size_t struct_size;
+  /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
+   * the same time counts once. */
+  uint64_t count;
+  /* As asked. */
+  uint64_t capacity;
+  /* All memory of the filter: bits, locks, counters, the struct itself. */
+  uint64_t bytes;
+  /* Growth steps so far; 0 for a Bloom filter. */
+  uint64_t growths;
+  /* estimated_count / capacity; well above 1 the rate is above fpp. */
+  double load;
+  /* The false-positive rate at present, from the bits that are set. */
+  double fpp_estimate;
+  /* As asked, for `capacity` keys. */
+  double fpp;
+  /* Bloom: distinct keys, hidden ones too, from the number of set bits. */
+  double estimated_count;
+  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k). */
+  uint64_t bits;
+  uint64_t bits_set;
+  unsigned bits_per_key;
   tamis_kind kind;
-  tamis_layout layout; /* Bloom: the layout in use */
-  uint64_t seed; /* the seed in use.  A secret: whoever knows it can choose keys that collide */
+  /* Bloom: the layout in use. */
+  tamis_layout layout;
+  /* The seed in use.  A secret: whoever knows it can choose keys that collide. */
+  uint64_t seed;
 } tamis_stats;
 
 #define TAMIS_STATS_INIT                                                                       \
@@ -258,7 +289,8 @@ typedef struct tamis_stats {
   }
 
 /* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
- * depend on the filter's size.
+ * depend on the filter's size (it is that of the formula for the rate: some microseconds at fpp
+ * 0.01, some hundred at 1e-6).
  *   Threads  any
  *   Blocks   never
  *   Errors   TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct of
