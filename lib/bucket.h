@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: a bucket of the cuckoo filter, as the value of one 64-bit word.
+ *
+ *      63                                                      0
+ *     ┌──┬────────────┬────────────┬────────────┬─ ─ ─┬────────────┐
+ *     │ 0│ lane b − 1 │  ...       │            │     │   lane 0   │    b = 64 / w lanes of w bits
+ *     └──┴────────────┴────────────┴────────────┴─ ─ ─┴────────────┘
+ *
+ * An empty lane is 0.  The entry in a lane is a fingerprint that has aged by `age` steps:
+ *
+ *     f f f f f f f 1        new: w − 1 bits of the fingerprint, and a marker
+ *     f f f f f f 1 0        after one step: the first bit has moved into the segment's prefix
+ *     f f f f f 1 0 0        the lowest set bit always says how much is known
+ *
+ * So an entry stands for every fingerprint that begins with its bits, an occupied lane is never 0,
+ * and no fingerprint is forbidden.  In a filter that never grows entries do not age: then the marker's
+ * place holds one bit more of the fingerprint, and 0, which would be an empty lane, is stored as 1.
+ *
+ * All lanes are looked at at once, without a branch.  The width is a parameter of one body of code.
+ */
+#ifndef TAMIS_LIB_BUCKET_H
+#define TAMIS_LIB_BUCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
+
+struct bucket_shape {
+  unsigned width;
+  unsigned lanes;
+  bool ages;     /* entries have a marker and may age */
+  uint64_t low;  /* the lowest bit of each lane */
+  uint64_t high; /* the highest bit of each lane */
+};
+
+static inline struct bucket_shape bucket_shape(unsigned width, bool ages)
+{
+  struct bucket_shape s = {.width = width, .lanes = 64 / width, .ages = ages};
+  for (unsigned i = 0; i < s.lanes; i++)
+    s.low |= UINT64_C(1) << i * width;
+  s.high = s.low << (width - 1);
+  return s;
+}
+
+/* The bits of lane 0. */
+static inline uint64_t bucket_lane_bits(const struct bucket_shape *s)
+{
+  return UINT64_MAX >> (64 - s->width);
+}
+
+static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t word, unsigned lane)
+{
+  return word >> lane * s->width & bucket_lane_bits(s);
+}
+
+static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t word, unsigned lane,
+                                      uint64_t entry)
+{
+  unsigned shift = lane * s->width;
+  return (word & ~(bucket_lane_bits(s) << shift)) | entry << shift;
+}
+
+/* ---- sets of lanes, as the highest bits of the lanes that are in ---- */
+
+/* Lanes that are not 0.  Adding all ones below the highest bit carries into it unless they were 0;
+ * nothing carries out of a lane, as the highest bit is left out of the sum. */
+static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t word)
+{
+  uint64_t below = s->high - s->low; /* every bit but the highest one of each lane */
+  return (((word & below) + below) | word) & s->high;
+}
+
+static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t word)
+{
+  return bucket_occupied(s, word) ^ s->high;
+}
+
+/* The first lane of a set that is not empty. */
+static inline unsigned bucket_first(const struct bucket_shape *s, uint64_t set)
+{
+  return (unsigned) __builtin_ctzll(set) / s->width;
+}
+
+static inline unsigned bucket_count(uint64_t set)
+{
+  return (unsigned) __builtin_popcountll(set);
+}
+
+/* All bits of the lanes of a set: each highest bit, and what is below it. */
+static inline uint64_t bucket_spread(const struct bucket_shape *s, uint64_t set)
+{
+  return set | (set - (set >> (s->width - 1)));
+}
+
+/* ---- entries ---- */
+
+/* A new entry from the first bits of a fingerprint string, which begins at bit 63. */
+static inline uint64_t bucket_entry(const struct bucket_shape *s, uint64_t fingerprint)
+{
+  uint64_t entry = fingerprint >> (64 - s->width);
+  return s->ages ? entry | 1 : entry + (entry == 0);
+}
+
+/* How many steps an entry has aged.  0 for entries that cannot. */
+static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
+{
+  return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
+}
+
+/* Lanes whose entry stands for what the new entry `entry` stands for: equal in all bits that the lane
+ * still knows.  x ^ (x - 1) is the marker and what is below it, the part that is not known; an empty
+ * lane, from which the subtraction would borrow, is made 1 for it, and left out at the end. */
+static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+{
+  uint64_t occupied = bucket_occupied(s, word);
+  uint64_t difference = word ^ s->low * entry;
+  if (s->ages) {
+    uint64_t x = word | (occupied ^ s->high) >> (s->width - 1);
+    difference &= ~(x ^ (x - s->low));
+  }
+  return occupied & ~bucket_occupied(s, difference & bucket_spread(s, s->high));
+}
+
+/* ---- growing and shrinking ---- */
+
+/* What moves to the sibling that takes fingerprints beginning with `bit`: those lanes, each one step
+ * older, at their places; the other lanes are empty.  Every entry must know at least one bit. */
+static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t word, unsigned bit)
+{
+  uint64_t ones = word & s->high;
+  uint64_t mine = bit ? ones : bucket_occupied(s, word) ^ ones;
+  return (word & bucket_spread(s, mine) & ~s->high) << 1;
+}
+
+/* An entry one step younger: `bit` is known again.  A new entry has no room for it and gives up its
+ * last bit. */
+static inline uint64_t bucket_rejuvenate(const struct bucket_shape *s, uint64_t entry, unsigned bit)
+{
+  return (uint64_t) bit << (s->width - 1) | entry >> 1 | (entry & 1);
+}
+
+#endif

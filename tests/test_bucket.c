@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every operation on all lanes at once, against a model that takes one lane after the other.
+ */
+#include "unit.h"
+
+#include "bucket.h"
+#include "harness.h"
+
+/* ---- the model ---- */
+
+static uint64_t lane_of(unsigned width, uint64_t word, unsigned lane)
+{
+  uint64_t value = 0;
+  for (unsigned bit = 0; bit < width; bit++)
+    value |= (word >> (lane * width + bit) & 1) << bit;
+  return value;
+}
+
+static bool known_bits_equal(unsigned width, bool ages, uint64_t lane, uint64_t entry)
+{
+  if (lane == 0)
+    return false;
+  if (!ages)
+    return lane == entry;
+  unsigned marker = 0;
+  while (!(lane >> marker & 1))
+    marker++;
+  for (unsigned bit = marker + 1; bit < width; bit++)
+    if ((lane >> bit & 1) != (entry >> bit & 1))
+      return false;
+  return true;
+}
+
+static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+{
+  uint64_t occupied = bucket_occupied(s, word), matched = bucket_match(s, word, entry);
+  unsigned first_free = s->lanes, count = 0;
+  for (unsigned i = 0; i < s->lanes; i++) {
+    uint64_t lane = lane_of(s->width, word, i);
+    uint64_t top = UINT64_C(1) << (i * s->width + s->width - 1);
+    assert_int_equal(bucket_lane(s, word, i), lane);
+    assert_int_equal(!!(occupied & top), lane != 0);
+    assert_int_equal(!!(matched & top), known_bits_equal(s->width, s->ages, lane, entry));
+    count += lane != 0;
+    if (lane == 0 && first_free == s->lanes)
+      first_free = i;
+  }
+  assert_int_equal(occupied & ~s->high, 0);
+  assert_int_equal(matched & ~s->high, 0);
+  assert_int_equal(bucket_count(occupied), count);
+  assert_int_equal(bucket_free(s, word), occupied ^ s->high);
+  if (first_free < s->lanes)
+    assert_int_equal(bucket_first(s, bucket_free(s, word)), first_free);
+}
+
+static void check_split(const struct bucket_shape *s, uint64_t word)
+{
+  uint64_t child[2] = {bucket_split(s, word, 0), bucket_split(s, word, 1)};
+  uint64_t top = UINT64_C(1) << (s->width - 1);
+  for (unsigned i = 0; i < s->lanes; i++) {
+    uint64_t lane = lane_of(s->width, word, i);
+    unsigned bit = lane & top ? 1 : 0;
+    uint64_t moved = bucket_lane(s, child[bit], i);
+    assert_int_equal(moved, lane ? (lane & (top - 1)) << 1 : 0);
+    assert_int_equal(bucket_lane(s, child[!bit], i), 0);
+    if (lane) {
+      assert_int_equal(bucket_age(s, moved), bucket_age(s, lane) + 1);
+      assert_int_equal(bucket_rejuvenate(s, moved, bit), lane); /* a join undoes a split */
+    }
+  }
+}
+
+/* Every entry knows at least one bit: no lane is a bare marker. */
+static bool may_split(const struct bucket_shape *s, uint64_t word)
+{
+  for (unsigned i = 0; i < s->lanes; i++)
+    if (lane_of(s->width, word, i) == UINT64_C(1) << (s->width - 1))
+      return false;
+  return true;
+}
+
+/* ---- all contents of two neighbours, between which a carry or a borrow would show ---- */
+
+static void neighbours_do_not_disturb_each_other(void **state)
+{
+  (void) state;
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= 5; width++)
+    for (int ages = 0; ages < 2; ages++) {
+      struct bucket_shape s = bucket_shape(width, ages);
+      for (unsigned at = 0; at + 1 < s.lanes; at += s.lanes - 2) /* lowest pair, highest pair */
+        for (uint64_t pair = 0; pair < UINT64_C(1) << 2 * width; pair++) {
+          uint64_t word = pair << at * width;
+          for (uint64_t entry = 0; entry < UINT64_C(1) << width; entry++)
+            check_word(&s, word, ages ? entry | 1 : entry);
+          if (ages && may_split(&s, word))
+            check_split(&s, word);
+        }
+    }
+}
+
+/* ---- random words for every width, with many empty and many matching lanes ---- */
+
+static uint64_t random_word(const struct bucket_shape *s, uint64_t *seed, uint64_t entry)
+{
+  uint64_t word = 0;
+  for (unsigned i = 0; i < s->lanes; i++) {
+    uint64_t kind = random_next(seed) % 4, lane = random_next(seed) >> (64 - s->width);
+    unsigned age = (unsigned) (random_next(seed) % s->width);
+    if (kind == 0)
+      lane = 0;
+    else if (kind == 1) /* the entry, aged where it stands, or with one bit wrong */
+      lane = s->ages ? (entry >> age | 1) << age : entry;
+    else if (kind == 2)
+      lane = entry ^ UINT64_C(1) << age;
+    word = bucket_replace(s, word, i, lane);
+  }
+  return word;
+}
+
+static void all_widths_agree_with_the_model(void **state)
+{
+  (void) state;
+  uint64_t seed = 1;
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++)
+    for (int ages = 0; ages < 2; ages++) {
+      struct bucket_shape s = bucket_shape(width, ages);
+      assert_int_equal(s.lanes, 64 / width);
+      for (unsigned round = 0; round < 3000; round++) {
+        uint64_t entry = bucket_entry(&s, random_next(&seed));
+        uint64_t word = random_word(&s, &seed, entry);
+        check_word(&s, word, entry);
+        if (ages && may_split(&s, word))
+          check_split(&s, word);
+      }
+    }
+}
+
+static void replace_changes_one_lane(void **state)
+{
+  (void) state;
+  uint64_t seed = 2;
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++) {
+    struct bucket_shape s = bucket_shape(width, true);
+    for (unsigned lane = 0; lane < s.lanes; lane++) {
+      uint64_t word = random_word(&s, &seed, 1), entry = random_next(&seed) >> (64 - width);
+      uint64_t changed = bucket_replace(&s, word, lane, entry);
+      for (unsigned i = 0; i < s.lanes; i++)
+        assert_int_equal(bucket_lane(&s, changed, i), i == lane ? entry : bucket_lane(&s, word, i));
+    }
+  }
+}
+
+/* Entries are the first bits of the string, never 0, and found again whatever the bits are. */
+static void an_entry_matches_what_it_stands_for(void **state)
+{
+  (void) state;
+  const uint64_t strings[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef)};
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++)
+    for (int ages = 0; ages < 2; ages++) {
+      struct bucket_shape s = bucket_shape(width, ages);
+      for (unsigned i = 0; i < sizeof strings / sizeof *strings; i++) {
+        uint64_t entry = bucket_entry(&s, strings[i]);
+        assert_in_range(entry, 1, bucket_lane_bits(&s));
+        assert_int_equal(bucket_age(&s, entry), 0);
+        for (unsigned lane = 0; lane < s.lanes; lane++) {
+          uint64_t set = bucket_match(&s, bucket_replace(&s, 0, lane, entry), entry);
+          assert_int_equal(bucket_count(set), 1);
+          assert_int_equal(bucket_first(&s, set), lane);
+        }
+      }
+    }
+}
+
+/* Through its whole life an entry matches the string it came from, and after k steps about one in
+ * 2^(w - 1 - k) others that share the prefix. */
+static void an_aging_entry_stays_found(void **state)
+{
+  (void) state;
+  uint64_t seed = 3;
+  for (unsigned width = 4; width <= BUCKET_MAX_WIDTH; width++) {
+    struct bucket_shape s = bucket_shape(width, true);
+    for (unsigned round = 0; round < 100; round++) {
+      uint64_t string = random_next(&seed),
+               word = bucket_replace(&s, 0, 1, bucket_entry(&s, string));
+      for (unsigned step = 0; step + 1 < width; step++) {
+        assert_int_equal(bucket_age(&s, bucket_lane(&s, word, 1)), step);
+        assert_int_equal(bucket_first(&s, bucket_match(&s, word, bucket_entry(&s, string << step))),
+                         1);
+        word = bucket_split(&s, word, (unsigned) (string << step >> 63));
+      }
+    }
+  }
+}
+
+/* A join of new entries gives up their last bit, and still finds them. */
+static void a_new_entry_that_is_joined_stays_found(void **state)
+{
+  (void) state;
+  uint64_t seed = 4;
+  for (unsigned width = 3; width <= BUCKET_MAX_WIDTH; width++) {
+    struct bucket_shape s = bucket_shape(width, true);
+    for (unsigned round = 0; round < 100; round++) {
+      uint64_t string = random_next(&seed);
+      uint64_t joined =
+          bucket_rejuvenate(&s, bucket_entry(&s, string << 1), (unsigned) (string >> 63));
+      assert_int_equal(joined, bucket_entry(&s, string));
+      assert_int_equal(bucket_count(bucket_match(&s, joined, bucket_entry(&s, string))), 1);
+    }
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(neighbours_do_not_disturb_each_other),
+      cmocka_unit_test(all_widths_agree_with_the_model),
+      cmocka_unit_test(replace_changes_one_lane),
+      cmocka_unit_test(an_entry_matches_what_it_stands_for),
+      cmocka_unit_test(an_aging_entry_stays_found),
+      cmocka_unit_test(a_new_entry_that_is_joined_stays_found),
+  };
+  return cmocka_run_group_tests_name("bucket", tests, NULL, NULL);
+}

@@ -1,0 +1,418 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Tests of the command-line program against exact tools: test_tool.sh PATH-TO-TAMIS
+# Prints "ok N - name" or "not ok N - name" for each, and exits 1 if any failed.
+# shellcheck disable=SC2002,SC2094  # pipes are what is tested, and outputs that are inputs
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?usage: test_tool.sh PATH-TO-TAMIS}")
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+number=0
+failures=0
+# A filter may err.  Where the very lines are compared, it does so once in a million test runs.
+exact=--fpp=1e-11
+
+# ---- what the tests are written with ----
+
+# check NAME COMMAND...: the test passes if the command succeeds.
+check() {
+  local name=$1
+  shift
+  number=$((number + 1))
+  if "$@"; then
+    echo "ok $number - $name"
+  else
+    echo "not ok $number - $name"
+    failures=$((failures + 1))
+  fi
+}
+
+skip() {
+  number=$((number + 1))
+  echo "ok $number - $1 # SKIP $2"
+}
+
+# run ARGUMENTS...: tamis, with its output in out, its messages in err and its status in $status.
+run() {
+  "$tamis" "$@" >out 2>err
+  status=$?
+}
+
+# same_as EXPECTED: the last run succeeded in silence and wrote exactly that.
+same_as() {
+  [ "$status" -eq 0 ] && [ ! -s err ] && cmp -s out "$1" && return
+  echo "# status $status, messages: $(head -c 300 err)"
+  cmp out "$1" | sed 's/^/# /'
+  return 1
+}
+
+# one_line STATUS TEXT: the last run ended so, with exactly one line, "tamis: ...TEXT...".
+one_line() {
+  [ "$status" -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q '^tamis: ' err &&
+    grep -qF -- "$2" err && return
+  echo "# status $status, expected $1 and one line with \"$2\"; messages:"
+  sed 's/^/#   /' err
+  return 1
+}
+
+silent_output() { [ ! -s out ]; }
+
+exact_dedup() { gawk '!seen[$0]++' "$@"; }
+
+# ---- input ----
+
+gawk 'BEGIN { srand(1); for (i = 0; i < 200000; i++)
+  printf "/srv/archive/%d/file-%06d.txt\n", i % 13, int(rand() * 120000) }' >paths
+exact_dedup paths >paths.expected
+sort -u paths >paths.sorted
+seq 1 300000 >numbers
+printf '' >empty
+printf '\n\n\n' >newlines
+printf 'one\ntwo\none' >unended
+printf 'a\r\na\nb\r\na\r\n' >crlf
+printf 'a\0b\na\0c\na\0b\n\0\na\n\0\n' >nul
+printf '\377\376\n\303\n\377\376\nx\n' >bytes
+head -c 100000000 /dev/zero | tr '\0' 'x' >huge
+{ cat huge; echo; echo short; cat huge; echo; echo short; cat huge; } >huge.lines
+
+# ---- dedup against exact tools ----
+
+run dedup $exact paths
+check "one thread keeps the order of first appearance" same_as paths.expected
+for threads in 2 3 8 0; do
+  run dedup $exact --threads $threads paths
+  sort out >out.sorted && mv out.sorted out
+  check "$threads threads write the same lines" same_as paths.sorted
+done
+
+run dedup $exact <paths
+check "standard input from a file" same_as paths.expected
+tail -n +2 paths | exact_dedup >expected
+(read -r _ && "$tamis" dedup $exact $exact >out 2>err) <paths
+status=$?
+check "standard input that was read from already" same_as expected
+cat paths | "$tamis" dedup $exact >out 2>err
+status=$?
+check "standard input from a pipe" same_as paths.expected
+cat paths | "$tamis" dedup $exact --threads 4 - >out 2>err
+status=$?
+sort out >out.sorted && mv out.sorted out
+check "a pipe named - with several threads" same_as paths.sorted
+(for i in 1 2 3 4 5; do printf 'slow %d\nsl' $((i % 2)); sleep 0.02; printf 'ow\n'; done) |
+  "$tamis" dedup $exact >out 2>err
+status=$?
+printf 'slow 1\nslow\nslow 0\n' >expected
+check "a pipe that is written in pieces" same_as expected
+run dedup $exact <(cat paths) <(cat numbers)
+cat paths.expected numbers >expected
+check "named pipes" same_as expected
+
+for file in empty newlines unended crlf bytes; do
+  exact_dedup $file >expected
+  run dedup $exact $file
+  check "input '$file'" same_as expected
+done
+run dedup $exact nul
+printf 'a\0b\na\0c\n\0\na\n' >expected
+check "NUL bytes" same_as expected
+run dedup $exact unended newlines unended empty
+printf 'one\ntwo\n\n' >expected
+check "the last line of a file without newline is not glued to the next file" same_as expected
+run dedup $exact -- ./unended - <empty
+printf 'one\ntwo\n' >expected
+check "names after -- and an empty standard input" same_as expected
+{ cat huge; echo; echo short; } >expected
+for threads in 1 4; do
+  run dedup $exact --threads $threads huge.lines
+  [ $threads -eq 1 ] || sort -o out out
+  [ $threads -eq 1 ] || sort -o expected expected
+  check "lines of 100 MB with $threads thread(s)" same_as expected
+done
+cat huge.lines | "$tamis" dedup $exact --quiet >out 2>err
+status=$?
+{ cat huge; echo; echo short; } >expected
+check "lines of 100 MB from a pipe" same_as expected
+rm -f huge expected out
+split -n l/50 -a 3 paths part.
+run dedup $exact --threads 4 part.*
+sort -o out out
+check "more files than threads" same_as paths.sorted
+for i in $(seq 1500); do echo "$((i % 700))" >"tiny.$i"; done
+run dedup $exact tiny.*
+seq 0 699 | sort >expected
+sort -o out out
+check "more files than may be open at once" same_as expected
+exact_dedup /proc/self/limits >expected
+run dedup $exact /proc/self/limits
+check "a file of /proc, whose size is 0" same_as expected
+mkfifo fifo
+cat paths >fifo &
+run dedup $exact fifo
+check "a FIFO" same_as paths.expected
+
+run dedup paths
+check "the default rate: $(($(wc -l <paths.expected) - $(wc -l <out))) missing, 0 or 1 are likely" \
+  test "$(wc -l <out)" -ge $(($(wc -l <paths.expected) - 4))
+
+# ---- more lines than expected ----
+
+for threads in 1 2 8; do
+  gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
+  run dedup --threads $threads --capacity 10 --fpp 1e-4 many
+  sort out | uniq -d >twice
+  lines=$(wc -l <out)
+  check "capacity 10, $threads thread(s): no line twice" test ! -s twice
+  # 10 are expected to be missing at most: 40 would be chance once in 10^11.
+  check "capacity 10, $threads thread(s): $((100000 - lines)) missing of 100000" \
+    test $((100000 - lines)) -le 40
+  check "capacity 10, $threads thread(s): only lines of the input" \
+    test -z "$(sort -u many | comm -13 - <(sort out))"
+done
+run dedup --fpp 1e-10 --capacity 10 numbers
+check "a chain of filters keeps the order" same_as numbers
+run dedup --capacity 1k --stats many
+check "--stats tells of the levels" grep -q ' in [2-9] levels' err
+
+# ---- --output and --stats ----
+
+run dedup $exact -o result paths
+check "--output: nothing on standard output" silent_output
+cp result out
+check "--output FILE" same_as paths.expected
+seq 1000000 >result
+run dedup $exact --output=result unended
+printf 'one\ntwo\n' >expected
+cp result out
+check "--output empties a file that stands already" same_as expected
+run dedup $exact --stats paths
+check "--stats: status 0" test "$status" -eq 0
+check "--stats: lines read" grep -q '^lines read *200000$' err
+check "--stats: distinct lines" grep -q "^distinct written *$(wc -l <paths.expected)\$" err
+check "--stats: duplicates" \
+  grep -q "^duplicates dropped *$((200000 - $(wc -l <paths.expected)))\$" err
+check "--stats: bytes" grep -q "^bytes read *$(wc -c <paths) " err
+check "--stats: one level for an estimated file" grep -q '^filter .* in 1 level$' err
+run dedup --stats --threads 2 empty
+check "--stats of nothing" grep -q '^lines read *0$' err
+
+# ---- common ----
+
+sort -R --random-source=numbers paths | head -n 50000 >a
+{ cat paths; seq 1 100000; cat bytes newlines unended; } >b
+grep -Fxf a b >expected
+run common $exact a b
+check "common writes what grep -Fxf writes, in its order" same_as expected
+sort expected >expected.sorted
+run common $exact --threads 4 a b
+sort -o out out
+check "common with several threads" same_as expected.sorted
+cat a | "$tamis" common $exact - b >out 2>err
+status=$?
+check "common: A from a pipe" same_as expected
+cat b | "$tamis" common $exact a - >out 2>err
+status=$?
+check "common: B from a pipe" same_as expected
+run common $exact --capacity 20 a b
+check "common: more lines in A than expected" same_as expected
+run common $exact empty b
+check "common: nothing in A" same_as empty
+run common $exact b empty
+check "common: nothing in B" same_as empty
+run common $exact newlines b
+printf '\n\n\n' >expected.newlines
+check "common: empty lines" same_as expected.newlines
+run common $exact unended b
+printf 'one\ntwo\none\n' >expected.unended
+check "common: last lines without newline" same_as expected.unended
+
+run common --memory 1M a b
+check "--memory: all lines of A are found" test -z "$(comm -13 <(sort out) expected.sorted)"
+check "--memory says beforehand what it buys" grep -q '^tamis: 1.00 MiB for .*rate of' err
+check "--memory tells what it measured" grep -q '^rate measured .* random keys' err
+check "--memory tells the lines of A" grep -q '^lines of A *50000$' err
+run common --memory 1M --quiet a b
+check "--memory --quiet is quiet" test ! -s err
+run common --memory 1MiB --fpp 1e-3 a b
+check "--memory with a rate that it holds" grep -q 'rate of 0.001$' err
+run common --memory 20K --fpp 1e-6 --capacity 31k a b
+check "--memory with a rate that it cannot hold" grep -q '^tamis: 20.0 KiB cannot hold .*it buys' err
+gawk 'BEGIN { for (i = 0; i < 1000000; i++) print "other " i }' >others
+run common --memory 50KB --capacity 31k a others
+wrong=$(wc -l <out)
+guess=$(gawk '/^written by mistake/ { print $5 }' err)
+check "--memory: $wrong wrong lines, $guess said" \
+  gawk -v w="$wrong" -v g="$guess" 'BEGIN { exit !(w > 100 && g > 0.8 * w && g < 1.25 * w) }'
+run common --memory 50KB --capacity 5k a others
+check "--memory: with A larger than expected, the rise is told" grep -q 'so the rate rose from' err
+for memory in $(seq 100 20 500); do
+  run common --memory "${memory}k" --capacity 50k a empty
+  [ "$status" -eq 0 ] || break
+  run common --memory "${memory}k" --capacity 50k --fpp 1e-7 a empty
+  [ "$status" -eq 0 ] || break
+done
+check "--memory: any size gives a filter" test "$status" -eq 0
+run common --memory 1K a b
+check "--memory too small for anything" one_line 1 'cannot put'
+check "--memory too small: nothing written" silent_output
+
+# ---- errors: one line, and the right status ----
+
+usage() {
+  local text=$1
+  shift
+  run "$@"
+  check "usage: tamis $*" one_line 2 "$text"
+}
+usage "command is missing"
+usage "no command 'sort'" sort
+usage "unrecognized option '--frob'" dedup --frob
+usage "invalid option -- 'Z'" dedup -Z
+usage "requires an argument" dedup --threads
+usage "doesn't allow an argument" dedup --stats=1 paths
+for bad in -1 x 1x '' ' 1' 1025 99999999999999999999 0x10 1.5; do
+  usage "--threads: '$bad'" dedup --threads="$bad" paths
+done
+for bad in 0 -5 x 5x 5kk 1.5M '' 99999999999999999999 2T 999999999999G +1; do
+  usage "--capacity: '$bad'" dedup --capacity="$bad" paths
+done
+for bad in 0 1 1.5 -0.1 nan inf 1e 0.1x '' 1e-999 0x1p-3 +0.1 ' 0.1'; do
+  usage "--fpp: '$bad'" dedup --fpp="$bad" paths
+done
+for bad in 0 -1M 1X 1MM 1KiBB 5iB '' 99999999999T; do
+  usage "--memory: '$bad'" common --memory="$bad" a b
+done
+usage "--kind: 'quotient'" dedup --kind quotient paths
+usage "two files" common
+usage "two files" common a
+usage "two files" common a b a
+usage "only one of A and B" common - -
+
+run dedup paths nowhere
+check "a file that does not exist" one_line 1 "cannot open 'nowhere': No such file or directory"
+check "... is found before anything is written" silent_output
+echo precious >result
+run dedup -o result paths nowhere
+check "... and before the output is emptied" grep -q precious result
+run dedup $exact "$(printf 'no\nwhere\033[m')"
+check "a name with a newline makes no second line" one_line 1 "cannot open 'no?where?[m'"
+run dedup $exact paths .
+check "a directory" one_line 1 "cannot open '.': Is a directory"
+run dedup <.
+check "a directory as standard input" one_line 1 "Is a directory"
+run common $exact a .
+check "a directory as B" one_line 1 "Is a directory"
+run dedup <&-
+check "a closed standard input" one_line 1 "cannot open 'standard input': Bad file descriptor"
+"$tamis" dedup $exact paths >&- 2>err
+status=$?
+check "a closed standard output" one_line 1 "cannot write 'standard output'"
+"$tamis" dedup $exact paths >out 2>&-
+status=$?
+: >err
+check "a closed standard error" same_as paths.expected
+"$tamis" dedup -o result nowhere 2>&-
+check "a closed standard error: status 1" test $? -eq 1
+run dedup --kind cuckoo paths
+check "a kind that the library lacks" one_line 1 "cannot create a cuckoo filter"
+run dedup --fpp 1e-18 --capacity 1M paths
+check "a rate that 64-bit hashes cannot give" one_line 1 "64-bit hashes"
+run dedup -o nowhere/result paths
+check "an output that cannot be made" one_line 1 "cannot write 'nowhere/result'"
+if [ "$(id -u)" -ne 0 ]; then
+  echo secret >secret
+  chmod 0 secret
+  run dedup $exact paths secret
+  check "a file that may not be read" one_line 1 "cannot open 'secret': Permission denied"
+else
+  skip "a file that may not be read" "root may read all"
+fi
+
+for threads in 1 4; do
+  run dedup $exact --threads $threads paths /proc/self/mem
+  check "a read error, $threads thread(s)" one_line 1 "cannot read '/proc/self/mem'"
+  sort -o out out
+  check "... what was decided before it is written" cmp -s out paths.sorted
+done
+run common $exact /proc/self/mem b
+check "a read error in A" one_line 1 "cannot read '/proc/self/mem'"
+check "... writes nothing" silent_output
+
+cp paths same
+run dedup -o same paths same
+check "output to an input is refused" one_line 1 "input and output at once"
+check "... which is untouched" cmp -s same paths
+ln -s same link
+run common -o link a same
+check "... by another name as well" one_line 1 "input and output at once"
+check "... untouched" cmp -s same paths
+"$tamis" dedup same >>same 2>err
+status=$?
+check "... and by redirection" one_line 1 "input and output at once"
+check "... untouched as well" cmp -s same paths
+"$tamis" dedup <same >>same 2>err
+status=$?
+check "... and when both are redirected" one_line 1 "input and output at once"
+
+for threads in 1 4; do
+  "$tamis" dedup --threads $threads paths >/dev/full 2>err
+  status=$?
+  check "a full disk, $threads thread(s)" one_line 1 "'standard output': No space left on device"
+done
+run dedup -o /dev/full paths
+check "a full disk under --output" one_line 1 "cannot write '/dev/full': No space left on device"
+"$tamis" --help >/dev/full 2>err
+status=$?
+check "a full disk under --help" one_line 1 "No space left on device"
+for threads in 1 4; do
+  { "$tamis" dedup --threads $threads paths numbers 2>err; echo $? >status; } | head -n 1 >out
+  status=$(cat status)
+  check "a closed pipe, $threads thread(s)" one_line 1 "'standard output': Broken pipe"
+done
+if ! { (ulimit -v 150000; "$tamis" --version) >version; } 2>/dev/null; then
+  skip "a line that memory does not hold" "sanitizers reserve address space"
+else
+  (ulimit -v 150000; "$tamis" dedup $exact --capacity 1000 numbers huge.lines >out 2>err)
+  status=$?
+  check "a line that memory does not hold" one_line 1 "out of memory for a line of more than"
+  check "... lines before it are written" cmp -s out numbers
+  (ulimit -v 150000; "$tamis" dedup --capacity 1G numbers >out 2>err)
+  status=$?
+  check "a filter that memory does not hold" one_line 1 "out of memory"
+  # 8 MiB of stack each: a few threads start, the others do not.
+  (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k numbers >out 2>err)
+  status=$?
+  sort -n -o out out
+  check "threads that do not start are done without" same_as numbers
+fi
+
+# ---- help, version, terminal ----
+
+for words in "--help" "dedup --help" "common --help" "dedup --usage" "--version" "dedup -V"; do
+  # shellcheck disable=SC2086
+  run $words
+  check "tamis $words" test "$status" -eq 0 -a -s out -a ! -s err
+done
+run dedup --help
+check "dedup --help names the command" grep -q '^Usage: tamis dedup ' out
+check "dedup --help has examples" grep -q 'tamis dedup access.log' out
+
+if command -v script >/dev/null; then
+  (cat paths; sleep 0.5; cat paths) >fifo &
+  script -qec "'$tamis' dedup fifo >terminal.out" /dev/null </dev/null >terminal
+  check "progress is drawn on a terminal" grep -q 'dedup: .*lines/s.*duplicates' terminal
+  check "progress is cleared at the end" \
+    test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
+  check "progress does not harm the result" cmp -s terminal.out paths.expected
+  (cat paths; sleep 0.5; cat paths) >fifo &
+  script -qec "'$tamis' dedup --quiet fifo >terminal.out" /dev/null </dev/null >terminal
+  check "no progress with --quiet" test ! -s terminal
+else
+  skip "progress on a terminal" "no script(1)"
+fi
+
+echo "1..$number"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "chain.h"
+
+#include "options.h"
+#include "report.h"
+
+#include <string.h>
+
+/* Keys that one level has not answered for: their hashes, and where they stand in the batch. */
+struct rest {
+  uint64_t hashes[BATCH];
+  size_t places[BATCH];
+  size_t count;
+};
+
+/* Shares of the rate that sum to 1 over any number of levels: 6 / pi^2 / (i + 1)^2.  (Halves would
+ * also do, but reach rates that 64-bit hashes cannot give after a dozen levels.) */
+static double share_of_level(unsigned level)
+{
+  double i = level + 1;
+  return 0.6079271 / (i * i);
+}
+
+/* Fast while small, since each level makes a new key slower; then by doubling, since memory is what
+ * a large level costs. */
+static uint64_t capacity_of_level(uint64_t first, unsigned level)
+{
+  uint64_t capacity = first;
+  for (unsigned i = 0; i < level && capacity < MAX_CAPACITY; i++)
+    capacity *= capacity < (uint64_t) 2 << 20 ? 4 : 2;
+  return capacity < MAX_CAPACITY ? capacity : MAX_CAPACITY;
+}
+
+static void fail_to_create(const tamis_options *options, int result, unsigned level)
+{
+  char lines[FIGURE_BYTES];
+  double lowest;
+  count_figure(lines, (double) options->capacity);
+  if (result == TAMIS_EUNSUPPORTED && tamis_fpp_for(options, UINT64_MAX, &lowest) == TAMIS_OK &&
+      options->fpp < lowest)
+    fail("a rate of %.2g for %s lines is lower than 64-bit hashes can give (%.2g)%s", options->fpp,
+         lines, lowest, level > 0 ? "; a --capacity from the start may help" : "");
+  else
+    fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
+         lines, options->fpp, tamis_strerror(result));
+}
+
+static tamis_filter *make_level(const struct chain *chain, unsigned level)
+{
+  tamis_options options = chain->first;
+  tamis_filter *filter;
+  options.capacity = capacity_of_level(options.capacity, level);
+  if (!options.growable)
+    options.fpp *= share_of_level(level);
+  int result = tamis_create(&options, &filter);
+  if (result != TAMIS_OK)
+    fail_to_create(&options, result, level);
+  return filter; /* NULL after an error */
+}
+
+bool chain_create(struct chain *chain, const tamis_options *options)
+{
+  for (unsigned i = 0; i < CHAIN_LEVELS; i++)
+    atomic_init(&chain->level[i], NULL);
+  pthread_mutex_init(&chain->lock, NULL);
+  chain->first = *options;
+  tamis_filter *filter = make_level(chain, 0);
+  atomic_store_explicit(&chain->level[0], filter, memory_order_release);
+  return filter != NULL;
+}
+
+/* ORDER chain.level.load (acquire)
+ *   pairs with     chain.level.publish (release) in level_or_new()
+ *   makes visible  the filter that tamis_create filled in
+ *   if weakened    a thread uses a filter whose fields are not set yet */
+static tamis_filter *level_at(const struct chain *chain, unsigned level)
+{
+  if (level == CHAIN_LEVELS)
+    return NULL;
+  return atomic_load_explicit(&chain->level[level], memory_order_acquire);
+}
+
+void chain_destroy(struct chain *chain)
+{
+  for (unsigned i = 0; i < CHAIN_LEVELS; i++)
+    tamis_destroy(level_at(chain, i));
+  pthread_mutex_destroy(&chain->lock);
+}
+
+const tamis_filter *chain_hasher(const struct chain *chain)
+{
+  return level_at(chain, 0);
+}
+
+static tamis_filter *level_or_new(struct chain *chain, unsigned level)
+{
+  tamis_filter *filter = level_at(chain, level);
+  if (filter != NULL)
+    return filter;
+  if (level == CHAIN_LEVELS) {
+    fail("more distinct lines than %d filters can hold", CHAIN_LEVELS);
+    return NULL;
+  }
+  pthread_mutex_lock(&chain->lock);
+  filter = level_at(chain, level); /* another thread may have made it meanwhile */
+  if (filter == NULL) {
+    filter = make_level(chain, level);
+    /* ORDER chain.level.publish (release)
+     *   pairs with     chain.level.load (acquire) in level_at()
+     *   makes visible  the filter that tamis_create filled in
+     *   if weakened    a thread uses a filter whose fields are not set yet */
+    atomic_store_explicit(&chain->level[level], filter, memory_order_release);
+  }
+  pthread_mutex_unlock(&chain->lock);
+  return filter;
+}
+
+/* Passes on the key that stands at `place` in the batch if the level was too full for it. */
+static void sort_result(struct rest *rest, uint64_t hash, size_t place, int result)
+{
+  if (result >= 0)
+    return;
+  if (result != TAMIS_EFULL) {
+    fail("cannot add a line to the filter: %s", tamis_strerror(result));
+    return;
+  }
+  rest->hashes[rest->count] = hash;
+  rest->places[rest->count++] = place;
+}
+
+void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
+               int *results)
+{
+  if (add(level_at(chain, 0), hashes, n, results) == TAMIS_OK)
+    return;
+
+  struct rest rest;
+  rest.count = 0;
+  for (size_t i = 0; i < n; i++)
+    sort_result(&rest, hashes[i], i, results[i]);
+  for (unsigned level = 1; rest.count > 0; level++) {
+    tamis_filter *filter = level_or_new(chain, level);
+    if (filter == NULL)
+      return;
+    int answers[BATCH];
+    size_t asked = rest.count;
+    add(filter, rest.hashes, asked, answers);
+    rest.count = 0; /* refilled in place: a key never moves up past one still to be looked at */
+    for (size_t i = 0; i < asked; i++) {
+      results[rest.places[i]] = answers[i];
+      sort_result(&rest, rest.hashes[i], rest.places[i], answers[i]);
+    }
+  }
+}
+
+static void sort_found(struct rest *rest, uint64_t hash, size_t place, bool found)
+{
+  if (found)
+    return;
+  rest->hashes[rest->count] = hash;
+  rest->places[rest->count++] = place;
+}
+
+size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t n, bool *found)
+{
+  size_t total = tamis_contains_many_hash(level_at(chain, 0), hashes, n, found);
+  if (total == n || level_at(chain, 1) == NULL)
+    return total;
+
+  struct rest rest;
+  rest.count = 0;
+  for (size_t i = 0; i < n; i++)
+    sort_found(&rest, hashes[i], i, found[i]);
+  const tamis_filter *filter;
+  for (unsigned level = 1; rest.count > 0 && (filter = level_at(chain, level)) != NULL; level++) {
+    bool answers[BATCH];
+    size_t asked = rest.count;
+    total += tamis_contains_many_hash(filter, rest.hashes, asked, answers);
+    rest.count = 0;
+    for (size_t i = 0; i < asked; i++) {
+      found[rest.places[i]] = answers[i];
+      sort_found(&rest, rest.hashes[i], rest.places[i], answers[i]);
+    }
+  }
+  return total;
+}
+
+struct chain_figures chain_get_figures(const struct chain *chain)
+{
+  struct chain_figures figures = {0};
+  double missed = 1; /* probability that no level claims a key that is not there */
+  const tamis_filter *filter;
+  while ((filter = level_at(chain, figures.levels)) != NULL) {
+    tamis_stats stats = TAMIS_STATS_INIT;
+    if (tamis_get_stats(filter, &stats) != TAMIS_OK)
+      break;
+    if (figures.levels == 0)
+      figures.load = stats.load;
+    figures.bytes += stats.bytes;
+    missed *= 1 - stats.fpp_estimate;
+    figures.levels++;
+  }
+  figures.fpp = 1 - missed;
+  return figures;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis common: the lines of B that stand in A.
+ */
+#include "chain.h"
+#include "commands.h"
+#include "estimate.h"
+#include "options.h"
+#include "report.h"
+#include "summary.h"
+
+#include <string.h>
+
+/* Classic looks at a dozen cache lines for a key, blocked at one: the rate must be worth it. */
+#define WORTH_CLASSIC 1.25
+
+enum { KEY_MEMORY = 'm' };
+
+/* Below this rate a wrong line among a thousand million is not to be expected any more. */
+#define LOWEST_FPP 1e-8
+
+struct common_options {
+  struct shared_options shared;
+  uint64_t memory; /* 0: not said */
+  char **files;
+};
+
+static void take_files(struct common_options *options, char **files, int count)
+{
+  if (count != 2)
+    usage_error("common takes two files, A and B, not %d; see 'tamis common --help'", count);
+  if (strcmp(files[0], "-") == 0 && strcmp(files[1], "-") == 0)
+    usage_error("only one of A and B can be standard input");
+  options->files = files;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct common_options *options = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &options->shared;
+    return 0;
+  case KEY_MEMORY:
+    options->memory = parse_memory("--memory", argument);
+    return 0;
+  case ARGP_KEY_ARGS:
+    take_files(options, state->argv + state->next, state->argc - state->next);
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    take_files(options, NULL, 0);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"memory", KEY_MEMORY, "SIZE", 0,
+     "Let the filter take SIZE bytes at most and say what rate that buys; K, M, G are powers of "
+     "1024",
+     0},
+    {NULL, 0, NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&shared_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp common_argp = {
+    entries,
+    parse,
+    "A B",
+    "Write the lines of B that stand in A, in the order of B, as 'grep -Fxf A B' does.\v"
+    "A or B may be -, standard input.  With several threads the lines come in any order.\n\n"
+    "The answer is approximate in one direction only: each line that stands in both is written, "
+    "and "
+    "a line of B that does not stand in A is written with a probability of at most RATE.\n\n"
+    "With --memory the filter never takes more; the rate follows from that and is said beforehand. "
+    "At the end it is measured, by asking for millions of random keys.\n\n"
+    "Examples:\n"
+    "  tamis common known.txt today.txt > seen-before.txt\n"
+    "  tamis common --memory 64M --threads 0 big.txt other.txt > in-both.txt\n"
+    "  zcat blocked.gz | tamis common --capacity 50M - requests.txt",
+    children,
+    NULL,
+    NULL};
+
+static size_t decide_none(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  int results[BATCH];
+  chain_add(context, tamis_add_many_hash, hashes, n, results);
+  memset(chosen, 0, n * sizeof *chosen);
+  return 0;
+}
+
+static size_t decide_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  return chain_contains(context, hashes, n, chosen);
+}
+
+/* The rate that `memory` buys: in the blocked layout, which is faster, if that reaches the rate
+ * wanted; else in the better of the two.  Sets the layout.  False after fail(). */
+static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wanted, double *rate)
+{
+  int result = tamis_fpp_for(filter, memory, rate);
+  if (result == TAMIS_OK && *rate <= wanted)
+    return true;
+
+  tamis_options classic = *filter;
+  double classic_rate;
+  classic.layout = TAMIS_LAYOUT_CLASSIC;
+  int classic_result = tamis_fpp_for(&classic, memory, &classic_rate);
+  if (classic_result == TAMIS_OK && (result != TAMIS_OK || classic_rate * WORTH_CLASSIC < *rate)) {
+    *filter = classic;
+    *rate = classic_rate;
+    result = TAMIS_OK;
+  }
+  if (result == TAMIS_OK)
+    return true;
+  char size[FIGURE_BYTES], lines[FIGURE_BYTES];
+  fail("cannot put %s lines into %s: %s", count_figure(lines, (double) filter->capacity),
+       bytes_figure(size, (double) memory), tamis_strerror(result));
+  return false;
+}
+
+static void say_plan(const struct common_options *options, const tamis_options *filter, bool holds)
+{
+  char size[FIGURE_BYTES], lines[FIGURE_BYTES];
+  const char *expected = options->shared.capacity > 0 ? "" : "about ";
+  bytes_figure(size, (double) options->memory);
+  count_figure(lines, (double) filter->capacity);
+  if (holds)
+    note("%s for %s%s lines: a false-positive rate of %.2g", size, expected, lines, filter->fpp);
+  else
+    note("%s cannot hold %s%s lines at a rate of %.2g; it buys %.2g", size, expected, lines,
+         options->shared.fpp, filter->fpp);
+}
+
+/* Sets the filter's rate from the memory allowed, and tells the user. */
+static bool plan_memory(const struct common_options *options, tamis_options *filter)
+{
+  const double asked = options->shared.fpp;
+  double rate;
+  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
+    return false;
+  bool holds = asked == 0 || rate <= asked;
+  filter->max_bytes = options->memory;
+  filter->growable = true; /* the rate may rise, the memory may not */
+  filter->fpp = asked > 0 && holds ? asked : rate > LOWEST_FPP ? rate : LOWEST_FPP;
+  /* Blocked at 1e-8 takes more than what is built for a lower rate, which is classic. */
+  uint64_t bytes;
+  if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes > options->memory)
+    filter->layout = TAMIS_LAYOUT_CLASSIC;
+  if (!options->shared.quiet)
+    say_plan(options, filter, holds);
+  return true;
+}
+
+struct measurement {
+  uint64_t asked;
+  uint64_t found;
+};
+
+static uint64_t splitmix64(uint64_t *state)
+{
+  uint64_t z = *state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+/* Asks for random hashes.  That one of them is the hash of a line of A has a probability of 2^-64
+ * for each line, so every "yes" is a false one. */
+static struct measurement measure_rate(const struct chain *chain)
+{
+  const uint64_t most = 4 << 20;
+  const double deadline = now_seconds() + 0.3;
+  struct measurement m = {0, 0};
+  uint64_t state = 1, hashes[BATCH];
+  bool found[BATCH];
+  while (m.asked < most && (m.asked % (64 * BATCH) != 0 || now_seconds() < deadline)) {
+    for (size_t i = 0; i < BATCH; i++)
+      hashes[i] = splitmix64(&state);
+    m.found += chain_contains(chain, hashes, BATCH, found);
+    m.asked += BATCH;
+  }
+  return m;
+}
+
+/* Of the lines written, those there by mistake: of x lines of B that are not in A, x * rate are
+ * written, and x is what was not written plus those. */
+static double mistakes_expected(const struct tally *b, double rate)
+{
+  return rate < 1 ? (double) (b->lines - b->chosen) * rate / (1 - rate) : (double) b->lines;
+}
+
+static void report_rate(const struct tally *b, const struct chain *chain,
+                        const struct chain_figures *figures)
+{
+  struct measurement m = measure_rate(chain);
+  double measured = m.asked > 0 ? (double) m.found / (double) m.asked : 0;
+  summary_row("rate measured", "%.2g (%llu of %llu random keys)", measured,
+              (unsigned long long) m.found, (unsigned long long) m.asked);
+  summary_row("rate by formula", "%.2g", figures->fpp);
+  /* A hundred hits make the measurement good to a tenth; with fewer the formula is better. */
+  double rate = m.found >= 100 ? measured : figures->fpp;
+  summary_expected("written by mistake", "about", mistakes_expected(b, rate));
+}
+
+static void summarize(const struct common_options *options, const struct pass *a,
+                      const struct pass *b, const struct chain *chain)
+{
+  struct chain_figures figures = chain_get_figures(chain);
+  summary_count("lines of A", a->done.lines);
+  summary_count("lines of B", b->done.lines);
+  summary_count("lines written", b->done.chosen);
+  if (options->shared.stats) {
+    summary_speed(a->done.bytes + b->done.bytes, a->done.lines + b->done.lines,
+                  a->seconds + b->seconds);
+    summary_filter(&figures);
+  }
+  report_rate(&b->done, chain, &figures);
+  if (chain->first.growable && figures.load > 1.02)
+    note("A has %.1f times the lines expected, so the rate rose from %.2g; --capacity plans for "
+         "them",
+         figures.load, chain->first.fpp);
+}
+
+static void run_passes(const struct common_options *options, const struct inputs *inputs,
+                       struct chain *chain, struct output *output)
+{
+  struct pass a = {.inputs = &inputs->files[0],
+                   .input_count = 1,
+                   .threads = options->shared.threads,
+                   .hasher = chain_hasher(chain),
+                   .decide = decide_none,
+                   .context = chain,
+                   .show_progress = progress_wanted(options->shared.quiet),
+                   .progress = {.label = "reading A"}};
+  struct pass b = a;
+  b.inputs = &inputs->files[1];
+  b.decide = decide_present;
+  b.output = output;
+  b.progress = (struct progress){.label = "looking up B", .chosen_name = " written"};
+  pass_run(&a);
+  if (!failed())
+    pass_run(&b);
+  output_close(output);
+  bool wanted = options->shared.stats || (options->memory > 0 && !options->shared.quiet);
+  if (wanted && !failed())
+    summarize(options, &a, &b, chain);
+}
+
+static void run(const struct common_options *options, const struct inputs *inputs)
+{
+  tamis_options filter = shared_filter(&options->shared);
+  struct chain chain;
+  struct output output;
+  if (filter.capacity == 0)
+    filter.capacity = estimate_distinct(inputs->files, 1);
+  if (options->memory > 0 && !plan_memory(options, &filter))
+    return;
+  if (chain_create(&chain, &filter)) {
+    if (output_open(&output, options->shared.output, inputs))
+      run_passes(options, inputs, &chain, &output);
+    else
+      output_close(&output);
+  }
+  chain_destroy(&chain);
+}
+
+int common_main(int argc, char **argv)
+{
+  static char name[] = "tamis common";
+  struct common_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&common_argp, argc, argv, &options.shared, &options);
+
+  struct inputs inputs;
+  if (inputs_check(&inputs, options.files, 2) && output_check(options.shared.output, &inputs))
+    run(&options, &inputs);
+  inputs_free(&inputs);
+  return finish();
+}

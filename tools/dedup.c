@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis dedup: each distinct line once.
+ */
+#include "chain.h"
+#include "commands.h"
+#include "estimate.h"
+#include "options.h"
+#include "report.h"
+#include "summary.h"
+
+struct dedup_options {
+  struct shared_options shared;
+  char **files;
+  size_t file_count;
+};
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp gives the type */
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct dedup_options *options = state->input;
+  (void) argument;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &options->shared;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_child children[] = {{&shared_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp dedup_argp = {
+    NULL,
+    parse,
+    "[FILE...]",
+    "Write each distinct line of the FILEs once, in the order of first appearance.\v"
+    "With no FILE, or when FILE is -, read standard input.  With several threads the lines come in "
+    "any order.\n\n"
+    "The answer is approximate in one direction only: no line is written twice, and a line is "
+    "missing with a probability of at most RATE.  When there are more distinct lines than "
+    "expected, "
+    "further filters are added within the same RATE.\n\n"
+    "Examples:\n"
+    "  tamis dedup access.log > distinct.log\n"
+    "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
+    "  tamis dedup --threads 0 --stats *.txt > all.txt",
+    children,
+    NULL,
+    NULL};
+
+static size_t decide_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  int results[BATCH];
+  size_t count = 0;
+  chain_add(context, tamis_add_unique_many_hash, hashes, n, results);
+  for (size_t i = 0; i < n; i++) {
+    chosen[i] = results[i] == TAMIS_OK;
+    count += chosen[i];
+  }
+  return count;
+}
+
+static void summarize(const struct pass *pass, const struct chain *chain, double fpp)
+{
+  struct chain_figures figures = chain_get_figures(chain);
+  summary_count("lines read", pass->done.lines);
+  summary_count("distinct written", pass->done.chosen);
+  summary_count("duplicates dropped", pass->done.lines - pass->done.chosen);
+  summary_speed(pass->done.bytes, pass->done.lines, pass->seconds);
+  summary_filter(&figures);
+  summary_row("false-positive rate", "%.2g now, %.2g asked", figures.fpp, fpp);
+  summary_expected("wrongly dropped", "at most about", (double) pass->done.chosen * fpp);
+}
+
+static void run(const struct dedup_options *options, const struct inputs *inputs)
+{
+  const struct shared_options *shared = &options->shared;
+  tamis_options filter = shared_filter(shared);
+  if (filter.capacity == 0)
+    filter.capacity = estimate_distinct(inputs->files, inputs->count);
+  struct chain chain;
+  struct output output;
+  struct pass pass = {.inputs = inputs->files,
+                      .input_count = inputs->count,
+                      .threads = shared->threads,
+                      .decide = decide_new,
+                      .context = &chain,
+                      .output = &output,
+                      .show_progress = progress_wanted(shared->quiet),
+                      .progress = {.label = "dedup", .other_name = " duplicates"}};
+  if (chain_create(&chain, &filter)) {
+    if (output_open(&output, shared->output, inputs)) {
+      pass.hasher = chain_hasher(&chain);
+      pass_run(&pass);
+    }
+    output_close(&output);
+    if (shared->stats && !failed())
+      summarize(&pass, &chain, filter.fpp);
+  }
+  chain_destroy(&chain);
+}
+
+int dedup_main(int argc, char **argv)
+{
+  static char name[] = "tamis dedup";
+  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
+
+  struct inputs inputs;
+  if (inputs_check(&inputs, options.files, options.file_count) &&
+      output_check(options.shared.output, &inputs))
+    run(&options, &inputs);
+  inputs_free(&inputs);
+  return finish();
+}

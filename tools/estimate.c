@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Blocks are read, spread over all files laid end to end.  The lines in them yield
+ *   density  lines for each byte, hence how many lines there are
+ *   local    distinct lines counted block by block: what repeats nearby (a sorted file)
+ *   global   distinct lines of all blocks together: what repeats far apart (a log)
+ * A sample of s lines drawn from D equally frequent ones is expected to show D (1 - exp(-s/D))
+ * distinct ones.  Solved for D with s = local, that is a lower bound: where frequencies differ, the
+ * rare lines do not show.  All lines less those that repeat nearby are an upper bound.  The result
+ * is the geometric mean of both: the truth may be far from either, but not from both.
+ */
+#include "estimate.h"
+
+#include <tamis/tamis.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  BLOCKS = 64,
+  BLOCK_BYTES = 64 << 10,
+  BLOCK_LINES = 1500, /* counted at most: looking them up is what takes time */
+  UNSIZED_LINES = 1000000,
+  FEWEST = 1000
+};
+
+struct sample {
+  double density; /* summed over the blocks that hold a whole line */
+  uint64_t dense_blocks;
+  uint64_t lines;
+  uint64_t local;
+  uint64_t global;
+  uint64_t blocks;
+  tamis_filter *seen_local;
+  tamis_filter *seen_global;
+};
+
+static tamis_filter *sample_filter(void)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_filter *filter;
+  options.capacity = BLOCKS * BLOCK_LINES;
+  options.fpp = 1e-3;
+  return tamis_create(&options, &filter) == TAMIS_OK ? filter : NULL;
+}
+
+/* The number of the block, mixed into the hash, makes the same line another one in each block. */
+static void count_line(struct sample *sample, const char *line, size_t size)
+{
+  uint64_t hash = tamis_hash(sample->seen_global, line, size);
+  uint64_t hash_here = hash ^ sample->blocks * 0x9e3779b97f4a7c15;
+  sample->lines++;
+  if (tamis_add_unique_hash(sample->seen_local, hash_here) == TAMIS_OK)
+    sample->local++;
+  if (tamis_add_unique_hash(sample->seen_global, hash) == TAMIS_OK)
+    sample->global++;
+}
+
+/* Counts the first whole lines of a block; it begins with part of a line unless the file begins. */
+static void count_block(struct sample *sample, const char *data, size_t length, bool at_start)
+{
+  const char *end = data + length, *newline;
+  sample->blocks++;
+  if (!at_start) {
+    newline = memchr(data, '\n', length);
+    data = newline == NULL ? end : newline + 1;
+  }
+  const char *first = data;
+  int lines = 0;
+  for (; lines < BLOCK_LINES; lines++) {
+    newline = memchr(data, '\n', (size_t) (end - data));
+    if (newline == NULL)
+      break;
+    count_line(sample, data, (size_t) (newline - data));
+    data = newline + 1;
+  }
+  if (lines == 0)
+    return;
+  sample->density += lines / (double) (data - first);
+  sample->dense_blocks++;
+}
+
+/* Where block i starts: anywhere in its part of the whole, lest two files alike be sampled at the
+ * same places.  If the sample is all there is, the blocks lie end to end. */
+static uint64_t block_start(uint64_t i, uint64_t distance)
+{
+  uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15;
+  return i * distance + (mixed >> 32) % (distance - BLOCK_BYTES + 1);
+}
+
+/* Errors are left for the reading to tell. */
+static void sample_at(struct sample *sample, const struct input *input, uint64_t at, char *buffer)
+{
+  int fd = input_open(input);
+  if (fd < 0)
+    return;
+  ssize_t got = pread(fd, buffer, BLOCK_BYTES, (off_t) (input->start + at));
+  if (got > 0)
+    count_block(sample, buffer, (size_t) got, at == 0);
+  input_close(input, fd);
+}
+
+static void sample_all(struct sample *sample, const struct input *input, uint64_t bytes,
+                       char *buffer)
+{
+  uint64_t distance = bytes / BLOCKS < BLOCK_BYTES ? BLOCK_BYTES : bytes / BLOCKS;
+  uint64_t behind = 0; /* bytes of the files before *input */
+  for (uint64_t i = 0; i < BLOCKS; i++) {
+    uint64_t at = block_start(i, distance);
+    if (at >= bytes)
+      return;
+    while (at - behind >= input->bytes)
+      behind += input++->bytes;
+    sample_at(sample, input, at - behind, buffer);
+  }
+}
+
+/* D with D (1 - exp(-drawn / D)) = distinct, by bisection; `most` if that is no smaller. */
+static double solve_distinct(double drawn, double distinct, double most)
+{
+  double low = distinct, high = most;
+  if (-expm1(-drawn / high) * high <= distinct)
+    return most;
+  for (int step = 0; step < 60; step++) {
+    double middle = (low + high) / 2;
+    if (-expm1(-drawn / middle) * middle < distinct)
+      low = middle;
+    else
+      high = middle;
+  }
+  return high;
+}
+
+static double distinct_in(const struct sample *sample, uint64_t bytes)
+{
+  if (sample->lines == 0)
+    return 1; /* no line ended in the sample: they are huge */
+  double all = (double) bytes * sample->density / (double) sample->dense_blocks;
+  if (sample->local == 0 || sample->global == 0)
+    return all; /* the filters found no memory */
+  double most = all * (double) sample->local / (double) sample->lines;
+  return sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
+}
+
+static double sized_lines(const struct input *inputs, uint64_t bytes)
+{
+  struct sample sample = {.seen_local = sample_filter(), .seen_global = sample_filter()};
+  char *buffer = malloc(BLOCK_BYTES);
+  double lines = UNSIZED_LINES;
+  if (sample.seen_local != NULL && sample.seen_global != NULL && buffer != NULL) {
+    sample_all(&sample, inputs, bytes, buffer);
+    lines = distinct_in(&sample, bytes);
+  }
+  free(buffer);
+  tamis_destroy(sample.seen_local);
+  tamis_destroy(sample.seen_global);
+  return lines;
+}
+
+uint64_t estimate_distinct(const struct input *inputs, size_t count)
+{
+  uint64_t bytes = 0, unsized = 0;
+  for (size_t i = 0; i < count; i++) {
+    bytes += inputs[i].bytes;
+    if (inputs[i].bytes == 0)
+      unsized = UNSIZED_LINES;
+  }
+  double lines = bytes == 0 ? 0 : sized_lines(inputs, bytes);
+  return (uint64_t) (lines * 1.1) + FEWEST + unsized;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "inputs.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool cannot_open(const struct input *input, int error)
+{
+  fail("cannot open '%s': %s", input->name, strerror(error));
+  return false;
+}
+
+/* Opening a FIFO waits for a writer, and closing it again would hand that writer a broken pipe:
+ * what is no regular file is asked about by name only. */
+static bool check_readable(const struct input *input, mode_t mode)
+{
+  if (input->path == NULL)
+    return true;
+  if (S_ISSOCK(mode))
+    return cannot_open(input, ENXIO);
+  if (!S_ISREG(mode))
+    return faccessat(AT_FDCWD, input->path, R_OK, AT_EACCESS) == 0 || cannot_open(input, errno);
+  int fd = open(input->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return cannot_open(input, errno);
+  close(fd);
+  return true;
+}
+
+static void note_size(struct input *input, off_t size)
+{
+  off_t start = input->path == NULL ? lseek(STDIN_FILENO, 0, SEEK_CUR) : 0;
+  if (!input->regular || start < 0 || start >= size)
+    return;
+  input->start = (uint64_t) start;
+  input->bytes = (uint64_t) (size - start);
+}
+
+static bool check_one(struct input *input, const char *name)
+{
+  bool standard = strcmp(name, "-") == 0;
+  input->name = standard ? "standard input" : name;
+  input->path = standard ? NULL : name;
+
+  struct stat status;
+  if ((standard ? fstat(STDIN_FILENO, &status) : stat(name, &status)) != 0)
+    return cannot_open(input, errno);
+  if (S_ISDIR(status.st_mode))
+    return cannot_open(input, EISDIR);
+  input->device = status.st_dev;
+  input->inode = status.st_ino;
+  input->regular = S_ISREG(status.st_mode);
+  note_size(input, status.st_size);
+  return check_readable(input, status.st_mode);
+}
+
+bool inputs_check(struct inputs *inputs, char **names, size_t count)
+{
+  static char dash[] = "-";
+  static char *standard[] = {dash};
+  if (count == 0) {
+    names = standard;
+    count = 1;
+  }
+  inputs->files = calloc(count, sizeof *inputs->files);
+  if (inputs->files == NULL) {
+    fail("out of memory");
+    return false;
+  }
+  inputs->count = count;
+  for (size_t i = 0; i < count; i++)
+    if (!check_one(&inputs->files[i], names[i]))
+      return false;
+  return true;
+}
+
+void inputs_free(struct inputs *inputs)
+{
+  free(inputs->files);
+  inputs->files = NULL;
+  inputs->count = 0;
+}
+
+int input_open(const struct input *input)
+{
+  if (input->path == NULL)
+    return STDIN_FILENO;
+  return open(input->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+}
+
+void input_close(const struct input *input, int fd)
+{
+  if (input->path != NULL)
+    close(fd);
+}
+
+uint64_t inputs_bytes(const struct input *inputs, size_t count)
+{
+  uint64_t sum = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (inputs[i].bytes == 0)
+      return 0;
+    sum += inputs[i].bytes;
+  }
+  return sum;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The files named on the command line: checked before anything is read or written.
+ */
+#ifndef TAMIS_TOOL_INPUTS_H
+#define TAMIS_TOOL_INPUTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct input {
+  const char *name; /* as messages show it */
+  const char *path; /* NULL: standard input */
+  dev_t device;
+  ino_t inode;
+  bool regular;
+  uint64_t start; /* standard input may have been read from already */
+  uint64_t bytes; /* from start to the end; 0: unknown (a pipe, a file of /proc) */
+};
+
+struct inputs {
+  struct input *files;
+  size_t count;
+};
+
+/* Looks at every named file ("-" and no name at all are standard input).  False after fail():
+ * one does not exist, may not be read, or is a directory. */
+bool inputs_check(struct inputs *inputs, char **names, size_t count);
+void inputs_free(struct inputs *inputs);
+
+/* A descriptor to read the input from, or -1 with errno set; give it back with input_close. */
+int input_open(const struct input *input);
+void input_close(const struct input *input, int fd);
+
+/* The sum of all sizes; 0 when one is unknown. */
+uint64_t inputs_bytes(const struct input *inputs, size_t count);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "lines.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Large enough that the lock and the system calls vanish, small enough that the bytes are still in
+ * the core's second-level cache when they are hashed and written. */
+enum { CHUNK_BYTES = 256 << 10 };
+
+void source_init(struct source *source, const struct input *inputs, size_t count)
+{
+  *source = (struct source){.next = inputs, .end = inputs + count, .fd = -1};
+  pthread_mutex_init(&source->lock, NULL);
+}
+
+static void close_current(struct source *s)
+{
+  if (s->current != NULL)
+    input_close(s->current, s->fd);
+  s->current = NULL;
+  s->carry_length = 0;
+}
+
+void source_destroy(struct source *source)
+{
+  close_current(source);
+  free(source->carry);
+  pthread_mutex_destroy(&source->lock);
+}
+
+void chunk_free(struct chunk *chunk)
+{
+  free(chunk->data);
+  *chunk = (struct chunk){0};
+}
+
+static bool open_next(struct source *s)
+{
+  if (s->next == s->end)
+    return false;
+  const struct input *input = s->next++;
+  s->fd = input_open(input);
+  if (s->fd < 0) {
+    fail("cannot open '%s': %s", input->name, strerror(errno));
+    return false;
+  }
+  s->current = input;
+  (void) posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* no matter if it is a pipe */
+  return true;
+}
+
+/* Makes room for `size` bytes, keeping those in use. */
+static bool reserve(char **data, size_t *allocated, size_t size)
+{
+  if (*allocated >= size)
+    return true;
+  char *larger = realloc(*data, size);
+  if (larger == NULL)
+    return false;
+  *data = larger;
+  *allocated = size;
+  return true;
+}
+
+/* read(2) that is deaf to signals and waits even on a descriptor that somebody set not to. */
+static ssize_t read_some(int fd, char *data, size_t size)
+{
+  for (;;) {
+    ssize_t got = read(fd, data, size);
+    if (got >= 0)
+      return got;
+    if (errno == EAGAIN) {
+      struct pollfd ready = {.fd = fd, .events = POLLIN};
+      poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return -1;
+    }
+  }
+}
+
+static void fail_too_long(const struct source *s, size_t length)
+{
+  char figure[FIGURE_BYTES];
+  fail("out of memory for a line of more than %s in '%s'", bytes_figure(figure, (double) length),
+       s->current->name);
+}
+
+/* The buffer begins with what the last caller left.  A buffer that once held a huge line is not
+ * kept: every thread may have one. */
+static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
+{
+  *target = CHUNK_BYTES;
+  while (*target <= s->carry_length)
+    *target *= 2;
+  if (c->size / 4 > *target)
+    chunk_free(c);
+  c->length = 0;
+  if (!reserve(&c->data, &c->size, *target + 1)) { /* + 1: a newline that the file lacks */
+    fail_too_long(s, s->carry_length);
+    return false;
+  }
+  if (s->carry_length > 0)
+    memcpy(c->data, s->carry, s->carry_length);
+  c->length = s->carry_length;
+  s->carry_length = 0;
+  return true;
+}
+
+/* Cuts the chunk after the newline at `last` and leaves the rest as the carry. */
+static bool end_chunk(struct source *s, struct chunk *c, const char *last)
+{
+  size_t whole = (size_t) (last - c->data) + 1, rest = c->length - whole;
+  c->length = whole;
+  if (!reserve(&s->carry, &s->carry_size, rest)) {
+    fail_too_long(s, rest); /* the whole lines are handed out all the same */
+    return true;
+  }
+  if (rest > 0)
+    memcpy(s->carry, c->data + whole, rest);
+  s->carry_length = rest;
+  return true;
+}
+
+/* At the end of a file, a last line without newline is a line like any other. */
+static bool end_file(struct source *s, struct chunk *c)
+{
+  close_current(s);
+  if (c->length == 0)
+    return false;
+  c->data[c->length++] = '\n';
+  return true;
+}
+
+/* Lines of the current file, which is closed when it has no more.  False: none came. */
+static bool read_chunk(struct source *s, struct chunk *c)
+{
+  size_t target;
+  if (!begin_chunk(s, c, &target))
+    return false;
+  for (;;) {
+    ssize_t got = read_some(s->fd, c->data + c->length, target - c->length);
+    if (got == 0)
+      return end_file(s, c);
+    if (got < 0) {
+      fail("cannot read '%s': %s", s->current->name, strerror(errno));
+      return false; /* what came before it ends in no newline: earlier reads were handed out */
+    }
+    char *fresh = c->data + c->length; /* no newline stands before it */
+    c->length += (size_t) got;
+    char *last = memrchr(fresh, '\n', (size_t) got);
+    if (last != NULL)
+      return end_chunk(s, c, last);
+    if (c->length == target) {
+      target *= 2;
+      if (!reserve(&c->data, &c->size, target + 1)) {
+        fail_too_long(s, c->length);
+        return false;
+      }
+    }
+  }
+}
+
+bool source_next(struct source *s, struct chunk *chunk)
+{
+  bool got = false;
+  pthread_mutex_lock(&s->lock);
+  while (!got && !failed() && (s->current != NULL || open_next(s)))
+    got = read_chunk(s, chunk);
+  pthread_mutex_unlock(&s->lock);
+  return got;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "output.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char standard_output[] = "standard output";
+
+static bool cannot_write(const char *name, int error)
+{
+  fail("cannot write '%s': %s", name, strerror(error));
+  return false;
+}
+
+static bool check_apart(const char *name, const struct stat *status, const struct inputs *inputs)
+{
+  if (!S_ISREG(status->st_mode))
+    return true; /* a terminal or /dev/null may well be both */
+  for (size_t i = 0; i < inputs->count; i++) {
+    const struct input *input = &inputs->files[i];
+    if (input->device != status->st_dev || input->inode != status->st_ino)
+      continue;
+    fail("'%s' is input and output at once: write to another file",
+         input->path != NULL ? input->path : name);
+    return false;
+  }
+  return true;
+}
+
+bool output_check(const char *path, const struct inputs *inputs)
+{
+  struct stat status;
+  if (path == NULL) {
+    if (fstat(STDOUT_FILENO, &status) != 0)
+      return cannot_write(standard_output, errno);
+    return check_apart(standard_output, &status, inputs);
+  }
+  if (stat(path, &status) != 0)
+    return errno == ENOENT || cannot_write(path, errno);
+  return check_apart(path, &status, inputs);
+}
+
+/* Descriptors 0 to 2 may be closed; a file there would take what is meant for the standard one. */
+static int above_standard(int fd)
+{
+  if (fd < 0 || fd > STDERR_FILENO)
+    return fd;
+  int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+  close(fd);
+  errno = error;
+  return moved;
+}
+
+static bool open_named(struct output *output, const char *path, const struct inputs *inputs)
+{
+  struct stat status;
+  output->fd = above_standard(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  if (output->fd < 0 || fstat(output->fd, &status) != 0)
+    return cannot_write(path, errno);
+  /* Emptied only once it is sure which file this is: the name may have moved since the check. */
+  if (!check_apart(path, &status, inputs))
+    return false;
+  /* Not if it is empty: after a truncation ext4 writes the whole file out when it is closed. */
+  if (S_ISREG(status.st_mode) && status.st_size > 0 && ftruncate(output->fd, 0) != 0)
+    return cannot_write(path, errno);
+  return true;
+}
+
+bool output_open(struct output *output, const char *path, const struct inputs *inputs)
+{
+  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output, .named = path != NULL};
+  pthread_mutex_init(&output->lock, NULL);
+  if (path == NULL)
+    return true;
+  output->name = path;
+  return open_named(output, path, inputs);
+}
+
+static bool write_all(int fd, const char *data, size_t length)
+{
+  while (length > 0) {
+    ssize_t done = write(fd, data, length);
+    if (done >= 0) {
+      data += done;
+      length -= (size_t) done;
+    } else if (errno == EAGAIN) {
+      struct pollfd ready = {.fd = fd, .events = POLLOUT};
+      poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void output_write(struct output *output, const char *data, size_t length)
+{
+  pthread_mutex_lock(&output->lock);
+  if (!output->broken && !write_all(output->fd, data, length)) {
+    output->broken = true;
+    cannot_write(output->name, errno);
+  }
+  pthread_mutex_unlock(&output->lock);
+}
+
+void output_close(struct output *output)
+{
+  pthread_mutex_destroy(&output->lock);
+  if (output->fd < 0)
+    return;
+  if (close(output->fd) != 0)
+    cannot_write(output->name, errno);
+  output->fd = -1;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "pass.h"
+
+#include "chain.h"
+#include "lines.h"
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct pool {
+  const struct pass *pass;
+  struct source source;
+  struct counters *counters; /* one per worker */
+  pthread_mutex_t lock;
+  pthread_cond_t finished;
+  unsigned running; /* under lock */
+};
+
+struct worker {
+  struct pool *pool;
+  struct counters *counters;
+  pthread_t thread;
+};
+
+/* Lines that stand one after the other in a chunk: line i is [start[i], start[i + 1]). */
+struct batch {
+  size_t count;
+  size_t start[BATCH + 1];
+  uint64_t hash[BATCH];
+  bool chosen[BATCH];
+};
+
+/* Cuts the next lines off the chunk at offset `at`.  Each line is hashed while it is in the cache;
+ * the newline is no part of the key. */
+static void cut_batch(struct batch *batch, const tamis_filter *hasher, const struct chunk *chunk,
+                      size_t at)
+{
+  size_t n = 0;
+  for (; n < BATCH && at < chunk->length; n++) {
+    const char *line = chunk->data + at;
+    const char *newline = memchr(line, '\n', chunk->length - at);
+    size_t length = (size_t) (newline - line); /* a chunk always ends with one */
+    batch->start[n] = at;
+    batch->hash[n] = tamis_hash(hasher, line, length);
+    at += length + 1;
+  }
+  batch->start[n] = at;
+  batch->count = n;
+}
+
+/* Moves the chosen lines of the batch down to offset `kept` of the chunk, neighbours in one piece;
+ * the offset behind them.  The chunk itself is the output buffer: what is read and what is written
+ * share one piece of the cache. */
+static size_t keep_chosen(const struct batch *batch, char *data, size_t kept)
+{
+  for (size_t i = 0; i < batch->count;) {
+    size_t first = i;
+    while (i < batch->count && batch->chosen[i])
+      i++;
+    size_t length = batch->start[i] - batch->start[first];
+    if (length > 0 && kept != batch->start[first])
+      memmove(data + kept, data + batch->start[first], length);
+    kept += length;
+    while (i < batch->count && !batch->chosen[i])
+      i++;
+  }
+  return kept;
+}
+
+/* How many bytes at the front of the chunk are now the chosen lines. */
+static size_t sift(const struct worker *worker, struct chunk *chunk)
+{
+  const struct pass *pass = worker->pool->pass;
+  struct batch batch;
+  size_t kept = 0;
+  for (size_t at = 0; at < chunk->length; at = batch.start[batch.count]) {
+    cut_batch(&batch, pass->hasher, chunk, at);
+    size_t chosen = pass->decide(pass->context, batch.hash, batch.count, batch.chosen);
+    if (chosen > 0)
+      kept = keep_chosen(&batch, chunk->data, kept);
+    counters_add(worker->counters, batch.start[batch.count] - at, batch.count, chosen);
+  }
+  return kept;
+}
+
+static void work(struct worker *worker)
+{
+  struct pool *pool = worker->pool;
+  struct chunk chunk = {0};
+  while (source_next(&pool->source, &chunk)) {
+    size_t kept = sift(worker, &chunk);
+    if (kept > 0 && pool->pass->output != NULL)
+      output_write(pool->pass->output, chunk.data, kept);
+  }
+  chunk_free(&chunk);
+}
+
+static void *thread_main(void *argument)
+{
+  struct worker *worker = argument;
+  struct pool *pool = worker->pool;
+  work(worker);
+  pthread_mutex_lock(&pool->lock);
+  if (--pool->running == 0)
+    pthread_cond_signal(&pool->finished);
+  pthread_mutex_unlock(&pool->lock);
+  return NULL;
+}
+
+static struct timespec after_redraw_interval(void)
+{
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  time.tv_nsec += 200000000;
+  time.tv_sec += time.tv_nsec / 1000000000;
+  time.tv_nsec %= 1000000000;
+  return time;
+}
+
+/* Draws until the workers have finished; without a terminal there is nothing to do but join. */
+static void watch(struct pool *pool, struct progress *progress)
+{
+  pthread_mutex_lock(&pool->lock);
+  while (pool->running > 0) {
+    struct timespec deadline = after_redraw_interval();
+    if (pthread_cond_timedwait(&pool->finished, &pool->lock, &deadline) != ETIMEDOUT)
+      continue;
+    pthread_mutex_unlock(&pool->lock); /* a terminal may be slow, or stopped */
+    struct tally done = counters_sum(pool->counters, pool->pass->threads);
+    progress_draw(progress, &done);
+    pthread_mutex_lock(&pool->lock);
+  }
+  pthread_mutex_unlock(&pool->lock);
+  progress_clear(progress);
+}
+
+/* Starts as many threads as the system lets us; how many. */
+static unsigned start_workers(struct pool *pool, struct worker *workers, unsigned wanted)
+{
+  unsigned started = 0;
+  for (; started < wanted; started++) {
+    struct worker *worker = &workers[started];
+    *worker = (struct worker){.pool = pool, .counters = &pool->counters[started]};
+    pthread_mutex_lock(&pool->lock);
+    pool->running++;
+    pthread_mutex_unlock(&pool->lock);
+    if (pthread_create(&worker->thread, NULL, thread_main, worker) == 0)
+      continue;
+    pthread_mutex_lock(&pool->lock);
+    pool->running--;
+    pthread_mutex_unlock(&pool->lock);
+    break;
+  }
+  return started;
+}
+
+static void run_workers(struct pool *pool, struct worker *workers, struct pass *pass)
+{
+  unsigned started = start_workers(pool, workers, pass->threads);
+  if (started == 0)
+    work(&workers[0]); /* made ready by start_workers */
+  else if (pass->show_progress)
+    watch(pool, &pass->progress);
+  for (unsigned i = 0; i < started; i++)
+    pthread_join(workers[i].thread, NULL);
+}
+
+static void pool_init(struct pool *pool, const struct pass *pass)
+{
+  *pool = (struct pool){.pass = pass};
+  source_init(&pool->source, pass->inputs, pass->input_count);
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&pool->finished, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+}
+
+static void pool_destroy(struct pool *pool)
+{
+  pthread_cond_destroy(&pool->finished);
+  pthread_mutex_destroy(&pool->lock);
+  source_destroy(&pool->source);
+}
+
+void pass_run(struct pass *pass)
+{
+  struct pool pool;
+  pool_init(&pool, pass);
+  size_t counter_bytes = pass->threads * sizeof *pool.counters;
+  pool.counters = aligned_alloc(alignof(struct counters), counter_bytes);
+  struct worker *workers = calloc(pass->threads, sizeof *workers);
+  pass->progress.start = now_seconds();
+  pass->progress.bytes_expected = inputs_bytes(pass->inputs, pass->input_count);
+  if (pool.counters != NULL && workers != NULL) {
+    memset(pool.counters, 0, counter_bytes);
+    run_workers(&pool, workers, pass);
+    pass->done = counters_sum(pool.counters, pass->threads);
+  } else {
+    fail("out of memory");
+  }
+  pass->seconds = now_seconds() - pass->progress.start;
+  free(workers);
+  free(pool.counters);
+  pool_destroy(&pool);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "report.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+static pthread_mutex_t reason_lock = PTHREAD_MUTEX_INITIALIZER;
+static char reason[8192]; /* fixed: running out of memory is one of the reasons */
+static atomic_bool reason_set;
+
+/* A file name may hold a newline or a terminal's escape codes; a message is one line of text. */
+static void print_line(char *text)
+{
+  for (char *c = text; *c != '\0'; c++)
+    if ((unsigned char) *c < ' ' || *c == 0x7f)
+      *c = '?';
+  fprintf(stderr, "tamis: %s\n", text);
+}
+
+void fail(const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  pthread_mutex_lock(&reason_lock);
+  if (!atomic_load(&reason_set)) {
+    vsnprintf(reason, sizeof reason, format, arguments);
+    atomic_store(&reason_set, true);
+  }
+  pthread_mutex_unlock(&reason_lock);
+  va_end(arguments);
+}
+
+void note(const char *format, ...)
+{
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  print_line(text);
+}
+
+bool failed(void)
+{
+  return atomic_load(&reason_set);
+}
+
+int finish(void)
+{
+  if (!failed())
+    return EXIT_SUCCESS;
+  print_line(reason);
+  return EXIT_FAILED;
+}
+
+_Noreturn void usage_error(const char *format, ...)
+{
+  char text[8192];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  print_line(text);
+  exit(EXIT_USAGE);
+}
+
+static const char *figure(char text[FIGURE_BYTES], double value, double step,
+                          const char *const units[], unsigned last_unit)
+{
+  unsigned unit = 0;
+  while (value >= step && unit < last_unit) {
+    value /= step;
+    unit++;
+  }
+  int decimals = unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
+  snprintf(text, FIGURE_BYTES, "%.*f%s", decimals, value, units[unit]);
+  return text;
+}
+
+const char *count_figure(char text[FIGURE_BYTES], double count)
+{
+  static const char *const units[] = {"", " k", " M", " G", " T"};
+  return figure(text, count, 1000, units, 4);
+}
+
+const char *bytes_figure(char text[FIGURE_BYTES], double bytes)
+{
+  static const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  return figure(text, bytes, 1024, units, 4);
+}
+
+double now_seconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis: the command-line program of the library, on its public header only.
+ *
+ * The path of a line: lines.c cuts the input into chunks, pass.c runs the threads that hash their
+ * lines, chain.c asks the filters, output.c writes.  dedup.c and common.c say what to choose.
+ */
+#include "commands.h"
+#include "report.h"
+
+#include <tamis/tamis.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct command {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} commands[] = {{"dedup", dedup_main}, {"common", common_main}};
+
+static void print_help(void)
+{
+  puts("Usage: tamis dedup [OPTION...] [FILE...]\n"
+       "       tamis common [OPTION...] A B\n"
+       "\n"
+       "Looks at lines through an approximate-membership filter: a few bytes for each distinct "
+       "line,\n"
+       "however long it is, and a small probability of error that you choose.\n"
+       "\n"
+       "  dedup    write each distinct line once; wrong lines are missing, never double\n"
+       "  common   write the lines of B that stand in A; wrong lines are too many, never missing\n"
+       "\n"
+       "  -h, --help       print this help; 'tamis COMMAND --help' prints a command's options\n"
+       "  -V, --version    print the version\n"
+       "\n"
+       "Examples:\n"
+       "  tamis dedup access.log > distinct.log\n"
+       "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
+       "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
+       "\n"
+       "The exit status is 0 if all went well, 1 after an error, 2 if the command line is wrong.");
+}
+
+/* printf only fills a buffer: whether help and version could be written shows at the end. */
+static void flush_standard_output(void)
+{
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return;
+  fprintf(stderr, "tamis: cannot write 'standard output': %s\n", strerror(errno));
+  _exit(EXIT_FAILURE);
+}
+
+/* With standard error closed, the next file opened would take its number, and get our messages. */
+static void occupy_standard_error(void)
+{
+  if (fcntl(STDERR_FILENO, F_GETFD) >= 0)
+    return;
+  int null = open("/dev/null", O_WRONLY);
+  if (null < 0 || null == STDERR_FILENO)
+    return;
+  dup2(null, STDERR_FILENO);
+  close(null);
+}
+
+static int run_command(int argc, char **argv)
+{
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+    if (strcmp(argv[0], commands[i].name) == 0)
+      return commands[i].run(argc, argv);
+  usage_error("no command '%s'; there are dedup and common, see 'tamis --help'", argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+  occupy_standard_error();
+  signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error to report, not a silent death */
+  atexit(flush_standard_output);
+  if (argc < 2)
+    usage_error("a command is missing: dedup or common, see 'tamis --help'");
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    print_help();
+    return EXIT_SUCCESS;
+  }
+  if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    printf("tamis %s\n", tamis_version());
+    return EXIT_SUCCESS;
+  }
+  return run_command(argc - 1, argv + 1);
+}
