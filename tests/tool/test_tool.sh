@@ -8,58 +8,13 @@ set -u
 export LC_ALL=C
 
 tamis=$(realpath "${1:?usage: test_tool.sh PATH-TO-TAMIS}")
+# shellcheck source=tests/tool/tap.sh
+source "$(dirname "$(realpath "$0")")/tap.sh"
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
-number=0
-failures=0
 # A filter may err.  Where the very lines are compared, it does so once in a million test runs.
 exact=--fpp=1e-11
-
-# ---- what the tests are written with ----
-
-# check NAME COMMAND...: the test passes if the command succeeds.
-check() {
-  local name=$1
-  shift
-  number=$((number + 1))
-  if "$@"; then
-    echo "ok $number - $name"
-  else
-    echo "not ok $number - $name"
-    failures=$((failures + 1))
-  fi
-}
-
-skip() {
-  number=$((number + 1))
-  echo "ok $number - $1 # SKIP $2"
-}
-
-# run ARGUMENTS...: tamis, with its output in out, its messages in err and its status in $status.
-run() {
-  "$tamis" "$@" >out 2>err
-  status=$?
-}
-
-# same_as EXPECTED: the last run succeeded in silence and wrote exactly that.
-same_as() {
-  [ "$status" -eq 0 ] && [ ! -s err ] && cmp -s out "$1" && return
-  echo "# status $status, messages: $(head -c 300 err)"
-  cmp out "$1" | sed 's/^/# /'
-  return 1
-}
-
-# one_line STATUS TEXT: the last run ended so, with exactly one line, "tamis: ...TEXT...".
-one_line() {
-  [ "$status" -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q '^tamis: ' err &&
-    grep -qF -- "$2" err && return
-  echo "# status $status, expected $1 and one line with \"$2\"; messages:"
-  sed 's/^/#   /' err
-  return 1
-}
-
-silent_output() { [ ! -s out ]; }
 
 exact_dedup() { gawk '!seen[$0]++' "$@"; }
 
@@ -414,5 +369,5 @@ else
   skip "progress on a terminal" "no script(1)"
 fi
 
-echo "1..$number"
-[ "$failures" -eq 0 ]
+echo "1..${number:?}"
+[ "${failures:?}" -eq 0 ]
