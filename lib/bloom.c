@@ -222,16 +222,37 @@ static inline int add_missing_locked(struct bloom *b, uint64_t hash, struct bloo
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+/* The key was missing a moment ago. */
+static inline int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
-  if (look(b, hash, shape))
-    return TAMIS_PRESENT;
-  HOOK(bloom_unique_looked);
   struct stripe *stripe = stripe_of(&b->stripes, hash);
   stripe_lock(stripe);
   int result = add_missing_locked(b, hash, shape);
   stripe_unlock(stripe);
   return result;
+}
+
+static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  if (look(b, hash, shape))
+    return TAMIS_PRESENT;
+  HOOK(bloom_unique_looked);
+  return add_missing(b, hash, shape);
+}
+
+/* First looks at all, and fetches the stripes of the keys that are missing: another core has used
+ * half of them last. */
+static inline void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                                   struct bloom_shape shape)
+{
+  for (size_t i = 0; i < n; i++) {
+    results[i] = look(b, hashes[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
+    if (results[i] == TAMIS_ABSENT)
+      __builtin_prefetch(stripe_of(&b->stripes, hashes[i]), 1);
+  }
+  for (size_t i = 0; i < n; i++)
+    if (results[i] == TAMIS_ABSENT)
+      results[i] = add_missing(b, hashes[i], shape);
 }
 
 /* Classic fetches the first words only: a look-up that misses rarely gets further. */
@@ -322,31 +343,37 @@ static void destroy(tamis_filter *f)
 
 /* One thin set of functions for each shape: with the shape a constant, the compiler makes straight
  * code of the one body above. */
-#define OPERATIONS(name, shape)                                                        \
-  static bool name##_contains(const tamis_filter *f, uint64_t hash)                    \
-  {                                                                                    \
-    return look(const_bloom_of(f), hash, shape);                                       \
-  }                                                                                    \
-  static int name##_add(tamis_filter *f, uint64_t hash)                                \
-  {                                                                                    \
-    return add(bloom_of(f), hash, shape);                                              \
-  }                                                                                    \
-  static int name##_add_unique(tamis_filter *f, uint64_t hash)                         \
-  {                                                                                    \
-    return add_unique(bloom_of(f), hash, shape);                                       \
-  }                                                                                    \
-  static void name##_prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n) \
-  {                                                                                    \
-    prefetch(const_bloom_of(f), hashes, n, shape);                                     \
-  }                                                                                    \
-  static const struct filter_operations name##_operations = {                          \
-      .destroy = destroy,                                                              \
-      .contains = name##_contains,                                                     \
-      .add = name##_add,                                                               \
-      .add_unique = name##_add_unique,                                                 \
-      .remove = NULL,                                                                  \
-      .prefetch = name##_prefetch,                                                     \
-      .stats = stats,                                                                  \
+#define OPERATIONS(name, shape)                                                         \
+  static bool name##_contains(const tamis_filter *f, uint64_t hash)                     \
+  {                                                                                     \
+    return look(const_bloom_of(f), hash, shape);                                        \
+  }                                                                                     \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                 \
+  {                                                                                     \
+    return add(bloom_of(f), hash, shape);                                               \
+  }                                                                                     \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                          \
+  {                                                                                     \
+    return add_unique(bloom_of(f), hash, shape);                                        \
+  }                                                                                     \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                     int *results)                                      \
+  {                                                                                     \
+    add_unique_many(bloom_of(f), hashes, n, results, shape);                            \
+  }                                                                                     \
+  static void name##_prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)  \
+  {                                                                                     \
+    prefetch(const_bloom_of(f), hashes, n, shape);                                      \
+  }                                                                                     \
+  static const struct filter_operations name##_operations = {                           \
+      .destroy = destroy,                                                               \
+      .contains = name##_contains,                                                      \
+      .add = name##_add,                                                                \
+      .add_unique = name##_add_unique,                                                  \
+      .add_unique_many = name##_add_unique_many,                                        \
+      .remove = NULL,                                                                   \
+      .prefetch = name##_prefetch,                                                      \
+      .stats = stats,                                                                   \
   };
 
 #define BLOCKED_SHAPE(touches, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, touches, bits})

@@ -17,6 +17,8 @@ struct filter_operations {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
+  /* add_unique on each in turn; their memory has been fetched. */
+  void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: cannot */
   /* Fetches what the calls above will read; what it fetches is not looked at. */
   void (*prefetch)(const tamis_filter *f, const uint64_t *hashes, size_t n);

@@ -13,15 +13,15 @@ enum {
   YIELD_ROUNDS = 64, /* yields before the first sleep */
   SLEEP_NANOSECONDS = 50 * 1000, /* a yield does nothing for a holder of lower real-time priority;
                                     a sleep does */
-  MAX_STRIPES = 256,
+  MAX_STRIPES = 1024,
 };
 
 unsigned tamis__stripe_count(void)
 {
-  /* Eight times the cores keeps two running threads apart most of the time. */
+  /* 32 times the cores keeps two running threads apart nearly always. */
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  unsigned stripes = 16;
-  while (stripes < MAX_STRIPES && (long) stripes < 8 * cpus)
+  unsigned stripes = 64;
+  while (stripes < MAX_STRIPES && (long) stripes < 32 * cpus)
     stripes *= 2;
   return stripes;
 }

@@ -264,23 +264,27 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
+static void add_group(tamis_filter *f, const uint64_t *mixed, size_t n, int *results)
+{
+  for (size_t i = 0; i < n; i++)
+    results[i] = f->operations->add(f, mixed[i]);
+}
+
 static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *results)
 {
   if (!good_batch(f, &batch))
     return TAMIS_EINVAL;
-  int (*add)(tamis_filter *, uint64_t) = unique ? f->operations->add_unique : f->operations->add;
   int failure = TAMIS_OK;
   uint64_t mixed[GROUP];
+  int unwanted[GROUP];
   for (size_t start = 0, length; start < batch.n; start += length) {
     length = group_length(&batch, start);
     group_start(f, &batch, start, length, mixed);
-    for (size_t i = 0; i < length; i++) {
-      int result = add(f, mixed[i]);
-      if (result < 0 && failure == TAMIS_OK)
-        failure = result;
-      if (results)
-        results[start + i] = result;
-    }
+    int *group = results ? results + start : unwanted;
+    (unique ? f->operations->add_unique_many : add_group)(f, mixed, length, group);
+    for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
+      if (group[i] < 0)
+        failure = group[i];
   }
   return failure;
 }

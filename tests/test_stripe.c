@@ -50,7 +50,7 @@ static void a_stripe_is_a_cache_line(void **state)
   (void) state;
   assert_int_equal(sizeof(struct stripe), 64);
   unsigned count = tamis__stripe_count();
-  assert_in_range(count, 16, 256);
+  assert_in_range(count, 64, 1024);
   assert_int_equal(count & (count - 1), 0);
 }
 
