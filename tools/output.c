@@ -76,6 +76,7 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
 {
   *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output, .named = path != NULL};
   pthread_mutex_init(&output->lock, NULL);
+  pthread_cond_init(&output->room, NULL);
   if (path == NULL)
     return true;
   output->name = path;
@@ -99,18 +100,69 @@ static bool write_all(int fd, const char *data, size_t length)
   return true;
 }
 
-void output_write(struct output *output, const char *data, size_t length)
+/* Called by the one thread that has made the output busy. */
+static void write_chunk(struct output *output, const struct chunk *chunk)
+{
+  if (output->broken || write_all(output->fd, chunk->data, chunk->length))
+    return;
+  output->broken = true;
+  cannot_write(output->name, errno);
+}
+
+/* Leaves the chunk's contents to the writing thread. */
+static void enqueue_locked(struct output *output, struct chunk *chunk)
+{
+  output->queue[output->queued++] = *chunk;
+  *chunk = output->spares > 0 ? output->spare[--output->spares] : (struct chunk){0};
+}
+
+static struct chunk dequeue_locked(struct output *output)
+{
+  struct chunk first = output->queue[0];
+  output->queued--;
+  memmove(output->queue, output->queue + 1, output->queued * sizeof output->queue[0]);
+  return first;
+}
+
+/* Writes what others have queued meanwhile, until there is nothing left. */
+static void write_queue_locked(struct output *output)
+{
+  while (output->queued > 0) {
+    struct chunk chunk = dequeue_locked(output);
+    pthread_cond_signal(&output->room);
+    pthread_mutex_unlock(&output->lock);
+    write_chunk(output, &chunk);
+    pthread_mutex_lock(&output->lock);
+    if (output->spares < OUTPUT_QUEUE)
+      output->spare[output->spares++] = chunk;
+    else
+      chunk_free(&chunk);
+  }
+}
+
+void output_write(struct output *output, struct chunk *chunk)
 {
   pthread_mutex_lock(&output->lock);
-  if (!output->broken && !write_all(output->fd, data, length)) {
-    output->broken = true;
-    cannot_write(output->name, errno);
+  while (output->busy && output->queued == OUTPUT_QUEUE)
+    pthread_cond_wait(&output->room, &output->lock);
+  if (output->busy) {
+    enqueue_locked(output, chunk);
+  } else {
+    output->busy = true;
+    pthread_mutex_unlock(&output->lock);
+    write_chunk(output, chunk);
+    pthread_mutex_lock(&output->lock);
+    write_queue_locked(output);
+    output->busy = false;
   }
   pthread_mutex_unlock(&output->lock);
 }
 
 void output_close(struct output *output)
 {
+  while (output->spares > 0)
+    chunk_free(&output->spare[--output->spares]);
+  pthread_cond_destroy(&output->room);
   pthread_mutex_destroy(&output->lock);
   if (output->fd < 0)
     return;

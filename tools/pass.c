@@ -91,9 +91,9 @@ static void work(struct worker *worker)
   struct pool *pool = worker->pool;
   struct chunk chunk = {0};
   while (source_next(&pool->source, &chunk)) {
-    size_t kept = sift(worker, &chunk);
-    if (kept > 0 && pool->pass->output != NULL)
-      output_write(pool->pass->output, chunk.data, kept);
+    chunk.length = sift(worker, &chunk);
+    if (chunk.length > 0 && pool->pass->output != NULL)
+      output_write(pool->pass->output, &chunk);
   }
   chunk_free(&chunk);
 }
