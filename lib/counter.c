@@ -3,15 +3,18 @@
 
 #include <unistd.h>
 
-enum { MAX_SHARDS = 64 };
+unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most)
+{
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  unsigned n = least;
+  while (n < most && (long) n < (long) per_core * cores)
+    n *= 2;
+  return n;
+}
 
 unsigned tamis__counter_shards(void)
 {
-  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  unsigned shards = 2;
-  while (shards < MAX_SHARDS && (long) shards < 2 * cpus)
-    shards *= 2;
-  return shards;
+  return tamis__power_of_two_per_core(2, 2, 64);
 }
 
 unsigned tamis__thread_number(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "stripe.h"
 
+#include "counter.h"
 #include "hook.h"
 
 #include <sched.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
   SPIN_ROUNDS = 32,  /* looks at the lock before the first yield: longer than a look and an
@@ -13,17 +13,12 @@ enum {
   YIELD_ROUNDS = 64, /* yields before the first sleep */
   SLEEP_NANOSECONDS = 50 * 1000, /* a yield does nothing for a holder of lower real-time priority;
                                     a sleep does */
-  MAX_STRIPES = 1024,
 };
 
 unsigned tamis__stripe_count(void)
 {
   /* 32 times the cores keeps two running threads apart nearly always. */
-  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  unsigned stripes = 64;
-  while (stripes < MAX_STRIPES && (long) stripes < 32 * cpus)
-    stripes *= 2;
-  return stripes;
+  return tamis__power_of_two_per_core(32, 64, 1024);
 }
 
 void tamis__stripes_init(const struct stripes *stripes)

@@ -10,14 +10,11 @@
 #include "harness.h"
 #include "tamis/tamis.h"
 
-#include <argp.h>
 #include <error.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { MAX_THREADS = 64 };
 
 struct published {
   _Alignas(64) _Atomic uint64_t keys; /* how many of its keys a thread has added */
@@ -69,8 +66,8 @@ static void churn(struct worker *worker)
 }
 
 struct settings {
-  uint64_t seed, rounds, keys;
-  unsigned threads;
+  struct harness_settings shared;
+  uint64_t rounds, keys;
 };
 
 static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layout layout)
@@ -78,25 +75,25 @@ static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layo
   static struct run run;
   run = (struct run){.keys_per_thread = s->keys};
   tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = s->keys * s->threads;
+  options.capacity = s->keys * s->shared.threads;
   options.layout = layout;
   options.seed = seed;
   int result = tamis_create(&options, &run.filter);
   if (result != TAMIS_OK)
     error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
   struct worker workers[MAX_THREADS];
-  harness_run(s->threads, seed, churn, &run, workers);
+  harness_run(s->shared.threads, seed, churn, &run, workers);
 
   uint64_t misses = 0;
-  for (unsigned t = 0; t < s->threads; t++) {
+  for (unsigned t = 0; t < s->shared.threads; t++) {
     misses += workers[t].result;
     for (uint64_t i = 0; i < s->keys; i++)
       misses += !tamis_contains_hash(run.filter, key_of(t, i));
   }
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &stats);
-  misses += stats.count > s->keys * s->threads;
-  misses += (double) stats.count < 0.98 * (double) (s->keys * s->threads);
+  misses += stats.count > s->keys * s->shared.threads;
+  misses += (double) stats.count < 0.98 * (double) (s->keys * s->shared.threads);
   tamis_destroy(run.filter);
   return misses;
 }
@@ -104,8 +101,6 @@ static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layo
 static const struct argp_option options[] = {
     {"keys", 'n', "N", 0, "Keys of each thread in a round (default: 5000)", 0},
     {"rounds", 'r', "N", 0, "Rounds, each with new filters (default: 50)", 0},
-    {"threads", 't', "N", 0, "Threads (default: 4)", 0},
-    {"seed", 's', "N", 0, "Replays a run", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -118,12 +113,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
   case 'r':
     s->rounds = harness_number(arg);
     break;
-  case 't':
-    s->threads = (unsigned) harness_number(arg);
-    break;
-  case 's':
-    s->seed = harness_seed(arg);
-    break;
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -132,17 +121,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.seed = harness_seed(NULL), .rounds = 50, .keys = 5000, .threads = 4};
-  argp_parse(&(struct argp){options, parse, NULL,
-                            "Looks for keys that are missed after their add returned.", NULL, NULL,
-                            NULL},
-             argc, argv, 0, NULL, &s);
-  if (s.threads < 1 || s.threads > MAX_THREADS)
-    error(2, 0, "threads: 1 to %d", MAX_THREADS);
+  struct settings s = {.rounds = 50, .keys = 5000, .shared.threads = 4};
+  harness_parse("Looks for keys that are missed after their add returned.", options, parse, argc,
+                argv, &s);
   uint64_t misses = 0;
   for (uint64_t round = 0; round < s.rounds; round++)
-    misses += round_misses(&s, random_at(s.seed, round), (tamis_layout) (round % 2));
-  printf("%" PRIu64 " rounds, %u threads: %" PRIu64 " wrong answers\n", s.rounds, s.threads,
+    misses += round_misses(&s, random_at(s.shared.seed, round), (tamis_layout) (round % 2));
+  printf("%" PRIu64 " rounds, %u threads: %" PRIu64 " wrong answers\n", s.rounds, s.shared.threads,
          misses);
-  return harness_verdict("bloom", s.seed, misses == 0);
+  return harness_verdict("bloom", s.shared.seed, misses == 0);
 }

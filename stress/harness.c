@@ -79,11 +79,59 @@ uint64_t harness_number(const char *text)
   return number;
 }
 
-uint64_t harness_seed(const char *text)
+double harness_rate(const char *text)
 {
-  if (text)
-    return harness_number(text);
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return random_at((uint64_t) now.tv_sec, (uint64_t) now.tv_nsec) >> 32;
+  char *end;
+  double rate = strtod(text, &end);
+  if (end == text || *end || !(rate > 0 && rate < 1))
+    error(2, 0, "not a rate: %s", text);
+  return rate;
+}
+
+static error_t parse_shared(int key, char *arg, struct argp_state *state)
+{
+  struct harness_settings *settings = state->input;
+  switch (key) {
+  case 't':
+    settings->threads = (unsigned) harness_number(arg);
+    if (settings->threads < 1 || settings->threads > MAX_THREADS)
+      argp_error(state, "threads: 1 to %d", MAX_THREADS);
+    return 0;
+  case 's':
+    settings->seed = harness_number(arg);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option shared_options[] = {
+    {"threads", 't', "N", 0, "Threads", 0}, {"seed", 's', "N", 0, "Replays a run", 0}, {0}};
+static const struct argp shared = {shared_options, parse_shared, NULL, NULL, NULL, NULL, NULL};
+static const struct argp_child children[] = {{&shared, 0, "In every program:", 1}, {0}};
+
+/* Hands the settings on to the shared parser, then goes on as the program's own. */
+static argp_parser_t program_parse;
+
+static error_t parse_both(int key, char *arg, struct argp_state *state)
+{
+  if (key == ARGP_KEY_INIT) {
+    state->child_inputs[0] = state->input;
+    return 0;
+  }
+  return program_parse(key, arg, state);
+}
+
+void harness_parse(const char *what, const struct argp_option *options, argp_parser_t parse,
+                   int argc, char **argv, void *settings)
+{
+  program_parse = parse;
+  struct argp argp = {options, parse_both, NULL, what, children, NULL, NULL};
+  argp_parse(&argp, argc, argv, 0, NULL, settings);
+  struct harness_settings *shared_settings = settings;
+  if (shared_settings->seed == 0) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    shared_settings->seed = random_at((uint64_t) now.tv_sec, (uint64_t) now.tv_nsec) >> 32 | 1;
+  }
 }

@@ -6,6 +6,7 @@
 #ifndef TAMIS_STRESS_HARNESS_H
 #define TAMIS_STRESS_HARNESS_H
 
+#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,6 +27,20 @@ static inline uint64_t random_at(uint64_t seed, uint64_t i)
   uint64_t state = seed + i * UINT64_C(0x9E3779B97F4A7C15);
   return random_next(&state);
 }
+
+/* The options that every program has: --threads and --seed.  A program's own settings begin with
+ * these. */
+enum { MAX_THREADS = 64 };
+
+struct harness_settings {
+  uint64_t seed;
+  unsigned threads;
+};
+
+/* Parses the command line into *settings, which begins with struct harness_settings and holds the
+ * defaults; a seed of 0 is taken from the clock.  Exits on errors. */
+void harness_parse(const char *what, const struct argp_option *options, argp_parser_t parse,
+                   int argc, char **argv, void *settings);
 
 struct worker {
   unsigned index;
@@ -53,6 +68,6 @@ int harness_verdict(const char *program, uint64_t seed, bool good);
 
 /* Strict numbers for command lines: exits with status 2 and a message on anything else. */
 uint64_t harness_number(const char *text);
-uint64_t harness_seed(const char *text); /* NULL: from the clock */
+double harness_rate(const char *text);
 
 #endif

@@ -11,7 +11,6 @@
 #include "harness.h"
 #include "tamis/tamis.h"
 
-#include <argp.h>
 #include <error.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 64, BATCH = 256, URL_LENGTH = 100 };
+enum { BATCH = 256, URL_LENGTH = 100 };
 
 enum key_shape { RANDOM, SEQUENTIAL, URL, KEY_SHAPES };
 static const char *const shape_names[] = {"random", "sequential", "url"};
@@ -77,8 +76,8 @@ static void work(struct worker *worker)
 }
 
 struct settings {
-  uint64_t seed, probes, capacity;
-  unsigned threads;
+  struct harness_settings shared;
+  uint64_t probes, capacity;
   double fpp;
   int layout, shape; /* -1: all */
 };
@@ -86,9 +85,9 @@ struct settings {
 static uint64_t run(const struct settings *s, struct job job)
 {
   struct worker workers[MAX_THREADS];
-  harness_run(s->threads, s->seed, work, &job, workers);
+  harness_run(s->shared.threads, s->shared.seed, work, &job, workers);
   uint64_t sum = 0;
-  for (unsigned i = 0; i < s->threads; i++)
+  for (unsigned i = 0; i < s->shared.threads; i++)
     sum += workers[i].result;
   return sum;
 }
@@ -101,7 +100,7 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
   options.capacity = capacity;
   options.fpp = fpp;
   options.layout = layout;
-  options.seed = s->seed;
+  options.seed = s->shared.seed;
   options.growable = false;
 
   tamis_filter *filter;
@@ -109,7 +108,7 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
   if (result != TAMIS_OK)
     error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
 
-  struct job job = {filter, shape, s->seed, 0, capacity, true};
+  struct job job = {filter, shape, s->shared.seed, 0, capacity, true};
   uint64_t refused = run(s, job);
   job.add = false;
   uint64_t lost = capacity - run(s, job);
@@ -164,8 +163,6 @@ static const struct argp_option options[] = {
     {"layout", 'l', "NAME", 0, "blocked or classic (default: both)", 0},
     {"keys", 'k', "SHAPE", 0, "random, sequential or url (default: all)", 0},
     {"probes", 'q', "N", 0, "Absent keys asked for (default: by rate, at most 10^8)", 0},
-    {"threads", 't', "N", 0, "Threads (default: 2)", 0},
-    {"seed", 's', "N", 0, "Replays a run", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -176,7 +173,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     s->capacity = harness_number(arg);
     break;
   case 'p':
-    s->fpp = strtod(arg, NULL);
+    s->fpp = harness_rate(arg);
     break;
   case 'l':
     s->layout = strcmp(arg, "classic") == 0;
@@ -188,12 +185,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
   case 'q':
     s->probes = harness_number(arg);
     break;
-  case 't':
-    s->threads = (unsigned) harness_number(arg);
-    break;
-  case 's':
-    s->seed = harness_seed(arg);
-    break;
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -202,14 +193,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.seed = harness_seed(NULL), .threads = 2, .layout = -1, .shape = -1};
-  argp_parse(&(struct argp){options, parse, NULL,
-                            "Measures the false-positive rate of full Bloom filters.", NULL, NULL,
-                            NULL},
-             argc, argv, 0, NULL, &s);
-  if (s.threads < 1 || s.threads > MAX_THREADS)
-    error(2, 0, "threads: 1 to %d", MAX_THREADS);
+  struct settings s = {.shared.threads = 2, .layout = -1, .shape = -1};
+  harness_parse("Measures the false-positive rate of full Bloom filters.", options, parse, argc,
+                argv, &s);
   printf("%-8s %-10s %11s %8s  %9s %6s  %8s %6s  %6s\n", "layout", "keys", "capacity", "fpp",
          "measured", "/fpp", "bits/key", "/text", "est/n");
-  return harness_verdict("rate", s.seed, measure_all(&s));
+  return harness_verdict("rate", s.shared.seed, measure_all(&s));
 }

@@ -9,7 +9,6 @@
 #include "harness.h"
 #include "tamis/tamis.h"
 
-#include <argp.h>
 #include <error.h>
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_THREADS = 64, STEP = 512 };
+enum { STEP = 512 };
 
 struct run {
   tamis_filter *filter;
@@ -60,8 +59,8 @@ static void add_all(struct worker *worker)
 }
 
 struct settings {
-  uint64_t seed, keys;
-  unsigned threads;
+  struct harness_settings shared;
+  uint64_t keys;
   double fpp;
   bool batches;
 };
@@ -73,13 +72,14 @@ static bool one_winner(const struct settings *s, tamis_layout layout)
   options.capacity = s->keys;
   options.fpp = s->fpp;
   options.layout = layout;
-  options.seed = s->seed;
+  options.seed = s->shared.seed;
   int result = tamis_create(&options, &run.filter);
-  if (result != TAMIS_OK || !run.winners || pthread_barrier_init(&run.in_step, NULL, s->threads))
+  if (result != TAMIS_OK || !run.winners ||
+      pthread_barrier_init(&run.in_step, NULL, s->shared.threads))
     error(2, 0, "cannot start: %s", tamis_strerror(result));
 
   struct worker workers[MAX_THREADS];
-  harness_run(s->threads, s->seed, add_all, &run, workers);
+  harness_run(s->shared.threads, s->shared.seed, add_all, &run, workers);
 
   uint64_t none = 0, several = 0;
   for (uint64_t key = 0; key < s->keys; key++) {
@@ -97,7 +97,7 @@ static bool one_winner(const struct settings *s, tamis_layout layout)
       several == 0 && (double) none <= bound + 4 * sqrt(bound) && stats.count == s->keys - none;
   printf("%s %u threads, %" PRIu64 " keys, fpp %g: %" PRIu64 " keys with several winners, %" PRIu64
          " hidden (at most %.0f allowed), count %s\n",
-         layout == TAMIS_LAYOUT_BLOCKED ? "blocked" : "classic", s->threads, s->keys, s->fpp,
+         layout == TAMIS_LAYOUT_BLOCKED ? "blocked" : "classic", s->shared.threads, s->keys, s->fpp,
          several, none, bound + 4 * sqrt(bound), stats.count == s->keys - none ? "right" : "WRONG");
   return good;
 }
@@ -105,9 +105,7 @@ static bool one_winner(const struct settings *s, tamis_layout layout)
 static const struct argp_option options[] = {
     {"keys", 'n', "N", 0, "Keys (default: 1000000)", 0},
     {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
-    {"threads", 't', "N", 0, "Threads (default: 4)", 0},
     {"batches", 'b', NULL, 0, "Use batch calls", 0},
-    {"seed", 's', "N", 0, "Replays a run", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -118,16 +116,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     s->keys = harness_number(arg);
     break;
   case 'p':
-    s->fpp = strtod(arg, NULL);
-    break;
-  case 't':
-    s->threads = (unsigned) harness_number(arg);
+    s->fpp = harness_rate(arg);
     break;
   case 'b':
     s->batches = true;
-    break;
-  case 's':
-    s->seed = harness_seed(arg);
     break;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -137,13 +129,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.seed = harness_seed(NULL), .keys = 1000000, .threads = 4, .fpp = 0.01};
-  argp_parse(&(struct argp){options, parse, NULL, "Looks for unique adds with two winners.", NULL,
-                            NULL, NULL},
-             argc, argv, 0, NULL, &s);
-  if (s.threads < 1 || s.threads > MAX_THREADS)
-    error(2, 0, "threads: 1 to %d", MAX_THREADS);
+  struct settings s = {.keys = 1000000, .shared.threads = 4, .fpp = 0.01};
+  harness_parse("Looks for unique adds with two winners.", options, parse, argc, argv, &s);
   bool good = one_winner(&s, TAMIS_LAYOUT_BLOCKED);
   good &= one_winner(&s, TAMIS_LAYOUT_CLASSIC);
-  return harness_verdict("unique", s.seed, good);
+  return harness_verdict("unique", s.shared.seed, good);
 }
