@@ -4,7 +4,7 @@
 #include "counter.h"
 #include "harness.h"
 
-enum { THREADS = 8, ROUNDS = 300000, SHARDS = 1 };
+enum { THREADS = 8, ROUNDS = 1000000, SHARDS = 1 };
 
 static void bump(struct worker *worker)
 {

@@ -27,12 +27,18 @@ sanitize=
         -DTAMIS_BUILD_TOOL=OFF && cmake --build build --target "${check[0]}"; } >build.log 2>&1 ||
   { tail -n 30 build.log; echo "$name: the broken library does not build"; exit 2; }
 
+# Some checkers need threads to meet by chance: they get a minute for it.
 program=$(find build -type f -name "${check[0]}" -perm -u+x | head -n 1)
-timeout 120 "$program" "${check[@]:1}" >out.log 2>&1
-status=$?
+tries=0 status=0
+deadline=$((SECONDS + 60))
+while [ $status -eq 0 ] && [ $SECONDS -lt $deadline ]; do
+  tries=$((tries + 1))
+  timeout 120 "$program" "${check[@]:1}" >out.log 2>&1
+  status=$?
+done
 if [ $status -eq 0 ]; then
   tail -n 20 out.log
-  echo "NOT CAUGHT: $name by ${check[*]}"
+  echo "NOT CAUGHT: $name by ${check[*]} in $tries tries"
   exit 1
 fi
 if ! grep -Eq -- "$says" out.log; then
@@ -40,4 +46,4 @@ if ! grep -Eq -- "$says" out.log; then
   echo "NOT CAUGHT: $name: ${check[*]} failed (status $status) without saying '$says'"
   exit 1
 fi
-echo "caught: $name by ${check[*]}: $(grep -Em1 -- "$says" out.log)"
+echo "caught: $name by ${check[*]}, try $tries: $(grep -Em1 -- "$says" out.log)"
