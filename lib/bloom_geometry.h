@@ -82,9 +82,9 @@ static inline uint64_t scale(uint64_t hash, uint64_t n)
  * spectrally good multipliers for congruential pseudorandom number generators" (2022) */
 struct bloom_walk {
   uint64_t pattern;
-  uint64_t line; /* blocked: first word of the key's line */
-  unsigned word; /* blocked: next word in the line, mod 8 */
-  unsigned stride;
+  uint64_t line;   /* blocked: first word of the key's line */
+  unsigned word;   /* blocked: next word in the line, mod 8 */
+  unsigned stride; /* blocked: odd, mod 8 */
 };
 
 struct bloom_touch {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Between layer 3 and layer 2: what every kind of filter has, and what it must be able to do.
- * A new kind is a file with a table of these and one line in the list in tamis.c.
+ * A new kind is a file with a table of these, and its functions to create and to size a filter,
+ * which tamis.c calls.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H

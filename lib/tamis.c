@@ -148,7 +148,7 @@ static bool good_key(const void *key, size_t len)
 static inline uint64_t key_hash(const tamis_filter *f, const void *key, size_t len)
 {
   if (f->hash)
-    return f->hash(f->hash_context, key, len, f->keys.seed);
+    return f->hash(f->hash_context, key ? key : "", len, f->keys.seed);
   return hash_bytes(&f->keys, key, len);
 }
 

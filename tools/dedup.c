@@ -48,7 +48,7 @@ static const struct argp dedup_argp = {
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
-    "  tamis dedup --threads 0 --stats *.txt > all.txt",
+    "  tamis dedup --threads 0 --stats *.txt > all.lines",
     children,
     NULL,
     NULL};

@@ -85,11 +85,13 @@ typedef struct tamis_allocator {
   void *context;
 } tamis_allocator;
 
-/* A hash of `len` bytes at `key` to 64 bits, keyed with `seed`.  Called from many threads at once. */
+/* A hash of `len` bytes at `key`, which is never NULL, to 64 bits, keyed with `seed`.  Called from
+ * many threads at once. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
 /* What to create.  Always start from TAMIS_OPTIONS_INIT: it carries the struct's size, by which
- * later versions add fields without breaking programs built today. */
+ * later versions add fields without breaking programs built today.  (From 1.0 on; until then a new
+ * minor version is a new soname.) */
 typedef struct tamis_options {
   /* sizeof (tamis_options) */
   size_t struct_size;
@@ -186,7 +188,7 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
- *            growable, and capacity is reached; nothing changed then.  Never before capacity
+ *            growable, and capacity is reached; nothing changed then.  Not before capacity
  *            distinct keys are in; while several threads add, a few keys of each may get in past
  *            it (at most 64 of each) */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
