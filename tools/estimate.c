@@ -141,7 +141,10 @@ static double distinct_in(const struct sample *sample, uint64_t bytes)
   if (sample->local == 0 || sample->global == 0)
     return all; /* the filters found no memory */
   double most = all * (double) sample->local / (double) sample->lines;
-  return sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
+  double guess = sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
+  /* Half as much again: a guess a little too low costs a second filter, which every new line then
+   * goes through as well; one a little too high costs memory only. */
+  return fmin(most, 1.5 * guess);
 }
 
 static double sized_lines(const struct input *inputs, uint64_t bytes)
