@@ -12,7 +12,7 @@
  * [A] No false negative.  An add returns after each of the key's bits was seen as 1 or was set by
  *     it; a bit that was 1 stays 1 for everyone who looks later (coherence of a single word).
  *
- * [D] No lock in add and contains: one pass over a handful of words.
+ * [D] No lock in add and contains: one pass over a handful of words, for a new key two.
  *
  * [B] One winner.  Bits alone cannot name one: two threads that interleave over the words of one
  *     key both flip something.  So a unique add that finds the key missing takes the stripe of the
@@ -409,14 +409,13 @@ int tamis__bloom_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
    * so look at one range of rates after the other, from the lowest up. */
   tamis_options trial = *options;
   double low = 0x1p-64;
+  int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
     double next = bloom_geometry_range(options->layout, range);
     double good = nextafter(next, 0), bad = low;
     trial.fpp = good;
     uint64_t needed;
-    int result = tamis__bloom_bytes(&trial, &needed);
-    if (result == TAMIS_EINVAL)
-      return result;
+    result = tamis__bloom_bytes(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
       /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
       while (good / bad > 1.005) {
@@ -431,7 +430,8 @@ int tamis__bloom_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
     }
     low = next;
   }
-  return TAMIS_EFULL;
+  /* Not even the highest rate: for want of bytes, or because no address space holds it. */
+  return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
 static void set_limits(struct bloom *b, bool growable)

@@ -339,6 +339,15 @@ static void sizes_are_told_beforehand(void **state)
       assert_int_equal(tamis_fpp_for(&o, bytes, &fpp), TAMIS_OK);
       assert_true(fpp <= rate * 1.01);
     }
+  /* Too many keys for the lowest rates in any address space, but not for all. */
+  tamis_options many = good_options();
+  double rate;
+  many.capacity = UINT64_C(1) << 45;
+  assert_int_equal(tamis_fpp_for(&many, UINT64_C(1) << 47, &rate), TAMIS_OK);
+  assert_true(rate > 1e-8 && rate < 0.01);
+  many.capacity = UINT64_MAX;
+  assert_int_equal(tamis_fpp_for(&many, UINT64_MAX, &rate), TAMIS_EINVAL);
+
   tamis_options o = good_options();
   double fpp = 7;
   assert_int_equal(tamis_fpp_for(&o, 10, &fpp), TAMIS_EFULL);

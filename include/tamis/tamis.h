@@ -47,7 +47,7 @@ typedef enum tamis_kind {
 
 typedef enum tamis_layout {
   /* All bits of a key in one 64-byte cache line: one memory access per call.  Takes about 4 % more
-   * bits than classic at fpp 0.01, 11 % at 0.001, 36 % at 1e-6.  Below fpp 1e-8 it would take
+   * bits than classic at fpp 0.01, 11 % at 0.001, 37 % at 1e-6.  Below fpp 1e-8 it would take
    * more than 1.7 times the bits, and the filter is built classic; tamis_stats says which it is. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* Bits anywhere: the fewest bits for a rate, one memory access per bit looked at. */
