@@ -318,7 +318,7 @@ static struct sizes sizes_for(const tamis_options *options, const struct bloom_g
               : s.stripes < most ? s.stripes
                                  : most;
   s.words_bytes = g->lines * LINE_BYTES;
-  s.stripes_bytes = s.stripes * sizeof(struct stripe);
+  s.stripes_bytes = s.stripes * sizeof(struct lone_stripe);
   s.shards_bytes = s.shards * sizeof(struct counter_shard);
   return s;
 }
@@ -335,7 +335,7 @@ static void destroy(tamis_filter *f)
   if (b->stripes.all)
     tamis__stripes_destroy(&b->stripes);
   tamis__memory_put(&from, b->words, b->geometry.lines * LINE_BYTES);
-  tamis__memory_put(&from, b->stripes.all, (b->stripes.mask + 1) * sizeof(struct stripe));
+  tamis__memory_put(&from, b->stripes.all, (b->stripes.mask + 1) * sizeof(struct lone_stripe));
   tamis__memory_put(&from, b->counters.shards,
                     (b->counters.mask + 1) * sizeof(struct counter_shard));
   tamis__memory_put(&from, b, sizeof *b);
@@ -493,7 +493,7 @@ bool tamis__bloom_validate(const tamis_filter *f, const char **reason)
                 ? "more set bits than the keys have"
                 : NULL;
   for (uint64_t i = 0; i <= b->stripes.mask; i++)
-    if (stripe_held(&b->stripes.all[i]))
+    if (stripe_held(&b->stripes.all[i].stripe))
       *reason = "a stripe is still locked";
   return !*reason;
 }

@@ -23,19 +23,14 @@ unsigned tamis__stripe_count(void)
 
 void tamis__stripes_init(const struct stripes *stripes)
 {
-  for (uint64_t i = 0; i <= stripes->mask; i++) {
-    ck_spinlock_fas_init(&stripes->all[i].lock);
-    TSAN(__tsan_mutex_create(&stripes->all[i], __tsan_mutex_not_static));
-  }
+  for (uint64_t i = 0; i <= stripes->mask; i++)
+    stripe_init(&stripes->all[i].stripe);
 }
 
 void tamis__stripes_destroy(const struct stripes *stripes)
 {
-  (void) stripes;
-#ifdef TAMIS_TSAN
   for (uint64_t i = 0; i <= stripes->mask; i++)
-    __tsan_mutex_destroy(&stripes->all[i], __tsan_mutex_not_static);
-#endif
+    stripe_destroy(&stripes->all[i].stripe);
 }
 
 static void wait_a_little(unsigned round)

@@ -4,6 +4,7 @@
  * calls the filter's kind.
  */
 #include "bloom.h"
+#include "cuckoo.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static int check_fields(const tamis_options *o)
   if (!known_kind || !known_layout || !whole_allocator || !good_rate || o->capacity == 0 ||
       o->stripes > MAX_STRIPES)
     return TAMIS_EINVAL;
-  return o->kind == TAMIS_BLOOM ? TAMIS_OK : TAMIS_EUNSUPPORTED;
+  return TAMIS_OK;
 }
 
 static int check_options(const tamis_options *o)
@@ -109,7 +110,8 @@ int tamis_create(const tamis_options *options, tamis_filter **out)
                               .hash_context = options->hash_context};
   if (options->allocator)
     head.allocator = *options->allocator;
-  return tamis__bloom_create(options, &head, out);
+  return (options->kind == TAMIS_CUCKOO ? tamis__cuckoo_create : tamis__bloom_create)(options,
+                                                                                      &head, out);
 }
 
 void tamis_destroy(tamis_filter *filter)
@@ -123,7 +125,9 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
   int result = check_options(options);
   if (result != TAMIS_OK)
     return result;
-  return bytes ? tamis__bloom_bytes(options, bytes) : TAMIS_EINVAL;
+  if (!bytes)
+    return TAMIS_EINVAL;
+  return (options->kind == TAMIS_CUCKOO ? tamis__cuckoo_bytes : tamis__bloom_bytes)(options, bytes);
 }
 
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -135,7 +139,10 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   checked.fpp = 0.5; /* whatever the caller's is */
   if ((result = check_fields(&checked)) != TAMIS_OK)
     return result;
-  return fpp ? tamis__bloom_fpp(&checked, bytes, fpp) : TAMIS_EINVAL;
+  if (!fpp)
+    return TAMIS_EINVAL;
+  return (checked.kind == TAMIS_CUCKOO ? tamis__cuckoo_fpp : tamis__bloom_fpp)(&checked, bytes,
+                                                                               fpp);
 }
 
 /* ---- single keys ---- */

@@ -12,7 +12,7 @@
 typedef _Atomic uint64_t word;
 
 /* ORDER bit.look (seq_cst)
- *   pairs with     bit.set in word_or()
+ *   pairs with     bit.set in word_or(), word.put in word_store()
  *   makes visible  all that the setter did before: a key that is found was added, and so was
  *                  whatever its adder published first
  *   if weakened    acquire would keep that, but two readers on a machine without multi-copy
@@ -34,6 +34,19 @@ static inline uint64_t word_load(const word *w)
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
+}
+
+/* Only under the lock that the word's writers share.
+ * ORDER word.put (seq_cst)
+ *   pairs with     bit.look in word_load()
+ *   makes visible  all that the writer did before, a version that it bumped among it
+ *   if weakened    release would keep that, but an add could still sit in a store buffer when its
+ *                  thread's next contains is answered: two threads that each add a key and then ask
+ *                  for the other's could both hear no
+ *   checked by     negative/clear_before_copy (that what comes before is visible) */
+static inline void word_store(word *w, uint64_t value)
+{
+  atomic_store_explicit(w, value, memory_order_seq_cst);
 }
 
 #endif

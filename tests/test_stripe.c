@@ -32,7 +32,7 @@ static void bump(struct worker *worker)
 static void stripes_exclude_each_other(void **state)
 {
   (void) state;
-  struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct stripe)), 3}};
+  struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct lone_stripe)), 3}};
   assert_non_null(shared.stripes.all);
   tamis__stripes_init(&shared.stripes);
   struct worker workers[THREADS];
@@ -40,7 +40,7 @@ static void stripes_exclude_each_other(void **state)
   assert_int_equal(shared.plain[0] + shared.plain[1] + shared.plain[2] + shared.plain[3],
                    THREADS * ROUNDS);
   for (unsigned i = 0; i < 4; i++)
-    assert_false(stripe_held(&shared.stripes.all[i]));
+    assert_false(stripe_held(&shared.stripes.all[i].stripe));
   tamis__stripes_destroy(&shared.stripes);
   free(shared.stripes.all);
 }
@@ -48,7 +48,7 @@ static void stripes_exclude_each_other(void **state)
 static void a_stripe_is_a_cache_line(void **state)
 {
   (void) state;
-  assert_int_equal(sizeof(struct stripe), 64);
+  assert_int_equal(sizeof(struct lone_stripe), 64);
   unsigned count = tamis__stripe_count();
   assert_in_range(count, 64, 1024);
   assert_int_equal(count & (count - 1), 0);

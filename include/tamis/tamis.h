@@ -283,11 +283,20 @@ typedef struct tamis_stats {
   tamis_layout layout;
   /* The seed in use.  A secret: whoever knows it can choose keys that collide. */
   uint64_t seed;
+  /* Cuckoo: parts of the table, each of which splits on its own; pairs of them that were joined again
+   * so far; generations, each with fingerprints of its own width; bits of a new fingerprint in the
+   * newest one; the part of all places for fingerprints that is in use. */
+  uint64_t segments;
+  uint64_t joins;
+  unsigned generations;
+  unsigned fingerprint_bits;
+  double occupancy;
 } tamis_stats;
 
-#define TAMIS_STATS_INIT                                                                       \
-  {                                                                                            \
-    sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0 \
+#define TAMIS_STATS_INIT                                                                           \
+  {                                                                                                \
+    sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0, 0, \
+        0, 0, 0, 0                                                                                 \
   }
 
 /* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not

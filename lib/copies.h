@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the side table of a segment: how many more copies of an entry there are than lanes.
+ *
+ * A plain open-addressing table with linear probing.  It knows nothing of threads or of memory: its
+ * owner locks it, and makes a larger one when it has no room.
+ */
+#ifndef TAMIS_LIB_COPIES_H
+#define TAMIS_LIB_COPIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct copies_entry {
+  uint64_t key;   /* 0: none */
+  uint64_t count; /* at least 1 */
+};
+
+struct copies {
+  size_t mask; /* number of places - 1; a power of two - 1 */
+  size_t used;
+  struct copies_entry entries[];
+};
+
+/* The size in bytes of a table with room for n entries. */
+size_t tamis__copies_bytes(size_t n);
+
+/* Makes an empty table of zeroed memory of that size. */
+void tamis__copies_init(struct copies *copies, size_t n);
+
+/* NULL: not there.  A key is never 0. */
+struct copies_entry *tamis__copies_find(struct copies *copies, uint64_t key);
+
+/* Whether one more key can be added; a table without room is at most half full all the same. */
+bool tamis__copies_has_room(const struct copies *copies);
+
+/* Adds to the count of a key, which may be new if there is room. */
+void tamis__copies_add(struct copies *copies, uint64_t key, uint64_t count);
+
+/* Takes one from the count; an entry whose count is 0 then is gone. */
+void tamis__copies_take(struct copies *copies, struct copies_entry *entry);
+
+#endif

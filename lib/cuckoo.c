@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the cuckoo filter.
+ *
+ *    hash ──► cuckoo_place() ──► slot ──► segment ──► lower bucket ┐ a word of lanes each;
+ *             (cuckoo_geometry.h)                └──► upper bucket ┘ an entry stands in either
+ *
+ * in each generation, of which most filters have one.  cuckoo_table.h shows the structures.
+ *
+ * [D] A look-up takes no lock.  It reads the versions of the stripes, then the buckets, then the
+ *     versions again, and begins anew if an entry has left one of its buckets meanwhile, or a segment
+ *     the directory.
+ *
+ *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
+ *     then, when it left, which was after this call had read the slot.
+ *
+ *     Miss, one generation: B's version is read, then A is, then B, then B's version, the same.  So no
+ *     entry has left B between its two reads.  What is not in B at the end was not in B when A was
+ *     read; and it was not in A then: the miss takes effect at the read of A.
+ *
+ *     Miss, several generations: the same for all buckets after the first; and as the slots and the
+ *     number of generations are the same at the end, these were all the key's buckets then.
+ *
+ * [A] Moves copy before they clear, and bump in between (stripe.h says why that is enough); splits
+ *     and joins fill new segments before they publish them.
+ *
+ * [B] One winner.  A unique add holds the stripes of the key's buckets in all generations while it
+ *     looks and inserts, and has looked at the number of generations again under them.  Two unique
+ *     adds that know of the same generations meet at the newest one's stripes.  If one knows of more,
+ *     it holds those of the other's newest too, unless there was no segment yet when it looked; then
+ *     the other, which must have made it later, sees the new number.
+ *
+ * Removes take the entry that knows most of all that match, in whatever generation: if it is not the
+ * key's own, its owner shares more of the string than the key's own entry says, so that entry still
+ * stands for the owner.
+ *
+ * [F] From the third copy on (of which see MOST_COPIES) further ones are counted in the side table of
+ *     the segment, with the matching entry that knows most.  A remove takes those first.
+ *
+ * Locks are taken in this order: a growth stripe, the opening stripe; bucket stripes by generation and
+ * index; a copies lock; limbo's.  Nobody who holds bucket stripes waits for a growth stripe.
+ */
+#include "cuckoo.h"
+
+#include "cuckoo_table.h"
+#include "hook.h"
+#include "memory.h"
+
+#include <math.h>
+
+/* Not a result: there was no lane free. */
+enum { NO_ROOM = 100, AGAIN = 101 };
+
+/* How many lanes of a pair may match a key before further copies are counted instead: two keys of one
+ * pair must be able to have theirs. */
+static unsigned most_copies(const struct cuckoo_geometry *g)
+{
+  return g->shape.lanes < 3 ? g->shape.lanes : 3;
+}
+
+static const struct bucket_shape *shape_of(const struct spot *spot)
+{
+  return &spot->generation->geometry.shape;
+}
+
+static word *word_of(const struct spot *spot, uint32_t bucket)
+{
+  return &segment_words(&spot->generation->geometry, spot->segment)[bucket];
+}
+
+static struct stripe *stripe_of_spot(const struct spot *spot, uint32_t bucket)
+{
+  return stripe_of_bucket(&spot->generation->geometry, spot->segment, bucket);
+}
+
+/* ---- look-up ---- */
+
+static inline bool matches(const struct spot *spot, uint32_t bucket)
+{
+  return bucket_match(shape_of(spot), word_load(word_of(spot, bucket)), spot->entry) != 0;
+}
+
+struct versions {
+  uint64_t lower, upper;
+};
+
+/* One look at a filter that has one generation. */
+static inline bool look_at_one(const struct cuckoo *c, uint64_t hash, bool *sure)
+{
+  struct spot spot = spot_find(c->generation[0], hash);
+  *sure = true;
+  if (!spot.segment)
+    return false;
+  const struct stripe *stripe = stripe_of_spot(&spot, spot.upper);
+  uint64_t version = version_before(stripe);
+  HOOK(cuckoo_version_read);
+  if (matches(&spot, spot.lower))
+    return true;
+  HOOK(cuckoo_lower_read);
+  if (matches(&spot, spot.upper))
+    return true;
+  *sure = version_after(stripe) == version;
+  return false;
+}
+
+static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
+{
+  struct spot spots[CUCKOO_MAX_GENERATIONS];
+  struct versions versions[CUCKOO_MAX_GENERATIONS];
+  for (unsigned i = 0; i < n; i++) {
+    spots[i] = spot_find(c->generation[i], hash);
+    if (spots[i].segment)
+      versions[i] = (struct versions){version_before(stripe_of_spot(&spots[i], spots[i].lower)),
+                                      version_before(stripe_of_spot(&spots[i], spots[i].upper))};
+  }
+  for (unsigned i = n; i-- > 0;)
+    if (spots[i].segment &&
+        (matches(&spots[i], spots[i].lower) || matches(&spots[i], spots[i].upper)))
+      return true;
+  *sure = true;
+  for (unsigned i = 0; i < n && *sure; i++)
+    *sure = slot_load(spots[i].slot) == spots[i].seen &&
+            (!spots[i].segment ||
+             (version_after(stripe_of_spot(&spots[i], spots[i].lower)) == versions[i].lower &&
+              version_after(stripe_of_spot(&spots[i], spots[i].upper)) == versions[i].upper));
+  return false;
+}
+
+static inline bool look(const struct cuckoo *c, uint64_t hash)
+{
+  bool sure, found;
+  do {
+    unsigned n = cuckoo_generations(c);
+    found = n == 1 ? look_at_one(c, hash, &sure) : look_at_several(c, n, hash, &sure);
+    if (found)
+      return true;
+    sure = sure && cuckoo_generations(c) == n;
+  } while (!sure);
+  return false;
+}
+
+/* The segments of a filter that does not grow stay for ever: no need to be a reader. */
+static inline void enter(const struct cuckoo *c)
+{
+  if (c->demand.growable)
+    reader_enter();
+}
+
+static inline void leave(const struct cuckoo *c)
+{
+  if (c->demand.growable)
+    reader_leave();
+}
+
+static bool contains(const tamis_filter *f, uint64_t hash)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  enter(c);
+  bool found = look(c, hash);
+  leave(c);
+  return found;
+}
+
+/* ---- holding a key's buckets ---- */
+
+static bool spot_lock(const struct spot *spot)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  segment_lock(g, spot->segment, spot->lower, spot->upper);
+  if (!spot->segment->left)
+    return true;
+  segment_unlock(g, spot->segment, spot->lower, spot->upper);
+  return false;
+}
+
+static void spot_unlock(const struct spot *spot)
+{
+  segment_unlock(&spot->generation->geometry, spot->segment, spot->lower, spot->upper);
+}
+
+/* A key's buckets in all generations, held. */
+struct hold {
+  unsigned n;
+  struct spot spots[CUCKOO_MAX_GENERATIONS];
+};
+
+static void let_go(const struct hold *hold)
+{
+  for (unsigned i = hold->n; i-- > 0;)
+    if (hold->spots[i].segment)
+      spot_unlock(&hold->spots[i]);
+}
+
+static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
+{
+  for (;;) {
+    unsigned n = cuckoo_generations(c);
+    for (hold->n = 0; hold->n < n; hold->n++) {
+      struct spot *spot = &hold->spots[hold->n];
+      *spot = spot_find(c->generation[hold->n], hash);
+      if (spot->segment && !spot_lock(spot))
+        break;
+    }
+    if (hold->n == n && cuckoo_generations(c) == n)
+      return;
+    let_go(hold);
+  }
+}
+
+/* ---- insert ---- */
+
+static void count(const struct spot *spot, enum generation_counter what, int change)
+{
+  counter_add(&spot->generation->counters, what, (uint64_t) (int64_t) change);
+}
+
+/* The entry that matches best, and how many do. */
+struct best_match {
+  unsigned matches;
+  unsigned known; /* bits of the string, after root0 */
+  uint32_t bucket;
+  unsigned lane;
+  uint64_t entry;
+};
+
+static void match_bucket(const struct spot *spot, uint32_t bucket, struct best_match *best)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  uint64_t value = word_load(word_of(spot, bucket));
+  uint64_t set = bucket_match(&g->shape, value, spot->entry);
+  for (; set; set &= set - 1) {
+    unsigned lane = bucket_first(&g->shape, set);
+    uint64_t entry = bucket_lane(&g->shape, value, lane);
+    unsigned known = cuckoo_known_bits(g, entry, spot->segment->depth);
+    best->matches++;
+    if (known > best->known) {
+      best->known = known;
+      best->bucket = bucket;
+      best->lane = lane;
+      best->entry = entry;
+    }
+  }
+}
+
+static struct best_match match_spot(const struct spot *spot)
+{
+  struct best_match best = {0};
+  match_bucket(spot, spot->lower, &best);
+  match_bucket(spot, spot->upper, &best);
+  return best;
+}
+
+static uint64_t copies_key(const struct spot *spot, uint64_t entry)
+{
+  return (uint64_t) spot->lower << 32 | entry;
+}
+
+static int add_copy(struct cuckoo *c, const struct spot *spot, uint64_t entry)
+{
+  struct segment *segment = spot->segment;
+  stripe_lock(&segment->copies_lock);
+  int result = tamis__segment_reserve_copies(c, segment, 1);
+  if (result == TAMIS_OK)
+    tamis__copies_add(atomic_load_explicit(&segment->copies, memory_order_relaxed),
+                      copies_key(spot, entry), 1);
+  stripe_unlock(&segment->copies_lock);
+  if (result == TAMIS_OK)
+    count(spot, COPIES, 1);
+  return result;
+}
+
+/* Writes the key's entry into a free lane of a bucket. */
+static void put_entry(const struct spot *spot, uint32_t bucket, uint64_t value, uint64_t room)
+{
+  const struct bucket_shape *s = shape_of(spot);
+  word_store(word_of(spot, bucket), bucket_replace(s, value, bucket_first(s, room), spot->entry));
+  stripe_use(stripe_of_spot(spot, bucket), 1);
+  count(spot, ENTRIES, 1);
+}
+
+/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys. */
+static int put(struct cuckoo *c, const struct spot *spot)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  uint64_t lower = word_load(word_of(spot, spot->lower));
+  uint64_t upper = word_load(word_of(spot, spot->upper));
+  uint64_t same =
+      bucket_match(&g->shape, lower, spot->entry) | bucket_match(&g->shape, upper, spot->entry);
+  if (same) {
+    struct best_match best = match_spot(spot);
+    if (best.matches >= most_copies(g))
+      return add_copy(c, spot, best.entry);
+  }
+  uint64_t room_lower = bucket_free(&g->shape, lower), room_upper = bucket_free(&g->shape, upper);
+  if (bucket_count(room_upper) > bucket_count(room_lower))
+    put_entry(spot, spot->upper, upper, room_upper);
+  else if (room_lower)
+    put_entry(spot, spot->lower, lower, room_lower);
+  else
+    return NO_ROOM;
+  return TAMIS_OK;
+}
+
+/* Whose turn it is in a row of tries: the newest generation, or, after limits have been reached there,
+ * the ones before it, where removes may have made room. */
+struct turn {
+  unsigned generations; /* when the turns began */
+  unsigned older;       /* generations gone back */
+};
+
+static unsigned turn_generation(struct turn *turn, unsigned n)
+{
+  if (turn->generations != n)
+    *turn = (struct turn){.generations = n};
+  return n - 1 - turn->older;
+}
+
+/* After a try that found no room: AGAIN, or why not. */
+static int make_room(struct cuckoo *c, const struct spot *full, struct turn *turn)
+{
+  int result = turn->older ? TAMIS_EFULL : tamis__grow(c, full);
+  if (result == TAMIS_OK || cuckoo_generations(c) != turn->generations)
+    return AGAIN;
+  if (result != TAMIS_EFULL || turn->older + 1 == turn->generations)
+    return result;
+  turn->older++;
+  return AGAIN;
+}
+
+/* An add, as reader: a result, AGAIN or NO_ROOM. */
+static int try_add(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot)
+{
+  *spot = spot_find(c->generation[turn_generation(turn, cuckoo_generations(c))], hash);
+  if (!spot->segment)
+    return NO_ROOM;
+  HOOK(cuckoo_located);
+  if (!spot_lock(spot))
+    return AGAIN;
+  int result = put(c, spot);
+  spot_unlock(spot);
+  return result;
+}
+
+static int try_add_unique(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot)
+{
+  struct hold hold;
+  hold_all(c, hash, &hold);
+  *spot = hold.spots[turn_generation(turn, hold.n)];
+  int result = spot->segment ? TAMIS_OK : NO_ROOM;
+  for (unsigned i = 0; i < hold.n; i++)
+    if (hold.spots[i].segment && match_spot(&hold.spots[i]).matches)
+      result = TAMIS_PRESENT;
+  HOOK(cuckoo_unique_looked);
+  if (result == TAMIS_OK)
+    result = put(c, spot);
+  let_go(&hold);
+  return result;
+}
+
+typedef int try_call(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot);
+
+static inline int insert(struct cuckoo *c, uint64_t hash, try_call *try)
+{
+  struct turn turn = {0};
+  struct spot spot;
+  int result;
+  do {
+    enter(c);
+    do {
+      result = try(c, hash, &turn, &spot);
+      if (result == NO_ROOM && spot.segment &&
+          tamis__evict(&spot.generation->geometry, spot.segment, spot.lower, spot.upper))
+        result = AGAIN;
+    } while (result == AGAIN);
+    leave(c);
+    if (result == NO_ROOM)
+      result = make_room(c, &spot, &turn);
+  } while (result == AGAIN);
+  return result;
+}
+
+static int add(tamis_filter *f, uint64_t hash)
+{
+  return insert(cuckoo_of(f), hash, try_add);
+}
+
+static int add_unique(tamis_filter *f, uint64_t hash)
+{
+  return contains(f, hash) ? TAMIS_PRESENT : insert(cuckoo_of(f), hash, try_add_unique);
+}
+
+static void add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  for (size_t i = 0; i < n; i++)
+    results[i] = add_unique(f, hashes[i]);
+}
+
+/* ---- remove ---- */
+
+/* Whether a copy of the entry was counted, and now is not any more. */
+static bool take_copy(const struct spot *spot, uint64_t entry)
+{
+  struct segment *segment = spot->segment;
+  if (!has_copies(segment))
+    return false;
+  stripe_lock(&segment->copies_lock);
+  struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  struct copies_entry *found = tamis__copies_find(copies, copies_key(spot, entry));
+  if (found)
+    tamis__copies_take(copies, found);
+  stripe_unlock(&segment->copies_lock);
+  if (found)
+    count(spot, COPIES, -1);
+  return found;
+}
+
+static void clear_entry(const struct spot *spot, const struct best_match *best)
+{
+  struct stripe *stripe = stripe_of_spot(spot, best->bucket);
+  word *w = word_of(spot, best->bucket);
+  version_bump(stripe);
+  word_store(w, bucket_replace(shape_of(spot), word_load(w), best->lane, 0));
+  stripe_use(stripe, -1);
+  count(spot, ENTRIES, -1);
+}
+
+/* Now and then, when a stripe that has lost an entry holds little. */
+static bool looks_sparse(const struct spot *spot, uint32_t bucket)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  uint32_t used = stripe_used(stripe_of_spot(spot, bucket));
+  return used * (g->stripe_mask + UINT64_C(1)) <= cuckoo_lanes(g) * 3 / 8 && used % 8 == 0;
+}
+
+static int remove_held(const struct hold *hold, struct spot *sparse)
+{
+  const struct spot *spot = NULL;
+  struct best_match best = {0};
+  for (unsigned i = 0; i < hold->n; i++) {
+    if (!hold->spots[i].segment)
+      continue;
+    struct best_match match = match_spot(&hold->spots[i]);
+    if (match.matches && match.known > best.known) {
+      best = match;
+      spot = &hold->spots[i];
+    }
+  }
+  if (!spot)
+    return TAMIS_ABSENT;
+  if (!take_copy(spot, best.entry)) {
+    clear_entry(spot, &best);
+    if (looks_sparse(spot, best.bucket))
+      *sparse = *spot;
+  }
+  return TAMIS_OK;
+}
+
+static int remove_key(tamis_filter *f, uint64_t hash)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  struct hold hold;
+  struct spot sparse = {.segment = NULL};
+  enter(c);
+  hold_all(c, hash, &hold);
+  int result = remove_held(&hold, &sparse);
+  let_go(&hold);
+  leave(c);
+  if (sparse.segment)
+    tamis__shrink(c, &sparse);
+  return result;
+}
+
+/* ---- batches ---- */
+
+static void prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  unsigned generations = cuckoo_generations(c);
+  for (size_t i = 0; i < n; i++)
+    for (unsigned j = 0; j < generations; j++) {
+      struct spot spot = spot_find(c->generation[j], hashes[i]);
+      if (!spot.segment)
+        continue; /* nothing of the segment is read here: it may be gone */
+      __builtin_prefetch(stripe_of_spot(&spot, spot.upper));
+      __builtin_prefetch(word_of(&spot, spot.lower));
+      __builtin_prefetch(word_of(&spot, spot.upper));
+    }
+}
+
+/* ---- figures ---- */
+
+/* A generation that is full and has split to the end has its rate; with fewer splits the entries are
+ * younger, with fewer entries there are fewer to meet. */
+static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (!segments || !entries)
+    return 0;
+  double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
+  double full = g->shape.ages ? cuckoo_geometry_full_load(g->shape.lanes) : 1;
+  double depth = log2((double) segments / (double) cuckoo_roots(g));
+  depth = fmin(fmax(depth, 0), g->depth_limit);
+  return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
+}
+
+static void stats(const tamis_filter *f, tamis_stats *out)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  unsigned n = cuckoo_generations(c);
+  out->kind = TAMIS_CUCKOO;
+  out->capacity = c->demand.capacity;
+  out->fpp = c->demand.fpp;
+  out->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+  out->growths = atomic_load_explicit(&c->splits, memory_order_relaxed) + n - 1;
+  out->joins = atomic_load_explicit(&c->joins, memory_order_relaxed);
+  out->generations = n;
+  uint64_t lanes = 0, entries_in_all = 0;
+  for (unsigned i = 0; i < n; i++) {
+    struct generation *generation = c->generation[i];
+    uint64_t entries = tamis__counter_sum(&generation->counters, ENTRIES);
+    uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
+    entries_in_all += entries;
+    out->count += entries + tamis__counter_sum(&generation->counters, COPIES);
+    out->segments += segments;
+    out->fpp_estimate += rate_now(generation, entries, segments);
+    lanes += segments * cuckoo_lanes(&generation->geometry);
+    out->fingerprint_bits = generation->geometry.shape.width - generation->geometry.shape.ages;
+  }
+  out->estimated_count = (double) out->count;
+  out->load = out->estimated_count / (double) out->capacity;
+  out->occupancy = lanes ? (double) entries_in_all / (double) lanes : 0;
+}
+
+/* ---- creation ---- */
+
+static void destroy(tamis_filter *f)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  tamis_allocator from = f->allocator;
+  tamis__limbo_destroy(&c->limbo);
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    tamis__generation_destroy(c, c->generation[i]);
+  stripe_destroy(&c->opening);
+  tamis__memory_put(&from, c, sizeof *c);
+}
+
+static const struct filter_operations operations = {
+    .destroy = destroy,
+    .contains = contains,
+    .add = add,
+    .add_unique = add_unique,
+    .add_unique_many = add_unique_many,
+    .remove = remove_key,
+    .prefetch = prefetch,
+    .stats = stats,
+};
+
+static struct cuckoo_demand demand_of(const tamis_options *o)
+{
+  return (struct cuckoo_demand){.capacity = o->capacity, .fpp = o->fpp, .growable = o->growable};
+}
+
+static uint64_t total_bytes(const struct cuckoo_geometry *g)
+{
+  return sizeof(struct cuckoo) + sizeof(struct generation) +
+         tamis__counter_shards() * sizeof(struct counter_shard) + cuckoo_slots(g) * sizeof(slot) +
+         cuckoo_roots(g) * g->segment_bytes;
+}
+
+int tamis__cuckoo_bytes(const tamis_options *options, uint64_t *bytes)
+{
+  struct cuckoo_geometry g;
+  struct cuckoo_demand demand = demand_of(options);
+  int result = cuckoo_geometry_plan(&demand, &g);
+  if (result == TAMIS_OK)
+    *bytes = total_bytes(&g);
+  return result;
+}
+
+int tamis__cuckoo_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
+{
+  /* Few shapes: of the rates at which the shape changes the lowest that fits. */
+  tamis_options trial = *options;
+  int result = TAMIS_EFULL;
+  double lowest = 1;
+  for (double rate = 0.99; rate > 1e-20; rate *= 0.995) {
+    uint64_t needed;
+    trial.fpp = rate;
+    int possible = tamis__cuckoo_bytes(&trial, &needed);
+    if (possible == TAMIS_OK && needed <= bytes)
+      lowest = rate;
+    else if (possible == TAMIS_EINVAL && lowest == 1)
+      result = TAMIS_EINVAL;
+  }
+  if (lowest == 1)
+    return result;
+  *fpp = lowest;
+  return TAMIS_OK;
+}
+
+/* The first generation's segments, all at once: better here than in the first adds. */
+static int make_segments(struct cuckoo *c)
+{
+  struct generation *generation = c->generation[0];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  for (uint64_t root = 0; c->demand.growable && root < cuckoo_roots(g); root++) {
+    struct spot spot = {.generation = generation,
+                        .index = root << g->depth_limit,
+                        .slot = &generation->slots[root << g->depth_limit]};
+    int result = tamis__grow(c, &spot);
+    if (result != TAMIS_OK)
+      return result;
+  }
+  return TAMIS_OK;
+}
+
+static int fill(struct cuckoo *c, const struct cuckoo_geometry *g)
+{
+  int result = TAMIS_ENOMEM;
+  if (!tamis__limbo_init(&c->limbo, &c->head.allocator, &c->bytes))
+    return result;
+  c->generation[0] = tamis__generation_create(c, g, &result);
+  if (!c->generation[0])
+    return result;
+  atomic_store_explicit(&c->generations, 1, memory_order_relaxed); /* not shared yet */
+  return make_segments(c);
+}
+
+int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
+                              const struct cuckoo_geometry *g, tamis_filter **out)
+{
+  if (options->max_bytes && total_bytes(g) > options->max_bytes)
+    return TAMIS_EFULL;
+  struct cuckoo *c = tamis__memory_get(&head->allocator, sizeof *c);
+  if (!c)
+    return TAMIS_ENOMEM;
+  c->head = *head;
+  c->head.operations = &operations;
+  c->demand = demand_of(options);
+  c->max_bytes = options->max_bytes;
+  c->bytes = sizeof *c;
+  stripe_init(&c->opening);
+  int result = fill(c, g);
+  if (result == TAMIS_OK)
+    *out = &c->head;
+  else
+    destroy(&c->head);
+  return result;
+}
+
+int tamis__cuckoo_create(const tamis_options *options, const struct tamis_filter *head,
+                         tamis_filter **out)
+{
+  struct cuckoo_geometry g;
+  struct cuckoo_demand demand = demand_of(options);
+  int result = cuckoo_geometry_plan(&demand, &g);
+  return result == TAMIS_OK ? tamis__cuckoo_create_with(options, head, &g, out) : result;
+}
+
+/* ---- validation, for tests ---- */
+
+static const char *validate_segment(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint64_t *entries)
+{
+  uint64_t used = 0;
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    if (stripe_held(&segment_stripes(segment)[i]))
+      return "a stripe is still locked";
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
+    uint64_t value = word_load(&segment_words(g, segment)[i]);
+    used += bucket_count(bucket_occupied(&g->shape, value));
+    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      if (entry && bucket_age(&g->shape, entry) > segment->depth)
+        return "an entry is older than its segment is deep";
+      if (entry && other_bucket(g, segment, other_bucket(g, segment, i, entry), entry) != i)
+        return "an entry does not find back to its bucket";
+    }
+  }
+  if (segment->left)
+    return "a segment is in the directory that has left";
+  if (used != tamis__segment_used(g, segment))
+    return "stripes count other entries than there are";
+  *entries += used;
+  return NULL;
+}
+
+static const char *validate_generation(const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t entries = 0, segments = 0;
+  for (uint64_t i = 0, step; i < cuckoo_slots(g); i += step) {
+    slot_value value = slot_load(&generation->slots[i]);
+    step = UINT64_C(1) << (g->depth_limit - slot_depth(value));
+    for (uint64_t j = i; j < i + step; j++)
+      if (slot_load(&generation->slots[j]) != value)
+        return "slots of one segment differ";
+    const struct segment *segment = slot_segment(value);
+    if (!segment)
+      continue;
+    segments++;
+    if (segment->depth != slot_depth(value) ||
+        cuckoo_top_bits(segment->prefix, g->depth_limit) != (i & ((1u << g->depth_limit) - 1)))
+      return "a segment is in the wrong slot";
+    const char *reason = validate_segment(g, segment, &entries);
+    if (reason)
+      return reason;
+  }
+  return entries != tamis__counter_sum(&generation->counters, ENTRIES)
+             ? "counted entries are not those in buckets"
+         : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
+             ? "counted segments are not those in the directory"
+             : NULL;
+}
+
+bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  *reason = NULL;
+  for (unsigned i = 0; i < cuckoo_generations(c) && !*reason; i++)
+    *reason = validate_generation(c->generation[i]);
+  return !*reason;
+}

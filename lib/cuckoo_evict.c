@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: room in a full bucket pair, by moving entries to their other buckets.
+ *
+ *    plan     breadth first from both buckets of the key: each entry of a full bucket leads to its
+ *             other bucket, until one has a free lane.  Reads only, without locks: what it finds may
+ *             be out of date.
+ *    execute  the moves of the shortest way, the one into the free lane first.  Each takes the stripes
+ *             of its two buckets, looks whether the entry still stands where it stood and the other
+ *             bucket still has a free lane, and then copies first and clears afterwards: an entry is
+ *             always in at least one of its buckets, and a way that is given up half done has lost
+ *             nothing.
+ */
+#include "cuckoo_table.h"
+#include "hook.h"
+
+enum {
+  /* Buckets looked at before a segment counts as full; larger values fill it a little better, but the
+   * last inserts into a full segment take longer.  Measured: see docs/cuckoo.md. */
+  MOST_NODES = 512,
+  LONGEST_WAY = 16 /* breadth first over at least two lanes a bucket: 2^9 > MOST_NODES */
+};
+
+struct node {
+  uint32_t bucket;
+  uint16_t parent; /* index of the node whose entry leads here; of itself for the first two */
+  uint16_t lane;   /* of that entry in the parent's bucket */
+};
+
+struct move {
+  uint32_t from, to;
+  unsigned lane;
+  uint64_t entry;
+};
+
+struct way {
+  unsigned moves;
+  struct move move[LONGEST_WAY]; /* in the order of execution */
+};
+
+static uint64_t look(const struct cuckoo_geometry *g, const struct segment *segment,
+                     uint32_t bucket)
+{
+  return word_load(&segment_words(g, segment)[bucket]);
+}
+
+/* The moves that lead to a node, from it back to one of the key's buckets.  False if a bucket has
+ * changed so much meanwhile that there is none. */
+static bool trace(const struct cuckoo_geometry *g, const struct segment *segment,
+                  const struct node *nodes, unsigned last, struct way *way)
+{
+  way->moves = 0;
+  for (unsigned i = last; nodes[i].parent != i; i = nodes[i].parent) {
+    const struct node *parent = &nodes[nodes[i].parent];
+    uint64_t value = look(g, segment, parent->bucket);
+    uint64_t entry = bucket_lane(&g->shape, value, nodes[i].lane);
+    if (way->moves == LONGEST_WAY)
+      return false;
+    way->move[way->moves++] = (struct move){parent->bucket, nodes[i].bucket, nodes[i].lane, entry};
+  }
+  return true;
+}
+
+/* False: there is no way.  A way of no moves: somebody else has made room. */
+static bool plan(const struct cuckoo_geometry *g, const struct segment *segment, uint32_t lower,
+                 uint32_t upper, struct way *way)
+{
+  struct node nodes[MOST_NODES];
+  unsigned count = 0, limit = MOST_NODES;
+  if (cuckoo_buckets(g) < MOST_NODES / 2)
+    limit = (unsigned) cuckoo_buckets(g) * 2;
+  nodes[count++] = (struct node){.bucket = lower, .parent = 0};
+  nodes[count++] = (struct node){.bucket = upper, .parent = 1};
+  for (unsigned i = 0; i < count; i++) {
+    uint64_t value = look(g, segment, nodes[i].bucket);
+    if (bucket_free(&g->shape, value))
+      return trace(g, segment, nodes, i, way);
+    for (unsigned lane = 0; lane < g->shape.lanes && count < limit; lane++) {
+      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      uint32_t other = other_bucket(g, segment, nodes[i].bucket, entry);
+      /* The two buckets of one pair lead to each other: not back to where it came from. */
+      if (other == nodes[nodes[i].parent].bucket)
+        continue;
+      __builtin_prefetch(&segment_words(g, segment)[other]);
+      nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane};
+    }
+  }
+  return false;
+}
+
+/* One move, with the stripes of both buckets.  False: what was planned is not possible any more. */
+static bool move_entry(const struct cuckoo_geometry *g, struct segment *segment,
+                       const struct move *move)
+{
+  word *words = segment_words(g, segment);
+  struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
+  struct stripe *stripe_to = stripe_of_bucket(g, segment, move->to);
+  uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
+  uint64_t room = bucket_free(&g->shape, to);
+  if (move->entry == 0 || bucket_lane(&g->shape, from, move->lane) != move->entry || !room)
+    return false;
+  word_store(&words[move->to],
+             bucket_replace(&g->shape, to, bucket_first(&g->shape, room), move->entry));
+  HOOK(cuckoo_copied);
+  version_bump(stripe_from);
+  word_store(&words[move->from], bucket_replace(&g->shape, from, move->lane, 0));
+  stripe_use(stripe_to, 1);
+  stripe_use(stripe_from, -1);
+  return true;
+}
+
+bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint32_t lower,
+                  uint32_t upper)
+{
+  struct way way;
+  if (!plan(g, segment, lower, upper, &way))
+    return false;
+  HOOK(cuckoo_planned);
+  for (unsigned i = 0; i < way.moves; i++) {
+    const struct move *move = &way.move[i];
+    segment_lock(g, segment, move->from, move->to);
+    bool moved = !segment->left && move_entry(g, segment, move);
+    segment_unlock(g, segment, move->from, move->to);
+    if (!moved)
+      break;
+  }
+  return true;
+}
+
+bool tamis__could_evict(const struct cuckoo_geometry *g, const struct segment *segment,
+                        uint32_t lower, uint32_t upper)
+{
+  struct way way;
+  return plan(g, segment, lower, upper, &way);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo_geometry.h"
+
+#include "stripe.h"
+#include "tamis/tamis.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  SEGMENT_HEADER = 64,
+  GROWING_PAIR_BITS = 11, /* 4096 buckets: what one split copies */
+  FIXED_PAIR_BITS = 15,   /* nothing to copy: larger ones, as their loads differ less */
+  BUCKETS_PER_STRIPE = 256,
+  GROWING_STRIPES = 16, /* a split takes all of them */
+  FIXED_STRIPES = 256,
+  LEAST_DEPTH = 4, /* generations that may split less are not worth their look-ups */
+  LEAST_VARYING_BITS = 6,
+  NEXT_LEAST_KEYS = 8192
+};
+
+/* What one generation may use of the rate that is left: most of it for the first, as most filters
+ * never have a second one. */
+static const double share = 0.85;
+
+/* The width that gives the most bits for its number of lanes, for each number of lanes. */
+static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
+enum { WIDTHS = sizeof widths };
+
+double cuckoo_geometry_full_load(unsigned lanes)
+{
+  /* Measured: when an insert fails for the first time, in segments of 4096 buckets with the search of
+   * cuckoo_evict.c, less half a percent.  (tests/test_cuckoo.c fills them.) */
+  static const double full[] = {
+      [2] = 0.875, [3] = 0.94, [4] = 0.965, [5] = 0.975, [6] = 0.98, [7] = 0.985, [8] = 0.985};
+  return full[lanes];
+}
+
+/* A key that is absent meets 2b lanes, each of which matches with probability 2^-bits if it is in use
+ * and new.  Of the entries of a segment that has split D times half are new, a quarter know a bit
+ * less, and so on: sum of 2^-(a+1) * 2^a for a < D, and 2^-D * 2^D for the oldest: 1 + D/2. */
+static double rate_of(const struct bucket_shape *shape, unsigned depth)
+{
+  double lanes = 2.0 * shape->lanes * (shape->ages ? cuckoo_geometry_full_load(shape->lanes) : 1);
+  return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0);
+}
+
+/* The narrowest shape, and the deepest splitting, that keep within a rate. */
+static bool choose_growing_shape(double rate, struct cuckoo_geometry *g)
+{
+  for (unsigned i = 0; i < WIDTHS; i++) {
+    g->shape = bucket_shape(widths[i], true);
+    if (widths[i] < LEAST_DEPTH + 1 + LEAST_VARYING_BITS)
+      continue;
+    unsigned depth = widths[i] - 1 - LEAST_VARYING_BITS;
+    depth = depth < CUCKOO_MAX_DEPTH ? depth : CUCKOO_MAX_DEPTH;
+    while (depth > 0 && rate_of(&g->shape, depth) > rate)
+      depth--;
+    g->depth_limit = depth;
+    g->rate = rate_of(&g->shape, depth);
+    if (depth >= LEAST_DEPTH || (depth > 0 && i == WIDTHS - 1))
+      return true;
+  }
+  return false;
+}
+
+static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
+{
+  for (unsigned i = 0; i < WIDTHS; i++) {
+    g->shape = bucket_shape(widths[i], false);
+    g->depth_limit = 0;
+    g->rate = rate_of(&g->shape, 0);
+    if (g->rate <= rate)
+      return true;
+  }
+  return false;
+}
+
+static unsigned bits_for(uint64_t values)
+{
+  return values > 1 ? 64 - (unsigned) __builtin_clzll(values - 1) : 0;
+}
+
+/* What follows from the shape, the roots, and the pairs. */
+static void finish(struct cuckoo_geometry *g)
+{
+  uint64_t buckets = cuckoo_buckets(g);
+  uint64_t most = g->shape.ages ? GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
+  while (stripes < most && stripes * BUCKETS_PER_STRIPE < buckets)
+    stripes *= 2;
+  g->stripe_mask = (uint32_t) stripes - 1;
+  g->words_offset = SEGMENT_HEADER + stripes * sizeof(struct stripe);
+  g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
+  unsigned bits = g->first_root_bits + g->root_shift + g->pair_bits;
+  g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
+}
+
+/* How many keys a segment is planned for.  Keys fall into segments at random, with a deviation of the
+ * root of their number; it should be rare that one segment is full early. */
+static double keys_per_segment(const struct cuckoo_geometry *g, bool alone)
+{
+  double lanes = (double) cuckoo_lanes(g);
+  /* Small segments fill less evenly (measured). */
+  double full =
+      cuckoo_geometry_full_load(g->shape.lanes) * lanes - 1.5 * sqrt(lanes) * (lanes < 8192);
+  if (full < 1)
+    return 1; /* the first key always finds room */
+  if (alone)
+    return full;
+  double deviations = g->shape.ages ? 2 : 5, root = sqrt(deviations * deviations + 4 * full);
+  double mean = (root - deviations) / 2;
+  return mean * mean;
+}
+
+/* The number and the size of segments: the least memory, but larger ones if they cost only a little
+ * more. */
+static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
+{
+  struct cuckoo_geometry best = {0}, trial = *g;
+  double least = INFINITY;
+  unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
+  for (unsigned m = largest + 1; m-- > 0;) {
+    trial.pair_bits = m;
+    double keys = (double) capacity;
+    double roots =
+        keys <= keys_per_segment(&trial, true) ? 1 : ceil(keys / keys_per_segment(&trial, false));
+    trial.first_roots = (uint64_t) fmin(roots, 0x1p62);
+    trial.first_root_bits = bits_for(trial.first_roots);
+    finish(&trial);
+    double directory = 8.0 * (double) (1u << trial.depth_limit);
+    double bytes = roots * ((double) trial.segment_bytes + directory);
+    if (bytes < 0.99 * least) {
+      least = bytes;
+      best = trial;
+    }
+  }
+  *g = best;
+  return least < 0x1p56;
+}
+
+int cuckoo_geometry_plan(const struct cuckoo_demand *demand, struct cuckoo_geometry *out)
+{
+  struct cuckoo_geometry g = {0};
+  bool possible = demand->growable ? choose_growing_shape(share * demand->fpp, &g)
+                                   : choose_fixed_shape(demand->fpp, &g);
+  /* Distinct keys collide already in their 64-bit hashes. */
+  if (!possible || demand->fpp < 3 * ldexp((double) demand->capacity, -64))
+    return TAMIS_EUNSUPPORTED;
+  if (!choose_segments(demand->capacity, &g))
+    return TAMIS_EINVAL;
+  *out = g;
+  return TAMIS_OK;
+}
+
+int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, double left,
+                         struct cuckoo_geometry *out)
+{
+  struct cuckoo_geometry g = {.first_roots = first->first_roots,
+                              .first_root_bits = first->first_root_bits};
+  if (left <= 0 || !choose_growing_shape(share * left, &g))
+    return TAMIS_EFULL;
+  /* Half as many keys as there are: fewer would mean more generations, more would mean memory that
+   * stays empty for long. */
+  double wanted = (double) (keys / 2 > NEXT_LEAST_KEYS ? keys / 2 : NEXT_LEAST_KEYS);
+  double buckets = wanted / g.shape.lanes / cuckoo_geometry_full_load(g.shape.lanes);
+  unsigned bits = (unsigned) fmax(1, rint(log2(buckets / (double) g.first_roots)));
+  g.pair_bits = bits - 1 < GROWING_PAIR_BITS ? bits - 1 : GROWING_PAIR_BITS;
+  g.root_shift = bits - 1 - g.pair_bits;
+  finish(&g);
+  *out = g;
+  return TAMIS_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo_table.h"
+
+#include "memory.h"
+
+_Static_assert(sizeof(struct segment) == 64, "stripes follow, and keep to cache lines");
+
+void *tamis__cuckoo_get(struct cuckoo *c, size_t size, int *result)
+{
+  /* Relaxed: a sum, and a limit on it; no other data hangs on it. */
+  uint64_t before = atomic_fetch_add_explicit(&c->bytes, size, memory_order_relaxed);
+  bool fits = !c->max_bytes || before + size <= c->max_bytes;
+  void *block = fits ? tamis__memory_get(&c->head.allocator, size) : NULL;
+  if (!block) {
+    atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
+    *result = fits ? TAMIS_ENOMEM : TAMIS_EFULL;
+  }
+  return block;
+}
+
+void tamis__cuckoo_put(struct cuckoo *c, void *block, size_t size)
+{
+  if (!block)
+    return;
+  tamis__memory_put(&c->head.allocator, block, size);
+  atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
+}
+
+/* ---- segments ---- */
+
+static void init_segment(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    stripe_init(&segment_stripes(segment)[i]);
+  stripe_init(&segment->copies_lock);
+}
+
+/* All but the memory of the segment itself. */
+static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
+                          struct segment *segment)
+{
+  struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  if (copies)
+    tamis__cuckoo_put(c, copies, tamis__copies_bytes((copies->mask + 1) / 2));
+  (void) g;
+#ifdef TAMIS_TSAN
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    stripe_destroy(&segment_stripes(segment)[i]);
+  stripe_destroy(&segment->copies_lock);
+#endif
+}
+
+struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                      uint64_t prefix, unsigned depth, int *result)
+{
+  struct segment *segment = tamis__cuckoo_get(c, g->segment_bytes, result);
+  if (!segment)
+    return NULL;
+  segment->prefix = prefix;
+  segment->depth = depth;
+  init_segment(g, segment);
+  return segment;
+}
+
+void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
+                            struct segment *segment)
+{
+  if (!segment)
+    return;
+  close_segment(c, g, segment);
+  tamis__cuckoo_put(c, segment, g->segment_bytes);
+}
+
+void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
+                           struct segment *segment)
+{
+  tamis__limbo_retire(&c->limbo, &segment->retired, g->segment_bytes);
+}
+
+uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  uint64_t used = 0;
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    used += stripe_used(&segment_stripes(segment)[i]);
+  return used;
+}
+
+int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, size_t n)
+{
+  struct copies *old = atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  size_t room = old ? (old->mask + 1) / 2 : 0, used = old ? old->used : 0;
+  if (used + n <= room)
+    return TAMIS_OK;
+  int result;
+  struct copies *new = tamis__cuckoo_get(c, tamis__copies_bytes(used + n), &result);
+  if (!new)
+    return result;
+  tamis__copies_init(new, used + n);
+  for (size_t i = 0; old && i <= old->mask; i++)
+    if (old->entries[i].key)
+      tamis__copies_add(new, old->entries[i].key, old->entries[i].count);
+  atomic_store_explicit(&segment->copies, new, memory_order_relaxed); /* see has_copies() */
+  if (old)
+    tamis__cuckoo_put(c, old, tamis__copies_bytes(room));
+  return TAMIS_OK;
+}
+
+/* ---- generations ---- */
+
+static void destroy_segments(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment *last = NULL;
+  for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
+    struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
+    if (segment == last) /* slots of one segment follow each other */
+      continue;
+    last = segment;
+    if (!segment)
+      continue;
+    if (generation->slab)
+      close_segment(c, g, segment);
+    else
+      tamis__segment_destroy(c, g, segment);
+  }
+}
+
+void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (generation->slots)
+    destroy_segments(c, generation);
+  tamis__cuckoo_put(c, generation->slab, cuckoo_roots(g) * g->segment_bytes);
+  tamis__cuckoo_put(c, generation->slots, cuckoo_slots(g) * sizeof(slot));
+  tamis__cuckoo_put(c, generation->counters.shards,
+                    (generation->counters.mask + 1) * sizeof(struct counter_shard));
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_destroy(&generation->growth[i]);
+  tamis__cuckoo_put(c, generation, sizeof *generation);
+}
+
+/* A filter that does not grow has all its segments from the start, in one block. */
+static bool create_slab(struct cuckoo *c, struct generation *generation, int *result)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t roots = cuckoo_roots(g);
+  generation->slab = tamis__cuckoo_get(c, roots * g->segment_bytes, result);
+  if (!generation->slab)
+    return false;
+  for (uint64_t i = 0; i < roots; i++) {
+    struct segment *segment =
+        (struct segment *) ((uintptr_t) generation->slab + i * g->segment_bytes);
+#ifdef TAMIS_TSAN
+    init_segment(g, segment); /* zeros are good but for TSan; so their pages are not touched */
+#endif
+    slot_publish(&generation->slots[i], slot_of_segment(segment));
+  }
+  generation->segments = roots;
+  return true;
+}
+
+struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                            int *result)
+{
+  struct generation *generation = tamis__cuckoo_get(c, sizeof *generation, result);
+  if (!generation)
+    return NULL;
+  generation->geometry = *g;
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_init(&generation->growth[i]);
+  unsigned shards = tamis__counter_shards();
+  generation->counters.mask = shards - 1;
+  generation->counters.shards = tamis__cuckoo_get(c, shards * sizeof(struct counter_shard), result);
+  generation->slots = generation->counters.shards
+                          ? tamis__cuckoo_get(c, cuckoo_slots(g) * sizeof(slot), result)
+                          : NULL;
+  bool good = generation->slots && (c->demand.growable || create_slab(c, generation, result));
+  if (good)
+    return generation;
+  tamis__generation_destroy(c, generation);
+  return NULL;
+}

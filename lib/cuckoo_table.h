@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: what the cuckoo filter is made of, shared by its files:
+ *
+ *    cuckoo.c         look-up, insert, unique insert, remove
+ *    cuckoo_evict.c   makes room in a segment by moving entries
+ *    cuckoo_growth.c  makes room by splitting a segment or opening a generation, and gives it back
+ *    cuckoo_table.c   creates and takes down these structures
+ *
+ *    struct cuckoo ──► generation 0 ──► slots ──► segment ──► buckets (words of lanes)
+ *                      generation 1 ──► slots      ├ stripes (lock, version)
+ *                                                  └ copies
+ */
+#ifndef TAMIS_LIB_CUCKOO_TABLE_H
+#define TAMIS_LIB_CUCKOO_TABLE_H
+
+#include "copies.h"
+#include "counter.h"
+#include "cuckoo_geometry.h"
+#include "filter.h"
+#include "reclaim.h"
+#include "stripe.h"
+#include "word.h"
+
+/* Followed in memory by its stripes and its buckets.  What is plain here never changes after the
+ * segment is published, but for `left`. */
+struct segment {
+  _Alignas(64) struct retired retired; /* first: see reclaim.h */
+  uint64_t prefix;        /* the first `depth` bits of the fingerprints, from bit 63 on */
+  unsigned depth;
+  /* No longer in the directory: nothing in it may change.  Written under all stripes, read under any
+   * one. */
+  bool left;
+  /* NULL until a pair needs it.  Changed under copies_lock; see has_copies(). */
+  _Atomic(struct copies *) copies;
+  struct stripe copies_lock; /* taken after a pair's stripes */
+};
+
+/* What the directory holds: a segment's address, with its depth in the low bits (it is aligned to 64),
+ * which saves readers a look at the segment's head.  0: no segment yet. */
+typedef uintptr_t slot_value;
+typedef _Atomic slot_value slot;
+
+enum { GROWTH_STRIPES = 16 };
+
+enum generation_counter { ENTRIES, COPIES }; /* lanes in use; copies in side tables */
+
+struct generation {
+  struct cuckoo_geometry geometry;
+  slot *slots;
+  struct segment *slab; /* of a filter that does not grow: all segments in one block */
+  struct counters counters;
+  _Atomic uint64_t segments;
+  struct stripe
+      growth[GROWTH_STRIPES]; /* who changes the slots of a root holds one; taken before the
+                                           stripes of segments */
+};
+
+struct cuckoo {
+  struct tamis_filter head;
+  struct cuckoo_demand demand;
+  uint64_t max_bytes;
+  /* Only ever appended to; those below the count are complete. */
+  struct generation *generation[CUCKOO_MAX_GENERATIONS];
+  _Atomic unsigned generations;
+  struct stripe opening; /* who appends holds it; taken after a growth stripe */
+  _Atomic uint64_t bytes;
+  _Atomic uint64_t splits, joins;
+  struct limbo limbo;
+};
+
+static inline struct cuckoo *cuckoo_of(tamis_filter *f)
+{
+  return (struct cuckoo *) f;
+}
+
+static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
+{
+  return (const struct cuckoo *) f;
+}
+
+/* ---- the directory ---- */
+
+/* ORDER generations.load (seq_cst)
+ *   pairs with     generations.publish
+ *   makes visible  the generations below the count
+ *   if weakened    acquire would keep that; but see slot.load
+ *   checked by     negative/directory_published_relaxed */
+static inline unsigned cuckoo_generations(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->generations, memory_order_seq_cst);
+}
+
+/* ORDER slot.load (seq_cst)
+ *   pairs with     slot.publish
+ *   makes visible  the segment's contents
+ *   if weakened    acquire would keep that, but an add could be missed that another thread has
+ *                  finished in a new segment: see word.put
+ *   checked by     negative/segment_published_relaxed */
+static inline slot_value slot_load(const slot *s)
+{
+  return atomic_load_explicit(s, memory_order_seq_cst);
+}
+
+/* ORDER slot.publish (seq_cst)
+ *   pairs with     slot.load
+ *   makes visible  the segment, filled
+ *   if weakened    see there
+ *   checked by     negative/segment_published_relaxed */
+static inline void slot_publish(slot *s, slot_value value)
+{
+  atomic_store_explicit(s, value, memory_order_seq_cst);
+}
+
+static inline struct segment *slot_segment(slot_value value)
+{
+  return (struct segment *) (value & ~(slot_value) 63);
+}
+
+static inline unsigned slot_depth(slot_value value)
+{
+  return value & 63;
+}
+
+static inline slot_value slot_of_segment(const struct segment *segment)
+{
+  return (slot_value) segment | segment->depth;
+}
+
+/* ---- the parts of a segment ---- */
+
+static inline word *segment_words(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  return (word *) ((uintptr_t) segment + g->words_offset);
+}
+
+static inline struct stripe *segment_stripes(const struct segment *segment)
+{
+  return (struct stripe *) ((uintptr_t) segment + sizeof(struct segment));
+}
+
+static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
+                                              const struct segment *segment, uint32_t bucket)
+{
+  return &segment_stripes(segment)[bucket & g->stripe_mask];
+}
+
+/* Lanes in use; exact when no writer runs. */
+uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment);
+
+/* The stripes of two buckets, in the order of their indices; once if it is the same one. */
+static inline void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
+                                uint32_t a, uint32_t b)
+{
+  uint32_t first = a & g->stripe_mask, second = b & g->stripe_mask;
+  struct stripe *stripes = segment_stripes(segment);
+  stripe_lock(&stripes[first < second ? first : second]);
+  if (first != second)
+    stripe_lock(&stripes[first < second ? second : first]);
+}
+
+static inline void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,
+                                  uint32_t a, uint32_t b)
+{
+  stripe_unlock(stripe_of_bucket(g, segment, a));
+  if (((a ^ b) & g->stripe_mask) != 0)
+    stripe_unlock(stripe_of_bucket(g, segment, b));
+}
+
+/* Whether there may be copies of a pair whose stripes the caller holds.
+ * Relaxed: copies of this pair were put there under its stripes, which the caller has taken since;
+ * those of other pairs do not matter. */
+static inline bool has_copies(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->copies, memory_order_relaxed) != NULL;
+}
+
+/* The other bucket of an entry that stands in `bucket`. */
+static inline uint32_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint32_t bucket, uint64_t entry)
+{
+  return bucket ^ cuckoo_other(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));
+}
+
+/* ---- where a key belongs in one generation ---- */
+
+struct spot {
+  struct generation *generation;
+  slot *slot;
+  slot_value seen; /* what the slot held */
+  struct segment *segment;
+  uint64_t index; /* of the slot */
+  uint64_t entry; /* what the key would be in the segment */
+  uint32_t lower, upper;
+};
+
+static inline struct spot spot_find(struct generation *generation, uint64_t hash)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct cuckoo_place place = cuckoo_place(g, hash);
+  struct spot spot = {.generation = generation,
+                      .slot = &generation->slots[place.slot],
+                      .index = place.slot,
+                      .lower = place.lower,
+                      .upper = place.upper};
+  spot.seen = slot_load(spot.slot);
+  spot.segment = slot_segment(spot.seen);
+  spot.entry = bucket_entry(&g->shape, place.fingerprint << slot_depth(spot.seen));
+  return spot;
+}
+
+/* ---- cuckoo_table.c ---- */
+
+/* Memory within max_bytes, counted; *result says why it is NULL. */
+void *tamis__cuckoo_get(struct cuckoo *c, size_t size, int *result);
+void tamis__cuckoo_put(struct cuckoo *c, void *block, size_t size);
+
+/* An empty segment that nobody knows yet. */
+struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                      uint64_t prefix, unsigned depth, int *result);
+
+/* Frees one that nobody has ever known, or takes one that has left the directory away from writers
+ * at once and from readers after a grace period. */
+void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
+                            struct segment *segment);
+void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
+                           struct segment *segment);
+
+/* The segment's side table gets room for `n` more entries.  With copies_lock, or before the segment is
+ * known. */
+int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, size_t n);
+
+struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                            int *result);
+void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
+
+/* ---- cuckoo_evict.c ---- */
+
+/* Moves entries along until one of the key's buckets has a free lane.  True: there was a way, and
+ * unless somebody else was faster there is room now; false: there is none.  Takes two stripes at a
+ * time; the caller holds none.  When the segment leaves the directory meanwhile, true. */
+bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint32_t lower,
+                  uint32_t upper);
+
+/* Whether there is a way at the moment. */
+bool tamis__could_evict(const struct cuckoo_geometry *g, const struct segment *segment,
+                        uint32_t lower, uint32_t upper);
+
+/* ---- cuckoo_growth.c ---- */
+
+/* There was no room at a spot: makes some, unless somebody else has.  TAMIS_OK: try again.  The caller
+ * holds no stripe and is no reader. */
+int tamis__grow(struct cuckoo *c, const struct spot *full);
+
+/* Entries have left the segment of a spot: joins it with its sibling if both together are small, or
+ * drops it if it is empty and old.  The caller holds no stripe and is no reader.  Fails in silence:
+ * nothing hangs on it. */
+void tamis__shrink(struct cuckoo *c, const struct spot *sparse);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "reclaim.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { IDLE_SECONDS = 1, EXIT_SECONDS = 1 };
+
+/* One grace period that is waited for.  Belongs to two: the filter, and while it is pending the
+ * thread that waits.  Not from the user's allocator, as the last of the two may be that thread. */
+enum ticket_state { IDLE, PENDING, ELAPSED, ORPHAN };
+
+struct ticket {
+  struct ticket *next;
+  _Atomic int state;
+};
+
+/* What the library's one waiting thread works on. */
+static struct {
+  pthread_mutex_t lock; /* protects the lines below */
+  pthread_cond_t more;
+  struct ticket *queue;
+  struct ticket *in_grace; /* what the thread waits for just now */
+  bool running;
+  bool stopping; /* the process is about to end */
+
+  pthread_mutex_t grace;     /* held while the thread is inside liburcu */
+  pthread_mutex_t introduce; /* held while another thread makes itself known to liburcu */
+} waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .more = PTHREAD_COND_INITIALIZER,
+            .grace = PTHREAD_MUTEX_INITIALIZER,
+            .introduce = PTHREAD_MUTEX_INITIALIZER};
+
+#ifdef TAMIS_TSAN
+char tamis__readers;
+#endif
+
+_Thread_local bool tamis__reader_known = false;
+
+/* ---- fork and exit ----
+ *
+ * In the child of a fork only the calling thread lives on.  The locks are taken before, so that
+ * nobody is in the middle of something; the waiting thread is started anew when it is needed.  A
+ * reader of another thread that was inside at the time of the fork stays inside for ever in the
+ * child: nothing is released there then, which costs memory and nothing else. */
+
+static void before_fork(void)
+{
+  pthread_mutex_lock(&waiter.grace);
+  pthread_mutex_lock(&waiter.introduce);
+  pthread_mutex_lock(&waiter.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+  pthread_mutex_unlock(&waiter.lock);
+  pthread_mutex_unlock(&waiter.introduce);
+  pthread_mutex_unlock(&waiter.grace);
+}
+
+static void after_fork_in_child(void)
+{
+  while (waiter.in_grace) {
+    struct ticket *ticket = waiter.in_grace;
+    waiter.in_grace = ticket->next;
+    ticket->next = waiter.queue;
+    waiter.queue = ticket;
+  }
+  waiter.running = false;
+  pthread_cond_init(&waiter.more, NULL); /* its sleepers are gone */
+  after_fork_in_parent();
+}
+
+static void register_fork_handlers(void)
+{
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void tamis__reader_introduce(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_fork_handlers);
+  pthread_mutex_lock(&waiter.introduce);
+  urcu_bp_read_lock(); /* the first one registers */
+  urcu_bp_read_unlock();
+  pthread_mutex_unlock(&waiter.introduce);
+  tamis__reader_known = true;
+}
+
+/* liburcu takes its registry down when the process ends; the thread must not be in it then.  A
+ * reader that never leaves (exit() called from a signal handler) must not keep the process. */
+__attribute__((destructor)) static void before_exit(void)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += EXIT_SECONDS;
+  pthread_mutex_lock(&waiter.lock);
+  waiter.stopping = true;
+  pthread_mutex_unlock(&waiter.lock);
+  if (pthread_mutex_timedlock(&waiter.grace, &until) == 0)
+    pthread_mutex_unlock(&waiter.grace);
+}
+
+/* ---- the thread that waits ---- */
+
+static void wait_for_readers(void)
+{
+  urcu_bp_synchronize_rcu();
+  TSAN(__tsan_acquire(&tamis__readers));
+}
+
+/* ORDER ticket.elapsed (acq_rel)
+ *   pairs with     ticket.look
+ *   makes visible  that the readers are gone: all that they read, they read before
+ *   if weakened    memory is released under a reader
+ *   checked by     negative/no_grace_period (that there is something to make visible) */
+static void mark(struct ticket *ticket)
+{
+  int pending = PENDING;
+  if (!atomic_compare_exchange_strong_explicit(&ticket->state, &pending, ELAPSED,
+                                               memory_order_acq_rel, memory_order_acquire))
+    free(ticket); /* an orphan */
+}
+
+/* Called with the lock, which it lets go of meanwhile.  False: time to end. */
+static bool serve_queue(void)
+{
+  waiter.in_grace = waiter.queue;
+  waiter.queue = NULL;
+  pthread_mutex_unlock(&waiter.lock);
+
+  pthread_mutex_lock(&waiter.grace);
+  pthread_mutex_lock(&waiter.lock);
+  bool stopping = waiter.stopping;
+  pthread_mutex_unlock(&waiter.lock);
+  if (!stopping)
+    wait_for_readers();
+  pthread_mutex_unlock(&waiter.grace);
+
+  pthread_mutex_lock(&waiter.lock);
+  while (!stopping && waiter.in_grace) {
+    struct ticket *ticket = waiter.in_grace;
+    waiter.in_grace = ticket->next;
+    mark(ticket);
+  }
+  return !stopping;
+}
+
+static bool wait_for_more(void)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += IDLE_SECONDS;
+  while (!waiter.queue)
+    if (pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) == ETIMEDOUT)
+      return waiter.queue != NULL;
+  return true;
+}
+
+static void *wait_in_place_of_callers(void *unused)
+{
+  pthread_mutex_lock(&waiter.lock);
+  while (wait_for_more() && serve_queue())
+    ;
+  waiter.running = false;
+  pthread_mutex_unlock(&waiter.lock);
+  return unused;
+}
+
+/* With the lock.  Without a thread the tickets wait for the next try. */
+static void start_thread(void)
+{
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigset_t all, before;
+  if (pthread_attr_init(&attributes))
+    return;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  sigfillset(&all); /* signals are for the program's own threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  waiter.running = pthread_create(&thread, &attributes, wait_in_place_of_callers, NULL) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+}
+
+/* Has the ticket, if it is not NULL, wait for a grace period that begins now or later, and sees to it
+ * that somebody waits. */
+static void wait_for(struct ticket *ticket)
+{
+  pthread_mutex_lock(&waiter.lock);
+  if (ticket) {
+    ticket->next = waiter.queue;
+    waiter.queue = ticket;
+  }
+  if (waiter.queue && !waiter.running && !waiter.stopping)
+    start_thread();
+  else
+    pthread_cond_signal(&waiter.more);
+  pthread_mutex_unlock(&waiter.lock);
+}
+
+/* ---- limbo ---- */
+
+bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from, _Atomic uint64_t *bytes)
+{
+  *limbo = (struct limbo){.from = from, .bytes = bytes};
+  if (pthread_mutex_init(&limbo->lock, NULL))
+    return false;
+  limbo->ticket = calloc(1, sizeof *limbo->ticket);
+  if (!limbo->ticket)
+    pthread_mutex_destroy(&limbo->lock);
+  return limbo->ticket != NULL;
+}
+
+static void release_all(struct limbo *limbo, struct retired **list)
+{
+  while (*list) {
+    struct retired *block = *list;
+    size_t size = block->size;
+    *list = block->next;
+    tamis__memory_put(limbo->from, block, size);
+    atomic_fetch_sub_explicit(limbo->bytes, size, memory_order_relaxed); /* a figure */
+  }
+}
+
+void tamis__limbo_destroy(struct limbo *limbo)
+{
+  if (!limbo->ticket)
+    return;
+  release_all(limbo, &limbo->waiting);
+  release_all(limbo, &limbo->fresh);
+  int pending = PENDING;
+  if (!atomic_compare_exchange_strong_explicit(&limbo->ticket->state, &pending, ORPHAN,
+                                               memory_order_acq_rel, memory_order_acquire))
+    free(limbo->ticket);
+  pthread_mutex_destroy(&limbo->lock);
+}
+
+/* ORDER ticket.look (acquire)
+ *   pairs with     ticket.elapsed
+ *   makes visible  see there
+ *   if weakened    see there */
+static bool has_elapsed(const struct limbo *limbo)
+{
+  return atomic_load_explicit(&limbo->ticket->state, memory_order_acquire) == ELAPSED;
+}
+
+void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
+{
+  struct retired *released = NULL;
+  struct ticket *start = NULL;
+  pthread_mutex_lock(&limbo->lock);
+  block->size = size;
+  block->next = limbo->fresh;
+  limbo->fresh = block;
+  if (has_elapsed(limbo)) {
+    released = limbo->waiting;
+    limbo->waiting = NULL;
+  }
+  if (!limbo->waiting) {
+    limbo->waiting = limbo->fresh;
+    limbo->fresh = NULL;
+    start = limbo->ticket;
+    atomic_store_explicit(&start->state, PENDING, memory_order_relaxed); /* handed on by a lock */
+  }
+  pthread_mutex_unlock(&limbo->lock);
+  wait_for(start);
+  release_all(limbo, &released);
+}

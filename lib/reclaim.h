@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: memory that readers may still see.  The only user of liburcu (the bp flavour: threads of
+ * the caller need no registration).
+ *
+ *    reader_enter()                    take the block out of what new readers can reach
+ *      reads what is shared            tamis__limbo_retire()
+ *    reader_leave()                        │ a grace period: all readers that were inside have left
+ *                                          ▼
+ *                                      released by a later call that retires something
+ *
+ * Nobody waits for a grace period.  A thread of the library waits in their place: it is started by
+ * the first block retired, sleeps when there is nothing to wait for, and ends after a second of that.
+ * It frees nothing itself, so the user's allocator is called only from the user's calls.
+ *
+ * (call_rcu() would do the waiting too, but ends the process when it cannot start its thread.)
+ */
+#ifndef TAMIS_LIB_RECLAIM_H
+#define TAMIS_LIB_RECLAIM_H
+
+#include "memory.h"
+#include "stripe.h"
+
+#ifndef TAMIS_TSAN
+#define _LGPL_SOURCE /* the read lock inlined */
+#endif
+#include <pthread.h>
+#include <urcu/urcu-bp.h>
+
+#ifdef TAMIS_TSAN
+extern char tamis__readers; /* stands for all readers, to TSan, which knows nothing of liburcu */
+#endif
+
+/* Whether the calling thread is known to liburcu. */
+extern _Thread_local bool tamis__reader_known __attribute__((tls_model("initial-exec")));
+void tamis__reader_introduce(void);
+
+/* Between these two no memory that was reachable is released.  Costs two stores to memory of the
+ * thread's own; never waits.  The first one in a thread takes a lock for the time of a list insert. */
+static inline void reader_enter(void)
+{
+  if (__builtin_expect(!tamis__reader_known, 0))
+    tamis__reader_introduce();
+  urcu_bp_read_lock();
+}
+
+static inline void reader_leave(void)
+{
+  TSAN(__tsan_release(&tamis__readers));
+  urcu_bp_read_unlock();
+}
+
+/* The first member of every block that is retired.  Readers do not look at it. */
+struct retired {
+  struct retired *next;
+  size_t size;
+};
+
+/* A filter's blocks between their last use and their release. */
+struct limbo {
+  pthread_mutex_t lock;
+  const tamis_allocator *from;
+  _Atomic uint64_t *bytes; /* reduced by the size of what is released */
+  struct retired *fresh;   /* retired since `waiting` began to wait */
+  struct retired *waiting; /* for the grace period of the ticket */
+  struct ticket *ticket;
+};
+
+/* False: no memory. */
+bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from, _Atomic uint64_t *bytes);
+
+/* Releases everything at once: no reader may be left, or come.  Fine after a failed init. */
+void tamis__limbo_destroy(struct limbo *limbo);
+
+/* The block is out of reach for readers that enter from now on. */
+void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size);
+
+#endif
