@@ -11,7 +11,8 @@ enum {
   SEGMENT_HEADER = 64,
   GROWING_PAIR_BITS = 11, /* 4096 buckets: what one split copies */
   FIXED_PAIR_BITS = 15,   /* nothing to copy: larger ones, as their loads differ less */
-  BUCKETS_PER_STRIPE = 256,
+  GROWING_BUCKETS_PER_STRIPE = 256,
+  FIXED_BUCKETS_PER_STRIPE = 512,
   GROWING_STRIPES = 16, /* a split takes all of them */
   FIXED_STRIPES = 256,
   LEAST_DEPTH = 4, /* generations that may split less are not worth their look-ups */
@@ -29,10 +30,11 @@ enum { WIDTHS = sizeof widths };
 
 double cuckoo_geometry_full_load(unsigned lanes)
 {
-  /* Measured: when an insert fails for the first time, in segments of 4096 buckets with the search of
-   * cuckoo_evict.c, less half a percent.  (tests/test_cuckoo.c fills them.) */
+  /* Measured: the load at which an insert fails for the first time, with the search of
+   * cuckoo_evict.c; six standard deviations less than the mean for the largest segments, which are the
+   * least full.  docs/cuckoo.md has the table; tests/test_cuckoo.c fills filters to these loads. */
   static const double full[] = {
-      [2] = 0.875, [3] = 0.94, [4] = 0.965, [5] = 0.975, [6] = 0.98, [7] = 0.985, [8] = 0.985};
+      [2] = 0.865, [3] = 0.935, [4] = 0.957, [5] = 0.970, [6] = 0.980, [7] = 0.984, [8] = 0.988};
   return full[lanes];
 }
 
@@ -86,7 +88,8 @@ static void finish(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
   uint64_t most = g->shape.ages ? GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
-  while (stripes < most && stripes * BUCKETS_PER_STRIPE < buckets)
+  uint64_t each = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
+  while (stripes < most && stripes * each < buckets)
     stripes *= 2;
   g->stripe_mask = (uint32_t) stripes - 1;
   g->words_offset = SEGMENT_HEADER + stripes * sizeof(struct stripe);
@@ -100,16 +103,25 @@ static void finish(struct cuckoo_geometry *g)
 static double keys_per_segment(const struct cuckoo_geometry *g, bool alone)
 {
   double lanes = (double) cuckoo_lanes(g);
+  if (g->pair_bits == 0)
+    return lanes / (alone ? 1 : 4); /* all keys share the two buckets */
   /* Small segments fill less evenly (measured). */
-  double full =
-      cuckoo_geometry_full_load(g->shape.lanes) * lanes - 1.5 * sqrt(lanes) * (lanes < 8192);
-  if (full < 1)
-    return 1; /* the first key always finds room */
+  double full = cuckoo_geometry_full_load(g->shape.lanes) * lanes;
+  full -= lanes < 16384 ? 1.5 * sqrt(lanes) : 0;
   if (alone)
     return full;
   double deviations = g->shape.ages ? 2 : 5, root = sqrt(deviations * deviations + 4 * full);
   double mean = (root - deviations) / 2;
   return mean * mean;
+}
+
+/* In small segments it happens that more keys fall on one pair of buckets than it holds, however empty
+ * the rest is: 2b + 1 of n keys on one of 4^m pairs of buckets, with probability about
+ * C(n, 2b + 1) / 4^(2bm).  A growing filter splits then; for others this is below 10^-6 from here on.
+ * Of m = 0 there is only one pair, which holds what it holds. */
+static bool good_size(const struct cuckoo_geometry *g)
+{
+  return g->shape.ages || g->pair_bits == 0 || g->pair_bits >= (g->shape.lanes == 2 ? 7u : 5u);
 }
 
 /* The number and the size of segments: the least memory, but larger ones if they cost only a little
@@ -121,15 +133,19 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
   for (unsigned m = largest + 1; m-- > 0;) {
     trial.pair_bits = m;
+    if (!good_size(&trial))
+      continue;
     double keys = (double) capacity;
     double roots =
         keys <= keys_per_segment(&trial, true) ? 1 : ceil(keys / keys_per_segment(&trial, false));
+    if (m == 0 && roots > 1 && !g->shape.ages)
+      continue;
     trial.first_roots = (uint64_t) fmin(roots, 0x1p62);
     trial.first_root_bits = bits_for(trial.first_roots);
     finish(&trial);
     double directory = 8.0 * (double) (1u << trial.depth_limit);
     double bytes = roots * ((double) trial.segment_bytes + directory);
-    if (bytes < 0.99 * least) {
+    if (bytes < 0.997 * least) {
       least = bytes;
       best = trial;
     }

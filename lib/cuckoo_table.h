@@ -26,7 +26,7 @@
  * segment is published, but for `left`. */
 struct segment {
   _Alignas(64) struct retired retired; /* first: see reclaim.h */
-  uint64_t prefix;        /* the first `depth` bits of the fingerprints, from bit 63 on */
+  uint64_t prefix; /* the first `depth` bits of the fingerprints, from bit 63 on */
   unsigned depth;
   /* No longer in the directory: nothing in it may change.  Written under all stripes, read under any
    * one. */
