@@ -557,7 +557,8 @@ static const struct filter_operations operations = {
 
 static struct cuckoo_demand demand_of(const tamis_options *o)
 {
-  return (struct cuckoo_demand){.capacity = o->capacity, .fpp = o->fpp, .growable = o->growable};
+  return (struct cuckoo_demand){
+      .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
 }
 
 static uint64_t total_bytes(const struct cuckoo_geometry *g)
@@ -579,23 +580,20 @@ int tamis__cuckoo_bytes(const tamis_options *options, uint64_t *bytes)
 
 int tamis__cuckoo_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Few shapes: of the rates at which the shape changes the lowest that fits. */
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = 1;
-  for (double rate = 0.99; rate > 1e-20; rate *= 0.995) {
+  double least = 3 * ldexp((double) options->capacity, -64); /* what 64-bit hashes can give */
+  for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
     uint64_t needed;
-    trial.fpp = rate;
-    int possible = tamis__cuckoo_bytes(&trial, &needed);
-    if (possible == TAMIS_OK && needed <= bytes)
-      lowest = rate;
-    else if (possible == TAMIS_EINVAL && lowest == 1)
-      result = TAMIS_EINVAL;
+    /* A hair more, so that rounding does not lead to the next shape. */
+    trial.fpp = fmax(cuckoo_geometry_lowest_rate(shape, options->growable), least) * (1 + 1e-9);
+    result = tamis__cuckoo_bytes(&trial, &needed);
+    if (result == TAMIS_OK && needed <= bytes) {
+      *fpp = trial.fpp;
+      return TAMIS_OK;
+    }
   }
-  if (lowest == 1)
-    return result;
-  *fpp = lowest;
-  return TAMIS_OK;
+  return result == TAMIS_OK ? TAMIS_EFULL : result;
 }
 
 /* The first generation's segments, all at once: better here than in the first adds. */

@@ -78,6 +78,17 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
   return false;
 }
 
+unsigned cuckoo_geometry_shapes(void)
+{
+  return WIDTHS;
+}
+
+double cuckoo_geometry_lowest_rate(unsigned i, bool growable)
+{
+  struct bucket_shape shape = bucket_shape(widths[i], growable);
+  return growable ? rate_of(&shape, i == WIDTHS - 1 ? 1 : LEAST_DEPTH) / share : rate_of(&shape, 0);
+}
+
 static unsigned bits_for(uint64_t values)
 {
   return values > 1 ? 64 - (unsigned) __builtin_clzll(values - 1) : 0;
@@ -91,8 +102,11 @@ static void finish(struct cuckoo_geometry *g)
   uint64_t each = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
   while (stripes < most && stripes * each < buckets)
     stripes *= 2;
+  if (g->stripes_wanted)
+    for (stripes = 1; stripes < most && stripes < g->stripes_wanted;)
+      stripes *= 2;
   g->stripe_mask = (uint32_t) stripes - 1;
-  g->words_offset = SEGMENT_HEADER + stripes * sizeof(struct stripe);
+  g->words_offset = (SEGMENT_HEADER + stripes * sizeof(struct stripe) + 63) & ~(size_t) 63;
   g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
   unsigned bits = g->first_root_bits + g->root_shift + g->pair_bits;
   g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
@@ -156,14 +170,15 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 
 int cuckoo_geometry_plan(const struct cuckoo_demand *demand, struct cuckoo_geometry *out)
 {
-  struct cuckoo_geometry g = {0};
-  bool possible = demand->growable ? choose_growing_shape(share * demand->fpp, &g)
-                                   : choose_fixed_shape(demand->fpp, &g);
-  /* Distinct keys collide already in their 64-bit hashes. */
-  if (!possible || demand->fpp < 3 * ldexp((double) demand->capacity, -64))
+  struct cuckoo_geometry g = {.stripes_wanted = demand->stripes};
+  if (!(demand->growable ? choose_growing_shape(share * demand->fpp, &g)
+                         : choose_fixed_shape(demand->fpp, &g)))
     return TAMIS_EUNSUPPORTED;
   if (!choose_segments(demand->capacity, &g))
     return TAMIS_EINVAL;
+  /* Distinct keys collide already in their 64-bit hashes. */
+  if (demand->fpp < 3 * ldexp((double) demand->capacity, -64))
+    return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
 }
@@ -172,7 +187,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
                          struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.first_roots = first->first_roots,
-                              .first_root_bits = first->first_root_bits};
+                              .first_root_bits = first->first_root_bits,
+                              .stripes_wanted = first->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(share * left, &g))
     return TAMIS_EFULL;
   /* Half as many keys as there are: fewer would mean more generations, more would mean memory that

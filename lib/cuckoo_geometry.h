@@ -39,14 +39,15 @@ enum {
 struct cuckoo_geometry {
   struct bucket_shape shape;
   uint64_t first_roots; /* of the first generation */
-  unsigned
-      first_root_bits;  /* so many bits of the product of a 64-bit hash are not random any more */
-  unsigned root_shift;  /* k */
-  unsigned pair_bits;   /* m */
-  unsigned depth_limit; /* D */
-  bool two_hashes;      /* 64 bits are not enough for root, pair and entry */
-  uint32_t stripe_mask; /* stripes of a segment - 1; a power of two - 1 */
-  size_t words_offset;  /* from the start of a segment to its buckets, in bytes */
+  /* The product of a 64-bit hash and the roots has so many bits at its end that are not random. */
+  unsigned first_root_bits;
+  unsigned root_shift;     /* k */
+  unsigned pair_bits;      /* m */
+  unsigned depth_limit;    /* D */
+  bool two_hashes;         /* 64 bits are not enough for root, pair and entry */
+  unsigned stripes_wanted; /* by the user, of a segment; 0: what suits it */
+  uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
+  size_t words_offset;     /* from the start of a segment to its buckets, in bytes */
   size_t segment_bytes;
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
@@ -56,6 +57,7 @@ struct cuckoo_demand {
   uint64_t capacity;
   double fpp;
   bool growable;
+  unsigned stripes; /* of a segment; 0: what suits it */
 };
 
 /* The first generation.
@@ -67,6 +69,11 @@ int cuckoo_geometry_plan(const struct cuckoo_demand *demand, struct cuckoo_geome
  *   Errors  TAMIS_EFULL: the rate is used up */
 int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
+
+/* The shapes there are, by rising width, and the lowest rate that each can give, for a filter of any
+ * size. */
+unsigned cuckoo_geometry_shapes(void);
+double cuckoo_geometry_lowest_rate(unsigned shape, bool growable);
 
 /* The part of its lanes that is in use when a segment is full. */
 double cuckoo_geometry_full_load(unsigned lanes);

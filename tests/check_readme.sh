@@ -7,6 +7,6 @@ set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$1/README.md" >"$work/example.c"
-cc -std=c11 -Wall -Wextra -Werror -I"$1/include" "$work/example.c" "$2" -pthread -lm -o "$work/example"
+cc -std=c11 -Wall -Wextra -Werror -I"$1/include" "$work/example.c" "$2" -lurcu-bp -pthread -lm -o "$work/example"
 "$work/example" | tee "$work/out"
 awk '{ sum += $3 } END { exit !(sum >= 99998 && sum <= 100000) }' "$work/out"

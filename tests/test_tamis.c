@@ -71,7 +71,10 @@ static void bad_options_are_refused(void **state)
   REFUSED(TAMIS_EINVAL, o.fpp = (double) NAN);
   REFUSED(TAMIS_EINVAL, o.fpp = (double) INFINITY);
   REFUSED(TAMIS_EINVAL, o.stripes = 4097);
-  REFUSED(TAMIS_EUNSUPPORTED, o.kind = TAMIS_CUCKOO);
+  REFUSED(TAMIS_EUNSUPPORTED, o.kind = TAMIS_CUCKOO, o.fpp = 1e-10);
+  REFUSED(TAMIS_EUNSUPPORTED, o.kind = TAMIS_CUCKOO, o.growable = false, o.fpp = 1e-11);
+  REFUSED(TAMIS_EINVAL, o.kind = TAMIS_CUCKOO, o.capacity = UINT64_C(1) << 60);
+  REFUSED(TAMIS_EFULL, o.kind = TAMIS_CUCKOO, o.max_bytes = 1000);
   REFUSED(TAMIS_EUNSUPPORTED, o.fpp = 1e-18);
   REFUSED(TAMIS_EFULL, o.max_bytes = 1000);
 

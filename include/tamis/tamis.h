@@ -14,7 +14,8 @@
  *
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.
  * After fork() the child owns a private copy of every filter; it may go on using one as long as
- * no other thread of the parent was inside an add_unique on it at the time of the fork.
+ * no other thread of the parent was inside a call that changes it at the time of the fork.  (If one
+ * was inside a look-up, a cuckoo filter works in the child, but gives no memory back there.)
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -42,7 +43,7 @@ typedef struct tamis_filter tamis_filter;
 
 typedef enum tamis_kind {
   TAMIS_BLOOM = 1, /* add, add_unique, contains; lock-free add and contains */
-  TAMIS_CUCKOO = 2 /* also remove and growth; this version answers TAMIS_EUNSUPPORTED */
+  TAMIS_CUCKOO = 2 /* also remove, and growth at a bounded rate; lock-free contains */
 } tamis_kind;
 
 typedef enum tamis_layout {
@@ -75,7 +76,8 @@ TAMIS_API const char *tamis_strerror(int result);
 TAMIS_API const char *tamis_version(void);
 
 /* Where a filter's memory comes from.  Both functions are called from the thread that makes the
- * call on the filter, possibly from several at once.
+ * call on the filter, possibly from several at once, and with locks of the filter held: they must not
+ * call the filter.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  Contents do
  *             not matter: the library clears the block, which touches all of it.
  *   release   takes back a block with the size and alignment it was asked for. */
@@ -102,19 +104,29 @@ typedef struct tamis_options {
   /* False-positive probability when `capacity` keys are in, 0 < fpp < 1; default 0.01.  It is kept on
    * average over seeds, and to a tenth by all but one in a thousand single filters, however small. */
   double fpp;
-  /* true (the default): keep accepting keys past `capacity`.  A Bloom filter of this version does so
-   * at a rising rate (tamis_stats.fpp_estimate).  false: the key past capacity gets TAMIS_EFULL and
-   * the rate stays.  (Keys that a false positive hides take no room: at fpp 0.1 a full Bloom filter
-   * has met up to 1.03 * capacity distinct keys, at 0.01 up to 1.005.) */
+  /* true (the default): keep accepting keys past `capacity`.
+   *   Cuckoo: by splitting one small part of the table at a time.  The rate stays within fpp whatever
+   *   the size (up to about a million times the capacity at fpp 1e-7, more above; past that
+   *   TAMIS_EFULL), at 17 to 34 bits per key at fpp 0.001 and up to 48 past 30 times the capacity.
+   *   Removes give memory back.
+   *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
+   * false: the rate and the size stay.  A Bloom filter refuses the key past capacity with TAMIS_EFULL;
+   * a cuckoo filter, whose removes make room again, refuses when it finds no place for a key: not
+   * before capacity, and at most some percent after.  It takes fewer bits for the same fpp (9.8 per
+   * key at 0.03, 13.7 at 0.01, 17.3 at 0.001, 23.6 at 1e-4, 38.5 at 1e-6 and 1e-9, for 10^6 keys).
+   * (Keys that a false positive hides take no room: at fpp 0.1 a full Bloom filter has met up to
+   * 1.03 * capacity distinct keys, at 0.01 up to 1.005.) */
   bool growable;
-  /* The filter never takes more bytes than this; 0 (default): no limit. */
+  /* The filter never takes more bytes than this, memory that waits to be released among it; 0
+   * (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
   tamis_layout layout;
-  /* Locks that unique adds spread over; rounded up to a power of two, at most 4096; 0 (default):
-   * chosen by the library. */
+  /* Locks, rounded up to a power of two; 0 (default): chosen by the library.  Bloom: that unique adds
+   * spread over, at most 4096.  Cuckoo: of each segment (see tamis_stats), of which there are at most
+   * 16 if it grows, 256 if not. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -132,7 +144,7 @@ typedef struct tamis_options {
 
 /* Creates a filter.  The cost is that of planning it (up to a millisecond, for the lowest rates) and
  * of asking the system for address space: a large filter's pages are touched on first use, not here,
- * unless they come from an allocator of yours.
+ * unless they come from an allocator of yours, or it is a cuckoo filter that grows.
  *   Threads  any
  *   Blocks   only in the allocator and in getrandom(2) before the system's pool is ready
  *   Order    hand the pointer to other threads as you would any other (thread start, mutex,
@@ -140,8 +152,8 @@ typedef struct tamis_options {
  *   Errors   TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
  *            64-bit address space holds, stripes over 4096, half an allocator.
- *            TAMIS_EUNSUPPORTED: a kind this version lacks; an fpp below 3 * capacity * 2^-64,
- *            which 64-bit hashes cannot give; options of a newer header that this library does not
+ *            TAMIS_EUNSUPPORTED: an fpp below 3 * capacity * 2^-64, which 64-bit hashes cannot
+ *            give, or, of a cuckoo filter, below 9.4e-10 (2.9e-9 if it grows); options of a newer header that this library does not
  *            know; no seed given, and no getrandom(2) to be had.
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
@@ -182,15 +194,20 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
 /* Adds a key.  Once it has returned, every contains of that key that starts later is true.
- * Adding a key that is there already is fine and changes nothing in a Bloom filter.
+ * Adding a key that is there already changes nothing in a Bloom filter; a cuckoo filter then holds
+ * one copy more, which a remove takes out again.  Copies beyond the third are only counted.
  *   Threads  any
- *   Blocks   never (Bloom: lock-free, a bounded number of steps)
+ *   Blocks   Bloom: never (lock-free, a bounded number of steps).  Cuckoo: for two locks shared with
+ *            writers of some other keys, held for the time of one look and one insert; and while a
+ *            part of the table is split or joined (some ten microseconds), for those whose keys fall
+ *            there.  While it waits it may yield or sleep.  It never waits for a grace period
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
- *            growable, and capacity is reached; nothing changed then.  Not before capacity
- *            distinct keys are in; while several threads add, a few keys of each may get in past
- *            it (at most 64 of each) */
+ *            growable, and capacity is reached, or (cuckoo) max_bytes is; nothing changed then.  Not
+ *            before capacity distinct keys are in; while several threads add to a Bloom filter, a
+ *            few keys of each may get in past it (at most 64 of each).  TAMIS_ENOMEM (cuckoo): it
+ *            had to grow and could not; nothing changed, and the filter goes on working */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
@@ -200,27 +217,33 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  *   Threads  any
  *   Blocks   a key that is there: never.  A key that seems new: for a lock shared with the unique
  *            adds of a few other keys, held for the time of one look and one insert; while it waits
- *            it may yield or sleep
+ *            it may yield or sleep.  Cuckoo: as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
- *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; TAMIS_EINVAL and TAMIS_EFULL as
- *            tamis_add.  TAMIS_EFULL is final: once a key has got it from add_unique, no
- *            add_unique will let that key in, so the caller may go on to a next filter without a
- *            second winner there */
+ *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
+ *            Bloom: TAMIS_EFULL is final: once a key has got it from add_unique, no add_unique will
+ *            let that key in, so the caller may go on to a next filter without a second winner
+ *            there.  Not so in a cuckoo filter, where room may come back */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
 /* Whether the key was added; true also for other keys, with the filter's false-positive
  * probability.  False when f is NULL, or key is NULL with len > 0.
  *   Threads  any
- *   Blocks   never: no lock, a bounded number of steps
+ *   Blocks   never: no lock.  Bloom: a bounded number of steps.  Cuckoo: it looks again only when an
+ *            entry has left one of the key's own two buckets meanwhile, or the part of the table that
+ *            holds them has been replaced; a call that changes something has finished then
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
-/* Removes one copy of a key that was added before.  Never remove a key that was not: it may take
- * away another one.
- *   Errors   TAMIS_EUNSUPPORTED on a Bloom filter, whatever the key; TAMIS_EINVAL: f is NULL, or
- *            key is NULL with len > 0 */
+/* Removes one copy of a key that was added before.  Never remove a key that was not, or more often
+ * than it was added: with the filter's false-positive probability that takes another key away.
+ *   Threads  any
+ *   Blocks   as tamis_add
+ *   Order    sequentially consistent
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: nothing like it is there; TAMIS_EUNSUPPORTED on a Bloom filter,
+ *            whatever the key; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0.  (Where it would
+ *            give memory back and cannot get the memory to do so, it leaves that for later) */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
@@ -258,21 +281,23 @@ typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
-   * the same time counts once. */
+   * the same time counts once.  Cuckoo: adds less removes. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
-  /* All memory of the filter: bits, locks, counters, the struct itself. */
+  /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits to
+   * be released. */
   uint64_t bytes;
-  /* Growth steps so far; 0 for a Bloom filter. */
+  /* Growth steps so far, splits of segments and new generations; 0 for a Bloom filter. */
   uint64_t growths;
-  /* estimated_count / capacity; well above 1 the rate is above fpp. */
+  /* estimated_count / capacity.  Bloom: well above 1 the rate is above fpp. */
   double load;
-  /* The false-positive rate at present, from the bits that are set. */
+  /* The false-positive rate at present.  Bloom: from the bits that are set.  Cuckoo: from how full the
+   * segments are and how often they have split; half of it to twice it. */
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;
-  /* Bloom: distinct keys, hidden ones too, from the number of set bits. */
+  /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
   /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k). */
   uint64_t bits;
@@ -283,13 +308,16 @@ typedef struct tamis_stats {
   tamis_layout layout;
   /* The seed in use.  A secret: whoever knows it can choose keys that collide. */
   uint64_t seed;
-  /* Cuckoo: parts of the table, each of which splits on its own; pairs of them that were joined again
-   * so far; generations, each with fingerprints of its own width; bits of a new fingerprint in the
-   * newest one; the part of all places for fingerprints that is in use. */
+  /* Cuckoo: parts of the table, each of which splits on its own. */
   uint64_t segments;
+  /* Cuckoo: pairs of segments that were joined to one so far. */
   uint64_t joins;
+  /* Cuckoo: tables that take new keys one after the other, each several times as large as those
+   * before; a look-up looks into all of them. */
   unsigned generations;
+  /* Cuckoo: bits of a new fingerprint in the newest generation. */
   unsigned fingerprint_bits;
+  /* Cuckoo: the part of all places for fingerprints that is in use. */
   double occupancy;
 } tamis_stats;
 
@@ -300,8 +328,8 @@ typedef struct tamis_stats {
   }
 
 /* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
- * depend on the filter's size (it is that of the formula for the rate: some microseconds at fpp
- * 0.01, some hundred at 1e-6).
+ * depend on the filter's size (Bloom: it is that of the formula for the rate: some microseconds at
+ * fpp 0.01, some hundred at 1e-6).
  *   Threads  any
  *   Blocks   never
  *   Errors   TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct of
