@@ -76,8 +76,8 @@ static void set_private(const struct cuckoo_geometry *g, struct segment *segment
 static void use_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
                         uint32_t entries)
 {
-  atomic_fetch_add_explicit(&stripe_of_bucket(g, segment, bucket)->used, entries,
-                            memory_order_relaxed);
+  struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
+  atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
 static void count(_Atomic uint64_t *figure, uint64_t change)

@@ -31,6 +31,11 @@ static uint64_t capacity_of_level(uint64_t first, unsigned level)
   return capacity < MAX_CAPACITY ? capacity : MAX_CAPACITY;
 }
 
+static bool has_one_level(const struct chain *chain)
+{
+  return chain->first.growable || chain->first.max_bytes > 0;
+}
+
 static void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
@@ -38,8 +43,9 @@ static void fail_to_create(const tamis_options *options, int result, unsigned le
   count_figure(lines, (double) options->capacity);
   if (result == TAMIS_EUNSUPPORTED && tamis_fpp_for(options, UINT64_MAX, &lowest) == TAMIS_OK &&
       options->fpp < lowest)
-    fail("a rate of %.2g for %s lines is lower than 64-bit hashes can give (%.2g)%s", options->fpp,
-         lines, lowest, level > 0 ? "; a --capacity from the start may help" : "");
+    fail("a rate of %.2g for %s lines is lower than a %s filter can give (%.2g)%s", options->fpp,
+         lines, kind_name(options->kind), lowest,
+         level > 0 ? "; a --capacity from the start may help" : "");
   else
     fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
          lines, options->fpp, tamis_strerror(result));
@@ -50,7 +56,7 @@ static tamis_filter *make_level(const struct chain *chain, unsigned level)
   tamis_options options = chain->first;
   tamis_filter *filter;
   options.capacity = capacity_of_level(options.capacity, level);
-  if (!options.growable)
+  if (!has_one_level(chain))
     options.fpp *= share_of_level(level);
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK)
@@ -115,13 +121,26 @@ static tamis_filter *level_or_new(struct chain *chain, unsigned level)
   return filter;
 }
 
+static void fail_to_add(const struct chain *chain, int result)
+{
+  char lines[FIGURE_BYTES];
+  if (result == TAMIS_EFULL)
+    fail("more distinct lines than fit into a %s filter made for %s lines at a rate of %.2g; "
+         "--capacity plans for them",
+         kind_name(chain->first.kind), count_figure(lines, (double) chain->first.capacity),
+         chain->first.fpp);
+  else
+    fail("cannot add a line to the filter: %s", tamis_strerror(result));
+}
+
 /* Passes on the key that stands at `place` in the batch if the level was too full for it. */
-static void sort_result(struct rest *rest, uint64_t hash, size_t place, int result)
+static void sort_result(const struct chain *chain, struct rest *rest, uint64_t hash, size_t place,
+                        int result)
 {
   if (result >= 0)
     return;
-  if (result != TAMIS_EFULL) {
-    fail("cannot add a line to the filter: %s", tamis_strerror(result));
+  if (result != TAMIS_EFULL || has_one_level(chain)) {
+    fail_to_add(chain, result);
     return;
   }
   rest->hashes[rest->count] = hash;
@@ -137,7 +156,7 @@ void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes,
   struct rest rest;
   rest.count = 0;
   for (size_t i = 0; i < n; i++)
-    sort_result(&rest, hashes[i], i, results[i]);
+    sort_result(chain, &rest, hashes[i], i, results[i]);
   for (unsigned level = 1; rest.count > 0; level++) {
     tamis_filter *filter = level_or_new(chain, level);
     if (filter == NULL)
@@ -148,7 +167,7 @@ void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes,
     rest.count = 0; /* refilled in place: a key never moves up past one still to be looked at */
     for (size_t i = 0; i < asked; i++) {
       results[rest.places[i]] = answers[i];
-      sort_result(&rest, rest.hashes[i], rest.places[i], answers[i]);
+      sort_result(chain, &rest, rest.hashes[i], rest.places[i], answers[i]);
     }
   }
 }
@@ -197,6 +216,7 @@ struct chain_figures chain_get_figures(const struct chain *chain)
     if (figures.levels == 0)
       figures.load = stats.load;
     figures.bytes += stats.bytes;
+    figures.growths += stats.growths;
     missed *= 1 - stats.fpp_estimate;
     figures.levels++;
   }

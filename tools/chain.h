@@ -9,6 +9,9 @@
  * One winner over all levels, with any number of threads: every thread asks the levels in the same
  * order, and leaves one only on TAMIS_EFULL, which is final for a unique add.  So two adds of one
  * key either meet in the level that let it in, or both get past it.
+ *
+ * Level 0 stays the only one if it grows by itself, or if its memory is limited.  A cuckoo filter is
+ * one or the other here: its TAMIS_EFULL is not final, because keys that move later leave room.
  */
 #ifndef TAMIS_TOOL_CHAIN_H
 #define TAMIS_TOOL_CHAIN_H
@@ -34,9 +37,11 @@ struct chain_figures {
   uint64_t bytes;
   double fpp;  /* the rate at present: of a key that is not there, over all levels */
   double load; /* of level 0; above 1 only if it grows */
+  uint64_t growths;
 };
 
-/* Makes level 0; `options` growable: the only one there will be.  False after fail(). */
+/* Makes level 0; if `options` are growable or have max_bytes, it is the only one there will be.
+ * False after fail(). */
 bool chain_create(struct chain *chain, const tamis_options *options);
 void chain_destroy(struct chain *chain);
 

@@ -11,8 +11,9 @@
 
 #include <string.h>
 
-/* Classic looks at a dozen cache lines for a key, blocked at one: the rate must be worth it. */
-#define WORTH_CLASSIC 1.25
+/* Classic looks at a dozen cache lines for a key, blocked at one; a cuckoo filter that does not grow
+ * fails where another one goes on: the rate must be worth it. */
+#define WORTH_DENSER 1.25
 
 enum { KEY_MEMORY = 'm' };
 
@@ -72,7 +73,11 @@ static const struct argp common_argp = {
     "and "
     "a line of B that does not stand in A is written with a probability of at most RATE.\n\n"
     "With --memory the filter never takes more; the rate follows from that and is said beforehand. "
-    "At the end it is measured, by asking for millions of random keys.\n\n"
+    "At the end it is measured, by asking for millions of random keys.  If A has more distinct "
+    "lines "
+    "than expected, a Bloom filter's rate rises; a cuckoo filter grows while memory lasts, and "
+    "then "
+    "the command fails.\n\n"
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common --memory 64M --threads 0 big.txt other.txt > in-both.txt\n"
@@ -81,10 +86,14 @@ static const struct argp common_argp = {
     NULL,
     NULL};
 
+/* A cuckoo filter would keep every copy of a line that A repeats. */
 static size_t decide_none(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
+  struct chain *chain = context;
   int results[BATCH];
-  chain_add(context, tamis_add_many_hash, hashes, n, results);
+  chain_add(chain,
+            chain->first.kind == TAMIS_CUCKOO ? tamis_add_unique_many_hash : tamis_add_many_hash,
+            hashes, n, results);
   memset(chosen, 0, n * sizeof *chosen);
   return 0;
 }
@@ -94,28 +103,33 @@ static size_t decide_present(void *context, const uint64_t *hashes, size_t n, bo
   return chain_contains(context, hashes, n, chosen);
 }
 
-/* The rate that `memory` buys: in the blocked layout, which is faster, if that reaches the rate
- * wanted; else in the better of the two.  Sets the layout.  False after fail(). */
+/* The rate that `memory` buys: in the form that is preferred, if that reaches the rate wanted; else
+ * in the better one of it and a denser form.  Preferred are the blocked layout, which is faster, and
+ * a cuckoo filter that leaves half of the memory to grow into; denser are the classic layout, and a
+ * cuckoo filter that does not grow.  Sets the form.  False after fail(). */
 static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wanted, double *rate)
 {
-  int result = tamis_fpp_for(filter, memory, rate);
+  bool cuckoo = filter->kind == TAMIS_CUCKOO;
+  int result = tamis_fpp_for(filter, cuckoo ? memory / 2 : memory, rate);
   if (result == TAMIS_OK && *rate <= wanted)
     return true;
 
-  tamis_options classic = *filter;
-  double classic_rate;
-  classic.layout = TAMIS_LAYOUT_CLASSIC;
-  int classic_result = tamis_fpp_for(&classic, memory, &classic_rate);
-  if (classic_result == TAMIS_OK && (result != TAMIS_OK || classic_rate * WORTH_CLASSIC < *rate)) {
-    *filter = classic;
-    *rate = classic_rate;
+  tamis_options denser = *filter;
+  double denser_rate;
+  denser.growable = !cuckoo;
+  denser.layout = TAMIS_LAYOUT_CLASSIC;
+  int denser_result = tamis_fpp_for(&denser, memory, &denser_rate);
+  if (denser_result == TAMIS_OK && (result != TAMIS_OK || denser_rate * WORTH_DENSER < *rate)) {
+    *filter = denser;
+    *rate = denser_rate;
     result = TAMIS_OK;
   }
   if (result == TAMIS_OK)
     return true;
   char size[FIGURE_BYTES], lines[FIGURE_BYTES];
-  fail("cannot put %s lines into %s: %s", count_figure(lines, (double) filter->capacity),
-       bytes_figure(size, (double) memory), tamis_strerror(result));
+  fail("cannot put %s lines into a %s filter of %s: %s",
+       count_figure(lines, (double) filter->capacity), kind_name(filter->kind),
+       bytes_figure(size, (double) memory), tamis_strerror(denser_result));
   return false;
 }
 
@@ -137,11 +151,11 @@ static bool plan_memory(const struct common_options *options, tamis_options *fil
 {
   const double asked = options->shared.fpp;
   double rate;
+  filter->max_bytes = options->memory;
+  filter->growable = true; /* Bloom: the rate may rise, the memory may not */
   if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
     return false;
   bool holds = asked == 0 || rate <= asked;
-  filter->max_bytes = options->memory;
-  filter->growable = true; /* the rate may rise, the memory may not */
   filter->fpp = asked > 0 && holds ? asked : rate > LOWEST_FPP ? rate : LOWEST_FPP;
   /* Blocked at 1e-8 takes more than what is built for a lower rate, which is classic. */
   uint64_t bytes;
@@ -216,7 +230,7 @@ static void summarize(const struct common_options *options, const struct pass *a
     summary_filter(&figures);
   }
   report_rate(&b->done, chain, &figures);
-  if (chain->first.growable && figures.load > 1.02)
+  if (chain->first.kind == TAMIS_BLOOM && chain->first.growable && figures.load > 1.02)
     note("A has %.1f times the lines expected, so the rate rose from %.2g; --capacity plans for "
          "them",
          figures.load, chain->first.fpp);

@@ -104,7 +104,7 @@ tamis_options shared_filter(const struct shared_options *options)
   filter.kind = options->kind;
   filter.capacity = options->capacity;
   filter.fpp = options->fpp > 0 ? options->fpp : DEFAULT_FPP;
-  filter.growable = false;
+  filter.growable = options->kind == TAMIS_CUCKOO;
   return filter;
 }
 
@@ -167,7 +167,8 @@ static const struct argp_option shared_entries[] = {
      "estimated from a sample of each file; 1M for a pipe)",
      0},
     {"fpp", 'p', "RATE", 0, "Rate of false positives to allow (default 1e-6)", 0},
-    {"kind", 'k', "KIND", 0, "Kind of filter: bloom (the default) or cuckoo", 0},
+    {"kind", 'k', "KIND", 0,
+     "Kind of filter: bloom (the default), or cuckoo, which grows by itself", 0},
     {"output", 'o', "FILE", 0, "Write to FILE instead of standard output", 0},
     {"stats", KEY_STATS, NULL, 0, "Print a summary on standard error at the end", 0},
     {"quiet", 'q', NULL, 0, "Print nothing on standard error but errors", 0},

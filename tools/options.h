@@ -43,7 +43,8 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
 /* Bytes, with K, M, G, T as powers of 1024; ends in usage_error unless all of `text` is such. */
 uint64_t parse_memory(const char *option, const char *text);
 
-/* What to create for these options: a filter that keeps to its capacity (0 when not said). */
+/* What to create for these options, with capacity 0 when not said: a Bloom filter that keeps to its
+ * capacity, since its rate does not survive more; a cuckoo filter that grows, since its does. */
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);

@@ -42,6 +42,11 @@ void summary_speed(uint64_t bytes, uint64_t lines, double seconds)
 void summary_filter(const struct chain_figures *figures)
 {
   char figure[FIGURE_BYTES];
-  summary_row("filter", "%s in %u level%s", bytes_figure(figure, (double) figures->bytes),
-              figures->levels, figures->levels == 1 ? "" : "s");
+  bytes_figure(figure, (double) figures->bytes);
+  if (figures->growths > 0)
+    summary_row("filter", "%s after %" PRIu64 " growth step%s", figure, figures->growths,
+                figures->growths == 1 ? "" : "s");
+  else
+    summary_row("filter", "%s in %u level%s", figure, figures->levels,
+                figures->levels == 1 ? "" : "s");
 }
