@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: while a cuckoo filter grows a thousandfold and shrinks again, under writers of every kind,
+ * is a key ever missed whose add has returned and whose remove has not started?  And is every key
+ * there in the end, every count exact, every structure whole, the memory given back?
+ *
+ *    phase 1   writers add keys of their own in bursts, and remove some of the burst before; readers
+ *              look for keys at random, the newest ones most often
+ *    phase 2   the same threads remove 95 % of what is left, in random order, under the readers' eyes
+ *    phase 3   the rest goes too
+ *
+ * With --tiny the first generation has segments of 2, 4 or 8 buckets, one to four stripes, short
+ * fingerprints and few distinct hashes, so that moves, splits, joins and copies collide all the time.
+ */
+#include "cuckoo.h"
+#include "cuckoo_table.h"
+#include "harness.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+  BATCH = 64,
+  PARTS = 16,           /* of each 16 keys a writer removes the first ones itself, in phase 1 */
+  KEPT_OF = 20,         /* one of so many stays in phase 2 */
+  QUARTER_FROM = 100000 /* keys from which on what is fixed in size does not count */
+};
+
+struct settings {
+  struct harness_settings shared;
+  uint64_t keys, capacity, rounds, seconds;
+  double fpp;
+  bool tiny;
+};
+
+/* What an owner of keys has published.  Of its keys in the order of its work all below `added` are in,
+ * and all below `removing` that are to go are being removed or gone. */
+struct progress {
+  _Alignas(64) _Atomic uint64_t added;
+  _Atomic uint64_t removing;
+};
+
+struct run {
+  const struct settings *settings;
+  tamis_filter *filter;
+  uint64_t seed;
+  unsigned owners;      /* threads that write; the others read */
+  uint64_t keys;        /* of each owner */
+  uint64_t hashes;      /* distinct ones; 0: as many as keys */
+  unsigned own_removes; /* of PARTS */
+  bool shrinking;       /* phase 2 */
+  struct progress progress[MAX_THREADS];
+  _Atomic unsigned working; /* owners that have not finished */
+  _Atomic uint64_t looks;
+  _Atomic bool told;
+};
+
+/* ---- keys ---- */
+
+static uint64_t hash_of(const struct run *run, unsigned owner, uint64_t i)
+{
+  uint64_t key = (uint64_t) owner << 40 | i;
+  return run->hashes ? random_at(run->seed, key) % run->hashes : key;
+}
+
+static bool goes_in_growth(const struct run *run, uint64_t i)
+{
+  return i % PARTS < run->own_removes;
+}
+
+static bool goes_in_shrinking(const struct run *run, unsigned owner, uint64_t i)
+{
+  return random_at(run->seed ^ owner, i) % KEPT_OF != 0;
+}
+
+/* The order in which phase 2 goes through the keys.  The factor is a prime larger than any number of
+ * keys, so every key comes once. */
+static uint64_t shuffled(const struct run *run, uint64_t position)
+{
+  return (uint64_t) ((unsigned __int128) position * UINT64_C(1000000000039) % run->keys);
+}
+
+/* ---- readers ---- */
+
+/* Says which key was missed, once, and whether it is there again: then it was not lost. */
+static void tell(struct run *run, unsigned owner, uint64_t i)
+{
+  if (!atomic_exchange(&run->told, true))
+    fprintf(stderr, "missed: key %" PRIu64 " of thread %u, phase %d, %s at a second look\n", i,
+            owner, 1 + run->shrinking,
+            tamis_contains_hash(run->filter, hash_of(run, owner, i)) ? "there" : "missing");
+}
+
+/* Positions near the owner's place of work half of the time: they are the interesting ones. */
+static uint64_t choose(uint64_t begin, uint64_t end, uint64_t random, bool near_end)
+{
+  uint64_t n = end - begin, recent = n < BATCH ? n : BATCH;
+  if (random & 1)
+    return begin + (random >> 1) % n;
+  return near_end ? end - 1 - (random >> 1) % recent : begin + (random >> 1) % recent;
+}
+
+struct question {
+  unsigned owner;
+  uint64_t position, i;
+  bool goes; /* the key is one that is removed in this phase */
+};
+
+static bool removing(const struct run *run, const struct question *q)
+{
+  /* Pairs with the release in remove_one(). */
+  return q->goes && atomic_load_explicit(&run->progress[q->owner].removing, memory_order_acquire) >
+                        q->position;
+}
+
+/* A key that must be there at the moment.  False: try another. */
+static bool ask(const struct run *run, uint64_t *seed, struct question *q)
+{
+  uint64_t random = random_next(seed);
+  q->owner = (unsigned) ((random >> 32) % run->owners);
+  const struct progress *progress = &run->progress[q->owner];
+  /* Pairs with the release in add_keys(): the adds have returned. */
+  uint64_t added = atomic_load_explicit(&progress->added, memory_order_acquire);
+  if (run->shrinking) {
+    uint64_t begin = atomic_load_explicit(&progress->removing, memory_order_acquire);
+    if (begin == run->keys || random_next(seed) % 4 == 0)
+      begin = 0;
+    q->position = choose(begin, run->keys, random_next(seed), false);
+    q->i = shuffled(run, q->position);
+    if (goes_in_growth(run, q->i))
+      return false;
+    q->goes = goes_in_shrinking(run, q->owner, q->i);
+  } else {
+    if (added == 0)
+      return false;
+    q->position = q->i = choose(0, added, random_next(seed), true);
+    q->goes = goes_in_growth(run, q->i);
+  }
+  return !removing(run, q);
+}
+
+/* The questions whose key was not found although no remove has started by now.  A reader that sees an
+ * entry cleared has acquired the mark that its remove has started. */
+static uint64_t misses_of(struct run *run, const struct question *q, const bool *found, size_t n)
+{
+  uint64_t misses = 0;
+  for (size_t k = 0; k < n; k++)
+    if (!found[k] && !removing(run, &q[k])) {
+      tell(run, q[k].owner, q[k].i);
+      misses++;
+    }
+  return misses;
+}
+
+static uint64_t check_some(struct run *run, uint64_t *seed)
+{
+  struct question q[BATCH];
+  uint64_t hashes[BATCH];
+  bool found[BATCH];
+  size_t n = 0;
+  for (unsigned k = 0; k < BATCH; k++)
+    if (ask(run, seed, &q[n])) {
+      hashes[n] = hash_of(run, q[n].owner, q[n].i);
+      n++;
+    }
+  if (random_next(seed) % 4 == 0) {
+    tamis_contains_many_hash(run->filter, hashes, n, found);
+  } else {
+    for (size_t k = 0; k < n; k++) {
+      found[k] = tamis_contains_hash(run->filter, hashes[k]);
+      if (!found[k] && misses_of(run, &q[k], &found[k], 1))
+        return 1; /* as soon as possible after the look: the filter has had less time to heal */
+    }
+  }
+  atomic_fetch_add_explicit(&run->looks, n, memory_order_relaxed);
+  return misses_of(run, q, found, n);
+}
+
+static void read_on(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  uint64_t seed = worker->seed;
+  while (atomic_load_explicit(&run->working, memory_order_relaxed)) {
+    worker->result += check_some(run, &seed);
+    tamis_stats stats = TAMIS_STATS_INIT; /* beside the writers */
+    worker->result += tamis_get_stats(run->filter, &stats) != TAMIS_OK;
+  }
+}
+
+/* ---- writers ---- */
+
+static uint64_t add_one(tamis_filter *f, uint64_t hash, bool unique)
+{
+  /* A key that another one hides needs an entry of its own before the other one may go. */
+  int result = unique ? tamis_add_unique_hash(f, hash) : TAMIS_PRESENT;
+  return (result == TAMIS_PRESENT ? tamis_add_hash(f, hash) : result) != TAMIS_OK;
+}
+
+/* Returns how many adds failed. */
+static uint64_t add_keys(struct run *run, unsigned owner, uint64_t begin, uint64_t end)
+{
+  uint64_t failed = 0, hashes[BATCH];
+  for (uint64_t i = begin, n; i < end; i += n) {
+    n = owner % 3 != 2 ? 1 : end - i < BATCH ? end - i : BATCH;
+    for (uint64_t k = 0; k < n; k++)
+      hashes[k] = hash_of(run, owner, i + k);
+    failed += n == 1 ? add_one(run->filter, hashes[0], owner % 3 == 1)
+                     : tamis_add_many_hash(run->filter, hashes, n, NULL) != TAMIS_OK;
+    atomic_store_explicit(&run->progress[owner].added, i + n, memory_order_release);
+  }
+  return failed;
+}
+
+static uint64_t remove_one(struct run *run, unsigned owner, uint64_t position, uint64_t i)
+{
+  atomic_store_explicit(&run->progress[owner].removing, position + 1, memory_order_release);
+  return tamis_remove_hash(run->filter, hash_of(run, owner, i)) != TAMIS_OK;
+}
+
+static uint64_t grow(struct run *run, unsigned owner, uint64_t *seed)
+{
+  uint64_t failed = 0, removed = 0, removable = 0, end;
+  for (uint64_t i = 0; i < run->keys || removed < run->keys; i = end) {
+    end = i + 1 + random_next(seed) % 2048;
+    end = end < run->keys ? end : run->keys;
+    failed += add_keys(run, owner, i, end);
+    for (; removed < removable; removed++)
+      if (goes_in_growth(run, removed))
+        failed += remove_one(run, owner, removed, removed);
+    removable = end; /* in the next burst */
+  }
+  return failed;
+}
+
+static uint64_t shrink(struct run *run, unsigned owner)
+{
+  uint64_t failed = 0;
+  for (uint64_t position = 0; position < run->keys; position++) {
+    uint64_t i = shuffled(run, position);
+    if (!goes_in_growth(run, i) && goes_in_shrinking(run, owner, i))
+      failed += remove_one(run, owner, position, i);
+  }
+  atomic_store_explicit(&run->progress[owner].removing, run->keys, memory_order_release);
+  return failed;
+}
+
+static void work(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  if (worker->index >= run->owners) {
+    read_on(worker);
+    return;
+  }
+  uint64_t seed = worker->seed;
+  worker->result = run->shrinking ? shrink(run, worker->index) : grow(run, worker->index, &seed);
+  atomic_fetch_sub_explicit(&run->working, 1, memory_order_relaxed);
+}
+
+/* ---- rounds ---- */
+
+/* A degenerate first generation; its size and shape follow from the round. */
+static struct cuckoo_geometry tiny_geometry(uint64_t round)
+{
+  static const unsigned widths[] = {12, 8, 16, 10, 21};
+  struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
+  g.first_roots = 1 + round % 7;
+  g.first_root_bits = 3;
+  g.pair_bits = (unsigned) (round + 1) % 3;
+  g.depth_limit = g.shape.width < 12 ? 4 : 6;
+  g.stripe_mask = (uint32_t) (round & 1) << g.pair_bits;
+  g.stripe_mask |= g.stripe_mask ? 1 : 0;
+  g.stripe_mask = g.stripe_mask > 3 ? 3 : g.stripe_mask;
+  g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
+  g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g.rate = 0.001; /* leaves the rest to later generations */
+  return g;
+}
+
+static tamis_filter *create(const struct settings *s, uint64_t seed, uint64_t round)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = s->capacity;
+  options.fpp = s->tiny ? 0.9 : s->fpp;
+  options.seed = seed;
+  tamis_filter *f = NULL;
+  int result;
+  if (s->tiny) {
+    struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
+    struct cuckoo_geometry g = tiny_geometry(round);
+    result = tamis__cuckoo_create_with(&options, &head, &g, &f);
+  } else {
+    result = tamis_create(&options, &f);
+  }
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  return f;
+}
+
+static uint64_t complain(const char *what, uint64_t is, uint64_t should_be)
+{
+  fprintf(stderr, "%s: %" PRIu64 ", should be %" PRIu64 "\n", what, is, should_be);
+  return 1;
+}
+
+typedef bool is_in(const struct run *run, unsigned owner, uint64_t i);
+
+static bool stays_after_growth(const struct run *run, unsigned owner, uint64_t i)
+{
+  (void) owner;
+  return !goes_in_growth(run, i);
+}
+
+static bool stays_after_shrinking(const struct run *run, unsigned owner, uint64_t i)
+{
+  return !goes_in_growth(run, i) && !goes_in_shrinking(run, owner, i);
+}
+
+/* All threads have come to rest: every key that should be there is, and the books are right. */
+static uint64_t check_all(struct run *run, is_in *in, tamis_stats *stats)
+{
+  uint64_t wrong = 0, count = 0, missing = 0;
+  for (unsigned owner = 0; owner < run->owners; owner++)
+    for (uint64_t i = 0; i < run->keys; i++)
+      if (in(run, owner, i)) {
+        count++;
+        missing += !tamis_contains_hash(run->filter, hash_of(run, owner, i));
+      }
+  *stats = (tamis_stats) TAMIS_STATS_INIT;
+  tamis_get_stats(run->filter, stats);
+  const char *reason;
+  if (missing)
+    wrong += complain("keys missing in the end", missing, 0);
+  if (stats->count != count)
+    wrong += complain("count", stats->count, count);
+  if (!tamis__cuckoo_validate(run->filter, &reason))
+    wrong += complain(reason, 1, 0);
+  return wrong;
+}
+
+static uint64_t phase(struct run *run, const char *name, is_in *in, tamis_stats *stats)
+{
+  struct worker workers[MAX_THREADS];
+  uint64_t wrong = 0;
+  atomic_store(&run->working, run->owners);
+  atomic_store(&run->looks, 0);
+  for (unsigned t = 0; t < run->owners; t++)
+    atomic_store(&run->progress[t].removing, 0);
+  double begin = harness_seconds();
+  harness_run(run->settings->shared.threads, run->seed, work, run, workers);
+  double seconds = harness_seconds() - begin;
+  for (unsigned t = 0; t < run->settings->shared.threads; t++)
+    if (workers[t].result)
+      wrong +=
+          complain(t < run->owners ? "calls that failed" : "wrong answers", workers[t].result, 0);
+  wrong += check_all(run, in, stats);
+  printf("%s: %.2f s, %" PRIu64 " keys, %" PRIu64 " looks, %" PRIu64 " bytes, %" PRIu64
+         " segments, %" PRIu64 " growths, %" PRIu64 " joins, %u generations\n",
+         name, seconds, stats->count, run->looks, stats->bytes, stats->segments, stats->growths,
+         stats->joins, stats->generations);
+  return wrong;
+}
+
+static uint64_t remove_rest(struct run *run)
+{
+  uint64_t failed = 0;
+  for (unsigned owner = 0; owner < run->owners; owner++)
+    for (uint64_t i = 0; i < run->keys; i++)
+      if (stays_after_shrinking(run, owner, i))
+        failed += tamis_remove_hash(run->filter, hash_of(run, owner, i)) != TAMIS_OK;
+  /* Without an entry there is nothing that a key could match. */
+  for (uint64_t i = 0; i < run->keys; i++)
+    failed += tamis_contains_hash(run->filter, hash_of(run, 0, i));
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(run->filter, &stats);
+  const char *reason;
+  if (failed)
+    complain("last removes that failed, or keys that stayed", failed, 0);
+  if (stats.count)
+    failed += complain("count after the last remove", stats.count, 0);
+  if (!tamis__cuckoo_validate(run->filter, &reason))
+    failed += complain(reason, 1, 0);
+  return failed;
+}
+
+static uint64_t play(const struct settings *s, uint64_t round)
+{
+  static const uint64_t few[] = {50, 1000, 20000, 0};
+  static struct run run;
+  uint64_t seed = random_at(s->shared.seed, round);
+  run = (struct run){.settings = s,
+                     .seed = seed,
+                     .filter = create(s, seed, round),
+                     .owners = (s->shared.threads + 1) / 2,
+                     .hashes = s->tiny ? few[round % 4] : 0,
+                     .own_removes = s->tiny ? PARTS * 7 / 8 : PARTS / 4};
+  run.keys = s->keys / run.owners;
+  tamis_stats grown, shrunk;
+  uint64_t wrong = phase(&run, "grown", stays_after_growth, &grown);
+  run.shrinking = true;
+  wrong += phase(&run, "shrunk", stays_after_shrinking, &shrunk);
+  if (!s->tiny && s->keys >= QUARTER_FROM && s->keys >= 100 * s->capacity &&
+      shrunk.bytes > grown.bytes / 4)
+    wrong += complain("bytes after removing 95 %", shrunk.bytes, grown.bytes / 4);
+  wrong += remove_rest(&run);
+  tamis_destroy(run.filter);
+  if (wrong)
+    fprintf(stderr, "in round %" PRIu64 "\n", round);
+  return wrong;
+}
+
+static const struct argp_option options[] = {
+    {"keys", 'n', "N", 0, "Keys of a round, over all threads (default: 1000000; tiny: 20000)", 0},
+    {"capacity", 'c', "N", 0, "Capacity to begin with (default: 1000)", 0},
+    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
+    {"rounds", 'r', "N", 0, "Rounds, each with a new filter (default: 1; tiny: 40)", 0},
+    {"seconds", 'e', "N", 0, "More rounds until so much time has passed", 0},
+    {"tiny", 'y', NULL, 0, "Degenerate segments, stripes and hashes", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->keys = harness_number(arg);
+    break;
+  case 'c':
+    s->capacity = harness_number(arg);
+    break;
+  case 'p':
+    s->fpp = harness_rate(arg);
+    break;
+  case 'r':
+    s->rounds = harness_number(arg);
+    break;
+  case 'e':
+    s->seconds = harness_number(arg);
+    break;
+  case 'y':
+    s->tiny = true;
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.capacity = 1000, .fpp = 0.01, .shared.threads = 4};
+  harness_parse("Looks for keys that are missed while a filter grows and shrinks.", options, parse,
+                argc, argv, &s);
+  s.keys = s.keys ? s.keys : s.tiny ? 20000 : 1000000;
+  s.rounds = s.rounds ? s.rounds : s.tiny ? 40 : 1;
+  if (s.keys < s.shared.threads)
+    error(2, 0, "too few keys");
+  double until = harness_seconds() + (double) s.seconds;
+  uint64_t wrong = 0;
+  for (uint64_t round = 0; round < s.rounds || harness_seconds() < until; round++)
+    wrong += play(&s, round);
+  return harness_verdict("growth", s.shared.seed, wrong == 0);
+}
