@@ -330,13 +330,15 @@ static int make_room(struct cuckoo *c, const struct spot *full, struct turn *tur
 /* An add, as reader: a result, AGAIN or NO_ROOM. */
 static int try_add(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot)
 {
-  *spot = spot_find(c->generation[turn_generation(turn, cuckoo_generations(c))], hash);
+  unsigned n = cuckoo_generations(c);
+  *spot = spot_find(c->generation[turn_generation(turn, n)], hash);
   if (!spot->segment)
     return NO_ROOM;
   HOOK(cuckoo_located);
   if (!spot_lock(spot))
     return AGAIN;
-  int result = put(c, spot);
+  /* Once a generation is open, no older one gets segments or entries by those who do not know yet. */
+  int result = cuckoo_generations(c) == n ? put(c, spot) : AGAIN;
   spot_unlock(spot);
   return result;
 }

@@ -262,6 +262,8 @@ static int enlarge(struct cuckoo *c, const struct spot *full)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
+  if (c->generation[cuckoo_generations(c) - 1] != generation)
+    return TAMIS_OK; /* the caller does not know of the newest yet */
   if (!full->segment)
     return make(c, generation, full->index);
   if (tamis__could_evict(g, full->segment, full->lower, full->upper))

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Questions about the cuckoo filter's sizes:
+ *
+ * Without growth: does a filter take all the keys that it was made for, at the rate asked, in the
+ * memory promised?  For six rates and several numbers of keys, odd ones among them.
+ *
+ * With --grow: do the rate and the memory stay within their bounds all the way from 1,000 keys to
+ * 10,000 times as many?  Looks at each doubling, and at the memory after every 1,000 keys.  Prints how
+ * long the calls took, too, without a judgement.
+ */
+#include "harness.h"
+#include "tamis/tamis.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PROBES = 2000000 };
+
+struct settings {
+  struct harness_settings shared;
+  uint64_t keys;
+  bool grow;
+};
+
+static tamis_filter *create(uint64_t capacity, double fpp, bool growable, uint64_t seed)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = growable;
+  options.seed = seed;
+  tamis_filter *filter;
+  int result = tamis_create(&options, &filter);
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot create: %s", tamis_strerror(result));
+  return filter;
+}
+
+static tamis_stats stats_of(const tamis_filter *filter)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(filter, &stats);
+  return stats;
+}
+
+/* Keys are 0, 1, 2, ...; what is far from them was never added. */
+static double rate_of(const tamis_filter *filter)
+{
+  uint64_t hits = 0;
+  for (uint64_t i = 0; i < PROBES; i++)
+    hits += tamis_contains_hash(filter, (UINT64_C(1) << 60) + i);
+  return (double) hits / PROBES;
+}
+
+static double allowed(double rate)
+{
+  return rate + 4 * sqrt(rate / PROBES);
+}
+
+static uint64_t missing(const tamis_filter *filter, uint64_t keys)
+{
+  uint64_t missing = 0;
+  for (uint64_t i = 0; i < keys; i++)
+    missing += !tamis_contains_hash(filter, i);
+  return missing;
+}
+
+/* ---- without growth ---- */
+
+static const struct promise {
+  double fpp, bits_per_key;
+} promises[] = {{0.03, 10.5}, {0.01, 14}, {0.001, 17.8}, {1e-4, 24}, {1e-6, 40}, {1e-9, 40}};
+
+static bool fits(const struct promise *promise, uint64_t keys, uint64_t seed)
+{
+  tamis_filter *filter = create(keys, promise->fpp, false, seed);
+  uint64_t added = 0;
+  while (added < keys && tamis_add_hash(filter, added) == TAMIS_OK)
+    added++;
+  tamis_stats stats = stats_of(filter);
+  double bits = 8 * (double) stats.bytes / (double) keys, rate = rate_of(filter);
+  uint64_t lost = missing(filter, added);
+  bool good = added == keys && lost == 0 && rate <= allowed(1.1 * promise->fpp) &&
+              (keys < 1000000 || bits <= promise->bits_per_key);
+  printf("fpp %-6g %10" PRIu64 " keys: %6.2f bits per key, rate %-9.3g (formula %-8.3g) %" PRIu64
+         " missing%s\n",
+         promise->fpp, keys, bits, rate, stats.fpp_estimate, lost + keys - added,
+         good ? "" : "  FAILED");
+  tamis_destroy(filter);
+  return good;
+}
+
+static bool without_growth(const struct settings *s)
+{
+  const uint64_t numbers[] = {1, 10, 1000, s->keys / 10 * 33 / 10, s->keys, s->keys * 7 / 3 + 1};
+  bool good = true;
+  for (unsigned i = 0; i < sizeof promises / sizeof *promises; i++)
+    for (unsigned j = 0; j < sizeof numbers / sizeof *numbers; j++)
+      good &= fits(&promises[i], numbers[j], s->shared.seed + j);
+  return good;
+}
+
+/* ---- with growth ---- */
+
+static int by_size(const void *a, const void *b)
+{
+  float x = *(const float *) a, y = *(const float *) b;
+  return (x > y) - (x < y);
+}
+
+static void print_calls(float *seconds, uint64_t n)
+{
+  static const double parts[] = {0.5, 0.99, 0.999, 0.9999, 1};
+  qsort(seconds, n, sizeof *seconds, by_size);
+  printf("  calls in microseconds, at most:");
+  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+    printf("  %g%% %.1f", 100 * parts[i],
+           1e6 * (double) seconds[(uint64_t) (parts[i] * (double) (n - 1))]);
+  printf("\n");
+}
+
+static bool grows(double fpp, const struct settings *s)
+{
+  enum { CAPACITY = 1000 };
+  tamis_filter *filter = create(CAPACITY, fpp, true, s->shared.seed);
+  float *seconds = malloc(s->keys * sizeof *seconds);
+  if (!seconds)
+    error(2, 0, "no memory");
+  double most_bits = 0, highest = 0;
+  uint64_t look_at = CAPACITY, refused = 0;
+  for (uint64_t n = 0; n < s->keys; n++) {
+    double before = harness_seconds();
+    refused += tamis_add_hash(filter, n) != TAMIS_OK;
+    seconds[n] = (float) (harness_seconds() - before);
+    if (n >= 100000 && n % 1000 == 0)
+      most_bits = fmax(most_bits, 8 * (double) stats_of(filter).bytes / (double) n);
+    if (n + 1 == look_at || n + 1 == s->keys) {
+      highest = fmax(highest, rate_of(filter));
+      look_at *= 2;
+    }
+  }
+  uint64_t lost = missing(filter, s->keys);
+  tamis_stats stats = stats_of(filter);
+  bool good = refused == 0 && lost == 0 && highest <= allowed(fpp) && stats.count == s->keys &&
+              (fpp != 0.001 || most_bits <= 48);
+  printf("fpp %g: %d to %" PRIu64
+         " keys: highest rate %.3g (formula at the end %.3g), at most %.1f "
+         "bits per key from 100000 on, %u generations, %" PRIu64 " growths, %" PRIu64
+         " missing, %" PRIu64 " refused%s\n",
+         fpp, CAPACITY, s->keys, highest, stats.fpp_estimate, most_bits, stats.generations,
+         stats.growths, lost, refused, good ? "" : "  FAILED");
+  print_calls(seconds, s->keys);
+  free(seconds);
+  tamis_destroy(filter);
+  return good;
+}
+
+static bool with_growth(const struct settings *s)
+{
+  return grows(0.01, s) & grows(0.001, s) & grows(1e-6, s);
+}
+
+static const struct argp_option options[] = {
+    {"keys", 'n', "N", 0, "Keys (default: 1000000)", 0},
+    {"grow", 'g', NULL, 0, "Grow a filter made for 1,000 to that many", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->keys = harness_number(arg);
+    break;
+  case 'g':
+    s->grow = true;
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.keys = 1000000, .shared.threads = 1};
+  harness_parse("Looks at the size and the rate of cuckoo filters.", options, parse, argc, argv,
+                &s);
+  return harness_verdict("space", s.shared.seed, s.grow ? with_growth(&s) : without_growth(&s));
+}
