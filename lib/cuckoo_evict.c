@@ -18,13 +18,15 @@ enum {
   /* Buckets looked at before a segment counts as full; larger values fill it a little better, but the
    * last inserts into a full segment take longer.  Measured: see docs/cuckoo.md. */
   MOST_NODES = 512,
-  LONGEST_WAY = 16 /* breadth first over at least two lanes a bucket: 2^9 > MOST_NODES */
+  LONGEST_WAY =
+      16 /* longer ones are rare: breadth first, two lanes a bucket are 512 buckets in 8 */
 };
 
 struct node {
   uint32_t bucket;
   uint16_t parent; /* index of the node whose entry leads here; of itself for the first two */
   uint16_t lane;   /* of that entry in the parent's bucket */
+  uint32_t entry; /* that entry: `bucket` is its other bucket, whatever stands in the lane by now */
 };
 
 struct move {
@@ -44,19 +46,17 @@ static uint64_t look(const struct cuckoo_geometry *g, const struct segment *segm
   return word_load(&segment_words(g, segment)[bucket]);
 }
 
-/* The moves that lead to a node, from it back to one of the key's buckets.  False if a bucket has
- * changed so much meanwhile that there is none. */
-static bool trace(const struct cuckoo_geometry *g, const struct segment *segment,
-                  const struct node *nodes, unsigned last, struct way *way)
+/* The moves that lead to a node, from it back to one of the key's buckets.  False: too many. */
+static bool trace(const struct node *nodes, unsigned last, struct way *way)
 {
   way->moves = 0;
   for (unsigned i = last; nodes[i].parent != i; i = nodes[i].parent) {
-    const struct node *parent = &nodes[nodes[i].parent];
-    uint64_t value = look(g, segment, parent->bucket);
-    uint64_t entry = bucket_lane(&g->shape, value, nodes[i].lane);
     if (way->moves == LONGEST_WAY)
       return false;
-    way->move[way->moves++] = (struct move){parent->bucket, nodes[i].bucket, nodes[i].lane, entry};
+    way->move[way->moves++] = (struct move){.from = nodes[nodes[i].parent].bucket,
+                                            .to = nodes[i].bucket,
+                                            .lane = nodes[i].lane,
+                                            .entry = nodes[i].entry};
   }
   return true;
 }
@@ -74,7 +74,7 @@ static bool plan(const struct cuckoo_geometry *g, const struct segment *segment,
   for (unsigned i = 0; i < count; i++) {
     uint64_t value = look(g, segment, nodes[i].bucket);
     if (bucket_free(&g->shape, value))
-      return trace(g, segment, nodes, i, way);
+      return trace(nodes, i, way);
     for (unsigned lane = 0; lane < g->shape.lanes && count < limit; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       uint32_t other = other_bucket(g, segment, nodes[i].bucket, entry);
@@ -82,7 +82,7 @@ static bool plan(const struct cuckoo_geometry *g, const struct segment *segment,
       if (other == nodes[nodes[i].parent].bucket)
         continue;
       __builtin_prefetch(&segment_words(g, segment)[other]);
-      nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane};
+      nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane, (uint32_t) entry};
     }
   }
   return false;
@@ -97,7 +97,7 @@ static bool move_entry(const struct cuckoo_geometry *g, struct segment *segment,
   struct stripe *stripe_to = stripe_of_bucket(g, segment, move->to);
   uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
   uint64_t room = bucket_free(&g->shape, to);
-  if (move->entry == 0 || bucket_lane(&g->shape, from, move->lane) != move->entry || !room)
+  if (bucket_lane(&g->shape, from, move->lane) != move->entry || !room)
     return false;
   word_store(&words[move->to],
              bucket_replace(&g->shape, to, bucket_first(&g->shape, room), move->entry));

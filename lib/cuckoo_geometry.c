@@ -124,7 +124,7 @@ static double keys_per_segment(const struct cuckoo_geometry *g, bool alone)
   full -= lanes < 16384 ? 1.5 * sqrt(lanes) : 0;
   if (alone)
     return full;
-  double deviations = g->shape.ages ? 2 : 5, root = sqrt(deviations * deviations + 4 * full);
+  double deviations = 5, root = sqrt(deviations * deviations + 4 * full);
   double mean = (root - deviations) / 2;
   return mean * mean;
 }

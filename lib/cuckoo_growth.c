@@ -280,6 +280,7 @@ int tamis__grow(struct cuckoo *c, const struct spot *full)
 {
   if (!c->demand.growable)
     return TAMIS_EFULL;
+  tamis__limbo_drain(&c->limbo);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
   int result = slot_load(full->slot) == full->seen ? enlarge(c, full) : TAMIS_OK;

@@ -5,7 +5,7 @@
 
 _Static_assert(sizeof(struct segment) == 64, "stripes follow, and keep to cache lines");
 
-void *tamis__cuckoo_get(struct cuckoo *c, size_t size, int *result)
+static void *try_get(struct cuckoo *c, size_t size, int *result)
 {
   /* Relaxed: a sum, and a limit on it; no other data hangs on it. */
   uint64_t before = atomic_fetch_add_explicit(&c->bytes, size, memory_order_relaxed);
@@ -15,6 +15,14 @@ void *tamis__cuckoo_get(struct cuckoo *c, size_t size, int *result)
     atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
     *result = fits ? TAMIS_ENOMEM : TAMIS_EFULL;
   }
+  return block;
+}
+
+void *tamis__cuckoo_get(struct cuckoo *c, size_t size, int *result)
+{
+  void *block = try_get(c, size, result);
+  if (!block && tamis__limbo_drain(&c->limbo))
+    block = try_get(c, size, result);
   return block;
 }
 

@@ -248,25 +248,51 @@ static bool has_elapsed(const struct limbo *limbo)
   return atomic_load_explicit(&limbo->ticket->state, memory_order_acquire) == ELAPSED;
 }
 
-void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
+/* With the lock: takes what may be released off the lists, and has the rest wait. */
+static struct retired *take_elapsed(struct limbo *limbo, struct ticket **start)
 {
-  struct retired *released = NULL;
-  struct ticket *start = NULL;
-  pthread_mutex_lock(&limbo->lock);
-  block->size = size;
-  block->next = limbo->fresh;
-  limbo->fresh = block;
+  struct retired *elapsed = NULL;
   if (has_elapsed(limbo)) {
-    released = limbo->waiting;
+    elapsed = limbo->waiting;
     limbo->waiting = NULL;
+    atomic_store_explicit(&limbo->ticket->state, IDLE, memory_order_relaxed); /* ours alone now */
   }
-  if (!limbo->waiting) {
+  *start = NULL;
+  if (!limbo->waiting && limbo->fresh) {
     limbo->waiting = limbo->fresh;
     limbo->fresh = NULL;
-    start = limbo->ticket;
-    atomic_store_explicit(&start->state, PENDING, memory_order_relaxed); /* handed on by a lock */
+    *start = limbo->ticket;
+    atomic_store_explicit(&limbo->ticket->state, PENDING,
+                          memory_order_relaxed); /* see wait_for() */
   }
+  return elapsed;
+}
+
+static bool release_elapsed(struct limbo *limbo, struct retired *block)
+{
+  struct ticket *start;
+  pthread_mutex_lock(&limbo->lock);
+  if (block) {
+    block->next = limbo->fresh;
+    limbo->fresh = block;
+  }
+  bool anything = limbo->waiting || limbo->fresh;
+  struct retired *elapsed = take_elapsed(limbo, &start);
   pthread_mutex_unlock(&limbo->lock);
-  wait_for(start);
-  release_all(limbo, &released);
+  if (anything)
+    wait_for(start);
+  bool released = elapsed != NULL;
+  release_all(limbo, &elapsed);
+  return released;
+}
+
+void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
+{
+  block->size = size;
+  release_elapsed(limbo, block);
+}
+
+bool tamis__limbo_drain(struct limbo *limbo)
+{
+  return release_elapsed(limbo, NULL);
 }

@@ -7,7 +7,7 @@
  *      reads what is shared            tamis__limbo_retire()
  *    reader_leave()                        │ a grace period: all readers that were inside have left
  *                                          ▼
- *                                      released by a later call that retires something
+ *                                      released by a later call: tamis__limbo_drain()
  *
  * Nobody waits for a grace period.  A thread of the library waits in their place: it is started by
  * the first block retired, sleeps when there is nothing to wait for, and ends after a second of that.
@@ -21,8 +21,10 @@
 #include "memory.h"
 #include "stripe.h"
 
-#ifndef TAMIS_TSAN
-#define _LGPL_SOURCE /* the read lock inlined */
+/* The read lock inlined; not under sanitizers: TSan must not see its barriers, and UBSan finds that
+ * liburcu gives its readers less alignment than it says. */
+#ifndef TAMIS_SANITIZED
+#define _LGPL_SOURCE
 #endif
 #include <pthread.h>
 #include <urcu/urcu-bp.h>
@@ -74,5 +76,8 @@ void tamis__limbo_destroy(struct limbo *limbo);
 
 /* The block is out of reach for readers that enter from now on. */
 void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size);
+
+/* Releases what no reader can see any more.  True if it has released something. */
+bool tamis__limbo_drain(struct limbo *limbo);
 
 #endif

@@ -8,7 +8,8 @@
 #include "inputs.h"
 
 /* At least 1000, with a margin; an input of unknown size counts as a million lines.  A guess
- * too low costs speed, one too high costs memory; neither costs correctness. */
+ * too low costs speed, or, where memory is limited, the rate (of a cuckoo filter: the run); one too
+ * high costs memory; neither costs correctness. */
 uint64_t estimate_distinct(const struct input *inputs, size_t count);
 
 #endif

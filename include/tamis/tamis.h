@@ -117,8 +117,8 @@ typedef struct tamis_options {
    * (Keys that a false positive hides take no room: at fpp 0.1 a full Bloom filter has met up to
    * 1.03 * capacity distinct keys, at 0.01 up to 1.005.) */
   bool growable;
-  /* The filter never takes more bytes than this, memory that waits to be released among it; 0
-   * (default): no limit. */
+  /* The filter never takes more bytes than this, memory that waits to be released among it (so near
+   * the limit an add that gets TAMIS_EFULL may succeed a moment later); 0 (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2). */
   uint64_t seed;
@@ -144,7 +144,8 @@ typedef struct tamis_options {
 
 /* Creates a filter.  The cost is that of planning it (up to a millisecond, for the lowest rates) and
  * of asking the system for address space: a large filter's pages are touched on first use, not here,
- * unless they come from an allocator of yours, or it is a cuckoo filter that grows.
+ * unless they come from an allocator of yours, or it is a cuckoo filter that
+ * grows and takes less than 32 MiB.
  *   Threads  any
  *   Blocks   only in the allocator and in getrandom(2) before the system's pool is ready
  *   Order    hand the pointer to other threads as you would any other (thread start, mutex,
@@ -165,7 +166,8 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Blocks   only in the allocator */
 TAMIS_API void tamis_destroy(tamis_filter *filter);
 
-/* The bytes that tamis_create would take for these options, everything included.
+/* The bytes that a filter with these options takes, everything included (a cuckoo filter that grows: at
+ * its capacity at the latest; if it is large it takes them as keys come).
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is not looked at;
  *            *bytes is written only with TAMIS_OK */

@@ -38,6 +38,16 @@ same_as() {
   return 1
 }
 
+# within EXPECTED LESS MORE: as same_as, with up to LESS of its lines missing, and up to MORE others.
+within() {
+  local less more
+  less=$(diff -a out "$1" | grep -ac '^>')
+  more=$(diff -a out "$1" | grep -ac '^<')
+  [ "$status" -eq 0 ] && [ ! -s err ] && [ "$less" -le "$2" ] && [ "$more" -le "$3" ] && return
+  echo "# status $status, $less lines missing, $more too many, messages: $(head -c 300 err)"
+  return 1
+}
+
 # one_line STATUS TEXT: the last run ended so, with exactly one line, "tamis: ...TEXT...".
 one_line() {
   [ "$status" -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q '^tamis: ' err &&

@@ -15,6 +15,8 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 # A filter may err.  Where the very lines are compared, it does so once in a million test runs.
 exact=--fpp=1e-11
+# A cuckoo filter's rates do not go as low: two of some 100000 lines may be wrong, once in 10^7 runs.
+cuckoo='--kind=cuckoo --fpp=5e-8'
 
 exact_dedup() { gawk '!seen[$0]++' "$@"; }
 
@@ -214,6 +216,110 @@ run common --memory 1K a b
 check "--memory too small for anything" one_line 1 'cannot put'
 check "--memory too small: nothing written" silent_output
 
+# ---- the cuckoo kind ----
+
+# shellcheck disable=SC2086  # $cuckoo is two words
+cuckoo_dedup() { run dedup $cuckoo "$@"; }
+# shellcheck disable=SC2086
+cuckoo_common() { run common $cuckoo "$@"; }
+
+cuckoo_dedup paths
+check "cuckoo: one thread keeps the order of first appearance" within paths.expected 2 0
+for threads in 2 8 0; do
+  cuckoo_dedup --threads $threads paths
+  sort -o out out
+  check "cuckoo: $threads threads write the same lines" within paths.sorted 2 0
+done
+cuckoo_dedup < <(cat paths)
+check "cuckoo: a pipe" within paths.expected 2 0
+for file in empty newlines unended crlf bytes; do
+  exact_dedup $file >expected.file
+  cuckoo_dedup $file
+  check "cuckoo: input '$file'" same_as expected.file
+done
+for threads in 1 2 8; do
+  for capacity in 1 10 1k; do
+    cuckoo_dedup --threads $threads --capacity $capacity numbers numbers
+    [ $threads -eq 1 ] || sort -n -o out out
+    check "cuckoo: capacity $capacity grows to 300000, $threads thread(s)" within numbers 2 0
+  done
+done
+for _ in $(seq 10); do
+  cuckoo_dedup --threads 8 --capacity 10 numbers numbers
+  sort out | uniq -d >twice
+  [ ! -s twice ] || break
+done
+check "cuckoo: no line twice while 8 threads grow it" test ! -s twice
+run dedup --kind cuckoo --capacity 10 --fpp 0.01 --stats numbers
+missing=$((300000 - $(wc -l <out)))
+check "cuckoo: the rate is kept from 10 to 300000: $missing missing" test "$missing" -le 3300
+check "cuckoo: --stats tells of the growth" grep -q '^filter .*iB after [0-9]* growth steps$' err
+check "cuckoo: --stats tells a rate within the one asked" \
+  test "$(gawk '/^false-positive rate/ { print ($3 > 0 && $3 <= $5) }' err)" = 1
+run dedup --kind cuckoo --stats numbers
+check "cuckoo: no growth where an estimate is good" grep -q '^filter .* in 1 level$' err
+
+cuckoo_common a b
+check "cuckoo: common writes what grep -Fxf writes, in its order" within expected 0 2
+for threads in 4 8; do
+  cuckoo_common --threads $threads --capacity 20 a b
+  sort -o out out
+  check "cuckoo: common, $threads threads, far more lines in A than expected" \
+    within expected.sorted 0 2
+done
+for _ in $(seq 300); do seq 1000; done >repeating
+seq 1000 >expected.repeating
+run common --kind cuckoo --capacity 1k --memory 16K --quiet --fpp 5e-8 repeating numbers
+check "cuckoo: lines that A repeats take no room" same_as expected.repeating
+
+in_memory() { # SIZE: the filter took no more, says the summary
+  gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1
+    found = $2 * unit <= most * 1.005 } END { exit !found }' err
+}
+run common --kind cuckoo --memory 1M --stats a b
+check "cuckoo --memory: all lines of A are found" \
+  test -z "$(comm -13 <(sort out) expected.sorted)"
+check "cuckoo --memory says beforehand what it buys" grep -q '^tamis: 1.00 MiB for .*rate of' err
+check "cuckoo --memory keeps to it" in_memory 1048576
+run common --kind cuckoo --memory 4M --capacity 5k --stats a b
+check "cuckoo --memory: grows within it" grep -q '^filter .* growth steps$' err
+check "cuckoo --memory: keeps to it while it grows" in_memory $((4 << 20))
+check "cuckoo --memory: the rate does not rise" test -z "$(grep 'rate rose' err)"
+check "cuckoo --memory: grown, all lines of A are found" \
+  test -z "$(comm -13 <(sort out) expected.sorted)"
+for memory in $(seq 100 50 1000); do
+  run common --kind cuckoo --memory "${memory}k" --capacity 50k --stats a a
+  { [ "$status" -eq 0 ] && cmp -s out a && in_memory "${memory}000"; } || break
+done
+check "cuckoo --memory: any size holds the lines planned for" test "$memory" -eq 1000
+run common --kind cuckoo --memory 50KB --capacity 31k a others
+check "cuckoo --memory: more lines than memory holds" test "$status" -eq 1 -a ! -s out
+head -n 31000 a >a.31k
+run common --kind cuckoo --memory 50KB --capacity 31k a.31k others
+wrong=$(wc -l <out)
+guess=$(gawk '/^written by mistake/ { print $5 }' err)
+check "cuckoo --memory: $wrong wrong lines, $guess said" \
+  gawk -v w="$wrong" -v g="$guess" 'BEGIN { exit !(w > 100 && g > 0.8 * w && g < 1.25 * w) }'
+
+for memory in 1 1K 40K; do
+  run common --kind cuckoo --memory $memory a b
+  check "cuckoo --memory $memory: too small for any rate" one_line 1 "cannot put"
+  check "... nothing written" silent_output
+done
+for threads in 1 4; do
+  run common --kind cuckoo --memory 64K --capacity 20k --quiet --threads $threads a b
+  check "cuckoo --memory: too small for the lines there are, $threads thread(s)" \
+    one_line 1 "more distinct lines than fit into a cuckoo filter made for 20.0 k lines"
+  check "... nothing written" silent_output
+done
+run dedup --kind cuckoo --fpp 1e-12 paths
+check "a rate that a cuckoo filter cannot give" one_line 1 "lower than a cuckoo filter can give"
+check "... nothing written" silent_output
+run dedup --kind cuckoo --fpp 3e-9 --capacity 10 numbers
+check "a rate too low for growth without end" one_line 1 "more distinct lines than fit"
+check "... lines before it are written" \
+  test -s out -a -z "$(sort out | uniq -d)" -a -z "$(sort out | comm -23 - <(sort numbers))"
+
 # ---- errors: one line, and the right status ----
 
 usage() {
@@ -240,7 +346,11 @@ done
 for bad in 0 -1M 1X 1MM 1KiBB 5iB '' 99999999999T; do
   usage "--memory: '$bad'" common --memory="$bad" a b
 done
-usage "--kind: 'quotient'" dedup --kind quotient paths
+for bad in quotient Cuckoo cuckoos 'cuckoo ' ''; do
+  usage "--kind: '$bad'" dedup --kind "$bad" paths
+done
+usage "requires an argument" common a b --kind
+usage "unrecognized option '--memory=1M'" dedup --kind cuckoo --memory=1M paths
 usage "two files" common
 usage "two files" common a
 usage "two files" common a b a
@@ -271,10 +381,8 @@ status=$?
 check "a closed standard error" same_as paths.expected
 "$tamis" dedup -o result nowhere 2>&-
 check "a closed standard error: status 1" test $? -eq 1
-run dedup --kind cuckoo paths
-check "a kind that the library lacks" one_line 1 "cannot create a cuckoo filter"
 run dedup --fpp 1e-18 --capacity 1M paths
-check "a rate that 64-bit hashes cannot give" one_line 1 "64-bit hashes"
+check "a rate that 64-bit hashes cannot give" one_line 1 "lower than a Bloom filter can give"
 run dedup -o nowhere/result paths
 check "an output that cannot be made" one_line 1 "cannot write 'nowhere/result'"
 if [ "$(id -u)" -ne 0 ]; then
@@ -337,6 +445,9 @@ else
   (ulimit -v 150000; "$tamis" dedup --capacity 1G numbers >out 2>err)
   status=$?
   check "a filter that memory does not hold" one_line 1 "out of memory"
+  (ulimit -v 150000; "$tamis" dedup --kind cuckoo --capacity 1G numbers >out 2>err)
+  status=$?
+  check "a cuckoo filter that memory does not hold" one_line 1 "out of memory"
   # 8 MiB of stack each: a few threads start, the others do not.
   (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k numbers >out 2>err)
   status=$?
