@@ -34,8 +34,8 @@
  * key's own, its owner shares more of the string than the key's own entry says, so that entry still
  * stands for the owner.
  *
- * [F] From the third copy on (of which see MOST_COPIES) further ones are counted in the side table of
- *     the segment, with the matching entry that knows most.  A remove takes those first.
+ * [F] Copies beyond most_copies(), or for which there is no lane, are counted in the side table of the
+ *     segment, with the matching entry that knows most.  A remove takes those first.
  *
  * Locks are taken in this order: a growth stripe, the opening stripe; bucket stripes by generation and
  * index; a copies lock; limbo's.  Nobody who holds bucket stripes waits for a growth stripe.
@@ -250,20 +250,9 @@ static struct best_match match_spot(const struct spot *spot)
   return best;
 }
 
-static uint64_t copies_key(const struct spot *spot, uint64_t entry)
+static int add_copy(struct cuckoo *c, const struct spot *spot, uint64_t entry, size_t most)
 {
-  return (uint64_t) spot->lower << 32 | entry;
-}
-
-static int add_copy(struct cuckoo *c, const struct spot *spot, uint64_t entry)
-{
-  struct segment *segment = spot->segment;
-  stripe_lock(&segment->copies_lock);
-  int result = tamis__segment_reserve_copies(c, segment, 1);
-  if (result == TAMIS_OK)
-    tamis__copies_add(atomic_load_explicit(&segment->copies, memory_order_relaxed),
-                      copies_key(spot, entry), 1);
-  stripe_unlock(&segment->copies_lock);
+  int result = tamis__segment_add_copy(c, spot->segment, copies_key(spot->lower, entry), most);
   if (result == TAMIS_OK)
     count(spot, COPIES, 1);
   return result;
@@ -278,20 +267,23 @@ static void put_entry(const struct spot *spot, uint32_t bucket, uint64_t value, 
   count(spot, ENTRIES, 1);
 }
 
-/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys. */
+/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys.  A key that
+ * is there already can do without a lane. */
 static int put(struct cuckoo *c, const struct spot *spot)
 {
   const struct cuckoo_geometry *g = &spot->generation->geometry;
   uint64_t lower = word_load(word_of(spot, spot->lower));
   uint64_t upper = word_load(word_of(spot, spot->upper));
-  uint64_t same =
-      bucket_match(&g->shape, lower, spot->entry) | bucket_match(&g->shape, upper, spot->entry);
-  if (same) {
+  uint64_t room_lower = bucket_free(&g->shape, lower), room_upper = bucket_free(&g->shape, upper);
+  if (bucket_match(&g->shape, lower, spot->entry) | bucket_match(&g->shape, upper, spot->entry)) {
     struct best_match best = match_spot(spot);
     if (best.matches >= most_copies(g))
-      return add_copy(c, spot, best.entry);
+      return add_copy(c, spot, best.entry, SIZE_MAX);
+    if (!(room_lower | room_upper)) {
+      int result = add_copy(c, spot, best.entry, copies_for_want_of_room(c, g));
+      return result == TAMIS_EFULL ? NO_ROOM : result;
+    }
   }
-  uint64_t room_lower = bucket_free(&g->shape, lower), room_upper = bucket_free(&g->shape, upper);
   if (bucket_count(room_upper) > bucket_count(room_lower))
     put_entry(spot, spot->upper, upper, room_upper);
   else if (room_lower)
@@ -407,7 +399,7 @@ static bool take_copy(const struct spot *spot, uint64_t entry)
     return false;
   stripe_lock(&segment->copies_lock);
   struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
-  struct copies_entry *found = tamis__copies_find(copies, copies_key(spot, entry));
+  struct copies_entry *found = tamis__copies_find(copies, copies_key(spot->lower, entry));
   if (found)
     tamis__copies_take(copies, found);
   stripe_unlock(&segment->copies_lock);
@@ -430,8 +422,9 @@ static void clear_entry(const struct spot *spot, const struct best_match *best)
 static bool looks_sparse(const struct spot *spot, uint32_t bucket)
 {
   const struct cuckoo_geometry *g = &spot->generation->geometry;
-  uint32_t used = stripe_used(stripe_of_spot(spot, bucket));
-  return used * (g->stripe_mask + UINT64_C(1)) <= cuckoo_lanes(g) * 3 / 8 && used % 8 == 0;
+  uint64_t used = stripe_used(stripe_of_spot(spot, bucket));
+  uint64_t lanes = cuckoo_lanes(g) / (g->stripe_mask + UINT64_C(1));
+  return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
 static int remove_held(const struct hold *hold, struct spot *sparse)
@@ -499,7 +492,7 @@ static double rate_now(struct generation *generation, uint64_t entries, uint64_t
   if (!segments || !entries)
     return 0;
   double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
-  double full = g->shape.ages ? cuckoo_geometry_full_load(g->shape.lanes) : 1;
+  double full = g->shape.ages ? cuckoo_geometry_full_load(g) : 1;
   double depth = log2((double) segments / (double) cuckoo_roots(g));
   depth = fmin(fmax(depth, 0), g->depth_limit);
   return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
@@ -519,10 +512,10 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   uint64_t lanes = 0, entries_in_all = 0;
   for (unsigned i = 0; i < n; i++) {
     struct generation *generation = c->generation[i];
-    uint64_t entries = tamis__counter_sum(&generation->counters, ENTRIES);
+    uint64_t entries = cuckoo_count(generation, ENTRIES);
     uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
     entries_in_all += entries;
-    out->count += entries + tamis__counter_sum(&generation->counters, COPIES);
+    out->count += entries + cuckoo_count(generation, COPIES);
     out->segments += segments;
     out->fpp_estimate += rate_now(generation, entries, segments);
     lanes += segments * cuckoo_lanes(&generation->geometry);

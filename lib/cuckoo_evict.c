@@ -29,6 +29,11 @@ struct node {
   uint32_t entry; /* that entry: `bucket` is its other bucket, whatever stands in the lane by now */
 };
 
+struct search {
+  unsigned count;
+  struct node nodes[MOST_NODES];
+};
+
 struct move {
   uint32_t from, to;
   unsigned lane;
@@ -61,11 +66,12 @@ static bool trace(const struct node *nodes, unsigned last, struct way *way)
   return true;
 }
 
-/* False: there is no way.  A way of no moves: somebody else has made room. */
-static bool plan(const struct cuckoo_geometry *g, const struct segment *segment, uint32_t lower,
-                 uint32_t upper, struct way *way)
+/* The search.  NULL: there is no way, and search->nodes are the buckets that were tried; otherwise the
+ * first of them that has room. */
+static const struct node *find_room(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint32_t lower, uint32_t upper, struct search *search)
 {
-  struct node nodes[MOST_NODES];
+  struct node *nodes = search->nodes;
   unsigned count = 0, limit = MOST_NODES;
   if (cuckoo_buckets(g) < MOST_NODES / 2)
     limit = (unsigned) cuckoo_buckets(g) * 2;
@@ -74,7 +80,7 @@ static bool plan(const struct cuckoo_geometry *g, const struct segment *segment,
   for (unsigned i = 0; i < count; i++) {
     uint64_t value = look(g, segment, nodes[i].bucket);
     if (bucket_free(&g->shape, value))
-      return trace(nodes, i, way);
+      return &nodes[i];
     for (unsigned lane = 0; lane < g->shape.lanes && count < limit; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       uint32_t other = other_bucket(g, segment, nodes[i].bucket, entry);
@@ -85,7 +91,17 @@ static bool plan(const struct cuckoo_geometry *g, const struct segment *segment,
       nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane, (uint32_t) entry};
     }
   }
-  return false;
+  search->count = count;
+  return NULL;
+}
+
+/* False: there is no way.  A way of no moves: somebody else has made room. */
+static bool plan(const struct cuckoo_geometry *g, const struct segment *segment, uint32_t lower,
+                 uint32_t upper, struct way *way)
+{
+  struct search search;
+  const struct node *room = find_room(g, segment, lower, upper, &search);
+  return room && trace(search.nodes, (unsigned) (room - search.nodes), way);
 }
 
 /* One move, with the stripes of both buckets.  False: what was planned is not possible any more. */
@@ -132,4 +148,80 @@ bool tamis__could_evict(const struct cuckoo_geometry *g, const struct segment *s
 {
   struct way way;
   return plan(g, segment, lower, upper, &way);
+}
+
+/* ---- copies ---- */
+
+static unsigned equal_lanes(const struct bucket_shape *s, uint64_t value, uint64_t entry)
+{
+  unsigned equal = 0;
+  for (unsigned lane = 0; lane < s->lanes; lane++)
+    equal += bucket_lane(s, value, lane) == entry;
+  return equal;
+}
+
+/* With the stripes of both buckets: counts one of the equal entries, and clears its lane. */
+static int fold_one(struct cuckoo *c, const struct spot *spot, uint32_t bucket, uint64_t entry)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  uint32_t other = other_bucket(g, spot->segment, bucket, entry);
+  word *w = &segment_words(g, spot->segment)[bucket];
+  uint64_t value = word_load(w);
+  unsigned lane = 0;
+  while (bucket_lane(&g->shape, value, lane) != entry)
+    lane++;
+  uint64_t key = copies_key(bucket < other ? bucket : other, entry);
+  int result = tamis__segment_add_copy(c, spot->segment, key, copies_for_want_of_room(c, g));
+  if (result != TAMIS_OK)
+    return result;
+  struct stripe *stripe = stripe_of_bucket(g, spot->segment, bucket);
+  version_bump(stripe);
+  word_store(w, bucket_replace(&g->shape, value, lane, 0));
+  stripe_use(stripe, -1);
+  counter_add(&spot->generation->counters, ENTRIES, UINT64_MAX);
+  counter_add(&spot->generation->counters, COPIES, 1);
+  return TAMIS_OK;
+}
+
+/* Folds the copies of an entry of a bucket until one lane is left of them; *folded counts. */
+static int fold_entry(struct cuckoo *c, const struct spot *spot, uint32_t bucket, uint64_t entry,
+                      unsigned *folded)
+{
+  const struct cuckoo_geometry *g = &spot->generation->geometry;
+  uint32_t other = other_bucket(g, spot->segment, bucket, entry);
+  int result = TAMIS_OK;
+  segment_lock(g, spot->segment, bucket, other);
+  unsigned here = equal_lanes(&g->shape, look(g, spot->segment, bucket), entry);
+  unsigned there = equal_lanes(&g->shape, look(g, spot->segment, other), entry);
+  for (; here > 0 && here + there > 1 && result == TAMIS_OK; here--) {
+    result = fold_one(c, spot, bucket, entry);
+    *folded += result == TAMIS_OK;
+  }
+  segment_unlock(g, spot->segment, bucket, other);
+  return result;
+}
+
+int tamis__fold_copies(struct cuckoo *c, const struct spot *full)
+{
+  const struct cuckoo_geometry *g = &full->generation->geometry;
+  struct search search;
+  unsigned folded = 0;
+  int result = TAMIS_OK;
+  if (find_room(g, full->segment, full->lower, full->upper, &search))
+    return TAMIS_OK;
+  for (unsigned i = 0; i < search.count && result == TAMIS_OK; i++) {
+    uint32_t bucket = search.nodes[i].bucket;
+    uint64_t value = look(g, full->segment, bucket);
+    for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
+      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      if (!entry)
+        continue;
+      uint32_t other = other_bucket(g, full->segment, bucket, entry);
+      if (equal_lanes(&g->shape, value, entry) +
+              equal_lanes(&g->shape, look(g, full->segment, other), entry) >
+          1)
+        result = fold_entry(c, full, bucket, entry, &folded);
+    }
+  }
+  return folded ? TAMIS_OK : result == TAMIS_OK ? TAMIS_EFULL : result;
 }

@@ -12,9 +12,11 @@ enum {
   GROWING_PAIR_BITS = 11, /* 4096 buckets: what one split copies */
   FIXED_PAIR_BITS = 15,   /* nothing to copy: larger ones, as their loads differ less */
   GROWING_BUCKETS_PER_STRIPE = 256,
-  FIXED_BUCKETS_PER_STRIPE = 512,
+  FIXED_BUCKETS_PER_STRIPE = 1024,
   GROWING_STRIPES = 16, /* a split takes all of them */
-  FIXED_STRIPES = 256,
+  FIXED_STRIPES = 32,
+  FIRST_DEPTH = 7, /* the directory has 2^depth slots for each root: 3 % of a segment */
+  NEXT_DEPTH = 10,
   LEAST_DEPTH = 4, /* generations that may split less are not worth their look-ups */
   LEAST_VARYING_BITS = 6,
   NEXT_LEAST_KEYS = 8192
@@ -24,18 +26,34 @@ enum {
  * never have a second one. */
 static const double share = 0.85;
 
+/* With a lower rate a growing filter would come to its end too soon: from this one on it grows a
+ * million times at least.  (tests/test_cuckoo_geometry.c) */
+static const double lowest_growing_rate = 3e-8;
+
 /* The width that gives the most bits for its number of lanes, for each number of lanes. */
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-double cuckoo_geometry_full_load(unsigned lanes)
+/* Measured: the part of the lanes that is in use when an insert first finds no room, in segments of
+ * 4096 buckets; how much more it is for each halving of a segment; and its deviation.  For each number
+ * of lanes in a bucket.  stress/fill.c prints them, docs/cuckoo.md has the table. */
+static const struct fullness {
+  double load, per_halving, deviation;
+} fullness[] = {
+    [2] = {0.879, 0.0017, 0.0040}, [3] = {0.947, 0.0012, 0.0030},  [4] = {0.9695, 0.0010, 0.0025},
+    [5] = {0.981, 0.0008, 0.0020}, [6] = {0.9875, 0.0007, 0.0015}, [7] = {0.9915, 0.0005, 0.0015},
+    [8] = {0.9935, 0.0004, 0.0015}};
+
+double cuckoo_geometry_full_load(const struct cuckoo_geometry *g)
 {
-  /* Measured: the load at which an insert fails for the first time, with the search of
-   * cuckoo_evict.c; six standard deviations less than the mean for the largest segments, which are the
-   * least full.  docs/cuckoo.md has the table; tests/test_cuckoo.c fills filters to these loads. */
-  static const double full[] = {
-      [2] = 0.865, [3] = 0.935, [4] = 0.957, [5] = 0.970, [6] = 0.980, [7] = 0.984, [8] = 0.988};
-  return full[lanes];
+  const struct fullness *f = &fullness[g->shape.lanes];
+  return f->load + f->per_halving * (11 - (double) g->pair_bits);
+}
+
+double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
+{
+  double small = (g->shape.lanes == 2 ? 0.72 : 0.45) / sqrt((double) cuckoo_lanes(g));
+  return fmax(fullness[g->shape.lanes].deviation, small);
 }
 
 /* A key that is absent meets 2b lanes, each of which matches with probability 2^-bits if it is in use
@@ -43,19 +61,19 @@ double cuckoo_geometry_full_load(unsigned lanes)
  * less, and so on: sum of 2^-(a+1) * 2^a for a < D, and 2^-D * 2^D for the oldest: 1 + D/2. */
 static double rate_of(const struct bucket_shape *shape, unsigned depth)
 {
-  double lanes = 2.0 * shape->lanes * (shape->ages ? cuckoo_geometry_full_load(shape->lanes) : 1);
+  double lanes = 2.0 * shape->lanes * (shape->ages ? fullness[shape->lanes].load : 1);
   return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0);
 }
 
 /* The narrowest shape, and the deepest splitting, that keep within a rate. */
-static bool choose_growing_shape(double rate, struct cuckoo_geometry *g)
+static bool choose_growing_shape(double rate, unsigned most, struct cuckoo_geometry *g)
 {
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], true);
     if (widths[i] < LEAST_DEPTH + 1 + LEAST_VARYING_BITS)
       continue;
     unsigned depth = widths[i] - 1 - LEAST_VARYING_BITS;
-    depth = depth < CUCKOO_MAX_DEPTH ? depth : CUCKOO_MAX_DEPTH;
+    depth = depth < most ? depth : most;
     while (depth > 0 && rate_of(&g->shape, depth) > rate)
       depth--;
     g->depth_limit = depth;
@@ -86,7 +104,8 @@ unsigned cuckoo_geometry_shapes(void)
 double cuckoo_geometry_lowest_rate(unsigned i, bool growable)
 {
   struct bucket_shape shape = bucket_shape(widths[i], growable);
-  return growable ? rate_of(&shape, i == WIDTHS - 1 ? 1 : LEAST_DEPTH) / share : rate_of(&shape, 0);
+  return growable ? fmax(rate_of(&shape, LEAST_DEPTH) / share, lowest_growing_rate)
+                  : rate_of(&shape, 0);
 }
 
 static unsigned bits_for(uint64_t values)
@@ -119,14 +138,14 @@ static double keys_per_segment(const struct cuckoo_geometry *g, bool alone)
   double lanes = (double) cuckoo_lanes(g);
   if (g->pair_bits == 0)
     return lanes / (alone ? 1 : 4); /* all keys share the two buckets */
-  /* Small segments fill less evenly (measured). */
-  double full = cuckoo_geometry_full_load(g->shape.lanes) * lanes;
-  full -= lanes < 16384 ? 1.5 * sqrt(lanes) : 0;
-  if (alone)
-    return full;
-  double deviations = 5, root = sqrt(deviations * deviations + 4 * full);
-  double mean = (root - deviations) / 2;
-  return mean * mean;
+  /* `keys` and five deviations of the load and of the number of keys together fit:
+   * keys + 5 sqrt(spread^2 + keys) = full, solved for keys. */
+  double full = cuckoo_geometry_full_load(g) * lanes;
+  double spread = cuckoo_geometry_full_deviation(g) * lanes;
+  double half = full + 12.5;
+  double keys =
+      alone ? full - 5 * spread : half - sqrt(half * half - full * full + 25 * spread * spread);
+  return fmax(keys, lanes / 4); /* tiny ones, which only a growing filter has */
 }
 
 /* In small segments it happens that more keys fall on one pair of buckets than it holds, however empty
@@ -171,7 +190,8 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 int cuckoo_geometry_plan(const struct cuckoo_demand *demand, struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.stripes_wanted = demand->stripes};
-  if (!(demand->growable ? choose_growing_shape(share * demand->fpp, &g)
+  if (!(demand->growable ? demand->fpp >= lowest_growing_rate &&
+                               choose_growing_shape(share * demand->fpp, FIRST_DEPTH, &g)
                          : choose_fixed_shape(demand->fpp, &g)))
     return TAMIS_EUNSUPPORTED;
   if (!choose_segments(demand->capacity, &g))
@@ -189,12 +209,13 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
   struct cuckoo_geometry g = {.first_roots = first->first_roots,
                               .first_root_bits = first->first_root_bits,
                               .stripes_wanted = first->stripes_wanted};
-  if (left <= 0 || !choose_growing_shape(share * left, &g))
+  if (left <= 0 || !choose_growing_shape(share * left, NEXT_DEPTH, &g))
     return TAMIS_EFULL;
-  /* Half as many keys as there are: fewer would mean more generations, more would mean memory that
-   * stays empty for long. */
-  double wanted = (double) (keys / 2 > NEXT_LEAST_KEYS ? keys / 2 : NEXT_LEAST_KEYS);
-  double buckets = wanted / g.shape.lanes / cuckoo_geometry_full_load(g.shape.lanes);
+  /* Room for so many keys at first that it holds 64 times what is there in the end, but never for more
+   * than half of that: what is made at first stays, however many keys are removed. */
+  keys >>= g.depth_limit > 7 ? g.depth_limit - 6 : 1;
+  double wanted = (double) (keys > NEXT_LEAST_KEYS ? keys : NEXT_LEAST_KEYS);
+  double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
   unsigned bits = (unsigned) fmax(1, rint(log2(buckets / (double) g.first_roots)));
   g.pair_bits = bits - 1 < GROWING_PAIR_BITS ? bits - 1 : GROWING_PAIR_BITS;
   g.root_shift = bits - 1 - g.pair_bits;

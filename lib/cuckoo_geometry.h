@@ -30,10 +30,7 @@
 
 #include <stddef.h>
 
-enum {
-  CUCKOO_MAX_DEPTH = 7,       /* how often a segment may split, at most */
-  CUCKOO_MAX_GENERATIONS = 24 /* each holds several times as many keys as all before */
-};
+enum { CUCKOO_MAX_GENERATIONS = 24 }; /* each holds several times as many keys as all before */
 
 /* Of one generation; nothing in it changes. */
 struct cuckoo_geometry {
@@ -75,8 +72,9 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
 unsigned cuckoo_geometry_shapes(void);
 double cuckoo_geometry_lowest_rate(unsigned shape, bool growable);
 
-/* The part of its lanes that is in use when a segment is full. */
-double cuckoo_geometry_full_load(unsigned lanes);
+/* The part of its lanes that is in use when a segment is full, and how much that differs. */
+double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);
+double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g);
 
 static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
 {

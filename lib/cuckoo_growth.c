@@ -24,12 +24,12 @@
 
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right after a
  * split they fill nearly all of them: so a segment must lose more than a third before it joins, and
- * then gain as much before it splits again. */
-static const double join_load = 0.6;
+ * then gain as much before it splits again.  Small segments may split long before they are full. */
+static const double join_load = 0.6, small_join_load = 0.3;
 
-/* A segment that is emptier than this and has no room all the same was chosen by somebody who knows
- * the seed; it is not worth a split.  (Tiny segments can be unlucky.) */
-enum { SKEW_DIVISOR = 2, SKEW_LEAST_LANES = 256 };
+/* A segment that is emptier than this and has no room all the same holds many copies, or was chosen by
+ * somebody who knows the seed; it is not worth a split.  (Tiny segments can be unlucky.) */
+enum { SKEW_DIVISOR = 2, SKEW_LEAST_LANES = 256, SMALL_LANES = 1024 };
 
 static struct stripe *growth_stripe(struct generation *generation, uint64_t index)
 {
@@ -210,7 +210,7 @@ static uint64_t entries_in(const struct cuckoo *c, unsigned generations)
 {
   uint64_t entries = 0;
   for (unsigned i = 0; i < generations; i++)
-    entries += tamis__counter_sum(&c->generation[i]->counters, ENTRIES);
+    entries += cuckoo_count(c->generation[i], ENTRIES);
   return entries;
 }
 
@@ -244,16 +244,29 @@ static int open_generation(struct cuckoo *c, const struct generation *full)
   return result;
 }
 
-/* With the growth stripe. */
+static bool is_newest(const struct cuckoo *c, const struct generation *generation)
+{
+  return c->generation[cuckoo_generations(c) - 1] == generation;
+}
+
+/* With the growth stripe.  Only in the newest generation, which stays so meanwhile: a slot without a
+ * segment in an older one stays without, on which look-ups and unique adds rely that have seen it. */
 static int make(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   int result = TAMIS_OK;
   struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
-  if (segment) {
+  if (!segment)
+    return result;
+  stripe_lock(&c->opening);
+  bool newest = is_newest(c, generation);
+  if (newest) {
     publish(generation, slots_of(g, index, 0), slot_of_segment(segment));
     count(&generation->segments, 1);
   }
+  stripe_unlock(&c->opening);
+  if (!newest)
+    tamis__segment_destroy(c, g, segment);
   return result;
 }
 
@@ -262,7 +275,7 @@ static int enlarge(struct cuckoo *c, const struct spot *full)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (c->generation[cuckoo_generations(c) - 1] != generation)
+  if (!is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest yet */
   if (!full->segment)
     return make(c, generation, full->index);
@@ -270,7 +283,7 @@ static int enlarge(struct cuckoo *c, const struct spot *full)
     return TAMIS_OK;
   if (cuckoo_lanes(g) >= SKEW_LEAST_LANES &&
       SKEW_DIVISOR * tamis__segment_used(g, full->segment) < cuckoo_lanes(g))
-    return TAMIS_EFULL;
+    return tamis__fold_copies(c, full);
   if (full->segment->depth == g->depth_limit)
     return open_generation(c, generation);
   return split(c, generation, full->segment, full->index);
@@ -279,7 +292,7 @@ static int enlarge(struct cuckoo *c, const struct spot *full)
 int tamis__grow(struct cuckoo *c, const struct spot *full)
 {
   if (!c->demand.growable)
-    return TAMIS_EFULL;
+    return tamis__fold_copies(c, full);
   tamis__limbo_drain(&c->limbo);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
@@ -325,8 +338,15 @@ static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2
   return true;
 }
 
-/* With the growth stripe. */
-static void join(struct cuckoo *c, struct generation *generation, uint64_t index)
+static bool may_join(const struct cuckoo_geometry *g, struct segment *const child[2])
+{
+  double lanes = (double) cuckoo_lanes(g);
+  uint64_t used = tamis__segment_used(g, child[0]) + tamis__segment_used(g, child[1]);
+  return (double) used <= lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
+}
+
+/* With the growth stripe.  Whether it has. */
+static bool join(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   slot_value seen = slot_load(&generation->slots[index]);
@@ -335,14 +355,12 @@ static void join(struct cuckoo *c, struct generation *generation, uint64_t index
   slot_value value[2] = {slot_load(&generation->slots[range.first]),
                          slot_load(&generation->slots[range.first + range.count / 2])};
   struct segment *child[2] = {slot_segment(value[0]), slot_segment(value[1])};
-  if (slot_depth(value[0]) != depth || slot_depth(value[1]) != depth ||
-      (double) (tamis__segment_used(g, child[0]) + tamis__segment_used(g, child[1])) >
-          join_load * (double) cuckoo_lanes(g))
-    return;
+  if (slot_depth(value[0]) != depth || slot_depth(value[1]) != depth || !may_join(g, child))
+    return false;
   int result;
   struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
   if (!parent)
-    return;
+    return false;
   lock_all(g, child[0]);
   lock_all(g, child[1]);
   bool good = join_copies(c, g, child, parent) && copy_joined(g, child, parent);
@@ -360,6 +378,7 @@ static void join(struct cuckoo *c, struct generation *generation, uint64_t index
   } else {
     tamis__segment_destroy(c, g, parent);
   }
+  return good;
 }
 
 static bool empty_copies(const struct segment *segment)
@@ -394,10 +413,10 @@ void tamis__shrink(struct cuckoo *c, const struct spot *sparse)
   struct stripe *growth = growth_stripe(generation, sparse->index);
   stripe_lock(growth);
   struct segment *segment = slot_segment(slot_load(sparse->slot));
-  if (segment && segment->depth > 0)
-    join(c, generation, sparse->index);
-  else if (segment && c->generation[cuckoo_generations(c) - 1] != generation &&
-           tamis__segment_used(&generation->geometry, segment) == 0)
+  while (segment && segment->depth > 0 && join(c, generation, sparse->index))
+    segment = slot_segment(slot_load(sparse->slot));
+  if (segment && segment->depth == 0 && !is_newest(c, generation) &&
+      tamis__segment_used(&generation->geometry, segment) == 0)
     drop(c, generation, segment, sparse->index);
   stripe_unlock(growth);
 }

@@ -5,16 +5,28 @@
 
 _Static_assert(sizeof(struct segment) == 64, "stripes follow, and keep to cache lines");
 
+/* Relaxed: a sum, and a limit on it; no other data hangs on it. */
+static bool take_bytes(struct cuckoo *c, size_t size)
+{
+  uint64_t limit = c->max_bytes ? c->max_bytes : UINT64_MAX;
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+  do {
+    if (size > limit || bytes > limit - size)
+      return false;
+  } while (!atomic_compare_exchange_weak_explicit(&c->bytes, &bytes, bytes + size,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
 static void *try_get(struct cuckoo *c, size_t size, int *result)
 {
-  /* Relaxed: a sum, and a limit on it; no other data hangs on it. */
-  uint64_t before = atomic_fetch_add_explicit(&c->bytes, size, memory_order_relaxed);
-  bool fits = !c->max_bytes || before + size <= c->max_bytes;
-  void *block = fits ? tamis__memory_get(&c->head.allocator, size) : NULL;
-  if (!block) {
+  *result = TAMIS_EFULL;
+  if (!take_bytes(c, size))
+    return NULL;
+  void *block = tamis__memory_get(&c->head.allocator, size);
+  *result = block ? TAMIS_OK : TAMIS_ENOMEM;
+  if (!block)
     atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
-    *result = fits ? TAMIS_ENOMEM : TAMIS_EFULL;
-  }
   return block;
 }
 
@@ -43,13 +55,20 @@ static void init_segment(const struct cuckoo_geometry *g, struct segment *segmen
   stripe_init(&segment->copies_lock);
 }
 
-/* All but the memory of the segment itself. */
-static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
-                          struct segment *segment)
+/* Writers look at them only under the stripes of a segment that has not left, readers never: no need to
+ * wait for anybody. */
+static void free_copies(struct cuckoo *c, struct segment *segment)
 {
   struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
   if (copies)
     tamis__cuckoo_put(c, copies, tamis__copies_bytes((copies->mask + 1) / 2));
+}
+
+/* All but the memory of the segment itself. */
+static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
+                          struct segment *segment)
+{
+  free_copies(c, segment);
   (void) g;
 #ifdef TAMIS_TSAN
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
@@ -82,6 +101,7 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment)
 {
+  free_copies(c, segment);
   tamis__limbo_retire(&c->limbo, &segment->retired, g->segment_bytes);
 }
 
@@ -111,6 +131,21 @@ int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, siz
   if (old)
     tamis__cuckoo_put(c, old, tamis__copies_bytes(room));
   return TAMIS_OK;
+}
+
+int tamis__segment_add_copy(struct cuckoo *c, struct segment *segment, uint64_t key, size_t most)
+{
+  stripe_lock(&segment->copies_lock);
+  struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  bool known = copies && tamis__copies_find(copies, key);
+  int result = TAMIS_OK;
+  if (!known)
+    result =
+        copies && copies->used >= most ? TAMIS_EFULL : tamis__segment_reserve_copies(c, segment, 1);
+  if (result == TAMIS_OK)
+    tamis__copies_add(atomic_load_explicit(&segment->copies, memory_order_relaxed), key, 1);
+  stripe_unlock(&segment->copies_lock);
+  return result;
 }
 
 /* ---- generations ---- */

@@ -56,6 +56,14 @@ struct generation {
                                            stripes of segments */
 };
 
+/* A sum over shards can be caught between an add in one and a remove in another. */
+static inline uint64_t cuckoo_count(const struct generation *generation,
+                                    enum generation_counter what)
+{
+  int64_t sum = (int64_t) tamis__counter_sum(&generation->counters, what);
+  return sum > 0 ? (uint64_t) sum : 0;
+}
+
 struct cuckoo {
   struct tamis_filter head;
   struct cuckoo_demand demand;
@@ -230,6 +238,25 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
  * known. */
 int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, size_t n);
 
+/* What a side table knows an entry by: with the pair it belongs to. */
+static inline uint64_t copies_key(uint32_t lower, uint64_t entry)
+{
+  return (uint64_t) lower << 32 | entry;
+}
+
+/* Counts one copy more of an entry of a pair, a stripe of which the caller holds.  TAMIS_EFULL also if
+ * that would be one entry more than `most` in the side table. */
+int tamis__segment_add_copy(struct cuckoo *c, struct segment *segment, uint64_t key, size_t most);
+
+/* How many entries a side table may have for want of lanes, and not because there are so many copies.
+ * A filter that does not grow is full at some point: it must not go on in its side tables, all the
+ * less as keys that only seem to be present would. */
+static inline size_t copies_for_want_of_room(const struct cuckoo *c,
+                                             const struct cuckoo_geometry *g)
+{
+  return c->demand.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
+}
+
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
@@ -245,6 +272,11 @@ bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint
 /* Whether there is a way at the moment. */
 bool tamis__could_evict(const struct cuckoo_geometry *g, const struct segment *segment,
                         uint32_t lower, uint32_t upper);
+
+/* Makes room where there is no way, by counting copies that stand in lanes: in all buckets that an
+ * eviction would try.  TAMIS_EFULL: there are none.  The caller holds no stripe, and the segment cannot
+ * go away meanwhile. */
+int tamis__fold_copies(struct cuckoo *c, const struct spot *full);
 
 /* ---- cuckoo_growth.c ---- */
 

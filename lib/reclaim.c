@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { IDLE_SECONDS = 1, EXIT_SECONDS = 1 };
+enum { IDLE_SECONDS = 1, EXIT_SECONDS = 1, MUCH = 16 };
 
 /* One grace period that is waited for.  Belongs to two: the filter, and while it is pending the
  * thread that waits.  Not from the user's allocator, as the last of the two may be that thread. */
@@ -42,23 +43,56 @@ _Thread_local bool tamis__reader_known = false;
 
 /* ---- fork and exit ----
  *
- * In the child of a fork only the calling thread lives on.  The locks are taken before, so that
- * nobody is in the middle of something; the waiting thread is started anew when it is needed.  A
- * reader of another thread that was inside at the time of the fork stays inside for ever in the
- * child: nothing is released there then, which costs memory and nothing else. */
+ * In the child of a fork only the calling thread lives on.  So that nobody else is inside liburcu at
+ * that moment, the locks are taken before: but only for so long, as who forks may be a reader himself,
+ * or have locked liburcu (urcu_bp_before_fork()), and somebody may wait for that with our lock.
+ *
+ * The child then has liburcu forget the readers that are gone, or no grace period would ever end if
+ * one of them was inside.  Not if the program does that itself, which is seen by all signals being
+ * blocked: urcu_bp_before_fork() does that, and would not return a second time. */
+
+enum { FORK_WAITS_NANOSECONDS = 100 * 1000 * 1000 };
+
+static bool held_for_fork[2];
+
+static struct timespec in_nanoseconds(long nanoseconds)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  t.tv_nsec += nanoseconds;
+  t.tv_sec += t.tv_nsec / 1000000000;
+  t.tv_nsec %= 1000000000;
+  return t;
+}
 
 static void before_fork(void)
 {
-  pthread_mutex_lock(&waiter.grace);
-  pthread_mutex_lock(&waiter.introduce);
-  pthread_mutex_lock(&waiter.lock);
+  struct timespec until = in_nanoseconds(FORK_WAITS_NANOSECONDS);
+  bool grace = pthread_mutex_timedlock(&waiter.grace, &until) == 0;
+  bool introduce = pthread_mutex_timedlock(&waiter.introduce, &until) == 0;
+  pthread_mutex_lock(&waiter.lock); /* never held for long */
+  held_for_fork[0] = grace;
+  held_for_fork[1] = introduce;
 }
 
 static void after_fork_in_parent(void)
 {
+  bool grace = held_for_fork[0], introduce = held_for_fork[1];
   pthread_mutex_unlock(&waiter.lock);
-  pthread_mutex_unlock(&waiter.introduce);
-  pthread_mutex_unlock(&waiter.grace);
+  if (introduce)
+    pthread_mutex_unlock(&waiter.introduce);
+  if (grace)
+    pthread_mutex_unlock(&waiter.grace);
+}
+
+static bool all_signals_blocked(void)
+{
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  for (int i = 1; i < 32; i++)
+    if (i != SIGKILL && i != SIGSTOP && sigismember(&blocked, i) == 0)
+      return false;
+  return true;
 }
 
 static void after_fork_in_child(void)
@@ -70,8 +104,15 @@ static void after_fork_in_child(void)
     waiter.queue = ticket;
   }
   waiter.running = false;
-  pthread_cond_init(&waiter.more, NULL); /* its sleepers are gone */
-  after_fork_in_parent();
+  /* Whoever held or waited for these is gone. */
+  pthread_cond_init(&waiter.more, NULL);
+  pthread_mutex_init(&waiter.grace, NULL);
+  pthread_mutex_init(&waiter.introduce, NULL);
+  pthread_mutex_unlock(&waiter.lock);
+  if (held_for_fork[0] && held_for_fork[1] && !all_signals_blocked()) {
+    urcu_bp_before_fork();
+    urcu_bp_after_fork_child();
+  }
 }
 
 static void register_fork_handlers(void)
@@ -94,8 +135,7 @@ void tamis__reader_introduce(void)
  * reader that never leaves (exit() called from a signal handler) must not keep the process. */
 __attribute__((destructor)) static void before_exit(void)
 {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  struct timespec until = in_nanoseconds(0);
   until.tv_sec += EXIT_SECONDS;
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
@@ -151,8 +191,7 @@ static bool serve_queue(void)
 
 static bool wait_for_more(void)
 {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  struct timespec until = in_nanoseconds(0);
   until.tv_sec += IDLE_SECONDS;
   while (!waiter.queue)
     if (pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) == ETIMEDOUT)
@@ -223,6 +262,7 @@ static void release_all(struct limbo *limbo, struct retired **list)
     *list = block->next;
     tamis__memory_put(limbo->from, block, size);
     atomic_fetch_sub_explicit(limbo->bytes, size, memory_order_relaxed); /* a figure */
+    atomic_fetch_sub_explicit(&limbo->held, size, memory_order_relaxed);
   }
 }
 
@@ -289,7 +329,11 @@ static bool release_elapsed(struct limbo *limbo, struct retired *block)
 void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
 {
   block->size = size;
+  uint64_t held = atomic_fetch_add_explicit(&limbo->held, size, memory_order_relaxed) + size;
   release_elapsed(limbo, block);
+  /* When much has gathered, the thread that waits, or a reader that it waits for, lacks a core. */
+  if (held > atomic_load_explicit(limbo->bytes, memory_order_relaxed) / MUCH)
+    sched_yield();
 }
 
 bool tamis__limbo_drain(struct limbo *limbo)

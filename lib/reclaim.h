@@ -63,6 +63,7 @@ struct limbo {
   pthread_mutex_t lock;
   const tamis_allocator *from;
   _Atomic uint64_t *bytes; /* reduced by the size of what is released */
+  _Atomic uint64_t held;   /* bytes that wait */
   struct retired *fresh;   /* retired since `waiting` began to wait */
   struct retired *waiting; /* for the grace period of the ticket */
   struct ticket *ticket;

@@ -106,9 +106,9 @@ typedef struct tamis_options {
   double fpp;
   /* true (the default): keep accepting keys past `capacity`.
    *   Cuckoo: by splitting one small part of the table at a time.  The rate stays within fpp whatever
-   *   the size (up to about a million times the capacity at fpp 1e-7, more above; past that
-   *   TAMIS_EFULL), at 17 to 34 bits per key at fpp 0.001 and up to 48 past 30 times the capacity.
-   *   Removes give memory back.
+   *   the size (below fpp 1e-7 growth ends, at a million times the capacity or later: TAMIS_EFULL), at 17
+   *   to 36 bits per key at fpp 0.001 and up to 48 past 30 times the capacity.  Removes give memory
+   *   back.
    *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
    * false: the rate and the size stay.  A Bloom filter refuses the key past capacity with TAMIS_EFULL;
    * a cuckoo filter, whose removes make room again, refuses when it finds no place for a key: not
@@ -126,7 +126,7 @@ typedef struct tamis_options {
   tamis_layout layout;
   /* Locks, rounded up to a power of two; 0 (default): chosen by the library.  Bloom: that unique adds
    * spread over, at most 4096.  Cuckoo: of each segment (see tamis_stats), of which there are at most
-   * 16 if it grows, 256 if not. */
+   * 16 if it grows, 32 if not. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -154,7 +154,7 @@ typedef struct tamis_options {
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
  *            64-bit address space holds, stripes over 4096, half an allocator.
  *            TAMIS_EUNSUPPORTED: an fpp below 3 * capacity * 2^-64, which 64-bit hashes cannot
- *            give, or, of a cuckoo filter, below 9.4e-10 (2.9e-9 if it grows); options of a newer header that this library does not
+ *            give, or, of a cuckoo filter, below 9.4e-10 (3e-8 if it grows); options of a newer header that this library does not
  *            know; no seed given, and no getrandom(2) to be had.
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
@@ -197,7 +197,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
 
 /* Adds a key.  Once it has returned, every contains of that key that starts later is true.
  * Adding a key that is there already changes nothing in a Bloom filter; a cuckoo filter then holds
- * one copy more, which a remove takes out again.  Copies beyond the third are only counted.
+ * one copy more, which a remove takes out again.  Copies beyond the third are only counted, and so are
+ * all but one where room is short.
  *   Threads  any
  *   Blocks   Bloom: never (lock-free, a bounded number of steps).  Cuckoo: for two locks shared with
  *            writers of some other keys, held for the time of one look and one insert; and while a
@@ -232,8 +233,8 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
  * probability.  False when f is NULL, or key is NULL with len > 0.
  *   Threads  any
  *   Blocks   never: no lock.  Bloom: a bounded number of steps.  Cuckoo: it looks again only when an
- *            entry has left one of the key's own two buckets meanwhile, or the part of the table that
- *            holds them has been replaced; a call that changes something has finished then
+ *            entry has meanwhile left a bucket that shares a lock with one of the key's own, or the
+ *            part of the table that holds them has been replaced: some other call has got on then
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);

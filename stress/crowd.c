@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: does a cuckoo filter keep its throughput when far more threads share it than there are
+ * cores, so that holders of locks are descheduled in the middle of their work?
+ *
+ * The same work (90 % contains, 5 % add, 5 % remove, on a filter that may grow) is done by few threads
+ * and by many, turn about, in several rounds; what is printed is the median of the ratios.  A key that
+ * is missed is a failure; a low ratio is one only with --check, as it depends on the machine.
+ */
+#include "harness.h"
+#include "tamis/tamis.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FEW = 2, CHANGES = 5, MAX_ROUNDS = 1000 };
+
+static const double least_ratio = 0.8;
+
+struct settings {
+  struct harness_settings shared; /* threads: the many */
+  uint64_t keys, calls, rounds;
+  double fpp;
+  bool check;
+};
+
+struct run {
+  const struct settings *settings;
+  tamis_filter *filter;
+  uint64_t seed;
+};
+
+/* Keys that stay are below the number of keys; those that come and go have a thread's number. */
+static uint64_t key_of(const struct worker *worker, uint64_t i)
+{
+  return (uint64_t) (worker->index + 1) << 40 | i;
+}
+
+static uint64_t change(const struct run *run, const struct worker *worker, bool add,
+                       uint64_t *oldest, uint64_t *newest)
+{
+  if (add)
+    return tamis_add_hash(run->filter, key_of(worker, (*newest)++)) != TAMIS_OK;
+  return *oldest < *newest &&
+         tamis_remove_hash(run->filter, key_of(worker, (*oldest)++)) != TAMIS_OK;
+}
+
+static void work(struct worker *worker)
+{
+  const struct run *run = worker->arg;
+  struct range share = harness_share(worker, run->settings->calls);
+  uint64_t seed = worker->seed, oldest = 0, newest = 0, wrong = 0;
+  for (uint64_t i = share.begin; i < share.end; i++) {
+    uint64_t random = random_next(&seed), kind = (random >> 32) % 100;
+    if (kind < 2 * CHANGES)
+      wrong += change(run, worker, kind < CHANGES, &oldest, &newest);
+    else
+      wrong += !tamis_contains_hash(run->filter, (random & UINT32_MAX) % run->settings->keys);
+  }
+  while (oldest < newest)
+    wrong += change(run, worker, false, &oldest, &newest);
+  worker->result = wrong;
+}
+
+/* Calls in a second. */
+static double speed(struct run *run, unsigned threads, uint64_t *wrong)
+{
+  struct worker workers[MAX_THREADS];
+  double begin = harness_seconds();
+  harness_run(threads, run->seed++, work, run, workers);
+  double seconds = harness_seconds() - begin;
+  for (unsigned t = 0; t < threads; t++)
+    *wrong += workers[t].result;
+  return (double) run->settings->calls / seconds;
+}
+
+static tamis_filter *create(const struct settings *s)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = s->keys;
+  options.fpp = s->fpp;
+  options.seed = s->shared.seed;
+  tamis_filter *f;
+  int result = tamis_create(&options, &f);
+  for (uint64_t key = 0; key < s->keys && result == TAMIS_OK; key++)
+    result = tamis_add_hash(f, key);
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot fill a filter: %s", tamis_strerror(result));
+  return f;
+}
+
+static int compare(const void *a, const void *b)
+{
+  double x = *(const double *) a, y = *(const double *) b;
+  return (x > y) - (x < y);
+}
+
+static const struct argp_option options[] = {
+    {"keys", 'n', "N", 0, "Keys in the filter (default: 1000000)", 0},
+    {"calls", 'c', "N", 0, "Calls in a turn, over all threads (default: 2000000)", 0},
+    {"rounds", 'r', "N", 0, "Rounds of two turns (default: 11)", 0},
+    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
+    {"check", 'k', NULL, 0, "Fail if many threads reach less than 0.8 times what 2 do", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->keys = harness_number(arg);
+    break;
+  case 'c':
+    s->calls = harness_number(arg);
+    break;
+  case 'r':
+    s->rounds = harness_number(arg);
+    if (s->rounds < 1 || s->rounds > MAX_ROUNDS)
+      argp_error(state, "rounds: 1 to %d", MAX_ROUNDS);
+    break;
+  case 'p':
+    s->fpp = harness_rate(arg);
+    break;
+  case 'k':
+    s->check = true;
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {
+      .shared.threads = 16, .keys = 1000000, .calls = 2000000, .rounds = 11, .fpp = 0.01};
+  harness_parse("Compares the speed of many threads with that of two.", options, parse, argc, argv,
+                &s);
+  struct run run = {.settings = &s, .filter = create(&s), .seed = s.shared.seed};
+  double ratio[MAX_ROUNDS];
+  uint64_t wrong = 0;
+  for (uint64_t round = 0; round < s.rounds; round++) {
+    bool many_first = round % 2;
+    double first = speed(&run, many_first ? s.shared.threads : FEW, &wrong);
+    double second = speed(&run, many_first ? FEW : s.shared.threads, &wrong);
+    double few = many_first ? second : first, many = many_first ? first : second;
+    ratio[round] = many / few;
+    printf("%d threads: %.2f million calls a second; %u threads: %.2f; ratio %.2f\n", FEW,
+           few * 1e-6, s.shared.threads, many * 1e-6, ratio[round]);
+  }
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(run.filter, &stats);
+  tamis_destroy(run.filter);
+  qsort(ratio, s.rounds, sizeof *ratio, compare);
+  double median = ratio[s.rounds / 2];
+  printf("median ratio %.2f, from %.2f to %.2f; %" PRIu64 " wrong answers, count %s\n", median,
+         ratio[0], ratio[s.rounds - 1], wrong, stats.count == s.keys ? "right" : "WRONG");
+  bool good = wrong == 0 && stats.count == s.keys && (!s.check || median >= least_ratio);
+  return harness_verdict("crowd", s.shared.seed, good);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: when several threads add and remove copies of a few keys, is every copy counted, whatever
+ * they do, and is a key found as long as a copy of it is in?
+ *
+ * A thread removes only copies of its own, so as long as it has one the key must be found.  In the end
+ * as many removes of a key succeed as it has copies, and not one more.  First the filter holds nothing
+ * else: then a million copies may take no more memory than a few of them.  Then one thread adds and
+ * removes many other keys at the same time, so that the copies go through splits, joins and new
+ * generations.
+ */
+#include "cuckoo.h"
+#include "harness.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_KEYS = 64, FEW_COPIES = 16 };
+
+struct settings {
+  struct harness_settings shared;
+  uint64_t copies, others;
+  unsigned keys;
+};
+
+struct run {
+  const struct settings *settings;
+  tamis_filter *filter;
+  bool crowded; /* thread 0 adds and removes other keys */
+  uint64_t key[MAX_KEYS];
+  uint64_t most_bytes;                  /* not looked at if crowded */
+  uint64_t left[MAX_THREADS][MAX_KEYS]; /* copies that a thread has not removed */
+  _Atomic unsigned working;
+};
+
+static uint64_t bytes_of(const tamis_filter *f)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(f, &stats);
+  return stats.bytes;
+}
+
+/* Runs of adds and of removes, so that numbers of copies go far up and down. */
+static uint64_t copy(struct run *run, unsigned thread, uint64_t *seed)
+{
+  uint64_t wrong = 0, *left = run->left[thread];
+  for (uint64_t i = 0, n; i < run->settings->copies; i += n) {
+    uint64_t random = random_next(seed);
+    unsigned k = (unsigned) (random >> 32) % run->settings->keys;
+    bool adds = random & 1;
+    n = 1 + (random >> 1) % 64;
+    for (uint64_t j = 0; j < n && (adds || left[k] > 0); j++) {
+      if (left[k] > 0)
+        wrong += !tamis_contains_hash(run->filter, run->key[k]);
+      wrong += (adds ? tamis_add_hash : tamis_remove_hash)(run->filter, run->key[k]) != TAMIS_OK;
+      left[k] += adds ? 1 : (uint64_t) -1;
+    }
+    if (left[k] > 0)
+      wrong += tamis_add_unique_hash(run->filter, run->key[k]) != TAMIS_PRESENT;
+    wrong += !run->crowded && bytes_of(run->filter) > run->most_bytes;
+  }
+  return wrong;
+}
+
+static uint64_t other_key(uint64_t i)
+{
+  return UINT64_C(1) << 63 | i;
+}
+
+static uint64_t crowd(struct run *run)
+{
+  uint64_t wrong = 0, others = run->settings->others;
+  do {
+    for (uint64_t i = 0; i < others; i++)
+      wrong += tamis_add_hash(run->filter, other_key(i)) != TAMIS_OK;
+    for (uint64_t i = 0; i < others; i++)
+      wrong += tamis_remove_hash(run->filter, other_key(i)) != TAMIS_OK;
+  } while (atomic_load_explicit(&run->working, memory_order_relaxed));
+  return wrong;
+}
+
+static void work(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  uint64_t seed = worker->seed;
+  if (run->crowded && worker->index == 0) {
+    worker->result = crowd(run);
+    return;
+  }
+  worker->result = copy(run, worker->index, &seed);
+  atomic_fetch_sub_explicit(&run->working, 1, memory_order_relaxed);
+}
+
+/* Keys that the filter can tell apart, each with a few copies, and the memory that takes. */
+static void choose_keys(struct run *run, uint64_t seed)
+{
+  for (unsigned k = 0; k < run->settings->keys; k++) {
+    do
+      run->key[k] = random_next(&seed) >> 1;
+    while (tamis_contains_hash(run->filter, run->key[k]));
+    tamis_add_hash(run->filter, run->key[k]);
+  }
+  for (unsigned k = 0; k < run->settings->keys; k++)
+    for (unsigned i = 1; i < FEW_COPIES; i++)
+      tamis_add_hash(run->filter, run->key[k]);
+  run->most_bytes = bytes_of(run->filter);
+}
+
+/* Takes out all copies of a key; how many there were too many or too few. */
+static uint64_t check_key(struct run *run, unsigned k)
+{
+  uint64_t copies = FEW_COPIES, wrong = 0;
+  for (unsigned t = 0; t < run->settings->shared.threads; t++)
+    copies += run->left[t][k];
+  for (uint64_t i = 0; i < copies; i++) {
+    wrong += !tamis_contains_hash(run->filter, run->key[k]);
+    wrong += tamis_remove_hash(run->filter, run->key[k]) != TAMIS_OK;
+  }
+  wrong += tamis_remove_hash(run->filter, run->key[k]) != TAMIS_ABSENT;
+  return wrong + tamis_contains_hash(run->filter, run->key[k]);
+}
+
+static bool play(const struct settings *s, double fpp, bool crowded)
+{
+  static struct run run;
+  run = (struct run){.settings = s,
+                     .crowded = crowded,
+                     .working = s->shared.threads - (crowded && s->shared.threads > 1)};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 1000;
+  options.fpp = fpp;
+  options.seed = s->shared.seed;
+  int result = tamis_create(&options, &run.filter);
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  choose_keys(&run, s->shared.seed);
+
+  struct worker workers[MAX_THREADS];
+  uint64_t wrong = 0, wrong_in_the_end = 0, copies = 0;
+  double begin = harness_seconds();
+  harness_run(s->shared.threads, s->shared.seed, work, &run, workers);
+  double seconds = harness_seconds() - begin;
+  for (unsigned t = 0; t < s->shared.threads; t++)
+    wrong += workers[t].result;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(run.filter, &stats);
+  for (unsigned t = 0; t < s->shared.threads; t++)
+    for (unsigned k = 0; k < s->keys; k++)
+      copies += run.left[t][k];
+  bool right = stats.count == copies + (uint64_t) FEW_COPIES * s->keys;
+  for (unsigned k = 0; k < s->keys; k++)
+    wrong_in_the_end += check_key(&run, k);
+  const char *reason = "whole";
+  bool whole = tamis__cuckoo_validate(run.filter, &reason);
+  tamis_stats empty = TAMIS_STATS_INIT;
+  tamis_get_stats(run.filter, &empty);
+  printf("fpp %g%s, %u threads, %.2f s: %" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
+         " copies left, %" PRIu64 " wrong answers, %" PRIu64 " in the end, count %s, %" PRIu64
+         " left, %s\n",
+         fpp, crowded ? " and other keys" : "", s->shared.threads, seconds, stats.growths,
+         stats.joins, copies, wrong, wrong_in_the_end, right ? "right" : "WRONG", empty.count,
+         whole ? "whole" : reason);
+  tamis_destroy(run.filter);
+  return wrong == 0 && wrong_in_the_end == 0 && right && whole && empty.count == 0;
+}
+
+static const struct argp_option options[] = {
+    {"copies", 'n', "N", 0, "Adds and removes of each thread (default: 1000000)", 0},
+    {"keys", 'k', "N", 0, "Keys that have copies (default: 8)", 0},
+    {"others", 'o', "N", 0, "Other keys (default: 20000)", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  struct settings *s = state->input;
+  switch (key) {
+  case 'n':
+    s->copies = harness_number(arg);
+    break;
+  case 'k':
+    s->keys = (unsigned) harness_number(arg);
+    if (s->keys < 1 || s->keys > MAX_KEYS)
+      argp_error(state, "keys: 1 to %d", MAX_KEYS);
+    break;
+  case 'o':
+    s->others = harness_number(arg);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.copies = 1000000, .keys = 8, .others = 20000, .shared.threads = 4};
+  harness_parse("Looks for copies of keys that are lost or found twice.", options, parse, argc,
+                argv, &s);
+  bool good = play(&s, 0.01, false);
+  good &= play(&s, 1e-6, false);
+  if (s.shared.threads > 1) /* at a rate at which other keys are not mistaken for these */
+    good &= play(&s, 1e-6, true);
+  return harness_verdict("duplicates", s.shared.seed, good);
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include "cuckoo_geometry.h"
+#include "harness.h"
+
+#include <math.h>
+
+static const double rates[] = {0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9};
+enum { RATES = sizeof rates / sizeof *rates };
+
+static const uint64_t largest = UINT64_C(1) << 40;
+
+/* 1, 2, 3, and odd numbers up to 2^40. */
+static uint64_t next_capacity(uint64_t n)
+{
+  return n < 12 ? n + 1 : n < largest ? (n * 7 / 3 < largest ? n * 7 / 3 | 1 : largest) : 0;
+}
+
+/* What 64-bit hashes can give, and the widest lanes, which keep a growing filter's marker. */
+static bool possible(uint64_t capacity, double fpp, bool growable)
+{
+  return fpp >= 3 * (double) capacity * 0x1p-64 && fpp >= (growable ? 3e-8 : 1e-9);
+}
+
+static int try_plan(uint64_t capacity, double fpp, bool growable, struct cuckoo_geometry *g)
+{
+  struct cuckoo_demand demand = {.capacity = capacity, .fpp = fpp, .growable = growable};
+  return cuckoo_geometry_plan(&demand, g);
+}
+
+static struct cuckoo_geometry plan(uint64_t capacity, double fpp, bool growable)
+{
+  struct cuckoo_geometry g = {0};
+  assert_int_equal(try_plan(capacity, fpp, growable, &g), TAMIS_OK);
+  return g;
+}
+
+static double directory_bytes(const struct cuckoo_geometry *g)
+{
+  return 8 * (double) cuckoo_slots(g);
+}
+
+/* How many keys it holds when every segment has split as often as it may. */
+static double keys_at_most(const struct cuckoo_geometry *g)
+{
+  double lanes = (double) cuckoo_slots(g) * (double) cuckoo_lanes(g);
+  bool one_pair = g->pair_bits == 0 && !g->shape.ages;
+  return one_pair ? lanes : lanes * cuckoo_geometry_full_load(g);
+}
+
+/* Bits of the string, after root0, that an entry is made of at any depth. */
+static unsigned bits_in_use(const struct cuckoo_geometry *g)
+{
+  return g->root_shift + g->pair_bits + g->depth_limit + g->shape.width - g->shape.ages;
+}
+
+/* ---- sizes and rates ---- */
+
+static void assert_sound(const struct cuckoo_geometry *g, bool ages)
+{
+  assert_int_equal(g->shape.ages, ages);
+  assert_true(g->first_roots >= 1);
+  assert_true(g->first_root_bits == 64 || g->first_roots <= UINT64_C(1) << g->first_root_bits);
+  assert_true(ages || g->depth_limit == 0);
+  assert_in_range(g->depth_limit, 0, 10);
+  /* bits that still vary when a segment has split to the end */
+  assert_true(!ages || g->shape.width - 1 - g->depth_limit >= 6);
+  assert_int_equal((g->stripe_mask + 1) & g->stripe_mask, 0);
+  assert_true(g->words_offset % 8 == 0 && g->segment_bytes % 64 == 0);
+  assert_true(g->segment_bytes >= g->words_offset + 8 * cuckoo_buckets(g));
+  /* a pair and an entry go into one number of the side table */
+  assert_true(g->pair_bits <= 31 && g->shape.width <= 32);
+}
+
+static void every_plan_keeps_within_its_rate(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (int growable = 0; growable < 2; growable++)
+      for (uint64_t n = 1; n; n = next_capacity(n)) {
+        struct cuckoo_geometry g;
+        int result = try_plan(n, rates[r], growable, &g);
+        assert_int_equal(result, possible(n, rates[r], growable) ? TAMIS_OK : TAMIS_EUNSUPPORTED);
+        if (result != TAMIS_OK)
+          continue;
+        assert_sound(&g, growable);
+        assert_true(g.rate > 0 && g.rate <= rates[r]);
+        assert_true(keys_at_most(&g) >= (double) n);
+      }
+}
+
+/* From 1 key to 10,000 times as many, which is a few generations. */
+static void growing_keeps_within_the_rate(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; rates[r] > 5e-8; r++)
+    for (uint64_t n = 1; n; n = next_capacity(n)) {
+      if (!possible(n, rates[r], true))
+        continue;
+      struct cuckoo_geometry first = plan(n, rates[r], true), g = first;
+      double sum = first.rate, keys = keys_at_most(&first);
+      unsigned generations = 1;
+      for (; keys < 1e4 * (double) n; generations++) {
+        assert_int_equal(cuckoo_geometry_next(&first, (uint64_t) keys, rates[r] - sum, &g),
+                         TAMIS_OK);
+        assert_sound(&g, true);
+        assert_int_equal(g.first_roots, first.first_roots);
+        assert_int_equal(g.first_root_bits, first.first_root_bits);
+        sum += g.rate;
+        keys += keys_at_most(&g);
+      }
+      assert_true(sum <= rates[r]);
+      assert_in_range(generations, 1, 6);
+    }
+}
+
+static void growing_ends_when_the_rate_is_used_up(void **state)
+{
+  (void) state;
+  struct cuckoo_geometry first = plan(1000, 0.01, true), g = {.pair_bits = 99};
+  const double left[] = {0, -1e-3, 1e-10, 1e-15};
+  for (unsigned i = 0; i < 4; i++)
+    assert_int_equal(cuckoo_geometry_next(&first, 1000000, left[i], &g), TAMIS_EFULL);
+  assert_int_equal(g.pair_bits, 99);
+  /* and not before: each generation leaves something to the next */
+  double sum = first.rate, keys = 1e5;
+  unsigned generations = 1;
+  while (cuckoo_geometry_next(&first, (uint64_t) keys, 0.01 - sum, &g) == TAMIS_OK) {
+    sum += g.rate;
+    generations++;
+    assert_true(sum <= 0.01);
+    assert_true(generations < 1000000);
+    keys = fmin(keys * 8, 1e15);
+  }
+  assert_in_range(generations, 6, 1000000);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+  (void) state;
+  struct cuckoo_geometry g;
+  for (int growable = 0; growable < 2; growable++) {
+    assert_int_equal(try_plan(1000, 1e-12, growable, &g), TAMIS_EUNSUPPORTED);
+    assert_int_equal(try_plan(1000, 1e-300, growable, &g), TAMIS_EUNSUPPORTED);
+    assert_int_equal(try_plan(largest, 1e-7, growable, &g), TAMIS_EUNSUPPORTED);
+    assert_int_equal(try_plan(largest, 2e-7, growable, &g), TAMIS_OK);
+    /* no address space */
+    assert_int_equal(try_plan(UINT64_MAX, 0.3, growable, &g), TAMIS_EINVAL);
+    assert_int_equal(try_plan(UINT64_C(1) << 57, 0.3, growable, &g), TAMIS_EINVAL);
+  }
+}
+
+/* Whole bits a key, directory and stripes and all, of filters that do not grow. */
+static void a_key_costs_few_bits(void **state)
+{
+  (void) state;
+  const struct {
+    double fpp, most;
+  } limits[] = {{0.03, 10.5}, {0.01, 14}, {1e-3, 17.8}, {1e-4, 24}, {1e-6, 40}, {1e-9, 40}};
+  for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+    double worst = 0;
+    uint64_t worst_n = 0, random = 1;
+    for (uint64_t n = 1000000; n <= 10000000; n += random_next(&random) % 2000) {
+      struct cuckoo_geometry g = plan(n, limits[i].fpp, false);
+      double bytes = (double) cuckoo_roots(&g) * (double) g.segment_bytes + directory_bytes(&g);
+      double bits = 8 * bytes / (double) n;
+      if (bits > worst) {
+        worst = bits;
+        worst_n = n;
+      }
+    }
+    if (worst > limits[i].most)
+      fail_msg("fpp %g: %g bits a key for %lu keys, not %g", limits[i].fpp, worst, worst_n,
+               limits[i].most);
+  }
+}
+
+/* Any number of keys, not the next power of two: ten keys in a hundred more are about as much
+ * memory more. */
+static void capacities_are_not_rounded(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++)
+    for (uint64_t n = 1000000; n < 1000000000; n += n / 10) {
+      struct cuckoo_geometry one = plan(n, 0.01, growable), more = plan(n + n / 10, 0.01, growable);
+      double ratio = (double) cuckoo_roots(&more) * (double) more.segment_bytes /
+                     ((double) cuckoo_roots(&one) * (double) one.segment_bytes);
+      assert_true(growable ? ratio > 0.9 && ratio < 1.3 : ratio > 1.05 && ratio < 1.15);
+    }
+}
+
+/* ---- places ---- */
+
+/* Geometries of all kinds: small, large, growing, not growing, first, later. */
+enum { MOST_KINDS = 400 };
+static struct cuckoo_geometry kinds[MOST_KINDS];
+static unsigned kind_count;
+
+static int make_kinds(void **state)
+{
+  (void) state;
+  const uint64_t capacities[] = {1,      5,       17,       100,       1000,           33333,
+                                 250000, 1000001, 50000000, 999999999, 30000000000ull, 1ull << 40};
+  for (unsigned r = 1; r < RATES; r += 2) /* .1 .01 1e-4 1e-6 1e-8 */
+    for (unsigned c = 0; c < sizeof capacities / sizeof *capacities; c++)
+      for (int growable = 0; growable < 2; growable++) {
+        struct cuckoo_geometry first, g;
+        if (try_plan(capacities[c], rates[r], growable, &first) != TAMIS_OK)
+          continue;
+        assert_true(kind_count + 3 <= MOST_KINDS);
+        kinds[kind_count++] = first;
+        double factor = 30;
+        while (growable && factor < 10000 &&
+               cuckoo_geometry_next(&first, (uint64_t) (factor * (double) capacities[c]),
+                                    rates[r] - first.rate, &g) == TAMIS_OK) {
+          kinds[kind_count++] = g;
+          factor *= 50;
+        }
+      }
+  return 0;
+}
+
+/* So that the tests below are about both. */
+static void there_are_kinds_with_one_hash_and_with_two(void **state)
+{
+  (void) state;
+  unsigned two[2] = {0};
+  for (unsigned i = 0; i < kind_count; i++)
+    two[kinds[i].shape.ages] += kinds[i].two_hashes;
+  assert_true(two[0] >= 3 && two[1] >= 3 && two[0] + two[1] < kind_count);
+}
+
+static void a_place_is_inside_the_table(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < kind_count; i++) {
+    const struct cuckoo_geometry *g = &kinds[i];
+    for (uint64_t j = 0; j < 2002; j++) {
+      uint64_t hash = j == 2000 ? 0 : j == 2001 ? UINT64_MAX : random_at(i, j);
+      struct cuckoo_place place = cuckoo_place(g, hash);
+      assert_true(place.slot < cuckoo_slots(g));
+      assert_true(place.lower < cuckoo_buckets(g) / 2);
+      assert_true(place.upper >= cuckoo_buckets(g) / 2 && place.upper < cuckoo_buckets(g));
+    }
+    assert_true(cuckoo_place(g, UINT64_MAX).slot == cuckoo_slots(g) - 1);
+    assert_true(cuckoo_place(g, 0).slot < UINT64_C(1) << g->depth_limit);
+  }
+}
+
+/* The segments of a key at all depths, with the entry put in at all depths before: the entry alone
+ * says where the other bucket is. */
+static void from_either_bucket_an_entry_finds_the_other(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < kind_count; i++) {
+    const struct cuckoo_geometry *g = &kinds[i];
+    for (uint64_t j = 0; j < 500; j++) {
+      struct cuckoo_place place = cuckoo_place(g, random_at(i, j));
+      for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
+        uint64_t prefix = depth ? place.fingerprint >> (64 - depth) << (64 - depth) : 0;
+        for (unsigned then = 0; then <= depth; then++) {
+          unsigned age = depth - then;
+          uint64_t entry = bucket_entry(&g->shape, place.fingerprint << then) << age &
+                           bucket_lane_bits(&g->shape);
+          assert_int_equal(bucket_age(&g->shape, entry), age);
+          uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, depth);
+          uint32_t other = cuckoo_other(g, fingerprint);
+          assert_int_equal(place.lower ^ other, place.upper);
+          assert_int_equal(place.upper ^ other, place.lower);
+          assert_int_equal(cuckoo_known_bits(g, entry, depth),
+                           g->root_shift + g->pair_bits + then + g->shape.width);
+        }
+      }
+    }
+  }
+}
+
+/* A key's string after root0, from bit 127 on. */
+static unsigned __int128 string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
+{
+  struct cuckoo_place place = cuckoo_place(g, hash);
+  uint64_t root = cuckoo_root_of_slot(g, place.slot);
+  *root0 = root >> g->root_shift;
+  uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1);
+  unsigned __int128 string = (unsigned __int128) place.fingerprint << 64;
+  string = string >> g->pair_bits | (unsigned __int128) place.lower << 64 << (64 - g->pair_bits);
+  if (g->root_shift)
+    string = string >> g->root_shift | (unsigned __int128) low_root << 64 << (64 - g->root_shift);
+  return string;
+}
+
+/* The slot is made of the same first bits of the fingerprint that entries are cut from. */
+static void a_slot_is_the_root_and_the_first_bits_of_the_fingerprint(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < kind_count; i++)
+    for (uint64_t j = 0; j < 500; j++) {
+      const struct cuckoo_geometry *g = &kinds[i];
+      struct cuckoo_place place = cuckoo_place(g, random_at(i, j));
+      uint64_t first = place.slot & ((UINT64_C(1) << g->depth_limit) - 1);
+      assert_int_equal(first, cuckoo_top_bits(place.fingerprint, g->depth_limit));
+    }
+}
+
+/* Otherwise a remove could take another key's entry. */
+static void the_strings_of_all_generations_agree_bit_for_bit(void **state)
+{
+  (void) state;
+  unsigned pairs = 0;
+  for (unsigned r = 0; rates[r] > 5e-8; r++)
+    for (uint64_t n = 1; n; n = next_capacity(n)) {
+      struct cuckoo_geometry first, later;
+      if (try_plan(n, rates[r], true, &first) != TAMIS_OK)
+        continue;
+      for (double keys = 10 * (double) n; keys < fmin(1e6 * (double) n, 0x1p44); keys *= 9) {
+        if (cuckoo_geometry_next(&first, (uint64_t) keys, rates[r] - first.rate, &later) !=
+            TAMIS_OK)
+          break;
+        pairs++;
+        unsigned bits =
+            bits_in_use(&first) < bits_in_use(&later) ? bits_in_use(&first) : bits_in_use(&later);
+        assert_in_range(bits, 8, 127);
+        for (uint64_t j = 0; j < 50; j++) {
+          uint64_t root_first, root_later, hash = random_at(pairs, j);
+          unsigned __int128 difference =
+              string_of(&first, hash, &root_first) ^ string_of(&later, hash, &root_later);
+          assert_int_equal(root_first, root_later);
+          assert_true(difference >> (128 - bits) == 0);
+        }
+      }
+    }
+  assert_true(pairs > 500);
+}
+
+/* ---- spread ---- */
+
+enum { CLASSES = 512, SAMPLES = 100 * CLASSES };
+
+/* 511 degrees of freedom: 511 on average, with a deviation of 32.  Over the thousands of tries here
+ * six deviations do not happen by chance; the seeds are fixed anyway. */
+static void assert_even(const unsigned *counts)
+{
+  double sum = 0, expected = SAMPLES / (double) CLASSES;
+  for (unsigned i = 0; i < CLASSES; i++)
+    sum += (counts[i] - expected) * (counts[i] - expected) / expected;
+  if (sum > 511 + 6.5 * 32)
+    fail_msg("chi-square is %g", sum);
+}
+
+/* Of numbers below n: which of m classes of about equal size, as evenly as n allows. */
+static unsigned class_of(uint64_t x, uint64_t n, unsigned m)
+{
+  return (unsigned) ((unsigned __int128) x * m / n);
+}
+
+typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_place *place);
+
+/* The highest of the slots, then the lowest, as far as there are enough: powers of two only. */
+static unsigned by_high_slot(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  return class_of(place->slot, cuckoo_slots(g), CLASSES);
+}
+
+static unsigned by_low_slot(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  (void) g;
+  return place->slot % CLASSES;
+}
+
+static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  (void) g;
+  return place->lower % CLASSES;
+}
+
+static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  (void) g;
+  return place->upper % CLASSES;
+}
+
+/* The last bits that a new entry at full depth knows. */
+static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  unsigned known = g->depth_limit + g->shape.width - g->shape.ages;
+  return (unsigned) (place->fingerprint >> (64 - known)) % CLASSES;
+}
+
+/* Three bits each of slot, pair and entry: they must not follow from each other. */
+static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  unsigned entry = (unsigned) (place->fingerprint << g->depth_limit >> 61);
+  return (unsigned) (place->slot % 8 * 64) + (place->lower % 8) * 8 + entry;
+}
+
+static unsigned by_both_buckets(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+{
+  (void) g;
+  return (place->lower % 16) * 32 + place->upper % 32;
+}
+
+static void spread(const struct cuckoo_geometry *g, uint64_t seed, classify *class)
+{
+  static unsigned counts[CLASSES];
+  for (unsigned i = 0; i < CLASSES; i++)
+    counts[i] = 0;
+  for (uint64_t i = 0; i < SAMPLES; i++) {
+    struct cuckoo_place place = cuckoo_place(g, random_at(seed, i));
+    counts[class(g, &place)]++;
+  }
+  assert_even(counts);
+}
+
+static void keys_are_spread_evenly(void **state)
+{
+  (void) state;
+  unsigned tries = 0;
+  for (unsigned i = 0; i < kind_count; i++) {
+    const struct cuckoo_geometry *g = &kinds[i];
+    uint64_t slots = cuckoo_slots(g);
+    /* classes of exactly equal size, or of nearly */
+    if (slots % CLASSES == 0 || slots > 1000000)
+      spread(g, i, by_high_slot);
+    if (slots % CLASSES == 0 || slots > 1000000)
+      spread(g, i, by_low_slot);
+    if (g->pair_bits >= 9) {
+      spread(g, i, by_lower);
+      spread(g, i, by_upper);
+    }
+    if (g->pair_bits >= 5 && g->shape.width >= 12) /* narrower ones know few distances */
+      spread(g, i, by_both_buckets);
+    if (g->shape.width >= 10)
+      spread(g, i, by_last_bits);
+    if (g->pair_bits >= 3 && slots % 8 == 0)
+      spread(g, i, by_all_three);
+    tries += g->two_hashes;
+  }
+  assert_true(tries > 5);
+}
+
+/* At every depth an entry is new at, all lanes' values come up: none is left out, and 0 is none. */
+static void entries_use_all_their_values(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < kind_count; i++) {
+    const struct cuckoo_geometry *g = &kinds[i];
+    for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
+      uint64_t ones = 0, zeros = 0;
+      for (uint64_t j = 0; j < 100; j++) {
+        struct cuckoo_place place = cuckoo_place(g, random_at(depth, j));
+        uint64_t entry = bucket_entry(&g->shape, place.fingerprint << depth);
+        assert_true(entry != 0 && entry <= bucket_lane_bits(&g->shape));
+        ones |= entry;
+        zeros |= ~entry;
+      }
+      uint64_t all = bucket_lane_bits(&g->shape);
+      assert_true((ones & all) == all);
+      assert_true((zeros & all) == (g->shape.ages ? all - 1 : all));
+    }
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_plan_keeps_within_its_rate),
+      cmocka_unit_test(growing_keeps_within_the_rate),
+      cmocka_unit_test(growing_ends_when_the_rate_is_used_up),
+      cmocka_unit_test(what_cannot_be_is_refused),
+      cmocka_unit_test(a_key_costs_few_bits),
+      cmocka_unit_test(capacities_are_not_rounded),
+      cmocka_unit_test(there_are_kinds_with_one_hash_and_with_two),
+      cmocka_unit_test(a_place_is_inside_the_table),
+      cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
+      cmocka_unit_test(a_slot_is_the_root_and_the_first_bits_of_the_fingerprint),
+      cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
+      cmocka_unit_test(keys_are_spread_evenly),
+      cmocka_unit_test(entries_use_all_their_values),
+  };
+  return cmocka_run_group_tests_name("cuckoo_geometry", tests, make_kinds, NULL);
+}
