@@ -113,6 +113,7 @@ static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, b
       versions[i] = (struct versions){version_before(stripe_of_spot(&spots[i], spots[i].lower)),
                                       version_before(stripe_of_spot(&spots[i], spots[i].upper))};
   }
+  HOOK(cuckoo_versions_read);
   for (unsigned i = n; i-- > 0;)
     if (spots[i].segment &&
         (matches(&spots[i], spots[i].lower) || matches(&spots[i], spots[i].upper)))
@@ -201,6 +202,7 @@ static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
       if (spot->segment && !spot_lock(spot))
         break;
     }
+    HOOK(cuckoo_held);
     if (hold->n == n && cuckoo_generations(c) == n)
       return;
     let_go(hold);
@@ -502,6 +504,8 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned n = cuckoo_generations(c);
+  tamis__limbo_drain(
+      (struct limbo *) &c->limbo); /* no filter is ever const: it comes from create */
   out->kind = TAMIS_CUCKOO;
   out->capacity = c->demand.capacity;
   out->fpp = c->demand.fpp;

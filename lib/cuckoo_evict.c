@@ -54,6 +54,7 @@ static uint64_t look(const struct cuckoo_geometry *g, const struct segment *segm
 /* The moves that lead to a node, from it back to one of the key's buckets.  False: too many. */
 static bool trace(const struct node *nodes, unsigned last, struct way *way)
 {
+  HOOK(cuckoo_way_found);
   way->moves = 0;
   for (unsigned i = last; nodes[i].parent != i; i = nodes[i].parent) {
     if (way->moves == LONGEST_WAY)

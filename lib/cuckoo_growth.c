@@ -365,6 +365,7 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
   lock_all(g, child[1]);
   bool good = join_copies(c, g, child, parent) && copy_joined(g, child, parent);
   if (good) {
+    HOOK(cuckoo_join_copied);
     child[0]->left = child[1]->left = true;
     publish(generation, range, slot_of_segment(parent));
   }
@@ -409,6 +410,7 @@ void tamis__shrink(struct cuckoo *c, const struct spot *sparse)
 {
   if (!c->demand.growable)
     return;
+  tamis__limbo_drain(&c->limbo);
   struct generation *generation = sparse->generation;
   struct stripe *growth = growth_stripe(generation, sparse->index);
   stripe_lock(growth);

@@ -113,6 +113,13 @@ static void bank_release(void *context, void *block, size_t alignment, size_t si
   free(block);
 }
 
+/* The filter counts what the bank has given. */
+static void assert_bytes(const tamis_filter *f, const struct bank *bank)
+{
+  tamis_stats stats = stats_of(f); /* first: it may release what has waited */
+  assert_int_equal(stats.bytes, bank->bytes);
+}
+
 /* What was retired is released by later calls that retire something: makes such calls until the filter
  * takes no more than `limit` bytes, or for some seconds. */
 static void settle(tamis_filter *f, uint64_t limit)
@@ -535,7 +542,7 @@ static void copies_go_along_in_splits_and_joins(void **state)
     for (uint64_t key = first; key < first + KEYS; key++)
       assert_false(tamis_contains_hash(f, key));
     assert_valid(f);
-    assert_int_equal(stats_of(f).bytes, bank.bytes);
+    assert_bytes(f, &bank);
     tamis_destroy(f);
     assert_int_equal(bank.blocks, 0);
   }
@@ -744,7 +751,7 @@ static void max_bytes_is_never_exceeded(void **state)
       assert_true(again > some / 2);
       assert_valid(f);
       assert_true(bank.most_bytes <= options.max_bytes);
-      assert_int_equal(stats_of(f).bytes, bank.bytes);
+      assert_bytes(f, &bank);
       tamis_destroy(f);
       assert_int_equal(bank.bytes, 0);
     }
@@ -796,8 +803,9 @@ enum { SCENARIO_KEYS = 3000, SCENARIO_BATCH = 500 };
 static void assert_unharmed(struct scenario *s, uint64_t n)
 {
   assert_all_in(s->f, 0, n);
-  assert_int_equal(stats_of(s->f).count, s->count);
-  assert_int_equal(stats_of(s->f).bytes, s->bank.bytes);
+  tamis_stats stats = stats_of(s->f); /* first: it may release what has waited */
+  assert_int_equal(stats.count, s->count);
+  assert_int_equal(stats.bytes, s->bank.bytes);
   assert_valid(s->f);
 }
 
@@ -872,7 +880,8 @@ static void play(struct scenario *s)
     assert_true(result == TAMIS_OK || result == TAMIS_ABSENT);
     s->count -= result == TAMIS_OK;
   }
-  assert_true(stats_of(s->f).joins > 0);
+  /* If it is a join that met the failure, it may have been the only one. */
+  assert_true(stats_of(s->f).joins > 0 || s->failures == 0);
   assert_int_equal(stats_of(s->f).count, s->count);
   for (uint64_t i = SCENARIO_KEYS; i < 2 * SCENARIO_KEYS; i++) /* and again */
     call(s, tamis_add_hash, i, 0);

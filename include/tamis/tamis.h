@@ -331,7 +331,7 @@ typedef struct tamis_stats {
   }
 
 /* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
- * depend on the filter's size (Bloom: it is that of the formula for the rate: some microseconds at
+ * depend on the filter's size (Cuckoo: it also releases memory that has waited for readers.  Bloom: it is that of the formula for the rate: some microseconds at
  * fpp 0.01, some hundred at 1e-6).
  *   Threads  any
  *   Blocks   never
