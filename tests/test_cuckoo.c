@@ -254,7 +254,7 @@ static void unique_adds_know_what_is_there(void **state)
 /* Keys that were never added, in a row that begins at `from`. */
 static void assert_rate(const tamis_filter *f, double fpp, uint64_t from)
 {
-  uint64_t probes = (fpp < 1e-4 ? 1000000 : 200000) / SCALE, hits = 0;
+  uint64_t probes = (fpp < 1e-4 ? UINT64_C(1000000) : UINT64_C(200000)) / SCALE, hits = 0;
   for (uint64_t i = 0; i < probes; i++)
     hits += tamis_contains_hash(f, (UINT64_C(1) << 40) + from * probes + i);
   double expected = fpp * (double) probes;
