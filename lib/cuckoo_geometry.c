@@ -101,9 +101,9 @@ unsigned cuckoo_geometry_shapes(void)
   return WIDTHS;
 }
 
-double cuckoo_geometry_lowest_rate(unsigned i, bool growable)
+double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable)
 {
-  struct bucket_shape shape = bucket_shape(widths[i], growable);
+  struct bucket_shape shape = bucket_shape(widths[shape_index], growable);
   return growable ? fmax(rate_of(&shape, LEAST_DEPTH) / share, lowest_growing_rate)
                   : rate_of(&shape, 0);
 }

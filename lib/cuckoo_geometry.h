@@ -70,7 +70,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
 /* The shapes there are, by rising width, and the lowest rate that each can give, for a filter of any
  * size. */
 unsigned cuckoo_geometry_shapes(void);
-double cuckoo_geometry_lowest_rate(unsigned shape, bool growable);
+double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable);
 
 /* The part of its lanes that is in use when a segment is full, and how much that differs. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);

@@ -397,7 +397,7 @@ static void drop(struct cuckoo *c, struct generation *generation, struct segment
   bool empty = tamis__segment_used(g, segment) == 0 && empty_copies(segment);
   if (empty) {
     segment->left = true;
-    publish(generation, slots_of(g, index, 0), 0);
+    publish(generation, slots_of(g, index, 0), NULL);
   }
   unlock_all(g, segment);
   if (empty) {

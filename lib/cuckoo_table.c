@@ -191,8 +191,7 @@ static bool create_slab(struct cuckoo *c, struct generation *generation, int *re
   if (!generation->slab)
     return false;
   for (uint64_t i = 0; i < roots; i++) {
-    struct segment *segment =
-        (struct segment *) ((uintptr_t) generation->slab + i * g->segment_bytes);
+    struct segment *segment = (struct segment *) ((char *) generation->slab + i * g->segment_bytes);
 #ifdef TAMIS_TSAN
     init_segment(g, segment); /* zeros are good but for TSan; so their pages are not touched */
 #endif

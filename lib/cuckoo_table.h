@@ -36,10 +36,10 @@ struct segment {
   struct stripe copies_lock; /* taken after a pair's stripes */
 };
 
-/* What the directory holds: a segment's address, with its depth in the low bits (it is aligned to 64),
- * which saves readers a look at the segment's head.  0: no segment yet. */
-typedef uintptr_t slot_value;
-typedef _Atomic slot_value slot;
+/* What the directory holds: a segment's address, plus its depth (it is aligned to 64), which saves
+ * readers a look at the segment's head.  NULL: no segment yet. */
+typedef char *slot_value;
+typedef _Atomic(slot_value) slot;
 
 enum { GROWTH_STRIPES = 16 };
 
@@ -115,36 +115,37 @@ static inline slot_value slot_load(const slot *s)
  *   makes visible  the segment, filled
  *   if weakened    see there
  *   checked by     negative/segment_published_relaxed */
-static inline void slot_publish(slot *s, slot_value value)
+static inline void slot_publish(slot *s,
+                                slot_value value) /* NOLINT(readability-non-const-parameter) */
 {
   atomic_store_explicit(s, value, memory_order_seq_cst);
 }
 
+static inline unsigned slot_depth(const char *value)
+{
+  return (uintptr_t) value & 63;
+}
+
 static inline struct segment *slot_segment(slot_value value)
 {
-  return (struct segment *) (value & ~(slot_value) 63);
+  return (struct segment *) (value - slot_depth(value));
 }
 
-static inline unsigned slot_depth(slot_value value)
+static inline slot_value slot_of_segment(struct segment *segment)
 {
-  return value & 63;
-}
-
-static inline slot_value slot_of_segment(const struct segment *segment)
-{
-  return (slot_value) segment | segment->depth;
+  return (slot_value) segment + segment->depth;
 }
 
 /* ---- the parts of a segment ---- */
 
 static inline word *segment_words(const struct cuckoo_geometry *g, const struct segment *segment)
 {
-  return (word *) ((uintptr_t) segment + g->words_offset);
+  return (word *) ((char *) segment + g->words_offset);
 }
 
 static inline struct stripe *segment_stripes(const struct segment *segment)
 {
-  return (struct stripe *) ((uintptr_t) segment + sizeof(struct segment));
+  return (struct stripe *) (segment + 1);
 }
 
 static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,

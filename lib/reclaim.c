@@ -3,12 +3,17 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { IDLE_SECONDS = 1, EXIT_SECONDS = 1, MUCH = 16 };
+enum {
+  IDLE_SECONDS = 1,
+  EXIT_SECONDS = 1,
+  MUCH = 32,
+  MOST_PAUSES = 4,
+  PAUSE_NANOSECONDS = 50 * 1000
+};
 
 /* One grace period that is waited for.  Belongs to two: the filter, and while it is pending the
  * thread that waits.  Not from the user's allocator, as the last of the two may be that thread. */
@@ -326,14 +331,24 @@ static bool release_elapsed(struct limbo *limbo, struct retired *block)
   return released;
 }
 
+/* Much waits, compared with what the filter has and with a block.  Then the thread that waits for
+ * readers, or a reader, lacks a core: a pause, whatever comes of it, keeps growth from running away from
+ * them. */
+static bool has_gathered(const struct limbo *limbo, size_t size)
+{
+  uint64_t held = atomic_load_explicit(&limbo->held, memory_order_relaxed);
+  return held > 3 * size && held > atomic_load_explicit(limbo->bytes, memory_order_relaxed) / MUCH;
+}
+
 void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
 {
   block->size = size;
-  uint64_t held = atomic_fetch_add_explicit(&limbo->held, size, memory_order_relaxed) + size;
+  atomic_fetch_add_explicit(&limbo->held, size, memory_order_relaxed);
   release_elapsed(limbo, block);
-  /* When much has gathered, the thread that waits, or a reader that it waits for, lacks a core. */
-  if (held > atomic_load_explicit(limbo->bytes, memory_order_relaxed) / MUCH)
-    sched_yield();
+  for (unsigned i = 0; i < MOST_PAUSES && has_gathered(limbo, size); i++) {
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+    tamis__limbo_drain(limbo);
+  }
 }
 
 bool tamis__limbo_drain(struct limbo *limbo)

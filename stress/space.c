@@ -162,7 +162,10 @@ static bool grows(double fpp, const struct settings *s)
 
 static bool with_growth(const struct settings *s)
 {
-  return grows(0.01, s) & grows(0.001, s) & grows(1e-6, s);
+  bool good = grows(0.01, s);
+  good &= grows(0.001, s);
+  good &= grows(1e-6, s);
+  return good;
 }
 
 static const struct argp_option options[] = {
