@@ -269,22 +269,32 @@ static void put_entry(const struct spot *spot, uint32_t bucket, uint64_t value, 
   count(spot, ENTRIES, 1);
 }
 
-/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys.  A key that
- * is there already can do without a lane. */
-static int put(struct cuckoo *c, const struct spot *spot)
+/* How many entries of a side table may come from copies that were counted only for want of a lane, in a
+ * filter that does not grow.  It is full at some point, and must not go on in its side tables, all the
+ * less as keys that only seem to be present would. */
+static size_t copies_for_want_of_room(const struct cuckoo *c, const struct cuckoo_geometry *g)
+{
+  return c->demand.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
+}
+
+/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys.  `cornered`:
+ * no eviction will make room, so a key that is there already is counted. */
+static int put(struct cuckoo *c, const struct spot *spot, bool cornered)
 {
   const struct cuckoo_geometry *g = &spot->generation->geometry;
   uint64_t lower = word_load(word_of(spot, spot->lower));
   uint64_t upper = word_load(word_of(spot, spot->upper));
   uint64_t room_lower = bucket_free(&g->shape, lower), room_upper = bucket_free(&g->shape, upper);
+  bool room = room_lower | room_upper;
   if (bucket_match(&g->shape, lower, spot->entry) | bucket_match(&g->shape, upper, spot->entry)) {
     struct best_match best = match_spot(spot);
+    int result = TAMIS_EFULL;
     if (best.matches >= most_copies(g))
-      return add_copy(c, spot, best.entry, SIZE_MAX);
-    if (!(room_lower | room_upper)) {
-      int result = add_copy(c, spot, best.entry, copies_for_want_of_room(c, g));
-      return result == TAMIS_EFULL ? NO_ROOM : result;
-    }
+      result = add_copy(c, spot, best.entry, SIZE_MAX);
+    else if (!room && cornered)
+      result = add_copy(c, spot, best.entry, copies_for_want_of_room(c, g));
+    if (result != TAMIS_EFULL)
+      return result;
   }
   if (bucket_count(room_upper) > bucket_count(room_lower))
     put_entry(spot, spot->upper, upper, room_upper);
@@ -300,6 +310,7 @@ static int put(struct cuckoo *c, const struct spot *spot)
 struct turn {
   unsigned generations; /* when the turns began */
   unsigned older;       /* generations gone back */
+  bool cornered;        /* there is no room, and no way to make it by an eviction */
 };
 
 static unsigned turn_generation(struct turn *turn, unsigned n)
@@ -332,7 +343,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct turn *turn, struct sp
   if (!spot_lock(spot))
     return AGAIN;
   /* Once a generation is open, no older one gets segments or entries by those who do not know yet. */
-  int result = cuckoo_generations(c) == n ? put(c, spot) : AGAIN;
+  int result = cuckoo_generations(c) == n ? put(c, spot, turn->cornered) : AGAIN;
   spot_unlock(spot);
   return result;
 }
@@ -348,7 +359,7 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct turn *turn, st
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_looked);
   if (result == TAMIS_OK)
-    result = put(c, spot);
+    result = put(c, spot, turn->cornered);
   let_go(&hold);
   return result;
 }
@@ -364,10 +375,13 @@ static inline int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     enter(c);
     do {
       result = try(c, hash, &turn, &spot);
-      if (result == NO_ROOM && spot.segment &&
-          tamis__evict(&spot.generation->geometry, spot.segment, spot.lower, spot.upper))
+      if (result == NO_ROOM && spot.segment && !turn.cornered) {
+        turn.cornered =
+            !tamis__evict(&spot.generation->geometry, spot.segment, spot.lower, spot.upper);
         result = AGAIN;
+      }
     } while (result == AGAIN);
+    turn.cornered = false;
     leave(c);
     if (result == NO_ROOM)
       result = make_room(c, &spot, &turn);

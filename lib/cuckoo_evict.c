@@ -172,7 +172,7 @@ static int fold_one(struct cuckoo *c, const struct spot *spot, uint32_t bucket, 
   while (bucket_lane(&g->shape, value, lane) != entry)
     lane++;
   uint64_t key = copies_key(bucket < other ? bucket : other, entry);
-  int result = tamis__segment_add_copy(c, spot->segment, key, copies_for_want_of_room(c, g));
+  int result = tamis__segment_add_copy(c, spot->segment, key, SIZE_MAX);
   if (result != TAMIS_OK)
     return result;
   struct stripe *stripe = stripe_of_bucket(g, spot->segment, bucket);
@@ -207,22 +207,24 @@ int tamis__fold_copies(struct cuckoo *c, const struct spot *full)
   const struct cuckoo_geometry *g = &full->generation->geometry;
   struct search search;
   unsigned folded = 0;
-  int result = TAMIS_OK;
+  int result = TAMIS_EFULL;
   if (find_room(g, full->segment, full->lower, full->upper, &search))
     return TAMIS_OK;
-  for (unsigned i = 0; i < search.count && result == TAMIS_OK; i++) {
+  for (unsigned i = 0; i < search.count; i++) {
     uint32_t bucket = search.nodes[i].bucket;
     uint64_t value = look(g, full->segment, bucket);
-    for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
+    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       if (!entry)
         continue;
       uint32_t other = other_bucket(g, full->segment, bucket, entry);
-      if (equal_lanes(&g->shape, value, entry) +
-              equal_lanes(&g->shape, look(g, full->segment, other), entry) >
-          1)
-        result = fold_entry(c, full, bucket, entry, &folded);
+      unsigned equal = equal_lanes(&g->shape, value, entry) +
+                       equal_lanes(&g->shape, look(g, full->segment, other), entry);
+      if (equal > 1 && fold_entry(c, full, bucket, entry, &folded) == TAMIS_ENOMEM)
+        result = TAMIS_ENOMEM;
     }
   }
-  return folded ? TAMIS_OK : result == TAMIS_OK ? TAMIS_EFULL : result;
+  /* Somebody else may have folded what was found, or removed it. */
+  bool room = folded || tamis__could_evict(g, full->segment, full->lower, full->upper);
+  return room ? TAMIS_OK : result;
 }

@@ -284,9 +284,10 @@ static int enlarge(struct cuckoo *c, const struct spot *full)
   if (cuckoo_lanes(g) >= SKEW_LEAST_LANES &&
       SKEW_DIVISOR * tamis__segment_used(g, full->segment) < cuckoo_lanes(g))
     return tamis__fold_copies(c, full);
-  if (full->segment->depth == g->depth_limit)
-    return open_generation(c, generation);
-  return split(c, generation, full->segment, full->index);
+  int result = full->segment->depth == g->depth_limit
+                   ? open_generation(c, generation)
+                   : split(c, generation, full->segment, full->index);
+  return result == TAMIS_EFULL ? tamis__fold_copies(c, full) : result;
 }
 
 int tamis__grow(struct cuckoo *c, const struct spot *full)

@@ -249,15 +249,6 @@ static inline uint64_t copies_key(uint32_t lower, uint64_t entry)
  * that would be one entry more than `most` in the side table. */
 int tamis__segment_add_copy(struct cuckoo *c, struct segment *segment, uint64_t key, size_t most);
 
-/* How many entries a side table may have for want of lanes, and not because there are so many copies.
- * A filter that does not grow is full at some point: it must not go on in its side tables, all the
- * less as keys that only seem to be present would. */
-static inline size_t copies_for_want_of_room(const struct cuckoo *c,
-                                             const struct cuckoo_geometry *g)
-{
-  return c->demand.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
-}
-
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);

@@ -26,7 +26,9 @@ struct ticket {
 
 /* What the library's one waiting thread works on. */
 static struct {
-  pthread_mutex_t lock; /* protects the lines below */
+  pthread_mutex_t
+      lock; /* protects the lines below, and the lists of all limbos: one lock, so that a
+                           fork finds them whole; held for a few steps, or to start the thread */
   pthread_cond_t more;
   struct ticket *queue;
   struct ticket *in_grace; /* what the thread waits for just now */
@@ -230,32 +232,28 @@ static void start_thread(void)
   pthread_attr_destroy(&attributes);
 }
 
-/* Has the ticket, if it is not NULL, wait for a grace period that begins now or later, and sees to it
- * that somebody waits. */
-static void wait_for(struct ticket *ticket)
+/* With the lock.  Has the ticket wait for a grace period that begins now or later. */
+static void enqueue(struct ticket *ticket)
 {
-  pthread_mutex_lock(&waiter.lock);
-  if (ticket) {
-    ticket->next = waiter.queue;
-    waiter.queue = ticket;
-  }
+  atomic_store_explicit(&ticket->state, PENDING, memory_order_relaxed); /* handed on by the lock */
+  ticket->next = waiter.queue;
+  waiter.queue = ticket;
+}
+
+/* With the lock.  Sees to it that somebody waits, if there is anything to wait for. */
+static void wake(void)
+{
   if (waiter.queue && !waiter.running && !waiter.stopping)
     start_thread();
   else
     pthread_cond_signal(&waiter.more);
-  pthread_mutex_unlock(&waiter.lock);
 }
 
 /* ---- limbo ---- */
 
 bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from, _Atomic uint64_t *bytes)
 {
-  *limbo = (struct limbo){.from = from, .bytes = bytes};
-  if (pthread_mutex_init(&limbo->lock, NULL))
-    return false;
-  limbo->ticket = calloc(1, sizeof *limbo->ticket);
-  if (!limbo->ticket)
-    pthread_mutex_destroy(&limbo->lock);
+  *limbo = (struct limbo){.from = from, .bytes = bytes, .ticket = calloc(1, sizeof *limbo->ticket)};
   return limbo->ticket != NULL;
 }
 
@@ -281,7 +279,6 @@ void tamis__limbo_destroy(struct limbo *limbo)
   if (!atomic_compare_exchange_strong_explicit(&limbo->ticket->state, &pending, ORPHAN,
                                                memory_order_acq_rel, memory_order_acquire))
     free(limbo->ticket);
-  pthread_mutex_destroy(&limbo->lock);
 }
 
 /* ORDER ticket.look (acquire)
@@ -294,7 +291,7 @@ static bool has_elapsed(const struct limbo *limbo)
 }
 
 /* With the lock: takes what may be released off the lists, and has the rest wait. */
-static struct retired *take_elapsed(struct limbo *limbo, struct ticket **start)
+static struct retired *take_elapsed(struct limbo *limbo)
 {
   struct retired *elapsed = NULL;
   if (has_elapsed(limbo)) {
@@ -302,30 +299,25 @@ static struct retired *take_elapsed(struct limbo *limbo, struct ticket **start)
     limbo->waiting = NULL;
     atomic_store_explicit(&limbo->ticket->state, IDLE, memory_order_relaxed); /* ours alone now */
   }
-  *start = NULL;
   if (!limbo->waiting && limbo->fresh) {
     limbo->waiting = limbo->fresh;
     limbo->fresh = NULL;
-    *start = limbo->ticket;
-    atomic_store_explicit(&limbo->ticket->state, PENDING,
-                          memory_order_relaxed); /* see wait_for() */
+    enqueue(limbo->ticket);
   }
   return elapsed;
 }
 
 static bool release_elapsed(struct limbo *limbo, struct retired *block)
 {
-  struct ticket *start;
-  pthread_mutex_lock(&limbo->lock);
+  pthread_mutex_lock(&waiter.lock);
   if (block) {
     block->next = limbo->fresh;
     limbo->fresh = block;
   }
-  bool anything = limbo->waiting || limbo->fresh;
-  struct retired *elapsed = take_elapsed(limbo, &start);
-  pthread_mutex_unlock(&limbo->lock);
-  if (anything)
-    wait_for(start);
+  struct retired *elapsed = take_elapsed(limbo);
+  if (limbo->waiting)
+    wake();
+  pthread_mutex_unlock(&waiter.lock);
   bool released = elapsed != NULL;
   release_all(limbo, &elapsed);
   return released;

@@ -61,7 +61,6 @@ struct retired {
 
 /* A filter's blocks between their last use and their release. */
 struct limbo {
-  pthread_mutex_t lock;
   const tamis_allocator *from;
   _Atomic uint64_t *bytes; /* reduced by the size of what is released */
   _Atomic uint64_t held;   /* bytes that wait */
