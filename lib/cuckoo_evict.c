@@ -15,9 +15,11 @@
 #include "hook.h"
 
 enum {
-  /* Buckets looked at before a segment counts as full; larger values fill it a little better, but the
-   * last inserts into a full segment take longer.  Measured: see docs/cuckoo.md. */
+  /* Buckets looked at before a segment counts as full.  More fill it better (docs/cuckoo.md), but the
+   * last inserts into a full segment take longer.  Fewer where segments split: a search is done as
+   * reader, and grace periods go by quickly only while all readers are quick. */
   MOST_NODES = 512,
+  GROWING_NODES = 256,
   LONGEST_WAY =
       16 /* longer ones are rare: breadth first, two lanes a bucket are 512 buckets in 8 */
 };
@@ -73,8 +75,8 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
                                     uint32_t lower, uint32_t upper, struct search *search)
 {
   struct node *nodes = search->nodes;
-  unsigned count = 0, limit = MOST_NODES;
-  if (cuckoo_buckets(g) < MOST_NODES / 2)
+  unsigned count = 0, limit = g->shape.ages ? GROWING_NODES : MOST_NODES;
+  if (cuckoo_buckets(g) < limit / 2)
     limit = (unsigned) cuckoo_buckets(g) * 2;
   nodes[count++] = (struct node){.bucket = lower, .parent = 0};
   nodes[count++] = (struct node){.bucket = upper, .parent = 1};
