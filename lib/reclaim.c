@@ -8,9 +8,9 @@
 #include <time.h>
 
 enum {
-  IDLE_SECONDS = 1,
-  EXIT_SECONDS = 1,
-  MUCH = 32,
+  IDLE_SECONDS = 1, /* until the thread ends */
+  EXIT_SECONDS = 1, /* at most, that the end of the process waits for a grace period */
+  MUCH = 32,        /* more than this part of a filter's memory is much to wait in limbo */
   MOST_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };
@@ -26,9 +26,9 @@ struct ticket {
 
 /* What the library's one waiting thread works on. */
 static struct {
-  pthread_mutex_t
-      lock; /* protects the lines below, and the lists of all limbos: one lock, so that a
-                           fork finds them whole; held for a few steps, or to start the thread */
+  /* Protects the lines below, and the lists of all limbos: one lock, so that a fork finds them whole.
+   * Held for a few steps, or to start the thread. */
+  pthread_mutex_t lock;
   pthread_cond_t more;
   struct ticket *queue;
   struct ticket *in_grace; /* what the thread waits for just now */
@@ -60,7 +60,7 @@ _Thread_local bool tamis__reader_known = false;
 
 enum { FORK_WAITS_NANOSECONDS = 100 * 1000 * 1000 };
 
-static bool held_for_fork[2];
+static bool held_for_fork[2]; /* grace, introduce */
 
 static struct timespec in_nanoseconds(long nanoseconds)
 {
