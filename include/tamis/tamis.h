@@ -76,8 +76,8 @@ TAMIS_API const char *tamis_strerror(int result);
 TAMIS_API const char *tamis_version(void);
 
 /* Where a filter's memory comes from.  Both functions are called from the thread that makes the
- * call on the filter, possibly from several at once, and with locks of the filter held: they must not
- * call the filter.
+ * call on the filter (tamis_get_stats too), possibly from several at once, and with locks of the
+ * filter held: they must not call it.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  Contents do
  *             not matter: the library clears the block, which touches all of it.
  *   release   takes back a block with the size and alignment it was asked for. */
