@@ -43,11 +43,6 @@ struct copies_entry *tamis__copies_find(struct copies *copies, uint64_t key)
   return entry->key ? entry : NULL;
 }
 
-bool tamis__copies_has_room(const struct copies *copies)
-{
-  return copies->used < (copies->mask + 1) / 2;
-}
-
 void tamis__copies_add(struct copies *copies, uint64_t key, uint64_t count)
 {
   struct copies_entry *entry = seek(copies, key);

@@ -32,8 +32,11 @@ void tamis__copies_init(struct copies *copies, size_t n);
 /* NULL: not there.  A key is never 0. */
 struct copies_entry *tamis__copies_find(struct copies *copies, uint64_t key);
 
-/* Whether one more key can be added; a table without room is at most half full all the same. */
-bool tamis__copies_has_room(const struct copies *copies);
+/* How many keys there is room for, in all; half of the places, so that chains stay short. */
+static inline size_t tamis__copies_room(const struct copies *copies)
+{
+  return (copies->mask + 1) / 2;
+}
 
 /* Adds to the count of a key, which may be new if there is room. */
 void tamis__copies_add(struct copies *copies, uint64_t key, uint64_t count);

@@ -8,8 +8,8 @@
  * in each generation, of which most filters have one.  cuckoo_table.h shows the structures.
  *
  * [D] A look-up takes no lock.  It reads the versions of the stripes, then the buckets, then the
- *     versions again, and begins anew if an entry has left one of its buckets meanwhile, or a segment
- *     the directory.
+ *     versions again, and begins anew if an entry has left a bucket of these stripes meanwhile, or a
+ *     segment the directory.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
  *     then, when it left, which was after this call had read the slot.

@@ -61,7 +61,7 @@ static void free_copies(struct cuckoo *c, struct segment *segment)
 {
   struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
   if (copies)
-    tamis__cuckoo_put(c, copies, tamis__copies_bytes((copies->mask + 1) / 2));
+    tamis__cuckoo_put(c, copies, tamis__copies_bytes(tamis__copies_room(copies)));
 }
 
 /* All but the memory of the segment itself. */
@@ -116,7 +116,7 @@ uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segme
 int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, size_t n)
 {
   struct copies *old = atomic_load_explicit(&segment->copies, memory_order_relaxed);
-  size_t room = old ? (old->mask + 1) / 2 : 0, used = old ? old->used : 0;
+  size_t room = old ? tamis__copies_room(old) : 0, used = old ? old->used : 0;
   if (used + n <= room)
     return TAMIS_OK;
   int result;

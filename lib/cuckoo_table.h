@@ -51,9 +51,8 @@ struct generation {
   struct segment *slab; /* of a filter that does not grow: all segments in one block */
   struct counters counters;
   _Atomic uint64_t segments;
-  struct stripe
-      growth[GROWTH_STRIPES]; /* who changes the slots of a root holds one; taken before the
-                                           stripes of segments */
+  /* Who changes the slots of a root holds one; taken before the stripes of segments. */
+  struct stripe growth[GROWTH_STRIPES];
 };
 
 /* A sum over shards can be caught between an add in one and a remove in another. */
