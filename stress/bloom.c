@@ -54,10 +54,14 @@ static void churn(struct worker *worker)
   struct run *run = worker->arg;
   uint64_t seed = worker->seed;
   for (uint64_t i = 0; i < run->keys_per_thread; i++) {
+    uint64_t began = call_begins(worker);
     worker->result += !add(run->filter, key_of(worker->index, i));
+    call_ends(worker, began);
     atomic_store_explicit(&run->published[worker->index].keys, i + 1, memory_order_release);
     uint64_t random = random_next(&seed);
-    worker->result += check(run, (unsigned) (random >> 32) % worker->threads, random & 0xffffff);
+    began = call_begins(worker);
+    worker->result += check(run, (unsigned) ((random >> 32) % worker->threads), random & 0xffffff);
+    call_ends(worker, began);
     if (i % 1024 == 0) {
       tamis_stats stats = TAMIS_STATS_INIT; /* beside the writers */
       worker->result += tamis_get_stats(run->filter, &stats) != TAMIS_OK;
@@ -67,7 +71,7 @@ static void churn(struct worker *worker)
 
 struct settings {
   struct harness_settings shared;
-  uint64_t rounds, keys;
+  uint64_t keys;
 };
 
 static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layout layout)
@@ -84,9 +88,8 @@ static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layo
   struct worker workers[MAX_THREADS];
   harness_run(s->shared.threads, seed, churn, &run, workers);
 
-  uint64_t misses = 0;
+  uint64_t misses = harness_results(workers, s->shared.threads);
   for (unsigned t = 0; t < s->shared.threads; t++) {
-    misses += workers[t].result;
     for (uint64_t i = 0; i < s->keys; i++)
       misses += !tamis_contains_hash(run.filter, key_of(t, i));
   }
@@ -98,36 +101,19 @@ static uint64_t round_misses(const struct settings *s, uint64_t seed, tamis_layo
   return misses;
 }
 
-static const struct argp_option options[] = {
-    {"keys", 'n', "N", 0, "Keys of each thread in a round (default: 5000)", 0},
-    {"rounds", 'r', "N", 0, "Rounds, each with new filters (default: 50)", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->keys = harness_number(arg);
-    break;
-  case 'r':
-    s->rounds = harness_number(arg);
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
-  struct settings s = {.rounds = 50, .keys = 5000, .shared.threads = 4};
-  harness_parse("Looks for keys that are missed after their add returned.", options, parse, argc,
-                argv, &s);
-  uint64_t misses = 0;
-  for (uint64_t round = 0; round < s.rounds; round++)
+  struct settings s = {.keys = 5000, .shared = {.threads = 4, .rounds = 50}};
+  const struct harness_option options[] = {{"keys", 'n',
+                                            "Keys of each thread in a round (default: 5000)",
+                                            .number = &s.keys, .least = 1},
+                                           {0}};
+  harness_parse("Looks for keys that are missed after their add returned.", options, argc, argv,
+                &s.shared);
+  uint64_t misses = 0, round = 0;
+  for (; harness_more(&s.shared, round); round++)
     misses += round_misses(&s, random_at(s.shared.seed, round), (tamis_layout) (round % 2));
-  printf("%" PRIu64 " rounds, %u threads: %" PRIu64 " wrong answers\n", s.rounds, s.shared.threads,
-         misses);
-  return harness_verdict("bloom", s.shared.seed, misses == 0);
+  printf("%" PRIu64 " rounds, %" PRIu64 " threads: %" PRIu64 " wrong answers\n", round,
+         s.shared.threads, misses);
+  return harness_verdict(&s.shared, misses == 0);
 }

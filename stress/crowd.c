@@ -21,7 +21,7 @@ static const double least_ratio = 0.8;
 
 struct settings {
   struct harness_settings shared; /* threads: the many */
-  uint64_t keys, calls, rounds;
+  uint64_t keys, calls;
   double fpp;
   bool check;
 };
@@ -65,14 +65,13 @@ static void work(struct worker *worker)
 }
 
 /* Calls in a second. */
-static double speed(struct run *run, unsigned threads, uint64_t *wrong)
+static double speed(struct run *run, uint64_t threads, uint64_t *wrong)
 {
   struct worker workers[MAX_THREADS];
   double begin = harness_seconds();
   harness_run(threads, run->seed++, work, run, workers);
   double seconds = harness_seconds() - begin;
-  for (unsigned t = 0; t < threads; t++)
-    *wrong += workers[t].result;
+  *wrong += harness_results(workers, threads);
   return (double) run->settings->calls / seconds;
 }
 
@@ -98,66 +97,38 @@ static int compare(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-static const struct argp_option options[] = {
-    {"keys", 'n', "N", 0, "Keys in the filter (default: 1000000)", 0},
-    {"calls", 'c', "N", 0, "Calls in a turn, over all threads (default: 2000000)", 0},
-    {"rounds", 'r', "N", 0, "Rounds of two turns (default: 11)", 0},
-    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
-    {"check", 'k', NULL, 0, "Fail if many threads reach less than 0.8 times what 2 do", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->keys = harness_number(arg);
-    break;
-  case 'c':
-    s->calls = harness_number(arg);
-    break;
-  case 'r':
-    s->rounds = harness_number(arg);
-    if (s->rounds < 1 || s->rounds > MAX_ROUNDS)
-      argp_error(state, "rounds: 1 to %d", MAX_ROUNDS);
-    break;
-  case 'p':
-    s->fpp = harness_rate(arg);
-    break;
-  case 'k':
-    s->check = true;
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
   struct settings s = {
-      .shared.threads = 16, .keys = 1000000, .calls = 2000000, .rounds = 11, .fpp = 0.01};
-  harness_parse("Compares the speed of many threads with that of two.", options, parse, argc, argv,
-                &s);
+      .shared = {.threads = 16, .rounds = 11}, .keys = 1000000, .calls = 2000000, .fpp = 0.01};
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys in the filter (default: 1000000)", .number = &s.keys, .least = 1},
+      {"calls", 'c', "Calls in a turn, over all threads (default: 2000000)", .number = &s.calls,
+       .least = 1},
+      {"fpp", 'p', "Rate asked of the filter (default: 0.01)", .rate = &s.fpp},
+      {"check", 'k', "Fail if many threads reach less than 0.8 times what 2 do", .flag = &s.check},
+      {0}};
+  harness_parse("Compares the speed of many threads with that of two.", options, argc, argv,
+                &s.shared);
   struct run run = {.settings = &s, .filter = create(&s), .seed = s.shared.seed};
   double ratio[MAX_ROUNDS];
-  uint64_t wrong = 0;
-  for (uint64_t round = 0; round < s.rounds; round++) {
+  uint64_t wrong = 0, round = 0;
+  for (; round < MAX_ROUNDS && harness_more(&s.shared, round); round++) {
     bool many_first = round % 2;
     double first = speed(&run, many_first ? s.shared.threads : FEW, &wrong);
     double second = speed(&run, many_first ? FEW : s.shared.threads, &wrong);
     double few = many_first ? second : first, many = many_first ? first : second;
     ratio[round] = many / few;
-    printf("%d threads: %.2f million calls a second; %u threads: %.2f; ratio %.2f\n", FEW,
+    printf("%d threads: %.2f million calls a second; %" PRIu64 " threads: %.2f; ratio %.2f\n", FEW,
            few * 1e-6, s.shared.threads, many * 1e-6, ratio[round]);
   }
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &stats);
   tamis_destroy(run.filter);
-  qsort(ratio, s.rounds, sizeof *ratio, compare);
-  double median = ratio[s.rounds / 2];
+  qsort(ratio, round, sizeof *ratio, compare);
+  double median = ratio[round / 2];
   printf("median ratio %.2f, from %.2f to %.2f; %" PRIu64 " wrong answers, count %s\n", median,
-         ratio[0], ratio[s.rounds - 1], wrong, stats.count == s.keys ? "right" : "WRONG");
+         ratio[0], ratio[round - 1], wrong, stats.count == s.keys ? "right" : "WRONG");
   bool good = wrong == 0 && stats.count == s.keys && (!s.check || median >= least_ratio);
-  return harness_verdict("crowd", s.shared.seed, good);
+  return harness_verdict(&s.shared, good);
 }

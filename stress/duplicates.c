@@ -22,8 +22,7 @@ enum { MAX_KEYS = 64, FEW_COPIES = 16 };
 
 struct settings {
   struct harness_settings shared;
-  uint64_t copies, others;
-  unsigned keys;
+  uint64_t copies, others, keys;
 };
 
 struct run {
@@ -44,18 +43,20 @@ static uint64_t bytes_of(const tamis_filter *f)
 }
 
 /* Runs of adds and of removes, so that numbers of copies go far up and down. */
-static uint64_t copy(struct run *run, unsigned thread, uint64_t *seed)
+static uint64_t copy(struct run *run, struct worker *worker, uint64_t *seed)
 {
-  uint64_t wrong = 0, *left = run->left[thread];
+  uint64_t wrong = 0, *left = run->left[worker->index];
   for (uint64_t i = 0, n; i < run->settings->copies; i += n) {
     uint64_t random = random_next(seed);
-    unsigned k = (unsigned) (random >> 32) % run->settings->keys;
+    unsigned k = (unsigned) ((random >> 32) % run->settings->keys);
     bool adds = random & 1;
     n = 1 + (random >> 1) % 64;
     for (uint64_t j = 0; j < n && (adds || left[k] > 0); j++) {
       if (left[k] > 0)
         wrong += !tamis_contains_hash(run->filter, run->key[k]);
+      uint64_t began = call_begins(worker);
       wrong += (adds ? tamis_add_hash : tamis_remove_hash)(run->filter, run->key[k]) != TAMIS_OK;
+      call_ends(worker, began);
       left[k] += adds ? 1 : (uint64_t) -1;
     }
     if (left[k] > 0)
@@ -90,7 +91,7 @@ static void work(struct worker *worker)
     worker->result = crowd(run);
     return;
   }
-  worker->result = copy(run, worker->index, &seed);
+  worker->result = copy(run, worker, &seed);
   atomic_fetch_sub_explicit(&run->working, 1, memory_order_relaxed);
 }
 
@@ -123,29 +124,28 @@ static uint64_t check_key(struct run *run, unsigned k)
   return wrong + tamis_contains_hash(run->filter, run->key[k]);
 }
 
-static bool play(const struct settings *s, double fpp, bool crowded)
+static bool play(const struct settings *s, double fpp, bool crowded, uint64_t seed)
 {
   static struct run run;
   run = (struct run){.settings = s,
                      .crowded = crowded,
-                     .working = s->shared.threads - (crowded && s->shared.threads > 1)};
+                     .working = (unsigned) s->shared.threads - (crowded && s->shared.threads > 1)};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = 1000;
   options.fpp = fpp;
-  options.seed = s->shared.seed;
+  options.seed = seed;
   int result = tamis_create(&options, &run.filter);
   if (result != TAMIS_OK)
     error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
-  choose_keys(&run, s->shared.seed);
+  choose_keys(&run, seed);
 
   struct worker workers[MAX_THREADS];
-  uint64_t wrong = 0, wrong_in_the_end = 0, copies = 0;
+  uint64_t wrong_in_the_end = 0, copies = 0;
   double begin = harness_seconds();
-  harness_run(s->shared.threads, s->shared.seed, work, &run, workers);
+  harness_run(s->shared.threads, seed, work, &run, workers);
   double seconds = harness_seconds() - begin;
-  for (unsigned t = 0; t < s->shared.threads; t++)
-    wrong += workers[t].result;
+  uint64_t wrong = harness_results(workers, s->shared.threads);
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &stats);
   for (unsigned t = 0; t < s->shared.threads; t++)
@@ -158,51 +158,38 @@ static bool play(const struct settings *s, double fpp, bool crowded)
   bool whole = tamis__cuckoo_validate(run.filter, &reason);
   tamis_stats empty = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &empty);
-  printf("fpp %g%s, %u threads, %.2f s: %" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
-         " copies left, %" PRIu64 " wrong answers, %" PRIu64 " in the end, count %s, %" PRIu64
-         " left, %s\n",
-         fpp, crowded ? " and other keys" : "", s->shared.threads, seconds, stats.growths,
-         stats.joins, copies, wrong, wrong_in_the_end, right ? "right" : "WRONG", empty.count,
-         whole ? "whole" : reason);
+  bool good = wrong == 0 && wrong_in_the_end == 0 && right && whole && empty.count == 0;
+  harness_tell(good,
+               "fpp %g%s, %" PRIu64 " threads, %.2f s: %" PRIu64 " growths, %" PRIu64
+               " joins, %" PRIu64 " copies left, %" PRIu64 " wrong answers, %" PRIu64
+               " in the end, count %s, %" PRIu64 " left, %s\n",
+               fpp, crowded ? " and other keys" : "", s->shared.threads, seconds, stats.growths,
+               stats.joins, copies, wrong, wrong_in_the_end, right ? "right" : "WRONG", empty.count,
+               whole ? "whole" : reason);
   tamis_destroy(run.filter);
-  return wrong == 0 && wrong_in_the_end == 0 && right && whole && empty.count == 0;
-}
-
-static const struct argp_option options[] = {
-    {"copies", 'n', "N", 0, "Adds and removes of each thread (default: 1000000)", 0},
-    {"keys", 'k', "N", 0, "Keys that have copies (default: 8)", 0},
-    {"others", 'o', "N", 0, "Other keys (default: 20000)", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->copies = harness_number(arg);
-    break;
-  case 'k':
-    s->keys = (unsigned) harness_number(arg);
-    if (s->keys < 1 || s->keys > MAX_KEYS)
-      argp_error(state, "keys: 1 to %d", MAX_KEYS);
-    break;
-  case 'o':
-    s->others = harness_number(arg);
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
+  return good;
 }
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.copies = 1000000, .keys = 8, .others = 20000, .shared.threads = 4};
-  harness_parse("Looks for copies of keys that are lost or found twice.", options, parse, argc,
-                argv, &s);
-  bool good = play(&s, 0.01, false);
-  good &= play(&s, 1e-6, false);
-  if (s.shared.threads > 1) /* at a rate at which other keys are not mistaken for these */
-    good &= play(&s, 1e-6, true);
-  return harness_verdict("duplicates", s.shared.seed, good);
+  struct settings s = {
+      .copies = 1000000, .keys = 8, .others = 20000, .shared = {.threads = 4, .rounds = 1}};
+  const struct harness_option options[] = {
+      {"copies", 'n', "Adds and removes of each thread (default: 1000000)", .number = &s.copies,
+       .least = 1},
+      {"keys", 'k', "Keys that have copies (default: 8)", .number = &s.keys, .least = 1,
+       .most = MAX_KEYS},
+      {"others", 'x', "Other keys (default: 20000)", .number = &s.others, .least = 1},
+      {0}};
+  harness_parse("Looks for copies of keys that are lost or found twice.", options, argc, argv,
+                &s.shared);
+  bool good = true;
+  for (uint64_t round = 0; harness_more(&s.shared, round); round++) {
+    uint64_t seed = random_at(s.shared.seed, round);
+    good &= play(&s, 0.01, false, seed);
+    good &= play(&s, 1e-6, false, seed);
+    if (s.shared.threads > 1) /* at a rate at which other keys are not mistaken for these */
+      good &= play(&s, 1e-6, true, seed);
+  }
+  return harness_verdict(&s.shared, good);
 }

@@ -13,11 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 
-struct settings {
-  struct harness_settings shared;
-  uint64_t rounds;
-};
-
 /* One segment, which does not grow. */
 static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
 {
@@ -55,12 +50,12 @@ static double fill(tamis_filter *filter)
   return stats.occupancy;
 }
 
-static bool measure(const struct settings *s, unsigned width, unsigned pair_bits)
+static bool measure(const struct harness_settings *s, unsigned width, unsigned pair_bits)
 {
   struct cuckoo_geometry g = one_segment(width, pair_bits);
   double sum = 0, squares = 0, least = 1;
   for (uint64_t i = 0; i < s->rounds; i++) {
-    tamis_filter *filter = create(&g, s->shared.seed + i);
+    tamis_filter *filter = create(&g, s->seed + i);
     double load = fill(filter);
     tamis_destroy(filter);
     sum += load;
@@ -76,28 +71,17 @@ static bool measure(const struct settings *s, unsigned width, unsigned pair_bits
   return good;
 }
 
-static const struct argp_option options[] = {
-    {"rounds", 'r', "N", 0, "Segments of each kind (default: 20)", 0}, {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  if (key != 'r')
-    return ARGP_ERR_UNKNOWN;
-  s->rounds = harness_number(arg);
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
   static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
-  struct settings s = {.rounds = 20, .shared.threads = 1};
-  harness_parse("Fills segments of the cuckoo filter.", options, parse, argc, argv, &s);
+  struct harness_settings s = {.rounds = 20, .threads = 1};
+  harness_parse("Fills segments of the cuckoo filter; a round is a segment of each kind.", NULL,
+                argc, argv, &s);
   bool good = true;
   printf("lanes  buckets      mean deviation     least   planned deviation  (of the lanes, when "
          "full)\n");
   for (unsigned i = 0; i < sizeof widths; i++)
     for (unsigned pair_bits = 7; pair_bits <= 15; pair_bits += 2)
       good &= measure(&s, widths[i], pair_bits);
-  return harness_verdict("fill", s.shared.seed, good);
+  return harness_verdict(&s, good);
 }

@@ -35,7 +35,7 @@ enum {
 
 struct settings {
   struct harness_settings shared;
-  uint64_t keys, capacity, rounds, seconds;
+  uint64_t keys, capacity;
   double fpp;
   bool tiny, fixed;
 };
@@ -204,48 +204,56 @@ static uint64_t add_one(tamis_filter *f, uint64_t hash, bool unique)
 }
 
 /* Returns how many adds failed. */
-static uint64_t add_keys(struct run *run, unsigned owner, uint64_t begin, uint64_t end)
+static uint64_t add_keys(struct run *run, struct worker *worker, uint64_t begin, uint64_t end)
 {
+  unsigned owner = worker->index;
   uint64_t failed = 0, hashes[BATCH];
   for (uint64_t i = begin, n; i < end; i += n) {
     n = owner % 3 != 2 ? 1 : end - i < BATCH ? end - i : BATCH;
     for (uint64_t k = 0; k < n; k++)
       hashes[k] = hash_of(run, owner, i + k);
+    uint64_t began = call_begins(worker);
     failed += n == 1 ? add_one(run->filter, hashes[0], owner % 3 == 1)
                      : tamis_add_many_hash(run->filter, hashes, n, NULL) != TAMIS_OK;
+    call_ends(worker, began);
     atomic_store_explicit(&run->progress[owner].added, i + n, memory_order_release);
   }
   return failed;
 }
 
-static uint64_t remove_one(struct run *run, unsigned owner, uint64_t position, uint64_t i)
+static uint64_t remove_one(struct run *run, struct worker *worker, uint64_t position, uint64_t i)
 {
+  unsigned owner = worker->index;
   atomic_store_explicit(&run->progress[owner].removing, position + 1, memory_order_release);
-  return tamis_remove_hash(run->filter, hash_of(run, owner, i)) != TAMIS_OK;
+  uint64_t began = call_begins(worker);
+  int result = tamis_remove_hash(run->filter, hash_of(run, owner, i));
+  call_ends(worker, began);
+  return result != TAMIS_OK;
 }
 
-static uint64_t grow(struct run *run, unsigned owner, uint64_t *seed)
+static uint64_t grow(struct run *run, struct worker *worker)
 {
-  uint64_t failed = 0, removed = 0, removable = 0, end;
+  uint64_t failed = 0, removed = 0, removable = 0, end, seed = worker->seed;
   for (uint64_t i = 0; i < run->keys || removed < run->keys; i = end) {
-    end = i + 1 + random_next(seed) % BURST;
+    end = i + 1 + random_next(&seed) % BURST;
     end = end < run->keys ? end : run->keys;
-    failed += add_keys(run, owner, i, end);
+    failed += add_keys(run, worker, i, end);
     for (; removed < removable; removed++)
       if (goes_in_growth(run, removed))
-        failed += remove_one(run, owner, removed, removed);
+        failed += remove_one(run, worker, removed, removed);
     removable = end; /* in the next burst */
   }
   return failed;
 }
 
-static uint64_t shrink(struct run *run, unsigned owner)
+static uint64_t shrink(struct run *run, struct worker *worker)
 {
+  unsigned owner = worker->index;
   uint64_t failed = 0;
   for (uint64_t position = 0; position < run->keys; position++) {
     uint64_t i = shuffled(run, position);
     if (!goes_in_growth(run, i) && goes_in_shrinking(run, owner, i))
-      failed += remove_one(run, owner, position, i);
+      failed += remove_one(run, worker, position, i);
   }
   atomic_store_explicit(&run->progress[owner].removing, run->keys, memory_order_release);
   return failed;
@@ -258,8 +266,7 @@ static void work(struct worker *worker)
     read_on(worker);
     return;
   }
-  uint64_t seed = worker->seed;
-  worker->result = run->shrinking ? shrink(run, worker->index) : grow(run, worker->index, &seed);
+  worker->result = run->shrinking ? shrink(run, worker) : grow(run, worker);
   atomic_fetch_sub_explicit(&run->working, 1, memory_order_relaxed);
 }
 
@@ -365,10 +372,11 @@ static uint64_t phase(struct run *run, const char *name, is_in *in, tamis_stats 
       wrong +=
           complain(t < run->owners ? "calls that failed" : "wrong answers", workers[t].result, 0);
   wrong += check_all(run, in, stats);
-  printf("%s: %.2f s, %" PRIu64 " keys, %" PRIu64 " looks, %" PRIu64 " bytes, %" PRIu64
-         " segments, %" PRIu64 " growths, %" PRIu64 " joins, %u generations\n",
-         name, seconds, stats->count, run->looks, stats->bytes, stats->segments, stats->growths,
-         stats->joins, stats->generations);
+  harness_tell(!wrong,
+               "%s: %.2f s, %" PRIu64 " keys, %" PRIu64 " looks, %" PRIu64 " bytes, %" PRIu64
+               " segments, %" PRIu64 " growths, %" PRIu64 " joins, %u generations\n",
+               name, seconds, stats->count, run->looks, stats->bytes, stats->segments,
+               stats->growths, stats->joins, stats->generations);
   return wrong;
 }
 
@@ -423,7 +431,7 @@ static uint64_t play(const struct settings *s, uint64_t round)
   run = (struct run){.settings = s,
                      .seed = seed,
                      .filter = create(s, seed, round),
-                     .owners = (s->shared.threads + 1) / 2,
+                     .owners = (unsigned) (s->shared.threads + 1) / 2,
                      .hashes = s->tiny ? few[round % 4] : 0,
                      .own_removes = s->tiny ? PARTS * 7 / 8 : PARTS / 4};
   run.keys = s->keys / run.owners;
@@ -439,59 +447,26 @@ static uint64_t play(const struct settings *s, uint64_t round)
   return wrong;
 }
 
-static const struct argp_option options[] = {
-    {"keys", 'n', "N", 0, "Keys of a round, over all threads (default: 1000000; tiny: 20000)", 0},
-    {"capacity", 'c', "N", 0, "Capacity to begin with (default: 1000)", 0},
-    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
-    {"rounds", 'r', "N", 0, "Rounds, each with a new filter (default: 1; tiny: 40)", 0},
-    {"seconds", 'e', "N", 0, "More rounds until so much time has passed", 0},
-    {"tiny", 'y', NULL, 0, "Degenerate segments, stripes and hashes", 0},
-    {"fixed", 'f', NULL, 0, "A filter that does not grow", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->keys = harness_number(arg);
-    break;
-  case 'c':
-    s->capacity = harness_number(arg);
-    break;
-  case 'p':
-    s->fpp = harness_rate(arg);
-    break;
-  case 'r':
-    s->rounds = harness_number(arg);
-    break;
-  case 'e':
-    s->seconds = harness_number(arg);
-    break;
-  case 'y':
-    s->tiny = true;
-    break;
-  case 'f':
-    s->fixed = true;
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
   struct settings s = {.capacity = 1000, .fpp = 0.01, .shared.threads = 4};
-  harness_parse("Looks for keys that are missed while a filter grows and shrinks.", options, parse,
-                argc, argv, &s);
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys of a round, over all threads (default: 1000000; tiny: 20000)",
+       .number = &s.keys},
+      {"capacity", 'c', "Capacity to begin with (default: 1000)", .number = &s.capacity,
+       .least = 1},
+      {"fpp", 'p', "Rate asked of the filter (default: 0.01)", .rate = &s.fpp},
+      {"tiny", 'y', "Degenerate segments, stripes and hashes", .flag = &s.tiny},
+      {"fixed", 'f', "A filter that does not grow", .flag = &s.fixed},
+      {0}};
+  harness_parse("Looks for keys that are missed while a filter grows and shrinks.", options, argc,
+                argv, &s.shared);
   s.keys = s.keys ? s.keys : s.tiny ? 20000 : 1000000;
-  s.rounds = s.rounds ? s.rounds : s.tiny ? 40 : 1;
+  s.shared.rounds = s.shared.rounds ? s.shared.rounds : s.tiny ? 40 : 1;
   if (s.keys < s.shared.threads)
     error(2, 0, "too few keys");
-  double until = harness_seconds() + (double) s.seconds;
   uint64_t wrong = 0;
-  for (uint64_t round = 0; round < s.rounds || harness_seconds() < until; round++)
+  for (uint64_t round = 0; harness_more(&s.shared, round); round++)
     wrong += play(&s, round);
-  return harness_verdict("growth", s.shared.seed, wrong == 0);
+  return harness_verdict(&s.shared, wrong == 0);
 }

@@ -1,13 +1,220 @@
 /* SPDX-License-Identifier: MIT */
 #include "harness.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <error.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+/* The one harness of the program. */
+static struct {
+  char **argv;
+  double began;
+  struct histogram latency;
+  struct histogram worker_latency[MAX_THREADS];
+
+  pthread_mutex_t lock; /* protects the lines below */
+  pthread_cond_t ended;
+  bool ends;
+  uint64_t calls; /* of runs that are over */
+  const struct worker *workers;
+  uint64_t threads;
+} harness = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+
+/* ---- time ---- */
+
+uint64_t harness_nanoseconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+double harness_seconds(void)
+{
+  return (double) harness_nanoseconds() * 1e-9;
+}
+
+/* Buckets of one width up to HISTOGRAM_PARTS; then HISTOGRAM_PARTS for each power of two. */
+static unsigned bucket_of(uint64_t value)
+{
+  if (value < HISTOGRAM_PARTS)
+    return (unsigned) value;
+  unsigned power = 63 - (unsigned) __builtin_clzll(value), shift = power - 5;
+  return (shift + 1) * HISTOGRAM_PARTS + (unsigned) (value >> shift) % HISTOGRAM_PARTS;
+}
+
+/* The largest value that falls into a bucket. */
+static uint64_t last_of(unsigned bucket)
+{
+  if (bucket < HISTOGRAM_PARTS)
+    return bucket;
+  unsigned shift = bucket / HISTOGRAM_PARTS - 1;
+  uint64_t first = (uint64_t) (HISTOGRAM_PARTS + bucket % HISTOGRAM_PARTS) << shift;
+  return first + (UINT64_C(1) << shift) - 1;
+}
+
+void histogram_add(struct histogram *h, uint64_t nanoseconds)
+{
+  h->count[bucket_of(nanoseconds)]++;
+  h->all++;
+  if (nanoseconds > h->longest)
+    h->longest = nanoseconds;
+}
+
+static void histogram_move(struct histogram *to, struct histogram *from)
+{
+  for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+    to->count[i] += from->count[i];
+  to->all += from->all;
+  if (from->longest > to->longest)
+    to->longest = from->longest;
+  *from = (struct histogram){0};
+}
+
+uint64_t histogram_quantile(const struct histogram *h, double part)
+{
+  double below = 0;
+  for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+    below += (double) h->count[i];
+    if (h->count[i] && below >= part * (double) h->all)
+      return last_of(i) < h->longest ? last_of(i) : h->longest;
+  }
+  return h->longest;
+}
+
+void histogram_print(const struct histogram *h)
+{
+  static const double parts[] = {0.5, 0.9, 0.99, 0.999, 0.9999};
+  printf("calls in microseconds:");
+  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+    printf("  P%g %.2f", 100 * parts[i], 1e-3 * (double) histogram_quantile(h, parts[i]));
+  printf("  longest %.1f  (of %" PRIu64 " timed)\n", 1e-3 * (double) h->longest, h->all);
+}
+
+uint64_t call_begins(struct worker *worker)
+{
+  /* Relaxed: nobody else writes it, and who reads it shows a number. */
+  uint64_t calls = atomic_load_explicit(&worker->calls, memory_order_relaxed);
+  atomic_store_explicit(&worker->calls, calls + 1, memory_order_relaxed);
+  return calls % CALLS_PER_TIMED ? 0 : harness_nanoseconds();
+}
+
+void call_ends(const struct worker *worker, uint64_t began)
+{
+  if (began)
+    histogram_add(&harness.worker_latency[worker->index], harness_nanoseconds() - began);
+}
+
+/* ---- progress ---- */
+
+/* With the lock. */
+static uint64_t calls_so_far(void)
+{
+  uint64_t calls = harness.calls;
+  for (unsigned i = 0; i < harness.threads; i++)
+    calls += atomic_load_explicit(&harness.workers[i].calls, memory_order_relaxed);
+  return calls;
+}
+
+/* A line that rewrites itself on a terminal; elsewhere one now and then. */
+static void *show_progress(void *arg)
+{
+  const struct harness_settings *s = arg;
+  bool terminal = isatty(STDERR_FILENO);
+  pthread_mutex_lock(&harness.lock);
+  while (!harness.ends) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += terminal ? 1 : 60;
+    if (pthread_cond_timedwait(&harness.ended, &harness.lock, &until) != ETIMEDOUT)
+      continue;
+    uint64_t calls = calls_so_far();
+    double seconds = harness_seconds() - harness.began;
+    fprintf(stderr, "%s%s: %.0f s", terminal ? "\r" : "", program_invocation_short_name, seconds);
+    if (s->seconds)
+      fprintf(stderr, " of %" PRIu64, s->seconds);
+    fprintf(stderr, ", %.1f million calls", 1e-6 * (double) calls);
+    if (s->operations)
+      fprintf(stderr, " of %.1f", 1e-6 * (double) s->operations);
+    fprintf(stderr, ", seed %" PRIu64 "%s", s->seed, terminal ? "   " : "\n");
+  }
+  if (terminal)
+    fprintf(stderr, "\r\033[K");
+  pthread_mutex_unlock(&harness.lock);
+  return NULL;
+}
+
+static pthread_t progress;
+
+static void end_progress(void)
+{
+  pthread_mutex_lock(&harness.lock);
+  harness.ends = true;
+  pthread_cond_signal(&harness.ended);
+  pthread_mutex_unlock(&harness.lock);
+  pthread_join(progress, NULL);
+}
+
+static void begin(struct harness_settings *settings, char **argv)
+{
+  harness.argv = argv;
+  harness.began = harness_seconds();
+  if (settings->seed == 0)
+    settings->seed = random_at(harness_nanoseconds(), (uint64_t) getpid()) >> 32 | 1;
+  int failure = pthread_create(&progress, NULL, show_progress, settings);
+  if (failure)
+    error(2, failure, "cannot start a thread");
+}
+
+bool harness_more(const struct harness_settings *settings, uint64_t round)
+{
+  if (round == 0)
+    return true;
+  if (!settings->seconds && !settings->operations)
+    return round < settings->rounds;
+  return (!settings->seconds || harness_seconds() < harness.began + (double) settings->seconds) &&
+         (!settings->operations || harness.calls < settings->operations);
+}
+
+void harness_tell(bool good, const char *format, ...)
+{
+  enum { MOST_LINES = 24 };
+  static unsigned lines;
+  va_list arguments;
+  if (good && lines++ >= MOST_LINES)
+    return;
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+}
+
+int harness_verdict(const struct harness_settings *settings, bool good)
+{
+  end_progress();
+  if (harness.calls)
+    printf("%" PRIu64 " calls in %.1f s\n", harness.calls, harness_seconds() - harness.began);
+  if (harness.latency.all)
+    histogram_print(&harness.latency);
+  printf("%s: %s (seed %" PRIu64 ")\n", program_invocation_short_name, good ? "passed" : "FAILED",
+         settings->seed);
+  if (!good) {
+    printf("again:");
+    for (char **arg = harness.argv; *arg; arg++)
+      printf(" %s", *arg);
+    printf(" --seed %" PRIu64 "\n", settings->seed);
+  }
+  return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- threads ---- */
 
 struct start {
   pthread_barrier_t barrier;
@@ -28,25 +235,47 @@ static void *thread_main(void *arg)
   return NULL;
 }
 
-void harness_run(unsigned threads, uint64_t seed, void (*body)(struct worker *), void *arg,
+static void show_workers(const struct worker *workers, uint64_t threads)
+{
+  pthread_mutex_lock(&harness.lock);
+  harness.calls = calls_so_far();
+  harness.workers = workers;
+  harness.threads = threads;
+  pthread_mutex_unlock(&harness.lock);
+}
+
+void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *), void *arg,
                  struct worker *workers)
 {
   struct start start = {.body = body};
   struct thread *all = calloc(threads, sizeof *all);
-  if (!all || pthread_barrier_init(&start.barrier, NULL, threads))
+  if (!all || pthread_barrier_init(&start.barrier, NULL, (unsigned) threads))
     error(2, errno, "cannot start");
-  for (unsigned i = 0; i < threads; i++) {
-    workers[i] =
-        (struct worker){.index = i, .threads = threads, .seed = random_at(seed, i + 1), .arg = arg};
+  for (uint64_t i = 0; i < threads; i++)
+    workers[i] = (struct worker){
+        .index = (unsigned) i, .threads = threads, .seed = random_at(seed, i + 1), .arg = arg};
+  show_workers(workers, threads);
+  for (uint64_t i = 0; i < threads; i++) {
     all[i] = (struct thread){.start = &start, .worker = &workers[i]};
     int failure = pthread_create(&all[i].id, NULL, thread_main, &all[i]);
     if (failure)
       error(2, failure, "cannot start a thread");
   }
-  for (unsigned i = 0; i < threads; i++)
+  for (uint64_t i = 0; i < threads; i++)
     pthread_join(all[i].id, NULL);
+  show_workers(NULL, 0);
+  for (uint64_t i = 0; i < threads && i < MAX_THREADS; i++)
+    histogram_move(&harness.latency, &harness.worker_latency[i]);
   pthread_barrier_destroy(&start.barrier);
   free(all);
+}
+
+uint64_t harness_results(const struct worker *workers, uint64_t threads)
+{
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < threads; i++)
+    sum += workers[i].result;
+  return sum;
 }
 
 struct range harness_share(const struct worker *worker, uint64_t n)
@@ -56,82 +285,88 @@ struct range harness_share(const struct worker *worker, uint64_t n)
   return (struct range){begin, begin + part + (i < rest)};
 }
 
-double harness_seconds(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
+/* ---- the command line ---- */
 
-int harness_verdict(const char *program, uint64_t seed, bool good)
-{
-  printf("%s: %s (seed %" PRIu64 ")\n", program, good ? "passed" : "FAILED", seed);
-  return good ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-uint64_t harness_number(const char *text)
+static uint64_t parse_number(struct argp_state *state, const struct harness_option *o,
+                             const char *text)
 {
   char *end;
   errno = 0;
   uint64_t number = strtoull(text, &end, 10);
   if (errno || end == text || *end || *text == '-')
-    error(2, 0, "not a number: %s", text);
+    argp_error(state, "%s: not a number: %s", o->name, text);
+  if (number < o->least || (o->most && number > o->most))
+    argp_error(state, "%s: from %" PRIu64 " to %" PRIu64, o->name, o->least,
+               o->most ? o->most : UINT64_MAX);
   return number;
 }
 
-double harness_rate(const char *text)
+static double parse_rate(struct argp_state *state, const struct harness_option *o, const char *text)
 {
   char *end;
   double rate = strtod(text, &end);
   if (end == text || *end || !(rate > 0 && rate < 1))
-    error(2, 0, "not a rate: %s", text);
+    argp_error(state, "%s: not a rate: %s", o->name, text);
   return rate;
 }
 
-static error_t parse_shared(int key, char *arg, struct argp_state *state)
+static int parse_choice(struct argp_state *state, const struct harness_option *o, const char *text)
 {
-  struct harness_settings *settings = state->input;
-  switch (key) {
-  case 't':
-    settings->threads = (unsigned) harness_number(arg);
-    if (settings->threads < 1 || settings->threads > MAX_THREADS)
-      argp_error(state, "threads: 1 to %d", MAX_THREADS);
-    return 0;
-  case 's':
-    settings->seed = harness_number(arg);
-    return 0;
-  default:
+  for (int i = 0; o->choice_names[i]; i++)
+    if (strcmp(text, o->choice_names[i]) == 0)
+      return i;
+  argp_error(state, "%s: not one of the names: %s", o->name, text);
+  return 0;
+}
+
+/* state->input: the options, one after the other. */
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+  const struct harness_option *o = state->input;
+  while (o->name && o->letter != key)
+    o++;
+  if (!o->name)
     return ARGP_ERR_UNKNOWN;
-  }
+  if (o->number)
+    *o->number = parse_number(state, o, arg);
+  else if (o->rate)
+    *o->rate = parse_rate(state, o, arg);
+  else if (o->choice)
+    *o->choice = parse_choice(state, o, arg);
+  else
+    *o->flag = true;
+  return 0;
 }
 
-static const struct argp_option shared_options[] = {
-    {"threads", 't', "N", 0, "Threads", 0}, {"seed", 's', "N", 0, "Replays a run", 0}, {0}};
-static const struct argp shared = {shared_options, parse_shared, NULL, NULL, NULL, NULL, NULL};
-static const struct argp_child children[] = {{&shared, 0, "In every program:", 1}, {0}};
+enum { MOST_OPTIONS = 16 };
 
-/* Hands the settings on to the shared parser, then goes on as the program's own. */
-static argp_parser_t program_parse;
-
-static error_t parse_both(int key, char *arg, struct argp_state *state)
+static void parse_all(const char *what, struct harness_option *options, int argc, char **argv)
 {
-  if (key == ARGP_KEY_INIT) {
-    state->child_inputs[0] = state->input;
-    return 0;
-  }
-  return program_parse(key, arg, state);
+  struct argp_option table[MOST_OPTIONS + 1] = {0};
+  for (unsigned i = 0; options[i].name; i++)
+    table[i] = (struct argp_option){.name = options[i].name,
+                                    .key = options[i].letter,
+                                    .arg = options[i].number   ? "N"
+                                           : options[i].rate   ? "P"
+                                           : options[i].choice ? "NAME"
+                                                               : NULL,
+                                    .doc = options[i].help};
+  struct argp argp = {.options = table, .parser = parse, .doc = what};
+  argp_err_exit_status = 2;
+  argp_parse(&argp, argc, argv, 0, NULL, options);
 }
 
-void harness_parse(const char *what, const struct argp_option *options, argp_parser_t parse,
-                   int argc, char **argv, void *settings)
+void harness_parse(const char *what, const struct harness_option *options, int argc, char **argv,
+                   struct harness_settings *settings)
 {
-  program_parse = parse;
-  struct argp argp = {options, parse_both, NULL, what, children, NULL, NULL};
-  argp_parse(&argp, argc, argv, 0, NULL, settings);
-  struct harness_settings *shared_settings = settings;
-  if (shared_settings->seed == 0) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    shared_settings->seed = random_at((uint64_t) now.tv_sec, (uint64_t) now.tv_nsec) >> 32 | 1;
-  }
+  struct harness_option all[MOST_OPTIONS + 1] = {
+      {"threads", 't', "Threads", .number = &settings->threads, .least = 1, .most = MAX_THREADS},
+      {"seed", 's', "Replays a run", .number = &settings->seed},
+      {"rounds", 'r', "Rounds", .number = &settings->rounds, .least = 1},
+      {"seconds", 'e', "Rounds until so much time has passed", .number = &settings->seconds},
+      {"operations", 'o', "Rounds until so many calls were made", .number = &settings->operations}};
+  for (unsigned n = 5; options && options->name && n < MOST_OPTIONS; n++)
+    all[n] = *options++;
+  parse_all(what, all, argc, argv);
+  begin(settings, argv);
 }

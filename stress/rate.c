@@ -21,7 +21,7 @@
 enum { BATCH = 256, URL_LENGTH = 100 };
 
 enum key_shape { RANDOM, SEQUENTIAL, URL, KEY_SHAPES };
-static const char *const shape_names[] = {"random", "sequential", "url"};
+static const char *const shape_names[] = {"random", "sequential", "url", NULL};
 
 struct job {
   tamis_filter *filter;
@@ -86,10 +86,7 @@ static uint64_t run(const struct settings *s, struct job job)
 {
   struct worker workers[MAX_THREADS];
   harness_run(s->shared.threads, s->shared.seed, work, &job, workers);
-  uint64_t sum = 0;
-  for (unsigned i = 0; i < s->shared.threads; i++)
-    sum += workers[i].result;
-  return sum;
+  return harness_results(workers, s->shared.threads);
 }
 
 /* Fills filters until enough probes were made: a small filter is one draw of many. */
@@ -157,46 +154,23 @@ static bool measure_all(const struct settings *s)
   return good;
 }
 
-static const struct argp_option options[] = {
-    {"capacity", 'n', "N", 0, "Keys (default: 1, 10, 1000 and 1000000 in turn)", 0},
-    {"fpp", 'p', "P", 0, "Rate (default: six rates from 0.3 to 1e-6)", 0},
-    {"layout", 'l', "NAME", 0, "blocked or classic (default: both)", 0},
-    {"keys", 'k', "SHAPE", 0, "random, sequential or url (default: all)", 0},
-    {"probes", 'q', "N", 0, "Absent keys asked for (default: by rate, at most 10^8)", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->capacity = harness_number(arg);
-    break;
-  case 'p':
-    s->fpp = harness_rate(arg);
-    break;
-  case 'l':
-    s->layout = strcmp(arg, "classic") == 0;
-    break;
-  case 'k':
-    for (s->shape = KEY_SHAPES - 1; s->shape > 0 && strcmp(arg, shape_names[s->shape]) != 0;)
-      s->shape--;
-    break;
-  case 'q':
-    s->probes = harness_number(arg);
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
+  static const char *const layout_names[] = {"blocked", "classic", NULL};
   struct settings s = {.shared.threads = 2, .layout = -1, .shape = -1};
-  harness_parse("Measures the false-positive rate of full Bloom filters.", options, parse, argc,
-                argv, &s);
+  const struct harness_option options[] = {
+      {"capacity", 'n', "Keys (default: 1, 10, 1000 and 1000000 in turn)", .number = &s.capacity},
+      {"fpp", 'p', "Rate (default: six rates from 0.3 to 1e-6)", .rate = &s.fpp},
+      {"layout", 'l', "blocked or classic (default: both)", .choice = &s.layout,
+       .choice_names = layout_names},
+      {"keys", 'k', "random, sequential or url (default: all)", .choice = &s.shape,
+       .choice_names = shape_names},
+      {"probes", 'q', "Absent keys asked for (default: by rate, at most 10^8)",
+       .number = &s.probes},
+      {0}};
+  harness_parse("Measures the false-positive rate of full Bloom filters.", options, argc, argv,
+                &s.shared);
   printf("%-8s %-10s %11s %8s  %9s %6s  %8s %6s  %6s\n", "layout", "keys", "capacity", "fpp",
          "measured", "/fpp", "bits/key", "/text", "est/n");
-  return harness_verdict("rate", s.shared.seed, measure_all(&s));
+  return harness_verdict(&s.shared, measure_all(&s));
 }

@@ -107,36 +107,17 @@ static bool without_growth(const struct settings *s)
 
 /* ---- with growth ---- */
 
-static int by_size(const void *a, const void *b)
-{
-  float x = *(const float *) a, y = *(const float *) b;
-  return (x > y) - (x < y);
-}
-
-static void print_calls(float *seconds, uint64_t n)
-{
-  static const double parts[] = {0.5, 0.99, 0.999, 0.9999, 1};
-  qsort(seconds, n, sizeof *seconds, by_size);
-  printf("  calls in microseconds, at most:");
-  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-    printf("  %g%% %.1f", 100 * parts[i],
-           1e6 * (double) seconds[(uint64_t) (parts[i] * (double) (n - 1))]);
-  printf("\n");
-}
-
 static bool grows(double fpp, const struct settings *s)
 {
   enum { CAPACITY = 1000 };
   tamis_filter *filter = create(CAPACITY, fpp, true, s->shared.seed);
-  float *seconds = malloc(s->keys * sizeof *seconds);
-  if (!seconds)
-    error(2, 0, "no memory");
+  struct histogram calls = {0};
   double most_bits = 0, highest = 0;
   uint64_t look_at = CAPACITY, refused = 0;
   for (uint64_t n = 0; n < s->keys; n++) {
-    double before = harness_seconds();
+    uint64_t before = harness_nanoseconds();
     refused += tamis_add_hash(filter, n) != TAMIS_OK;
-    seconds[n] = (float) (harness_seconds() - before);
+    histogram_add(&calls, harness_nanoseconds() - before);
     if (n >= 100000 && n % 1000 == 0)
       most_bits = fmax(most_bits, 8 * (double) stats_of(filter).bytes / (double) n);
     if (n + 1 == look_at || n + 1 == s->keys) {
@@ -154,8 +135,7 @@ static bool grows(double fpp, const struct settings *s)
          " missing, %" PRIu64 " refused%s\n",
          fpp, CAPACITY, s->keys, highest, stats.fpp_estimate, most_bits, stats.generations,
          stats.growths, lost, refused, good ? "" : "  FAILED");
-  print_calls(seconds, s->keys);
-  free(seconds);
+  histogram_print(&calls);
   tamis_destroy(filter);
   return good;
 }
@@ -168,31 +148,14 @@ static bool with_growth(const struct settings *s)
   return good;
 }
 
-static const struct argp_option options[] = {
-    {"keys", 'n', "N", 0, "Keys (default: 1000000)", 0},
-    {"grow", 'g', NULL, 0, "Grow a filter made for 1,000 to that many", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->keys = harness_number(arg);
-    break;
-  case 'g':
-    s->grow = true;
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
-
 int main(int argc, char **argv)
 {
   struct settings s = {.keys = 1000000, .shared.threads = 1};
-  harness_parse("Looks at the size and the rate of cuckoo filters.", options, parse, argc, argv,
-                &s);
-  return harness_verdict("space", s.shared.seed, s.grow ? with_growth(&s) : without_growth(&s));
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys (default: 1000000)", .number = &s.keys, .least = 1},
+      {"grow", 'g', "Grow a filter made for 1,000 to that many", .flag = &s.grow},
+      {0}};
+  harness_parse("Looks at the size and the rate of cuckoo filters.", options, argc, argv,
+                &s.shared);
+  return harness_verdict(&s.shared, s.grow ? with_growth(&s) : without_growth(&s));
 }

@@ -17,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { STEP = 512, CUCKOO_CAPACITY = 1000 };
 
@@ -35,19 +34,25 @@ static void claim(struct run *run, uint64_t key, int result)
     atomic_fetch_add_explicit(&run->winners[key], 1, memory_order_relaxed);
 }
 
-static void add_step(struct run *run, uint64_t begin, uint64_t end)
+static void add_step(struct run *run, struct worker *worker, uint64_t begin, uint64_t end)
 {
   if (run->batches) {
     uint64_t hashes[STEP] = {0};
     int results[STEP];
     for (uint64_t key = begin; key < end; key++)
       hashes[key - begin] = key;
+    uint64_t began = call_begins(worker);
     tamis_add_unique_many_hash(run->filter, hashes, end - begin, results);
+    call_ends(worker, began);
     for (uint64_t key = begin; key < end; key++)
       claim(run, key, results[key - begin]);
   } else {
-    for (uint64_t key = begin; key < end; key++)
-      claim(run, key, tamis_add_unique_hash(run->filter, key));
+    for (uint64_t key = begin; key < end; key++) {
+      uint64_t began = call_begins(worker);
+      int result = tamis_add_unique_hash(run->filter, key);
+      call_ends(worker, began);
+      claim(run, key, result);
+    }
   }
 }
 
@@ -56,7 +61,7 @@ static void add_all(struct worker *worker)
   struct run *run = worker->arg;
   for (uint64_t key = 0; key < run->keys; key += STEP) {
     pthread_barrier_wait(&run->in_step);
-    add_step(run, key, key + STEP < run->keys ? key + STEP : run->keys);
+    add_step(run, worker, key, key + STEP < run->keys ? key + STEP : run->keys);
   }
 }
 
@@ -65,25 +70,25 @@ struct settings {
   uint64_t keys;
   double fpp;
   bool batches;
-  tamis_kind kind;
+  int kind; /* in kinds[] */
 };
 
-static bool one_winner(const struct settings *s, tamis_layout layout)
+static bool one_winner(const struct settings *s, tamis_layout layout, uint64_t seed)
 {
   struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
   tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = s->kind;
-  options.capacity = s->kind == TAMIS_CUCKOO ? CUCKOO_CAPACITY : s->keys;
+  options.kind = s->kind ? TAMIS_CUCKOO : TAMIS_BLOOM;
+  options.capacity = s->kind ? CUCKOO_CAPACITY : s->keys;
   options.fpp = s->fpp;
   options.layout = layout;
-  options.seed = s->shared.seed;
+  options.seed = seed;
   int result = tamis_create(&options, &run.filter);
   if (result != TAMIS_OK || !run.winners ||
-      pthread_barrier_init(&run.in_step, NULL, s->shared.threads))
+      pthread_barrier_init(&run.in_step, NULL, (unsigned) s->shared.threads))
     error(2, 0, "cannot start: %s", tamis_strerror(result));
 
   struct worker workers[MAX_THREADS];
-  harness_run(s->shared.threads, s->shared.seed, add_all, &run, workers);
+  harness_run(s->shared.threads, seed, add_all, &run, workers);
 
   uint64_t none = 0, several = 0;
   for (uint64_t key = 0; key < s->keys; key++) {
@@ -99,53 +104,36 @@ static bool one_winner(const struct settings *s, tamis_layout layout)
   double bound = 1.1 * s->fpp * (double) s->keys;
   bool good =
       several == 0 && (double) none <= bound + 4 * sqrt(bound) && stats.count == s->keys - none;
-  printf("%s %u threads, %" PRIu64 " keys, fpp %g: %" PRIu64 " keys with several winners, %" PRIu64
-         " hidden (at most %.0f allowed), count %s\n",
-         s->kind == TAMIS_CUCKOO          ? "cuckoo"
-         : layout == TAMIS_LAYOUT_BLOCKED ? "blocked"
-                                          : "classic",
-         s->shared.threads, s->keys, s->fpp, several, none, bound + 4 * sqrt(bound),
-         stats.count == s->keys - none ? "right" : "WRONG");
+  harness_tell(good,
+               "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
+               " keys with several winners, %" PRIu64 " hidden (at most %.0f allowed), count %s\n",
+               s->kind                          ? "cuckoo"
+               : layout == TAMIS_LAYOUT_BLOCKED ? "blocked"
+                                                : "classic",
+               s->shared.threads, s->keys, s->fpp, several, none, bound + 4 * sqrt(bound),
+               stats.count == s->keys - none ? "right" : "WRONG");
   return good;
 }
 
-static const struct argp_option options[] = {
-    {"keys", 'n', "N", 0, "Keys (default: 1000000)", 0},
-    {"fpp", 'p', "P", 0, "Rate asked of the filter (default: 0.01)", 0},
-    {"batches", 'b', NULL, 0, "Use batch calls", 0},
-    {"kind", 'k', "KIND", 0, "bloom (the default) or cuckoo, which grows from capacity 1000", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-  struct settings *s = state->input;
-  switch (key) {
-  case 'n':
-    s->keys = harness_number(arg);
-    break;
-  case 'p':
-    s->fpp = harness_rate(arg);
-    break;
-  case 'b':
-    s->batches = true;
-    break;
-  case 'k':
-    s->kind = strcmp(arg, "cuckoo") == 0 ? TAMIS_CUCKOO : TAMIS_BLOOM;
-    if (s->kind == TAMIS_BLOOM && strcmp(arg, "bloom") != 0)
-      argp_error(state, "kind: bloom or cuckoo");
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
-}
+static const char *const kinds[] = {"bloom", "cuckoo", NULL};
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.keys = 1000000, .kind = TAMIS_BLOOM, .shared.threads = 4, .fpp = 0.01};
-  harness_parse("Looks for unique adds with two winners.", options, parse, argc, argv, &s);
-  bool good = one_winner(&s, TAMIS_LAYOUT_BLOCKED);
-  if (s.kind == TAMIS_BLOOM)
-    good &= one_winner(&s, TAMIS_LAYOUT_CLASSIC);
-  return harness_verdict("unique", s.shared.seed, good);
+  struct settings s = {.keys = 1000000, .fpp = 0.01, .shared = {.threads = 4, .rounds = 1}};
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys of a round (default: 1000000)", .number = &s.keys, .least = 1},
+      {"fpp", 'p', "Rate asked of the filter (default: 0.01)", .rate = &s.fpp},
+      {"batches", 'b', "Use batch calls", .flag = &s.batches},
+      {"kind", 'k', "bloom (the default) or cuckoo, which grows from capacity 1000",
+       .choice = &s.kind, .choice_names = kinds},
+      {0}};
+  harness_parse("Looks for unique adds with two winners.", options, argc, argv, &s.shared);
+  bool good = true;
+  for (uint64_t round = 0; harness_more(&s.shared, round); round++) {
+    uint64_t seed = random_at(s.shared.seed, round);
+    good &= one_winner(&s, TAMIS_LAYOUT_BLOCKED, seed);
+    if (!s.kind)
+      good &= one_winner(&s, TAMIS_LAYOUT_CLASSIC, seed);
+  }
+  return harness_verdict(&s.shared, good);
 }
