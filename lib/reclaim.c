@@ -8,9 +8,10 @@
 #include <time.h>
 
 enum {
-  IDLE_SECONDS = 1, /* until the thread ends */
-  EXIT_SECONDS = 1, /* at most, that the end of the process waits for a grace period */
-  MUCH = 32,        /* more than this part of a filter's memory is much to wait in limbo */
+  IDLE_SECONDS = 1,   /* until the thread ends */
+  EXIT_SECONDS = 1,   /* at most, that the end of the process waits for a grace period */
+  MUCH = 32,          /* more than this part of a filter's memory is much to wait in limbo */
+  LITTLE = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
   MOST_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };
@@ -329,7 +330,8 @@ static bool release_elapsed(struct limbo *limbo, struct retired *block)
 static bool has_gathered(const struct limbo *limbo, size_t size)
 {
   uint64_t held = atomic_load_explicit(&limbo->held, memory_order_relaxed);
-  return held > 3 * size && held > atomic_load_explicit(limbo->bytes, memory_order_relaxed) / MUCH;
+  return held > LITTLE && held > 3 * size &&
+         held > atomic_load_explicit(limbo->bytes, memory_order_relaxed) / MUCH;
 }
 
 void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)

@@ -204,7 +204,7 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            writers of some other keys, held for the time of one look and one insert; and while a
  *            part of the table is split or joined (some ten microseconds), for those whose keys fall
  *            there.  While it waits it may yield or sleep.  It never waits for readers to leave; but when
- *            more than 1/32 of the filter's memory waits for that, an add or remove that splits or joins
+ *            more than 32 KiB and than 1/32 of the filter's memory wait for that, an add or remove that splits or joins
  *            sleeps for 50 microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
