@@ -93,7 +93,7 @@ static inline bool look_at_one(const struct cuckoo *c, uint64_t hash, bool *sure
     return false;
   const struct stripe *stripe = stripe_of_spot(&spot, spot.upper);
   uint64_t version = version_before(stripe);
-  HOOK(cuckoo_version_read);
+  HOOK(cuckoo_versions_read);
   if (matches(&spot, spot.lower))
     return true;
   HOOK(cuckoo_lower_read);
@@ -112,12 +112,18 @@ static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, b
     if (spots[i].segment)
       versions[i] = (struct versions){version_before(stripe_of_spot(&spots[i], spots[i].lower)),
                                       version_before(stripe_of_spot(&spots[i], spots[i].upper))};
+    HOOK(cuckoo_spot_read);
   }
   HOOK(cuckoo_versions_read);
-  for (unsigned i = n; i-- > 0;)
-    if (spots[i].segment &&
-        (matches(&spots[i], spots[i].lower) || matches(&spots[i], spots[i].upper)))
+  for (unsigned i = n; i-- > 0;) {
+    if (!spots[i].segment)
+      continue;
+    if (matches(&spots[i], spots[i].lower))
       return true;
+    HOOK(cuckoo_lower_read);
+    if (matches(&spots[i], spots[i].upper))
+      return true;
+  }
   *sure = true;
   for (unsigned i = 0; i < n && *sure; i++)
     *sure = slot_load(spots[i].slot) == spots[i].seen &&

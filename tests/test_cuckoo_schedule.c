@@ -20,14 +20,16 @@ enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 25
 
 struct tiny {
   tamis_filter *filter;
-  struct cuckoo_geometry geometry;
+  struct cuckoo_geometry geometry; /* of the generation that a test is about */
+  unsigned generation;
+  uint64_t root; /* all hashes fall into this one, if it is not the first generation */
   struct hash_keys keys;
   uint64_t last_hash;
   unsigned n;
   uint64_t in[MAX_KEYS]; /* the hashes that are in */
 };
 
-static struct tiny make_tiny(unsigned width)
+static struct tiny make_tiny_at(unsigned width, double fpp)
 {
   const uint64_t seed = 42;
   struct tiny t = {.keys = hash_keys_from_seed(seed)};
@@ -39,15 +41,20 @@ static struct tiny make_tiny(unsigned width)
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
   g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
-  g->rate = 0.001;
+  g->rate = fpp / 500; /* leaves the rest to later generations */
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = 32;
-  options.fpp = 0.5;
+  options.fpp = fpp;
   options.seed = seed;
   struct tamis_filter head = {.keys = t.keys};
   assert_int_equal(tamis__cuckoo_create_with(&options, &head, g, &t.filter), TAMIS_OK);
   return t;
+}
+
+static struct tiny make_tiny(unsigned width)
+{
+  return make_tiny_at(width, 0.5);
 }
 
 static struct cuckoo_place place_of(const struct tiny *t, uint64_t hash)
@@ -61,7 +68,8 @@ static uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
   struct cuckoo_place place;
   do
     place = place_of(t, ++t->last_hash);
-  while (place.lower != lower || place.upper != upper);
+  while (place.lower != lower || place.upper != upper ||
+         (t->generation && cuckoo_root_of_slot(&t->geometry, place.slot) != t->root));
   return t->last_hash;
 }
 
@@ -98,7 +106,8 @@ static void take(struct tiny *t, uint64_t hash)
 
 static bool stands_in(const struct tiny *t, uint64_t hash, uint32_t bucket)
 {
-  struct spot spot = spot_find(cuckoo_of(t->filter)->generation[0], hash_mix(&t->keys, hash));
+  struct spot spot =
+      spot_find(cuckoo_of(t->filter)->generation[t->generation], hash_mix(&t->keys, hash));
   const struct cuckoo_geometry *g = &t->geometry;
   return bucket_match(&g->shape, word_load(&segment_words(g, spot.segment)[bucket]), spot.entry);
 }
@@ -165,45 +174,76 @@ static void start_and_stop(struct call *call, const char *place)
   schedule_wait_either(place, 1, "call_returned", 1);
 }
 
+/* ---- a second generation ---- */
+
+/* Adds keys of one pair until none of their segments can split any more. */
+static void open_generation(struct tiny *t)
+{
+  while (stats_of(t->filter).generations == 1)
+    add(t, hash_at(t, LOWER, UPPER));
+}
+
+/* A filter of two generations, the second of which the test is about.  Its buckets are many, so its
+ * fingerprints must be wide for two buckets to have different ones in common. */
+static struct tiny make_tiny_with_two(unsigned width)
+{
+  struct tiny t = make_tiny_at(width, 1e-5);
+  open_generation(&t);
+  t.generation = 1;
+  t.geometry = cuckoo_of(t.filter)->generation[1]->geometry;
+  assert_true(cuckoo_buckets(&t.geometry) >= 8);
+  return t;
+}
+
 /* ---- a key that is about to be moved ---- */
 
-/* The buckets LOWER and UPPER are full; the next key of that pair pushes `moved` from UPPER to HOME,
- * where all but `taken` lanes are free. */
+/* The buckets LOWER and an upper one are full; the next key of that pair pushes `moved` from the upper
+ * one to HOME. */
 struct pushed {
   struct tiny t;
   uint64_t moved, next;
+  uint32_t upper, other_upper;
 };
+
+static struct pushed make_pushed_in(unsigned generation)
+{
+  struct pushed p = {.t = generation ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES)};
+  uint32_t half = (uint32_t) cuckoo_buckets(&p.t.geometry) / 2;
+  unsigned lanes = p.t.geometry.shape.lanes;
+  p.upper = half + LOWER;
+  p.other_upper = half + HOME;
+  /* New entries go into the emptier bucket, or the lower one. */
+  uint64_t first_at_home = hash_at(&p.t, HOME, p.other_upper);
+  add(&p.t, first_at_home);
+  p.moved = hash_at(&p.t, HOME, p.upper);
+  add(&p.t, p.moved);
+  take(&p.t, first_at_home);
+  assert_true(stands_in(&p.t, p.moved, p.upper));
+  assert_false(stands_in(&p.t, p.moved, HOME));
+  add_at(&p.t, LOWER, p.upper, 2 * lanes - 1);
+  p.next = hash_at(&p.t, LOWER, p.upper);
+  return p;
+}
 
 static struct pushed make_pushed(void)
 {
-  struct pushed p = {.t = make_tiny(64 / LANES)};
-  /* New entries go into the emptier bucket, or the lower one. */
-  uint64_t first_at_home = hash_at(&p.t, HOME, OTHER_UPPER);
-  add(&p.t, first_at_home);
-  p.moved = hash_at(&p.t, HOME, UPPER);
-  add(&p.t, p.moved);
-  take(&p.t, first_at_home);
-  assert_true(stands_in(&p.t, p.moved, UPPER));
-  assert_false(stands_in(&p.t, p.moved, HOME));
-  add_at(&p.t, LOWER, UPPER, 2 * LANES - 1);
-  p.next = hash_at(&p.t, LOWER, UPPER);
-  return p;
+  return make_pushed_in(0);
 }
 
 static void push(struct pushed *p)
 {
   add(&p->t, p->next);
   assert_true(stands_in(&p->t, p->moved, HOME));
-  assert_false(stands_in(&p->t, p->moved, UPPER));
+  assert_false(stands_in(&p->t, p->moved, p->upper));
 }
 
 /* Nobody stops: what the tests below build on. */
 static void a_key_is_pushed(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  uint64_t growths = stats_of(p.t.filter).growths;
   push(&p);
-  assert_int_equal(stats_of(p.t.filter).growths, 0);
+  assert_int_equal(stats_of(p.t.filter).growths, growths);
   finish_tiny(&p.t);
 }
 
@@ -211,8 +251,7 @@ static void a_key_is_pushed(void **state)
  * version it would be in neither. */
 static void a_move_between_two_looks(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call reader = call_of(&p.t, contains, p.moved);
   start_and_stop(&reader, "cuckoo_lower_read");
   schedule_pass_by();
@@ -224,10 +263,9 @@ static void a_move_between_two_looks(void **state)
 
 static void a_move_before_the_first_look(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call reader = call_of(&p.t, contains, p.moved);
-  start_and_stop(&reader, "cuckoo_version_read");
+  start_and_stop(&reader, "cuckoo_versions_read");
   push(&p);
   schedule_go();
   assert_true(finish(&reader));
@@ -238,17 +276,17 @@ static void a_move_before_the_first_look(void **state)
  * nowhere, and the words as they were. */
 static void moves_there_and_back(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  uint64_t growths = stats_of(p.t.filter).growths;
   struct call reader = call_of(&p.t, contains, p.moved);
-  start_and_stop(&reader, "cuckoo_version_read");
+  start_and_stop(&reader, "cuckoo_versions_read");
   push(&p);
   /* Another entry of the full pair leaves, and HOME becomes full: the key is pushed back. */
   struct tiny *t = &p.t;
   take(t, p.next);
-  add_at(t, HOME, OTHER_UPPER, 2 * LANES - 1);
-  add_at(t, HOME, OTHER_UPPER, 1);
-  assert_int_equal(stats_of(t->filter).growths, 0);
+  add_at(t, HOME, p.other_upper, 2 * t->geometry.shape.lanes - 1);
+  add_at(t, HOME, p.other_upper, 1);
+  assert_int_equal(stats_of(t->filter).growths, growths);
   schedule_go();
   assert_true(finish(&reader));
   finish_tiny(t);
@@ -258,13 +296,12 @@ static void moves_there_and_back(void **state)
  * does one that has looked into its lower bucket before the copy. */
 static void a_move_half_done(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   start_and_stop(&writer, "cuckoo_copied");
   assert_true(tamis_contains_hash(p.t.filter, p.moved));
   assert_true(stands_in(&p.t, p.moved, HOME));
-  assert_true(stands_in(&p.t, p.moved, UPPER));
+  assert_true(stands_in(&p.t, p.moved, p.upper));
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&p.t, p.next);
@@ -274,8 +311,7 @@ static void a_move_half_done(void **state)
 /* A remove of the key that is just being moved waits for the move. */
 static void a_remove_of_a_key_that_moves(void **state)
 {
-  (void) state;
-  struct pushed p = make_pushed();
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   struct call remover = call_of(&p.t, tamis_remove_hash, p.moved);
   start_and_stop(&writer, "cuckoo_copied");
@@ -367,13 +403,6 @@ static void split(struct tiny *t)
 {
   uint64_t before = stats_of(t->filter).growths;
   while (stats_of(t->filter).growths == before)
-    add(t, hash_at(t, LOWER, UPPER));
-}
-
-/* Adds keys of one pair until none of their segments can split any more. */
-static void open_generation(struct tiny *t)
-{
-  while (stats_of(t->filter).generations == 1)
     add(t, hash_at(t, LOWER, UPPER));
 }
 
@@ -539,6 +568,110 @@ static void two_unique_adds_and_a_new_generation(void **state)
   finish_tiny(&t);
 }
 
+/* ---- look-ups over several generations ---- */
+
+static uint64_t entries_of(const struct tiny *t, unsigned generation)
+{
+  return cuckoo_count(cuckoo_of(t->filter)->generation[generation], ENTRIES);
+}
+
+/* Until nothing waits for readers. */
+static void drain(const struct tiny *t)
+{
+  while (cuckoo_of(t->filter)->limbo.held)
+    stats_of(t->filter);
+}
+
+static void allow_memory(const struct tiny *t, bool more)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  c->max_bytes = more ? 0 : c->bytes;
+}
+
+/* Removes the first n keys until segments join. */
+static void join_by_removing(struct tiny *t, unsigned n)
+{
+  uint64_t keys[MAX_KEYS], before = stats_of(t->filter).joins;
+  memcpy(keys, t->in, sizeof keys);
+  for (unsigned i = 0; stats_of(t->filter).joins == before; i++) {
+    assert_true(i < n);
+    take(t, keys[i]);
+  }
+}
+
+/* Of this key there is always a copy.  The reader has read the slot of the first generation, whose
+ * segment is then joined to another one; a copy goes into that, as the limit leaves no room in the
+ * second generation; and the copy there is removed before the reader has read anything of it.  The
+ * reader finds the key in neither; only the slot tells. */
+static void a_copy_goes_into_a_joined_segment(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny_with_two(64 / LANES);
+  unsigned in_first = t.n;
+  uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
+  uint64_t key = hash_at(&t, HOME, upper);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  drain(&t);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_spot_read");
+  join_by_removing(&t, in_first);
+  uint64_t first_has = entries_of(&t, 0), second_has = entries_of(&t, 1);
+  allow_memory(&t, false);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has + 1);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 1), second_has - 1);
+  allow_memory(&t, true);
+  schedule_go();
+  assert_true(finish(&reader));
+  note(&t, key);
+  finish_tiny(&t);
+}
+
+/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here
+ * that a remove takes those first; then in the second one, too; then only there.  The reader has looked
+ * there before, and finds the first one gone. */
+static void a_copy_changes_generations(void **state)
+{
+  bool lower = *(const unsigned *) *state == 0;
+  struct tiny t = make_tiny(32);
+  uint64_t before = hash_at(&t, HOME, OTHER_UPPER), key = hash_at(&t, HOME, OTHER_UPPER);
+  if (!lower)
+    add(&t, before);
+  add(&t, key);
+  assert_true(stands_in(&t, key, lower ? HOME : OTHER_UPPER));
+  open_generation(&t);
+  uint64_t first_has = entries_of(&t, 0);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has - 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+/* The reader knows of one generation, and has seen that the key is not in the bucket from which it
+ * is missing there; the only copy is in a second one by the time it has looked into the other bucket. */
+static void a_generation_opens_under_a_reader(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t key = hash_at(&t, LOWER, UPPER);
+  struct call reader = call_of(&t, contains, key);
+  split(&t);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  open_generation(&t);
+  add(&t, key);
+  schedule_go();
+  finish(&reader); /* either answer is right: the add has overlapped with the look-up */
+  assert_true(tamis_contains_hash(t.filter, key));
+  finish_tiny(&t);
+}
+
 /* ---- removes ---- */
 
 /* A key of the same pair as `hash`, equal in all that an entry made before the split knows, and
@@ -600,15 +733,24 @@ static void the_longest_match_of_all_generations_is_removed(void **state)
   remove_young(&t, old, 2);
 }
 
+static unsigned first = 0, second = 1;
+
+/* clang-format off */
+#define in_either_generation(test) \
+  {#test, test, NULL, NULL, &first}, {#test ", second generation", test, NULL, NULL, &second}
+#define in_either_bucket(test) \
+  {#test ", lower", test, NULL, NULL, &first}, {#test ", upper", test, NULL, NULL, &second}
+/* clang-format on */
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_key_is_pushed),
-      cmocka_unit_test(a_move_between_two_looks),
-      cmocka_unit_test(a_move_before_the_first_look),
-      cmocka_unit_test(moves_there_and_back),
-      cmocka_unit_test(a_move_half_done),
-      cmocka_unit_test(a_remove_of_a_key_that_moves),
+      in_either_generation(a_key_is_pushed),
+      in_either_generation(a_move_between_two_looks),
+      in_either_generation(a_move_before_the_first_look),
+      in_either_generation(moves_there_and_back),
+      in_either_generation(a_move_half_done),
+      in_either_generation(a_remove_of_a_key_that_moves),
       cmocka_unit_test(a_planned_entry_is_replaced),
       cmocka_unit_test(a_planned_entry_is_removed),
       cmocka_unit_test(planned_room_is_taken),
@@ -621,6 +763,9 @@ int main(void)
       cmocka_unit_test(a_join_under_a_reader),
       cmocka_unit_test(two_unique_adds),
       cmocka_unit_test(two_unique_adds_and_a_new_generation),
+      cmocka_unit_test(a_copy_goes_into_a_joined_segment),
+      in_either_bucket(a_copy_changes_generations),
+      cmocka_unit_test(a_generation_opens_under_a_reader),
       cmocka_unit_test(the_longest_match_is_removed),
       cmocka_unit_test(the_longest_match_is_removed_if_it_comes_first),
       cmocka_unit_test(the_longest_match_of_all_generations_is_removed),
