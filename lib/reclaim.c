@@ -270,6 +270,21 @@ static void release_all(struct limbo *limbo, struct retired **list)
   }
 }
 
+/* Whether the ticket was still in the queue, and now is not any more: it may be that no thread will ever
+ * come for it. */
+static bool dequeue(const struct ticket *ticket)
+{
+  pthread_mutex_lock(&waiter.lock);
+  struct ticket **at = &waiter.queue;
+  while (*at && *at != ticket)
+    at = &(*at)->next;
+  bool queued = *at != NULL;
+  if (queued)
+    *at = ticket->next;
+  pthread_mutex_unlock(&waiter.lock);
+  return queued;
+}
+
 void tamis__limbo_destroy(struct limbo *limbo)
 {
   if (!limbo->ticket)
@@ -277,7 +292,8 @@ void tamis__limbo_destroy(struct limbo *limbo)
   release_all(limbo, &limbo->waiting);
   release_all(limbo, &limbo->fresh);
   int pending = PENDING;
-  if (!atomic_compare_exchange_strong_explicit(&limbo->ticket->state, &pending, ORPHAN,
+  if (dequeue(limbo->ticket) ||
+      !atomic_compare_exchange_strong_explicit(&limbo->ticket->state, &pending, ORPHAN,
                                                memory_order_acq_rel, memory_order_acquire))
     free(limbo->ticket);
 }
