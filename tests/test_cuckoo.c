@@ -81,18 +81,14 @@ static uint64_t *shuffled(uint64_t n, uint64_t seed)
   return order;
 }
 
-/* An allocator that keeps a balance and fails on demand. */
+/* An allocator that keeps a balance.  (For one that fails, see test_faults.c.) */
 struct bank {
   size_t bytes, blocks, most_bytes;
-  unsigned calls, fail_at; /* fail_at 0: never */
-  bool closed;             /* every call fails */
 };
 
 static void *bank_allocate(void *context, size_t alignment, size_t size)
 {
   struct bank *bank = context;
-  if (++bank->calls == bank->fail_at || bank->closed)
-    return NULL;
   void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   assert_non_null(block);
   memset(block, 0xa5, size);
@@ -788,170 +784,6 @@ static void what_is_in_stays_in_at_the_limit(void **state)
   }
 }
 
-/* ---- failed allocations ---- */
-
-struct scenario {
-  tamis_filter *f;
-  struct bank bank;
-  unsigned failures;
-  uint64_t count; /* keys and copies that are in */
-};
-
-enum { SCENARIO_KEYS = 3000, SCENARIO_BATCH = 500 };
-
-/* The `n` first keys are in. */
-static void assert_unharmed(struct scenario *s, uint64_t n)
-{
-  assert_all_in(s->f, 0, n);
-  tamis_stats stats = stats_of(s->f); /* first: it may release what has waited */
-  assert_int_equal(stats.count, s->count);
-  assert_int_equal(stats.bytes, s->bank.bytes);
-  assert_valid(s->f);
-}
-
-typedef int call_on_hash(tamis_filter *f, uint64_t hash);
-
-/* A call that may meet the failure: it says so, has done no harm, goes on saying so as long as there
- * is no memory, and succeeds when there is again. */
-static int call(struct scenario *s, call_on_hash *call_it, uint64_t key, uint64_t n)
-{
-  bool before = tamis_contains_hash(s->f, key);
-  int result = call_it(s->f, key);
-  if (result == TAMIS_ENOMEM) {
-    s->failures++;
-    assert_unharmed(s, n);
-    assert_int_equal(tamis_contains_hash(s->f, key), before);
-    s->bank.closed = true;
-    assert_int_equal(call_it(s->f, key), TAMIS_ENOMEM);
-    s->bank.closed = false;
-    assert_unharmed(s, n);
-    result = call_it(s->f, key);
-  }
-  assert_true(result >= 0);
-  s->count += result == TAMIS_OK;
-  return result;
-}
-
-static void batch(struct scenario *s, uint64_t from)
-{
-  uint64_t hashes[SCENARIO_BATCH];
-  int results[SCENARIO_BATCH], again[SCENARIO_BATCH];
-  for (uint64_t i = 0; i < SCENARIO_BATCH; i++)
-    hashes[i] = from + i;
-  int result = tamis_add_many_hash(s->f, hashes, SCENARIO_BATCH, results);
-  uint64_t failed = 0;
-  for (uint64_t i = 0; i < SCENARIO_BATCH; i++)
-    if (results[i] != TAMIS_OK) {
-      assert_int_equal(results[i], TAMIS_ENOMEM);
-      hashes[failed++] = hashes[i];
-    } else {
-      assert_true(tamis_contains_hash(s->f, hashes[i]));
-    }
-  assert_int_equal(result, failed ? TAMIS_ENOMEM : TAMIS_OK);
-  s->failures += failed != 0;
-  s->count += SCENARIO_BATCH - failed;
-  assert_unharmed(s, from);
-  assert_int_equal(tamis_add_many_hash(s->f, hashes, failed, again), TAMIS_OK);
-  s->count += failed;
-}
-
-/* From one key to some thousand: splits, a second generation, copies, joins. */
-static void play(struct scenario *s)
-{
-  uint64_t n = 0;
-  for (; n < SCENARIO_KEYS; n++) {
-    call(s, tamis_add_hash, n, n);
-    for (unsigned copy = 0; copy < 5 && n < 20; copy++) /* which go along in splits */
-      call(s, tamis_add_hash, n, n + 1);
-  }
-  assert_int_equal(s->count, SCENARIO_KEYS + 100);
-  for (unsigned copy = 0; copy < 6; copy++)
-    for (uint64_t i = 0; i < 40; i++)
-      call(s, tamis_add_hash, i, n);
-  for (uint64_t i = 0; i < 200; i++)
-    call(s, tamis_add_unique_hash, n - 100 + i, n);
-  for (n += 100; n < SCENARIO_KEYS + 1100; n += SCENARIO_BATCH)
-    batch(s, n);
-  assert_true(stats_of(s->f).generations > 1);
-  /* removes fail never */
-  for (; n > 200; n--) {
-    int result = tamis_remove_hash(s->f, n - 1);
-    /* keys that a false positive hid from add_unique are in all the same for the model */
-    assert_true(result == TAMIS_OK || result == TAMIS_ABSENT);
-    s->count -= result == TAMIS_OK;
-  }
-  /* If it is a join that met the failure, it may have been the only one. */
-  assert_true(stats_of(s->f).joins > 0 || s->failures == 0);
-  assert_int_equal(stats_of(s->f).count, s->count);
-  for (uint64_t i = SCENARIO_KEYS; i < 2 * SCENARIO_KEYS; i++) /* and again */
-    call(s, tamis_add_hash, i, 0);
-  assert_valid(s->f);
-}
-
-static void every_failed_allocation_is_reported_and_harmless(void **state)
-{
-  (void) state;
-  const double rates[] = {0.3, 0.001};
-  for (unsigned r = 0; r < 2; r++) {
-    unsigned failed_creates = 0, failed_calls = 0, unseen = 0;
-    for (unsigned fail_at = 1;; fail_at += SCALE > 1 ? 3 : 1) {
-      struct scenario s = {.bank = {.fail_at = fail_at}};
-      tamis_allocator allocator = {bank_allocate, bank_release, &s.bank};
-      tamis_options options = options_for(1, rates[r]);
-      options.allocator = &allocator;
-      int result = tamis_create(&options, &s.f);
-      if (result != TAMIS_OK) {
-        assert_int_equal(result, TAMIS_ENOMEM);
-        assert_null(s.f);
-        assert_int_equal(s.bank.blocks, 0);
-        failed_creates++;
-        continue;
-      }
-      play(&s);
-      tamis_destroy(s.f);
-      assert_int_equal(s.bank.blocks, 0);
-      assert_int_equal(s.bank.bytes, 0);
-      if (s.bank.calls < fail_at)
-        break; /* none was left to fail */
-      failed_calls += s.failures > 0;
-      unseen += s.failures == 0; /* in a join */
-    }
-    assert_true(failed_creates >= 2 && failed_calls >= 20 / SCALE && unseen >= 1);
-  }
-}
-
-/* A filter that does not grow asks for memory when it is created, and for copies. */
-static void failed_allocations_for_copies_are_reported(void **state)
-{
-  (void) state;
-  for (unsigned fail_at = 1; fail_at < 200; fail_at++) {
-    struct scenario s = {.bank = {.fail_at = fail_at}};
-    tamis_allocator allocator = {bank_allocate, bank_release, &s.bank};
-    tamis_options options = options_for(1000, 0.001);
-    options.allocator = &allocator;
-    options.growable = false;
-    if (tamis_create(&options, &s.f) != TAMIS_OK) {
-      assert_int_equal(s.bank.blocks, 0);
-      continue;
-    }
-    for (uint64_t i = 0; i < 100; i++)
-      for (unsigned copy = 0; copy < 5; copy++)
-        call(&s, tamis_add_hash, i, i);
-    for (uint64_t i = 0; i < 100; i++)
-      for (unsigned copy = 0; copy < 5; copy++) {
-        assert_true(tamis_contains_hash(s.f, i));
-        assert_int_equal(tamis_remove_hash(s.f, i), TAMIS_OK);
-      }
-    assert_int_equal(stats_of(s.f).count, 0);
-    tamis_destroy(s.f);
-    assert_int_equal(s.bank.blocks, 0);
-    if (s.bank.calls < fail_at)
-      return;
-    assert_int_equal(s.failures, 1);
-  }
-  fail_msg("more allocations than expected");
-}
-
 /* ---- batches ---- */
 
 static void batches_are_the_single_calls(void **state)
@@ -1131,8 +963,6 @@ int main(void)
       cmocka_unit_test(capacity_is_held_when_not_growable),
       cmocka_unit_test(max_bytes_is_never_exceeded),
       cmocka_unit_test(what_is_in_stays_in_at_the_limit),
-      cmocka_unit_test(every_failed_allocation_is_reported_and_harmless),
-      cmocka_unit_test(failed_allocations_for_copies_are_reported),
       cmocka_unit_test(batches_are_the_single_calls),
       cmocka_unit_test(a_full_filter_answers_each_key_of_a_batch),
       cmocka_unit_test(two_buckets_grow_through_generations),

@@ -31,17 +31,14 @@ static void too_much_is_refused(void **state)
   assert_null(tamis__memory_get(&from_system, SIZE_MAX / 2));
 }
 
-/* An allocator that keeps a balance, hands out dirty memory and fails on demand. */
+/* An allocator that keeps a balance and hands out dirty memory. */
 struct balance {
   size_t bytes;
-  unsigned calls, fail_at; /* fail_at 0: never */
 };
 
 static void *counted_allocate(void *context, size_t alignment, size_t size)
 {
   struct balance *balance = context;
-  if (++balance->calls == balance->fail_at)
-    return NULL;
   void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (block) {
     memset(block, 0xa5, size);
@@ -80,37 +77,12 @@ static void a_users_allocator_gets_back_what_it_gave(void **state)
   assert_int_equal(balance.bytes, 0);
 }
 
-static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
-{
-  (void) state;
-  struct balance balance = {0};
-  tamis_allocator allocator = {counted_allocate, counted_release, &balance};
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 1000;
-  options.allocator = &allocator;
-  tamis_filter *f = NULL;
-  unsigned fail_at = 0;
-  do {
-    balance = (struct balance){.fail_at = ++fail_at};
-    int result = tamis_create(&options, &f);
-    if (result == TAMIS_OK)
-      break;
-    assert_int_equal(result, TAMIS_ENOMEM);
-    assert_null(f);
-    assert_int_equal(balance.bytes, 0);
-  } while (fail_at < 100);
-  assert_in_range(fail_at, 2, 99); /* some failed, and then none was left to fail */
-  tamis_destroy(f);
-  assert_int_equal(balance.bytes, 0);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_are_zero_and_aligned),
       cmocka_unit_test(too_much_is_refused),
       cmocka_unit_test(a_users_allocator_gets_back_what_it_gave),
-      cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
   };
   return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }
