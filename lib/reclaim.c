@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum {
@@ -13,7 +14,8 @@ enum {
   MUCH = 32,          /* more than this part of a filter's memory is much to wait in limbo */
   LITTLE = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
   MOST_PAUSES = 4,
-  PAUSE_NANOSECONDS = 50 * 1000
+  PAUSE_NANOSECONDS = 50 * 1000,
+  REGISTRY_BYTES = 256 << 10 /* what liburcu maps at once for a thousand more threads */
 };
 
 /* One grace period that is waited for.  Belongs to two: the filter, and while it is pending the
@@ -36,12 +38,14 @@ static struct {
   bool running;
   bool stopping; /* the process is about to end */
 
-  pthread_mutex_t grace;     /* held while the thread is inside liburcu */
-  pthread_mutex_t introduce; /* held while another thread makes itself known to liburcu */
+  pthread_mutex_t grace;      /* held while the thread is inside liburcu */
+  pthread_mutex_t introduce;  /* held while another thread makes itself known to liburcu */
+  pthread_rwlock_t strangers; /* held to read by readers that liburcu does not know */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
             .grace = PTHREAD_MUTEX_INITIALIZER,
-            .introduce = PTHREAD_MUTEX_INITIALIZER};
+            .introduce = PTHREAD_MUTEX_INITIALIZER,
+            .strangers = PTHREAD_RWLOCK_INITIALIZER};
 
 #ifdef TAMIS_TSAN
 char tamis__readers;
@@ -116,6 +120,7 @@ static void after_fork_in_child(void)
   pthread_cond_init(&waiter.more, NULL);
   pthread_mutex_init(&waiter.grace, NULL);
   pthread_mutex_init(&waiter.introduce, NULL);
+  pthread_rwlock_init(&waiter.strangers, NULL);
   pthread_mutex_unlock(&waiter.lock);
   if (held_for_fork[0] && held_for_fork[1] && !all_signals_blocked()) {
     urcu_bp_before_fork();
@@ -128,15 +133,33 @@ static void register_fork_handlers(void)
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-void tamis__reader_introduce(void)
+/* liburcu ends the process when it cannot map memory for its list of threads, so it is not asked then. */
+static bool registry_may_grow(void)
+{
+  void *probe =
+      mmap(NULL, REGISTRY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
+}
+
+bool tamis__reader_introduce(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, register_fork_handlers);
   pthread_mutex_lock(&waiter.introduce);
-  urcu_bp_read_lock(); /* the first one registers */
-  urcu_bp_read_unlock();
+  if (registry_may_grow()) {
+    urcu_bp_read_lock(); /* the first one registers */
+    urcu_bp_read_unlock();
+    tamis__reader_known = true;
+  }
   pthread_mutex_unlock(&waiter.introduce);
-  tamis__reader_known = true;
+  if (!tamis__reader_known)
+    pthread_rwlock_rdlock(&waiter.strangers);
+  return tamis__reader_known;
+}
+
+void tamis__stranger_leave(void)
+{
+  pthread_rwlock_unlock(&waiter.strangers);
 }
 
 /* liburcu takes its registry down when the process ends; the thread must not be in it then.  A
@@ -158,6 +181,8 @@ static void wait_for_readers(void)
 {
   urcu_bp_synchronize_rcu();
   TSAN(__tsan_acquire(&tamis__readers));
+  pthread_rwlock_wrlock(&waiter.strangers);
+  pthread_rwlock_unlock(&waiter.strangers);
 }
 
 /* ORDER ticket.elapsed (acq_rel)

@@ -36,19 +36,27 @@ extern char tamis__readers; /* stands for all readers, to TSan, which knows noth
 
 /* Whether the calling thread is known to liburcu. */
 extern _Thread_local bool tamis__reader_known __attribute__((tls_model("initial-exec")));
-void tamis__reader_introduce(void);
+
+/* Makes the thread known.  False: there was no memory for it; then the thread is inside all the same, by
+ * a lock that is only waited for by who waits for readers, and leaves by the second function. */
+bool tamis__reader_introduce(void);
+void tamis__stranger_leave(void);
 
 /* Between these two no memory that was reachable is released.  Costs two stores to memory of the
  * thread's own; never waits.  The first one in a thread takes a lock for the time of a list insert. */
 static inline void reader_enter(void)
 {
-  if (__builtin_expect(!tamis__reader_known, 0))
-    tamis__reader_introduce();
+  if (__builtin_expect(!tamis__reader_known, 0) && !tamis__reader_introduce())
+    return;
   urcu_bp_read_lock();
 }
 
 static inline void reader_leave(void)
 {
+  if (__builtin_expect(!tamis__reader_known, 0)) {
+    tamis__stranger_leave();
+    return;
+  }
   TSAN(__tsan_release(&tamis__readers));
   urcu_bp_read_unlock();
 }

@@ -47,7 +47,7 @@ static struct {
   enum source source;
   uint64_t at;         /* the first one that fails, counted from 1 */
   uint64_t odds, seed; /* by chance: one in so many */
-  bool threads;        /* whether threads are refused, whatever the rest says */
+  bool threads, maps;  /* whether threads or mapped memory are refused, whatever the rest says */
   _Atomic bool armed;
   _Atomic uint64_t requests, failures, random_failures;
 } faults;
@@ -219,7 +219,9 @@ static void book_mapped(size_t change)
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
   errno = ENOMEM;
-  void *start = refuse(SYSTEM) ? MAP_FAILED : __real_mmap(at, size, protection, flags, fd, offset);
+  void *start = faults.maps || refuse(SYSTEM)
+                    ? MAP_FAILED
+                    : __real_mmap(at, size, protection, flags, fd, offset);
   if (start != MAP_FAILED)
     book_mapped(whole_pages(size));
   return start;
@@ -693,7 +695,7 @@ static struct outcome play_all(const struct kind *kind, play_scenario *scenario,
 static int start_afresh(void **state)
 {
   (void) state;
-  faults.armed = faults.threads = false;
+  faults.armed = faults.threads = faults.maps = false;
   memset(books.chains, 0, sizeof books.chains);
   for (unsigned owner = 0; owner < OWNERS; owner++)
     books.bytes[owner] = 0;
@@ -892,6 +894,17 @@ static void no_key_is_lost_in_a_crowd(void **state)
   }
 }
 
+/* liburcu ends the process when it cannot map memory for a new thread: it is not asked. */
+static void threads_that_liburcu_does_not_know_are_readers(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 3; round++) {
+    struct kind kind = tiny(round);
+    faults.maps = true;
+    crowd_of(&kind, USER, round);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -901,6 +914,7 @@ int main(void)
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
       cmocka_unit_test_setup(no_key_is_lost_in_a_crowd, start_afresh),
+      cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
 }
