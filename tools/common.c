@@ -87,7 +87,7 @@ static const struct argp common_argp = {
     NULL};
 
 /* A cuckoo filter would keep every copy of a line that A repeats. */
-static size_t decide_none(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool decide_none(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   struct chain *chain = context;
   int results[BATCH];
@@ -95,12 +95,13 @@ static size_t decide_none(void *context, const uint64_t *hashes, size_t n, bool 
             chain->first.kind == TAMIS_CUCKOO ? tamis_add_unique_many_hash : tamis_add_many_hash,
             hashes, n, results);
   memset(chosen, 0, n * sizeof *chosen);
-  return 0;
+  return !failed();
 }
 
-static size_t decide_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool decide_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
-  return chain_contains(context, hashes, n, chosen);
+  chain_contains(context, hashes, n, chosen);
+  return true;
 }
 
 /* The rate that `memory` buys: in the form that is preferred, if that reaches the rate wanted; else

@@ -52,16 +52,16 @@ static const struct argp dedup_argp = {
     NULL,
     NULL};
 
-static size_t decide_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool decide_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   int results[BATCH];
-  size_t count = 0;
+  bool good = true;
   chain_add(context, tamis_add_unique_many_hash, hashes, n, results);
   for (size_t i = 0; i < n; i++) {
-    chosen[i] = results[i] == TAMIS_OK;
-    count += chosen[i];
+    good = good && results[i] >= 0;
+    chosen[i] = good && results[i] == TAMIS_OK;
   }
-  return count;
+  return good;
 }
 
 static void summarize(const struct pass *pass, const struct chain *chain, double fpp)

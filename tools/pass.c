@@ -70,15 +70,26 @@ static size_t keep_chosen(const struct batch *batch, char *data, size_t kept)
   return kept;
 }
 
-/* How many bytes at the front of the chunk are now the chosen lines. */
+static size_t count_chosen(const struct batch *batch)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < batch->count; i++)
+    count += batch->chosen[i];
+  return count;
+}
+
+/* How many bytes at the front of the chunk are now the chosen lines.  After a failure none are chosen any
+ * more: what is written has no gap. */
 static size_t sift(const struct worker *worker, struct chunk *chunk)
 {
   const struct pass *pass = worker->pool->pass;
   struct batch batch;
   size_t kept = 0;
-  for (size_t at = 0; at < chunk->length; at = batch.start[batch.count]) {
+  bool good = true;
+  for (size_t at = 0; good && at < chunk->length; at = batch.start[batch.count]) {
     cut_batch(&batch, pass->hasher, chunk, at);
-    size_t chosen = pass->decide(pass->context, batch.hash, batch.count, batch.chosen);
+    good = pass->decide(pass->context, batch.hash, batch.count, batch.chosen);
+    size_t chosen = count_chosen(&batch);
     if (chosen > 0)
       kept = keep_chosen(&batch, chunk->data, kept);
     counters_add(worker->counters, batch.start[batch.count] - at, batch.count, chosen);

@@ -12,9 +12,10 @@
 
 #include <tamis/tamis.h>
 
-/* Says of n <= BATCH lines, given by their hashes, which to write; returns how many.  Called from
- * several threads at once. */
-typedef size_t decide_call(void *context, const uint64_t *hashes, size_t n, bool *chosen);
+/* Says of n <= BATCH lines, given by their hashes, which to write.  False after fail(): it chose none
+ * from the first line on that it could not decide, and no line after these is to be written.  Called
+ * from several threads at once. */
+typedef bool decide_call(void *context, const uint64_t *hashes, size_t n, bool *chosen);
 
 struct pass {
   const struct input *inputs;
