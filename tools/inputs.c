@@ -10,6 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int input_open(const struct input *input)
+{
+  if (input->path == NULL)
+    return STDIN_FILENO;
+  return (int) TEMP_FAILURE_RETRY(open(input->path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+}
+
 static bool cannot_open(const struct input *input, int error)
 {
   fail("cannot open '%s': %s", input->name, strerror(error));
@@ -26,7 +33,7 @@ static bool check_readable(const struct input *input, mode_t mode)
     return cannot_open(input, ENXIO);
   if (!S_ISREG(mode))
     return faccessat(AT_FDCWD, input->path, R_OK, AT_EACCESS) == 0 || cannot_open(input, errno);
-  int fd = open(input->path, O_RDONLY | O_CLOEXEC);
+  int fd = input_open(input);
   if (fd < 0)
     return cannot_open(input, errno);
   close(fd);
@@ -85,13 +92,6 @@ void inputs_free(struct inputs *inputs)
   free(inputs->files);
   inputs->files = NULL;
   inputs->count = 0;
-}
-
-int input_open(const struct input *input)
-{
-  if (input->path == NULL)
-    return STDIN_FILENO;
-  return open(input->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 }
 
 void input_close(const struct input *input, int fd)

@@ -60,14 +60,16 @@ static int above_standard(int fd)
 static bool open_named(struct output *output, const char *path, const struct inputs *inputs)
 {
   struct stat status;
-  output->fd = above_standard(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+  output->fd = above_standard(
+      (int) TEMP_FAILURE_RETRY(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)));
   if (output->fd < 0 || fstat(output->fd, &status) != 0)
     return cannot_write(path, errno);
   /* Emptied only once it is sure which file this is: the name may have moved since the check. */
   if (!check_apart(path, &status, inputs))
     return false;
   /* Not if it is empty: after a truncation ext4 writes the whole file out when it is closed. */
-  if (S_ISREG(status.st_mode) && status.st_size > 0 && ftruncate(output->fd, 0) != 0)
+  if (S_ISREG(status.st_mode) && status.st_size > 0 &&
+      TEMP_FAILURE_RETRY(ftruncate(output->fd, 0)) != 0)
     return cannot_write(path, errno);
   return true;
 }
