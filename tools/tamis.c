@@ -78,7 +78,9 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
   occupy_standard_error();
-  signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error to report, not a silent death */
+  /* A reader that has gone, and a limit on the size of files, are errors to report, not a silent death. */
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   atexit(flush_standard_output);
   if (argc < 2)
     usage_error("a command is missing: dedup or common, see 'tamis --help'");

@@ -422,6 +422,12 @@ for threads in 1 4; do
   status=$?
   check "a full disk, $threads thread(s)" one_line 1 "'standard output': No space left on device"
 done
+for threads in 1 4; do
+  (ulimit -f 100; "$tamis" dedup $exact --threads $threads paths >out 2>err)
+  status=$?
+  check "a limit on the size of files, $threads thread(s)" \
+    one_line 1 "'standard output': File too large"
+done
 run dedup -o /dev/full paths
 check "a full disk under --output" one_line 1 "cannot write '/dev/full': No space left on device"
 "$tamis" --help >/dev/full 2>err
