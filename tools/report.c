@@ -54,7 +54,7 @@ bool failed(void)
 int finish(void)
 {
   if (!failed())
-    return EXIT_SUCCESS;
+    return ferror(stderr) ? EXIT_FAILED : EXIT_SUCCESS; /* figures that were asked for are lost */
   print_line(reason);
   return EXIT_FAILED;
 }

@@ -20,7 +20,8 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether fail() was called. */
 bool failed(void);
 
-/* Prints what fail() recorded, if anything; the exit status of the program. */
+/* Prints what fail() recorded, if anything; the exit status of the program, which is also that of a
+ * failure when standard error could not be written. */
 int finish(void);
 
 /* The command line is wrong: one line on stderr, exit status 2. */

@@ -430,6 +430,10 @@ for threads in 1 4; do
 done
 run dedup -o /dev/full paths
 check "a full disk under --output" one_line 1 "cannot write '/dev/full': No space left on device"
+"$tamis" dedup $exact --stats paths >out 2>/dev/full
+status=$?
+check "a full disk under --stats" test "$status" -eq 1
+check "... the lines are written" cmp -s out paths.expected
 "$tamis" --help >/dev/full 2>err
 status=$?
 check "a full disk under --help" one_line 1 "No space left on device"
