@@ -1,0 +1,301 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What does the program do when a system call fails?  test_syscalls.sh PATH-TO-TAMIS [full]
+#
+# Each command below is run once under strace, to see which system calls it makes, and then again for
+# each of them with that one failing.  It must either not matter, that is, the output is right and the
+# status 0; or the status is 1, one line says why, and what was written is a beginning of what is right.
+# EINTR and EAGAIN never matter.  By default each call fails in one way, with "full" in all ways.
+#
+# The program is a static one: the dynamic loader would make calls of its own before it begins.  Those
+# that the C library makes before main are left alone.
+# shellcheck disable=SC2002  # pipes are what is tested
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?usage: test_syscalls.sh PATH-TO-TAMIS [full]}")
+mode=${2:-short}
+# shellcheck source=tests/tool/tap.sh
+source "$(dirname "$(realpath "$0")")/tap.sh"
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+if ! strace -o log -e trace=none true 2>err; then
+  cat err
+  if grep -q 'PTRACE\|Operation not permitted' err; then
+    echo "1..0 # SKIP ptrace is not permitted on this machine"
+    exit 77
+  fi
+  echo "not ok 1 - strace runs"
+  exit 1
+fi
+
+# ---- inputs: lines enough for several reads, and for a filter to grow ----
+
+gawk 'BEGIN { srand(1); for (i = 0; i < 5000; i++)
+  printf "%0100d\n", int(rand() * 4000) }' >a
+gawk 'BEGIN { srand(2); for (i = 0; i < 3000; i++)
+  printf "%0100d\n", int(rand() * 8000) }' >b
+gawk '!seen[$0]++' a >a.distinct
+gawk '!seen[$0]++' a b >ab.distinct
+gawk 'FNR == NR { in_a[$0]; next } $0 in in_a' a b >common
+gawk 'FNR == NR { in_b[$0]; next } $0 in in_b' b a >common.reversed
+sort a.distinct >a.distinct.sorted
+sort ab.distinct >ab.distinct.sorted
+sort common >common.sorted
+exact=(--fpp 1e-11)
+cuckoo=(--kind cuckoo --fpp 5e-8)
+
+# ---- one run ----
+
+# traced COMMAND...: under strace with the options in $options; its output in out, its messages in err.
+traced() { timeout 20 strace -f -o log "${options[@]}" "$@" 2>err; }
+
+# The commands, as functions: SHAPE is run with its output in out.
+dedup_file() { traced "$tamis" dedup "${exact[@]}" a >out; }
+dedup_redirected() { traced "$tamis" dedup "${exact[@]}" --capacity 4k --quiet <a >out; }
+dedup_pipe() { cat a | traced "$tamis" dedup "${exact[@]}" >out; }
+dedup_output() {
+  echo precious >out
+  traced "$tamis" dedup "${exact[@]}" -o out a b
+}
+dedup_threads() { traced "$tamis" dedup "${exact[@]}" --threads 3 a - <b >out; }
+dedup_levels() { traced "$tamis" dedup "${exact[@]}" --capacity 20 a >out; }
+dedup_cuckoo() { traced "$tamis" dedup "${cuckoo[@]}" --capacity 1 a >out; }
+dedup_stats() { traced "$tamis" dedup "${exact[@]}" --stats a >out; }
+common_files() { traced "$tamis" common "${exact[@]}" a b >out; }
+common_pipe() { cat b | traced "$tamis" common "${exact[@]}" --threads 2 a - >out; }
+common_memory() { traced "$tamis" common "${cuckoo[@]}" --memory 1M --capacity 5k -o out b a; }
+print_help() { traced "$tamis" dedup --help >out; }
+print_version() { traced "$tamis" --version >out; }
+
+# errors_of SYSCALL: how it may fail, the likeliest first.  EINTR and EAGAIN where they may come.
+errors_of() {
+  case $1 in
+  openat) echo EMFILE EINTR EIO ENOMEM ;;
+  read) echo EIO EINTR EAGAIN ;;
+  pread64) echo EIO EINTR ;;
+  write) echo ENOSPC EINTR EAGAIN EIO EPIPE ;;
+  close) echo EIO EINTR EDQUOT ;;
+  ftruncate) echo EIO EINTR ;;
+  newfstatat | faccessat2 | fstat) echo EIO ENOMEM ;;
+  mmap | munmap | mremap | mprotect | brk | madvise) echo ENOMEM ;;
+  clone3 | clone) echo EAGAIN ENOMEM ;;
+  clock_nanosleep | poll) echo EINTR ;;
+  getrandom) echo ENOSYS EINTR ;;
+  lseek) echo ESPIPE EINVAL ;;
+  ioctl) echo ENOTTY EIO ;;
+  fcntl | dup2) echo EINVAL EINTR ;;
+  # These do not fail as the C library and liburcu make them, and both end the process if they do.  (Of
+  # futex, the kind that waits may be interrupted, but not the kind that wakes.)
+  futex | rt_sigprocmask | membarrier | execve | exit | exit_group) ;;
+  rseq | set_robust_list | set_tid_address | arch_prctl) ;;
+  *) echo EPERM ;;
+  esac
+}
+
+# must_go_on SYSCALL ERROR: whether it has to be tried again.  A close is not, it is unclear what it did.
+must_go_on() {
+  case $1:$2 in
+  close:* | clone*:* | fcntl:*) return 1 ;;
+  *:EINTR | read:EAGAIN | write:EAGAIN) return 0 ;;
+  *) return 1 ;;
+  esac
+}
+
+# by_stdio CALL: the C library gives up a buffer when its write is interrupted, of which it says so.  (It does
+# not happen: a signal interrupts only if it has a handler, and the program has none.)
+by_stdio() { [[ $shape == print_* ]] || grep -q 'write(2,' <<<"$1"; }
+
+# right EXPECTED: with several threads, in any order.
+right() {
+  case $shape in
+  *threads | common_pipe) sort out | cmp -s - "$1" ;;
+  *) cmp -s out "$1" ;;
+  esac
+}
+
+# right_so_far EXPECTED: nothing wrong, nothing double, and with one thread no gap.
+right_so_far() {
+  case $shape in
+  *threads | common_pipe) [ -z "$(sort out | comm -23 - "$1")" ] ;;
+  dedup_output) grep -q precious out || cmp -n "$(stat -c %s out)" out "$1" ;;
+  *) cmp -n "$(stat -c %s out)" out "$1" ;;
+  esac
+}
+
+# judge EXPECTED SYSCALL ERROR
+judge() {
+  local injected
+  injected=$(grep INJECTED log)
+  [ -n "$injected" ] || return 0 # not every run makes the same calls
+  # The library has asked whether liburcu will find memory for its list of threads; that is then refused,
+  # and liburcu ends the process (docs/growth.md).
+  grep -q 'mmap(NULL, 2080,' <<<"$injected" && return 0
+  if [ "$status" -eq 0 ]; then
+    right "$1" && ! grep -q 'write(2,' <<<"$injected" && return
+    echo "# status 0, but the output is wrong, or a summary lost"
+  elif [ "$status" -ne 1 ]; then
+    echo "# status $status"
+  elif must_go_on "$2" "$3" && ! by_stdio "$injected"; then
+    echo "# that ended it"
+  elif ! right_so_far "$1"; then
+    echo "# what was written before is wrong"
+  elif grep -q 'write(2,' <<<"$injected" ||
+    { [ "$(grep -vc 'false-positive rate of' err)" -eq 1 ] &&
+      grep -q "^tamis: .*\('\|memory\|filter\)" err; }; then
+    return
+  else
+    echo "# not one line that says what failed"
+  fi
+  sed 's/^/#   /' <<<"$injected"
+  sed 's/^/#   /' err
+  return 1
+}
+
+# ---- which calls there are ----
+
+# Prints NAME COUNT for each system call that any of the threads makes after main has begun, with how often
+# the busiest thread makes it, and for the first thread how often before main.
+# The first call of main is fcntl(2, F_GETFD).
+calls() {
+  gawk '
+    / resumed>/ { next }
+    match($2, /^[a-z0-9_]+\(/) {
+      name = substr($2, 1, RLENGTH - 1)
+      n = ++calls[$1, name]
+      if ($2 == "fcntl(2," && $3 ~ /^F_GETFD/) begun = 1
+      if (!begun) before[name] = n
+      else if (n > most[name]) most[name] = n
+    }
+    END { for (name in most) print name, before[name] + 1, most[name] }' log | sort
+}
+
+# fail_each EXPECTED: each call of the shape in turn.
+fail_each() {
+  local expected=$1 name first last n error runs=0 bad=0 errors
+  options=(-e 'trace=all')
+  $shape
+  status=$?
+  right "$expected" || { echo "# without a failure: status $status"; sed 's/^/#   /' err; return 1; }
+  calls >"calls.$shape"
+  while read -r name first last; do
+    read -r -a errors <<<"$(errors_of "$name")"
+    [ ${#errors[@]} -gt 0 ] || continue
+    for ((n = first; n <= last; n++)); do
+      [ "$mode" = full ] || [ $((n - first)) -lt 12 ] || break
+      for error in "${errors[@]}"; do
+        # By turns, in the short run.
+        [ "$mode" = full ] || [ "$error" = "${errors[(n - first) % ${#errors[@]}]}" ] || continue
+        options=(-e "trace=$name" -e "inject=$name:error=$error:when=$n")
+        $shape 2>/dev/null
+        status=$?
+        runs=$((runs + 1))
+        judge "$expected" "$name" "$error" || { bad=$((bad + 1)); echo "# ^ $name $n $error"; }
+      done
+    done
+  done <"calls.$shape"
+  echo "# $runs runs"
+  [ $bad -eq 0 ]
+}
+
+all() { # SHAPE EXPECTED
+  shape=$1
+  check "$shape: each system call fails" fail_each "$2"
+}
+
+all dedup_file a.distinct
+all dedup_redirected a.distinct
+all dedup_pipe a.distinct
+all dedup_output ab.distinct
+all dedup_threads ab.distinct.sorted
+all dedup_levels a.distinct
+all dedup_cuckoo a.distinct
+all dedup_stats a.distinct
+all common_files common
+all common_pipe common.sorted
+all common_memory common.reversed
+"$tamis" dedup --help >help
+"$tamis" --version >version
+all print_help help
+all print_version version
+
+# ---- transfers that end early ----
+
+# done_before CALL N: how many bytes the worker has transferred by it before its N-th one, in the good run.
+done_before() {
+  gawk -v call="$1" -v n="$2" '
+    $2 ~ "^" call "\\([01]," && --n > 0 { sum += $NF }
+    END { print sum + 0 }' log.good
+}
+
+transfers() { grep -c "^[0-9]* *$1([01]," log.good; }
+
+# strace does not make the call, but says that one byte, an x, was read.
+short_reads() {
+  local n at
+  for ((n = 1; n <= $(transfers read); n++)); do
+    at=$(done_before read $n)
+    { head -c "$at" a; printf x; tail -c +$((at + 1)) a; } | gawk '!seen[$0]++' >expected
+    options=(-e trace=read -e "inject=read:retval=1:poke_exit=@arg2=78:when=$n")
+    $shape
+    status=$?
+    same_as expected || { echo "# ^ read $n at $at"; return 1; }
+  done
+}
+
+# Nor this one: the byte that it says was written is missing.
+short_writes() {
+  local n at
+  for ((n = 1; n <= $(transfers write); n++)); do
+    at=$(done_before write $n)
+    { head -c "$at" a.distinct; tail -c +$((at + 2)) a.distinct; } >expected
+    options=(-e trace=write -e "inject=write:retval=1:when=$n")
+    $shape
+    status=$?
+    same_as expected || { echo "# ^ write $n at $at"; return 1; }
+  done
+}
+
+shape=dedup_redirected
+options=(-e trace=read,write)
+$shape
+cp log log.good
+check "there are several reads and writes" test "$(transfers read)" -ge 3 -a "$(transfers write)" -ge 2
+check "a read of one byte" short_reads
+check "a write of one byte" short_writes
+
+# ---- memory that ends somewhere on the way ----
+
+# Any of the allocations is the first to fail, and those after it.
+little_memory() { # EXPECTED ARGUMENTS...
+  local expected=$1 kib step=20 good=0 bad=0
+  shift
+  [ "$mode" = full ] && step=4
+  for ((kib = 1000; kib < 16000 && good < 3; kib += step)); do
+    # shellcheck disable=SC2016 # for the shell inside
+    { timeout 20 bash -c 'ulimit -v "$0" && exec "$@"' $kib "$tamis" "$@" >out 2>err; } 2>/dev/null
+    status=$?
+    if [ $status -eq 0 ]; then
+      cmp -s out "$expected" || { echo "# status 0 with a wrong output"; return 1; }
+      good=$((good + 1))
+    elif [ $status -eq 1 ]; then
+      shape=dedup_file
+      one_line 1 memory && right_so_far "$expected" || { echo "# ^ $kib KiB"; return 1; }
+      bad=$((bad + 1))
+    elif ! [ $good -eq 0 ] || ! [ $bad -eq 0 ]; then
+      echo "# status $status with $kib KiB"
+      return 1
+    fi
+  done
+  echo "# $bad runs failed, $good did not"
+  [ $good -gt 0 ] && [ $bad -gt 0 ]
+}
+check "dedup with little memory" little_memory a.distinct dedup "${exact[@]}" --quiet a
+check "dedup with little memory for levels" little_memory a.distinct dedup "${exact[@]}" --quiet --capacity 20 a
+check "dedup with little memory for growth" little_memory a.distinct dedup "${cuckoo[@]}" --quiet --capacity 1 a
+
+echo "1..${number:?}"
+[ "${failures:?}" -eq 0 ]
