@@ -909,12 +909,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(without_a_thread_memory_waits, start_afresh),
+      cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
       cmocka_unit_test_setup(no_key_is_lost_in_a_crowd, start_afresh),
-      cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
 }
