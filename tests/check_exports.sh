@@ -1,15 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The shared library exports the public functions, and nothing else.
+#
+#   check_exports.sh LIBRARY NM
 set -u
-extra=$(nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -v '^tamis_[a-z]' ; true)
-private=$(nm -D --defined-only "$1" | awk '{ print $3 }' | grep '^tamis__' ; true)
+extra=$("$2" -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -v '^tamis_[a-z]' ; true)
+private=$("$2" -D --defined-only "$1" | awk '{ print $3 }' | grep '^tamis__' ; true)
 if [ -n "$extra$private" ]; then
   echo "exported, but not public:" $extra $private
   exit 1
 fi
 # Printing and ending the process are the program's business.
-calls=$(nm -D --undefined-only "$1" | awk '{ print $2 }' |
+calls=$("$2" -D --undefined-only "$1" | awk '{ print $2 }' |
         grep -E '^(f?printf|puts|fputs|fwrite|perror|abort|exit|_exit)(@|$)' ; true)
 case "$calls" in
 "") exit 0 ;;

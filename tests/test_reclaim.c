@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(TAMIS_TSAN) || defined(__SANITIZE_ADDRESS__)
+#ifdef TAMIS_SLOW
 enum { SCALE = 10 };
 #else
 enum { SCALE = 1 };
@@ -402,13 +402,22 @@ static int wait_for_exit(pid_t child)
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
+/* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of its own
+ * then. */
+static void skip_where_no_child_has_threads(void)
+{
+#ifdef TAMIS_TSAN
+  skip();
+#endif
+  if (*EMULATOR)
+    skip();
+}
+
 /* In the child everything goes on: growth, joins, the end; and in the parent too. */
 static void a_child_uses_what_its_parent_made(void **state)
 {
   (void) state;
-#ifdef TAMIS_TSAN
-  skip(); /* TSan allows no new threads after a fork of several */
-#endif
+  skip_where_no_child_has_threads();
   for (unsigned round = 0; round < 8; round++) {
     tamis_filter *f = make_cuckoo(100);
     assert_non_null(f);
@@ -466,9 +475,7 @@ static void *work_meanwhile(void *arg)
 static void a_fork_may_come_at_any_time(void **state)
 {
   (void) state;
-#ifdef TAMIS_TSAN
-  skip();
-#endif
+  skip_where_no_child_has_threads();
   tamis_filter *busy = make_cuckoo(10);
   assert_non_null(busy);
   struct visit visit = {.f = busy, .from = 0, .keys = 3000};
@@ -523,6 +530,8 @@ static void a_process_may_end_right_after_retiring(void **state)
 {
   (void) state;
   const char *ways[] = {"at once", "destroyed", "busy"};
+  char program[4096] = "";
+  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
   for (unsigned way = 0; way < 3; way++)
     for (unsigned i = 0; i < 60 / SCALE; i++) {
 #if defined(TAMIS_TSAN) || defined(__SANITIZE_ADDRESS__)
@@ -530,11 +539,12 @@ static void a_process_may_end_right_after_retiring(void **state)
         continue; /* a thread that goes on during exit is more than sanitizers allow */
 #endif
       extern char **environ;
-      char name[] = "test_reclaim", argument[16];
+      char shell[] = "sh", option[] = "-c", command[] = "exec " EMULATOR " \"$0\" \"$1\"",
+           argument[16];
       snprintf(argument, sizeof argument, "%s", ways[way]);
-      char *arguments[] = {name, argument, NULL};
+      char *arguments[] = {shell, option, command, program, argument, NULL};
       pid_t child;
-      assert_int_equal(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
+      assert_int_equal(posix_spawnp(&child, shell, NULL, NULL, arguments, environ), 0);
       assert_int_equal(wait_for_exit(child), 0);
     }
 }
