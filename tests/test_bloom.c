@@ -2,7 +2,9 @@
 #include "unit.h"
 
 #include "bloom.h"
+#include "counter.h"
 #include "harness.h"
+#include "stripe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -301,6 +303,67 @@ static void validate_notices_a_lost_bit(void **state)
   tamis_destroy(f);
 }
 
+/* The blocks of a filter, in the order in which it asks for them. */
+enum block { HEAD, STRIPES, COUNTERS, WORDS, BLOCKS };
+
+struct blocks {
+  void *block[BLOCKS];
+  size_t size[BLOCKS];
+  unsigned n;
+};
+
+static void *remember_all(void *context, size_t alignment, size_t size)
+{
+  struct blocks *blocks = context;
+  void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  assert_true(blocks->n < BLOCKS);
+  blocks->block[blocks->n] = block;
+  blocks->size[blocks->n++] = size;
+  return block;
+}
+
+static void assert_broken(const tamis_filter *f, const char *expected)
+{
+  const char *reason;
+  assert_false(tamis__bloom_validate(f, &reason));
+  assert_string_equal(reason, expected);
+}
+
+/* A lock is left behind, and the count of keys is wrong either way. */
+static void validate_notices_locks_and_counts(void **state)
+{
+  (void) state;
+  struct blocks blocks = {.n = 0};
+  tamis_allocator allocator = {remember_all, just_free, &blocks};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 100000;
+  options.allocator = &allocator;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
+  assert_valid(f);
+
+  struct lone_stripe *stripes = blocks.block[STRIPES];
+  size_t last = blocks.size[STRIPES] / sizeof *stripes - 1;
+  stripe_lock(&stripes[last].stripe);
+  assert_broken(f, "a stripe is still locked");
+  stripe_unlock(&stripes[last].stripe);
+  assert_valid(f);
+
+  /* The thread's shard has counted one key, and its bits, which are more. */
+  struct counter_shard *shard = blocks.block[COUNTERS];
+  while (atomic_load(&shard->value[0]) == 0)
+    shard++;
+  assert_int_equal(atomic_load(&shard->value[0]), stats_of(f).count);
+  atomic_store(&shard->value[0], 1000);
+  assert_broken(f, "more keys than set bits");
+  atomic_store(&shard->value[0], 0);
+  assert_broken(f, "more set bits than the keys have");
+  atomic_store(&shard->value[0], 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 #define BOTH(name) cmocka_unit_test(name##_blocked), cmocka_unit_test(name##_classic)
 
 int main(void)
@@ -316,6 +379,7 @@ int main(void)
       BOTH(batches_are_the_single_calls),
       BOTH(a_full_filter_answers_each_key_of_a_batch),
       cmocka_unit_test(validate_notices_a_lost_bit),
+      cmocka_unit_test(validate_notices_locks_and_counts),
   };
   return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);
 }

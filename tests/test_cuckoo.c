@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "cuckoo.h"
+#include "cuckoo_table.h"
 #include "harness.h"
 #include "stripe.h"
 
@@ -464,7 +465,7 @@ static void random_calls_agree_with_a_model(void **state)
 static void a_million_copies_of_one_key_are_harmless(void **state)
 {
   (void) state;
-  enum { COPIES = 1000000 / SCALE };
+  enum { TIMES = 1000000 / SCALE };
   const double rates[] = {0.3, 0.01, 1e-4, 1e-6};
   for (unsigned r = 0; r < 4; r++)
     for (int growable = 0; growable < 2; growable++) {
@@ -475,15 +476,15 @@ static void a_million_copies_of_one_key_are_harmless(void **state)
       tamis_stats before = stats_of(f);
       const uint64_t again = UINT64_MAX;
       bool there = tamis_contains_hash(f, again);
-      for (unsigned i = 0; i < COPIES; i++)
+      for (unsigned i = 0; i < TIMES; i++)
         assert_int_equal(tamis_add_hash(f, again), TAMIS_OK);
       tamis_stats after = stats_of(f);
-      assert_int_equal(after.count, before.count + COPIES);
+      assert_int_equal(after.count, before.count + TIMES);
       assert_int_equal(after.growths, before.growths);
       assert_true((double) after.bytes <= 1.02 * (double) before.bytes);
       assert_valid(f);
       assert_int_equal(tamis_add_unique_hash(f, again), TAMIS_PRESENT);
-      for (unsigned i = 0; i < COPIES; i++) {
+      for (unsigned i = 0; i < TIMES; i++) {
         assert_true(tamis_contains_hash(f, again));
         assert_int_equal(tamis_remove_hash(f, again), TAMIS_OK);
       }
@@ -498,7 +499,7 @@ static void a_million_copies_of_one_key_are_harmless(void **state)
 static void copies_go_along_in_splits_and_joins(void **state)
 {
   (void) state;
-  enum { KEYS = 20, COPIES = 50 };
+  enum { KEYS = 20, TIMES = 50 };
   const double rates[] = {0.05, 0.001, 1e-6};
   const uint64_t first = UINT64_C(1) << 50;
   for (unsigned r = 0; r < 3; r++) {
@@ -509,15 +510,15 @@ static void copies_go_along_in_splits_and_joins(void **state)
     tamis_filter *f = make_with(&options);
     uint64_t n = 200000 / SCALE;
     for (unsigned time = 0; time < 3; time++) { /* at three sizes of the filter */
-      for (unsigned copy = 0; copy < COPIES; copy++)
+      for (unsigned copy = 0; copy < TIMES; copy++)
         add_range(f, first, first + KEYS);
       add_range(f, n / 3 * time, n / 3 * (time + 1));
     }
     n = n / 3 * 3;
     assert_valid(f);
-    assert_int_equal(stats_of(f).count, n + 3 * COPIES * KEYS);
+    assert_int_equal(stats_of(f).count, n + 3 * TIMES * KEYS);
     assert_true(stats_of(f).growths > 3);
-    for (unsigned copy = 0; copy < COPIES; copy++) /* some while it is large */
+    for (unsigned copy = 0; copy < TIMES; copy++) /* some while it is large */
       remove_range(f, first, first + KEYS);
     assert_all_in(f, first, first + KEYS);
     uint64_t *order = shuffled(n, r);
@@ -529,8 +530,8 @@ static void copies_go_along_in_splits_and_joins(void **state)
     free(order);
     assert_true(stats_of(f).joins > 0);
     assert_valid(f);
-    assert_int_equal(stats_of(f).count, 2 * COPIES * KEYS);
-    for (unsigned copy = 0; copy < 2 * COPIES; copy++) {
+    assert_int_equal(stats_of(f).count, 2 * TIMES * KEYS);
+    for (unsigned copy = 0; copy < 2 * TIMES; copy++) {
       assert_all_in(f, first, first + KEYS);
       remove_range(f, first, first + KEYS);
     }
@@ -760,7 +761,7 @@ static void what_is_in_stays_in_at_the_limit(void **state)
   tamis_options options = options_for(1000, 0.001);
   uint64_t needed;
   assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
-  for (uint64_t more = 0; more < 100000; more += 7919) {
+  for (uint64_t more = 0; more<100000; more += SCALE> 1 ? 3 * 7919 : 7919) {
     options.max_bytes = needed + more;
     tamis_filter *f = make_with(&options);
     static bool in[20000];
@@ -941,6 +942,99 @@ static void validate_notices_a_lost_entry(void **state)
   tamis_destroy(f);
 }
 
+/* ---- large filters ---- */
+
+/* Segments are made when the first key falls on them: a filter for many keys begins small. */
+static void a_large_filter_makes_its_segments_as_keys_come(void **state)
+{
+  (void) state;
+  enum { N = 2000 };
+  tamis_filter *f = make(50000000, 0.001);
+  tamis_stats empty = stats_of(f);
+  assert_int_equal(empty.segments, 0);
+  assert_true(empty.bytes < 50000000 / 8); /* less than a bit for each key */
+  static uint64_t hashes[N];
+  static int results[N];
+  for (uint64_t i = 0; i < N; i++)
+    hashes[i] = i;
+  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), 0);
+  for (uint64_t i = 0; i < N; i++)
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
+  assert_int_equal(stats_of(f).segments, 0); /* nobody has added anything */
+  assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
+  uint64_t won = 0;
+  for (uint64_t i = 0; i < N; i++)
+    won += results[i] == TAMIS_OK;
+  assert_true(won >= N - 5);
+  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), N);
+  tamis_stats s = stats_of(f);
+  assert_int_equal(s.count, won);
+  assert_true(s.segments > 100 && s.segments <= won);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void assert_broken(const tamis_filter *f, const char *expected)
+{
+  const char *reason;
+  assert_false(tamis__cuckoo_validate(f, &reason));
+  assert_string_equal(reason, expected);
+}
+
+/* Each thing that validate() looks at is broken, noticed, and repaired. */
+static void validate_notices_whatever_is_broken(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, 0.001);
+  add_range(f, 0, 100);
+  struct generation *generation = cuckoo_of(f)->generation[0];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment *segment = slot_segment(slot_load(&generation->slots[0]));
+  assert_int_equal(segment->depth, 0);
+  assert_true(g->depth_limit > 0);
+
+  stripe_lock(&segment_stripes(segment)[0]);
+  assert_broken(f, "a stripe is still locked");
+  stripe_unlock(&segment_stripes(segment)[0]);
+
+  segment->left = true;
+  assert_broken(f, "a segment is in the directory that has left");
+  segment->left = false;
+
+  atomic_fetch_add(&segment_stripes(segment)[0].used, 1);
+  assert_broken(f, "stripes count other entries than there are");
+  atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
+
+  segment->prefix = UINT64_C(1) << 63;
+  assert_broken(f, "a segment is in the wrong slot");
+  segment->prefix = 0;
+
+  slot_value value = slot_load(&generation->slots[1]);
+  slot_publish(&generation->slots[1], NULL);
+  assert_broken(f, "slots of one segment differ");
+  slot_publish(&generation->slots[1], value);
+
+  counter_add(&generation->counters, ENTRIES, 1);
+  assert_broken(f, "counted entries are not those in buckets");
+  counter_add(&generation->counters, ENTRIES, UINT64_MAX);
+
+  atomic_fetch_add(&generation->segments, 1);
+  assert_broken(f, "counted segments are not those in the directory");
+  atomic_fetch_sub(&generation->segments, 1);
+
+  word *words = segment_words(g, segment);
+  unsigned i = 0;
+  while (!bucket_lane(&g->shape, word_load(&words[i]), 0))
+    i++;
+  uint64_t before = word_load(&words[i]), entry = bucket_lane(&g->shape, before, 0);
+  uint64_t aged = entry << 1 & bucket_lane_bits(&g->shape); /* as a split would do */
+  word_store(&words[i], bucket_replace(&g->shape, before, 0, aged));
+  assert_broken(f, "an entry is older than its segment is deep");
+  word_store(&words[i], before);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -966,7 +1060,9 @@ int main(void)
       cmocka_unit_test(batches_are_the_single_calls),
       cmocka_unit_test(a_full_filter_answers_each_key_of_a_batch),
       cmocka_unit_test(two_buckets_grow_through_generations),
+      cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
       cmocka_unit_test(validate_notices_a_lost_entry),
+      cmocka_unit_test(validate_notices_whatever_is_broken),
   };
   return cmocka_run_group_tests_name("cuckoo", tests, NULL, NULL);
 }
