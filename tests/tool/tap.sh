@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# What the tests of the program are written with; sourced by test_tool.sh, which sets $tamis.
+# What the tests of the program are written with; sourced by those that set $tamis, which are then in a
+# folder of their own.
 
 number=0
 failures=0
@@ -58,3 +59,67 @@ one_line() {
 }
 
 silent_output() { [ ! -s out ]; }
+
+# ---- a folder, and what both tests read ----
+
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+# A filter may err.  Where the very lines are compared, it does so once in a million test runs.
+exact=--fpp=1e-11
+# A cuckoo filter's rates do not go as low: two of some 100000 lines may be wrong, once in 10^7 runs.
+cuckoo='--kind=cuckoo --fpp=5e-8'
+
+exact_dedup() { gawk '!seen[$0]++' "$@"; }
+
+gawk 'BEGIN { srand(1); for (i = 0; i < 200000; i++)
+  printf "/srv/archive/%d/file-%06d.txt\n", i % 13, int(rand() * 120000) }' >paths
+exact_dedup paths >paths.expected
+sort -u paths >paths.sorted
+seq 1 300000 >numbers
+
+# ---- what is to be the same with one thread and with several: each takes their number ----
+
+grow_chain() { # of `many`, each line of which comes twice
+  run dedup --threads "$1" --capacity 10 --fpp 1e-4 many
+  sort out | uniq -d >twice
+  local missing=$((100000 - $(wc -l <out)))
+  check "capacity 10, $1 thread(s): no line twice" test ! -s twice
+  # 10 are expected to be missing at most: 40 would be chance once in 10^11.
+  check "capacity 10, $1 thread(s): $missing missing of 100000" test $missing -le 40
+  check "capacity 10, $1 thread(s): only lines of the input" \
+    test -z "$(sort -u many | comm -13 - <(sort out))"
+}
+
+too_many_lines() {
+  run common --kind cuckoo --memory 64K --capacity 20k --quiet --threads "$1" a b
+  check "cuckoo --memory: too small for the lines there are, $1 thread(s)" \
+    one_line 1 "more distinct lines than fit into a cuckoo filter made for 20.0 k lines"
+  check "... nothing written" silent_output
+}
+
+read_error() {
+  run dedup $exact --threads "$1" paths /proc/self/mem
+  check "a read error, $1 thread(s)" one_line 1 "cannot read '/proc/self/mem'"
+  sort -o out out
+  check "... what was decided before it is written" cmp -s out paths.sorted
+}
+
+full_disk() {
+  "$tamis" dedup --threads "$1" paths >/dev/full 2>err
+  status=$?
+  check "a full disk, $1 thread(s)" one_line 1 "'standard output': No space left on device"
+}
+
+large_file() {
+  (ulimit -f 100; "$tamis" dedup ${exact:?} --threads "$1" paths >out 2>err)
+  status=$?
+  check "a limit on the size of files, $1 thread(s)" \
+    one_line 1 "'standard output': File too large"
+}
+
+closed_pipe() {
+  { "$tamis" dedup --threads "$1" paths numbers 2>err; echo $? >status; } | head -n 1 >out
+  status=$(cat status)
+  check "a closed pipe, $1 thread(s)" one_line 1 "'standard output': Broken pipe"
+}

@@ -10,23 +10,9 @@ export LC_ALL=C
 tamis=$(realpath "${1:?usage: test_tool.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-# A filter may err.  Where the very lines are compared, it does so once in a million test runs.
-exact=--fpp=1e-11
-# A cuckoo filter's rates do not go as low: two of some 100000 lines may be wrong, once in 10^7 runs.
-cuckoo='--kind=cuckoo --fpp=5e-8'
-
-exact_dedup() { gawk '!seen[$0]++' "$@"; }
 
 # ---- input ----
 
-gawk 'BEGIN { srand(1); for (i = 0; i < 200000; i++)
-  printf "/srv/archive/%d/file-%06d.txt\n", i % 13, int(rand() * 120000) }' >paths
-exact_dedup paths >paths.expected
-sort -u paths >paths.sorted
-seq 1 300000 >numbers
 printf '' >empty
 printf '\n\n\n' >newlines
 printf 'one\ntwo\none' >unended
@@ -40,11 +26,6 @@ head -c 100000000 /dev/zero | tr '\0' 'x' >huge
 
 run dedup $exact paths
 check "one thread keeps the order of first appearance" same_as paths.expected
-for threads in 2 3 8 0; do
-  run dedup $exact --threads $threads paths
-  sort out >out.sorted && mv out.sorted out
-  check "$threads threads write the same lines" same_as paths.sorted
-done
 
 run dedup $exact <paths
 check "standard input from a file" same_as paths.expected
@@ -55,10 +36,9 @@ check "standard input that was read from already" same_as expected
 cat paths | "$tamis" dedup $exact >out 2>err
 status=$?
 check "standard input from a pipe" same_as paths.expected
-cat paths | "$tamis" dedup $exact --threads 4 - >out 2>err
+cat paths | "$tamis" dedup $exact - >out 2>err
 status=$?
-sort out >out.sorted && mv out.sorted out
-check "a pipe named - with several threads" same_as paths.sorted
+check "a pipe named -" same_as paths.expected
 (for i in 1 2 3 4 5; do printf 'slow %d\nsl' $((i % 2)); sleep 0.02; printf 'ow\n'; done) |
   "$tamis" dedup $exact >out 2>err
 status=$?
@@ -94,10 +74,6 @@ status=$?
 { cat huge; echo; echo short; } >expected
 check "lines of 100 MB from a pipe" same_as expected
 rm -f huge expected out
-split -n l/50 -a 3 paths part.
-run dedup $exact --threads 4 part.*
-sort -o out out
-check "more files than threads" same_as paths.sorted
 for i in $(seq 1500); do echo "$((i % 700))" >"tiny.$i"; done
 run dedup $exact tiny.*
 seq 0 699 | sort >expected
@@ -117,18 +93,8 @@ check "the default rate: $(($(wc -l <paths.expected) - $(wc -l <out))) missing, 
 
 # ---- more lines than expected ----
 
-for threads in 1 2 8; do
-  gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
-  run dedup --threads $threads --capacity 10 --fpp 1e-4 many
-  sort out | uniq -d >twice
-  lines=$(wc -l <out)
-  check "capacity 10, $threads thread(s): no line twice" test ! -s twice
-  # 10 are expected to be missing at most: 40 would be chance once in 10^11.
-  check "capacity 10, $threads thread(s): $((100000 - lines)) missing of 100000" \
-    test $((100000 - lines)) -le 40
-  check "capacity 10, $threads thread(s): only lines of the input" \
-    test -z "$(sort -u many | comm -13 - <(sort out))"
-done
+gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
+grow_chain 1
 run dedup --fpp 1e-10 --capacity 10 numbers
 check "a chain of filters keeps the order" same_as numbers
 run dedup --capacity 1k --stats many
@@ -164,9 +130,6 @@ grep -Fxf a b >expected
 run common $exact a b
 check "common writes what grep -Fxf writes, in its order" same_as expected
 sort expected >expected.sorted
-run common $exact --threads 4 a b
-sort -o out out
-check "common with several threads" same_as expected.sorted
 cat a | "$tamis" common $exact - b >out 2>err
 status=$?
 check "common: A from a pipe" same_as expected
@@ -225,11 +188,6 @@ cuckoo_common() { run common $cuckoo "$@"; }
 
 cuckoo_dedup paths
 check "cuckoo: one thread keeps the order of first appearance" within paths.expected 2 0
-for threads in 2 8 0; do
-  cuckoo_dedup --threads $threads paths
-  sort -o out out
-  check "cuckoo: $threads threads write the same lines" within paths.sorted 2 0
-done
 cuckoo_dedup < <(cat paths)
 check "cuckoo: a pipe" within paths.expected 2 0
 for file in empty newlines unended crlf bytes; do
@@ -238,19 +196,10 @@ for file in empty newlines unended crlf bytes; do
   check "cuckoo: input '$file'" same_as expected.file
 done
 head -n 50000 numbers >fewer
-for threads in 1 2 8; do
-  for capacity in 1 10 1k; do
-    cuckoo_dedup --threads $threads --capacity $capacity fewer fewer
-    [ $threads -eq 1 ] || sort -n -o out out
-    check "cuckoo: capacity $capacity grows to 50000, $threads thread(s)" within fewer 2 0
-  done
+for capacity in 1 10 1k; do
+  cuckoo_dedup --capacity $capacity fewer fewer
+  check "cuckoo: capacity $capacity grows to 50000" within fewer 2 0
 done
-for _ in $(seq 10); do
-  cuckoo_dedup --threads 8 --capacity 10 fewer fewer
-  sort out | uniq -d >twice
-  [ ! -s twice ] || break
-done
-check "cuckoo: no line twice while 8 threads grow it" test ! -s twice
 run dedup --kind cuckoo --capacity 10 --fpp 0.01 --stats numbers
 missing=$((300000 - $(wc -l <out)))
 check "cuckoo: the rate is kept from 10 to 300000: $missing missing" test "$missing" -le 3300
@@ -262,12 +211,8 @@ check "cuckoo: no growth where an estimate is good" grep -q '^filter .* in 1 lev
 
 cuckoo_common a b
 check "cuckoo: common writes what grep -Fxf writes, in its order" within expected 0 2
-for threads in 4 8; do
-  cuckoo_common --threads $threads --capacity 20 a b
-  sort -o out out
-  check "cuckoo: common, $threads threads, far more lines in A than expected" \
-    within expected.sorted 0 2
-done
+cuckoo_common --capacity 20 a b
+check "cuckoo: common, far more lines in A than expected" within expected 0 2
 for _ in $(seq 300); do seq 1000; done >repeating
 seq 1000 >expected.repeating
 run common --kind cuckoo --capacity 1k --memory 16K --quiet --fpp 5e-8 repeating numbers
@@ -307,12 +252,7 @@ for memory in 1 1K 40K; do
   check "cuckoo --memory $memory: too small for any rate" one_line 1 "cannot put"
   check "... nothing written" silent_output
 done
-for threads in 1 4; do
-  run common --kind cuckoo --memory 64K --capacity 20k --quiet --threads $threads a b
-  check "cuckoo --memory: too small for the lines there are, $threads thread(s)" \
-    one_line 1 "more distinct lines than fit into a cuckoo filter made for 20.0 k lines"
-  check "... nothing written" silent_output
-done
+too_many_lines 1
 run dedup --kind cuckoo --fpp 1e-12 paths
 check "a rate that a cuckoo filter cannot give" one_line 1 "lower than a cuckoo filter can give"
 check "... nothing written" silent_output
@@ -391,12 +331,7 @@ else
   skip "a file that may not be read" "root may read all"
 fi
 
-for threads in 1 4; do
-  run dedup $exact --threads $threads paths /proc/self/mem
-  check "a read error, $threads thread(s)" one_line 1 "cannot read '/proc/self/mem'"
-  sort -o out out
-  check "... what was decided before it is written" cmp -s out paths.sorted
-done
+read_error 1
 run common $exact /proc/self/mem b
 check "a read error in A" one_line 1 "cannot read '/proc/self/mem'"
 check "... writes nothing" silent_output
@@ -417,17 +352,8 @@ check "... untouched as well" cmp -s same paths
 status=$?
 check "... and when both are redirected" one_line 1 "input and output at once"
 
-for threads in 1 4; do
-  "$tamis" dedup --threads $threads paths >/dev/full 2>err
-  status=$?
-  check "a full disk, $threads thread(s)" one_line 1 "'standard output': No space left on device"
-done
-for threads in 1 4; do
-  (ulimit -f 100; "$tamis" dedup $exact --threads $threads paths >out 2>err)
-  status=$?
-  check "a limit on the size of files, $threads thread(s)" \
-    one_line 1 "'standard output': File too large"
-done
+full_disk 1
+large_file 1
 run dedup -o /dev/full paths
 check "a full disk under --output" one_line 1 "cannot write '/dev/full': No space left on device"
 "$tamis" dedup $exact --stats paths >out 2>/dev/full
@@ -437,11 +363,7 @@ check "... the lines are written" cmp -s out paths.expected
 "$tamis" --help >/dev/full 2>err
 status=$?
 check "a full disk under --help" one_line 1 "No space left on device"
-for threads in 1 4; do
-  { "$tamis" dedup --threads $threads paths numbers 2>err; echo $? >status; } | head -n 1 >out
-  status=$(cat status)
-  check "a closed pipe, $threads thread(s)" one_line 1 "'standard output': Broken pipe"
-done
+closed_pipe 1
 if ! { (ulimit -v 150000; "$tamis" --version) >version; } 2>/dev/null; then
   skip "a line that memory does not hold" "sanitizers reserve address space"
 else

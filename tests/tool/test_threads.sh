@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Does the command-line program do the same with several threads as with one: test_threads.sh PATH-TO-TAMIS
+# What ThreadSanitizer should see of it; test_tool.sh has all that one thread does.
+# shellcheck disable=SC2002  # pipes are what is tested
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?usage: test_threads.sh PATH-TO-TAMIS}")
+# shellcheck source=tests/tool/tap.sh
+source "$(dirname "$(realpath "$0")")/tap.sh"
+sort_output() { sort "$@" -o out out; }
+
+# ---- dedup ----
+
+for threads in 2 3 8 0; do
+  run dedup $exact --threads $threads paths
+  sort_output
+  check "$threads threads write the same lines" same_as paths.sorted
+done
+cat paths | "$tamis" dedup $exact --threads 4 - >out 2>err
+status=$?
+sort_output
+check "a pipe named - with several threads" same_as paths.sorted
+split -n l/50 -a 3 paths part.
+run dedup $exact --threads 4 part.*
+sort_output
+check "more files than threads" same_as paths.sorted
+gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
+for threads in 2 8; do
+  grow_chain $threads
+done
+
+# ---- common ----
+
+sort -R --random-source=numbers paths | head -n 50000 >a
+{ cat paths; seq 1 100000; printf 'one\n\n'; } >b
+grep -Fxf a b | sort >expected.sorted
+run common $exact --threads 4 a b
+sort_output
+check "common with several threads" same_as expected.sorted
+
+# ---- the cuckoo kind ----
+
+# shellcheck disable=SC2086  # $cuckoo is two words
+{
+  for threads in 2 8 0; do
+    run dedup $cuckoo --threads $threads paths
+    sort_output
+    check "cuckoo: $threads threads write the same lines" within paths.sorted 2 0
+  done
+  head -n 50000 numbers >fewer
+  for threads in 2 8; do
+    for capacity in 1 10 1k; do
+      run dedup $cuckoo --threads $threads --capacity $capacity fewer fewer
+      sort_output -n
+      check "cuckoo: capacity $capacity grows to 50000, $threads threads" within fewer 2 0
+    done
+  done
+  for _ in $(seq 10); do
+    run dedup $cuckoo --threads 8 --capacity 10 fewer fewer
+    sort out | uniq -d >twice
+    [ ! -s twice ] || break
+  done
+  check "cuckoo: no line twice while 8 threads grow it" test ! -s twice
+  for threads in 4 8; do
+    run common $cuckoo --threads $threads --capacity 20 a b
+    sort_output
+    check "cuckoo: common, $threads threads, far more lines in A than expected" \
+      within expected.sorted 0 2
+  done
+}
+
+# ---- errors ----
+
+too_many_lines 4
+read_error 4
+full_disk 4
+large_file 4
+closed_pipe 4
+
+echo "1..${number:?}"
+[ "${failures:?}" -eq 0 ]
