@@ -14,8 +14,8 @@
  * With --fixed the filter does not grow, and is filled to its capacity: then it is moves that collide.
  */
 #include "cuckoo.h"
-#include "cuckoo_table.h"
 #include "harness.h"
+#include "tiny.h"
 
 #include <error.h>
 #include <inttypes.h>
@@ -272,24 +272,6 @@ static void work(struct worker *worker)
 
 /* ---- rounds ---- */
 
-/* A degenerate first generation; its size and shape follow from the round. */
-static struct cuckoo_geometry tiny_geometry(uint64_t round)
-{
-  static const unsigned widths[] = {12, 8, 16, 10, 21};
-  struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
-  g.first_roots = 1 + round % 7;
-  g.first_root_bits = 3;
-  g.pair_bits = (unsigned) (round + 1) % 3;
-  g.depth_limit = g.shape.width < 12 ? 4 : 6;
-  g.stripe_mask = (uint32_t) (round & 1) << g.pair_bits;
-  g.stripe_mask |= g.stripe_mask ? 1 : 0;
-  g.stripe_mask = g.stripe_mask > 3 ? 3 : g.stripe_mask;
-  g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
-  g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
-  g.rate = 0.001; /* leaves the rest to later generations */
-  return g;
-}
-
 static tamis_filter *create(const struct settings *s, uint64_t seed, uint64_t round)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -299,17 +281,11 @@ static tamis_filter *create(const struct settings *s, uint64_t seed, uint64_t ro
     options.growable = false;
     options.capacity = s->keys / 4 * 3 + (uint64_t) 2 * BURST * s->shared.threads;
   }
-  options.fpp = s->tiny ? 0.9 : s->fpp;
+  options.fpp = s->fpp;
   options.seed = seed;
   tamis_filter *f = NULL;
-  int result;
-  if (s->tiny) {
-    struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
-    struct cuckoo_geometry g = tiny_geometry(round);
-    result = tamis__cuckoo_create_with(&options, &head, &g, &f);
-  } else {
-    result = tamis_create(&options, &f);
-  }
+  struct cuckoo_geometry g = tiny_geometry(round);
+  int result = s->tiny ? tiny_create(&options, &g, &f) : tamis_create(&options, &f);
   if (result != TAMIS_OK)
     error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
   return f;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "tiny.h"
+
+#include "stripe.h"
+
+struct cuckoo_geometry tiny_geometry(uint64_t round)
+{
+  static const unsigned widths[] = {12, 8, 16, 10, 21};
+  struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
+  g.first_roots = 1 + round % 7;
+  g.first_root_bits = 3;
+  g.pair_bits = (unsigned) (round + 1) % 3;
+  g.depth_limit = g.shape.width < 12 ? 4 : 6;
+  g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;
+  g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
+  g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g.rate = 0.001; /* leaves the rest to later generations */
+  return g;
+}
+
+int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, tamis_filter **out)
+{
+  tamis_options tiny = *options;
+  tiny.kind = TAMIS_CUCKOO;
+  tiny.fpp = 0.9;
+  struct tamis_filter head = {.keys = hash_keys_from_seed(options->seed)};
+  return tamis__cuckoo_create_with(&tiny, &head, g, out);
+}
