@@ -459,8 +459,8 @@ static void explain(struct hand *hand, unsigned class, const struct history *h)
   const struct life *life = &run->life;
   flockfile(stderr);
   fprintf(stderr,
-          "not linearizable: class %u of %u, hash %" PRIu64 ", in a %s filter with seed %" PRIu64
-          ", round %" PRIu64 "\n",
+          "not linearizable: class %u of %u, hash %" PRIu64
+          ", variant %s, filter with seed %" PRIu64 ", round %" PRIu64 "\n",
           class, life->classes, life->hashes[class], variant_names[life->variant], life->seed,
           run->rounds);
   history_explain(stderr, hand->checker, h);
