@@ -202,6 +202,7 @@ static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
 {
   for (;;) {
     unsigned n = cuckoo_generations(c);
+    HOOK(cuckoo_counted);
     for (hold->n = 0; hold->n < n; hold->n++) {
       struct spot *spot = &hold->spots[hold->n];
       *spot = spot_find(c->generation[hold->n], hash);

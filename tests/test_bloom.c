@@ -7,6 +7,7 @@
 #include "stripe.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,46 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
   }
 }
 BOTH_LAYOUTS(capacity_is_a_limit_when_not_growable)
+
+/* Threads that come one after the other: each counts in a shard of its own, and the limit is exact all
+ * the same. */
+struct turn {
+  tamis_filter *filter;
+  uint64_t from, added;
+};
+
+static void *take_turn(void *arg)
+{
+  enum { KEYS = 40 };
+  struct turn *turn = arg;
+  while (turn->added < KEYS && tamis_add_hash(turn->filter, turn->from + turn->added) == TAMIS_OK)
+    turn->added++;
+  return NULL;
+}
+
+static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
+{
+  for (uint64_t capacity = 300; capacity < 1500; capacity += 37) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = layout;
+    options.capacity = capacity;
+    options.fpp = 1e-6;
+    options.growable = false;
+    options.seed = capacity;
+    struct turn turn = {0};
+    assert_int_equal(tamis_create(&options, &turn.filter), TAMIS_OK);
+    do {
+      pthread_t thread;
+      turn.from += turn.added;
+      turn.added = 0;
+      assert_int_equal(pthread_create(&thread, NULL, take_turn, &turn), 0);
+      assert_int_equal(pthread_join(thread, NULL), 0);
+    } while (turn.added);
+    assert_int_equal(turn.from, capacity);
+    tamis_destroy(turn.filter);
+  }
+}
+BOTH_LAYOUTS(threads_in_turn_keep_to_the_capacity)
 
 /* Where many keys are hidden by false positives the number of keys decides late; then the bits do. */
 static void a_full_filter_keeps_its_rate(tamis_layout layout)
@@ -374,6 +415,7 @@ int main(void)
       BOTH(duplicates_change_nothing),
       BOTH(stats_tell_the_truth),
       BOTH(capacity_is_a_limit_when_not_growable),
+      BOTH(threads_in_turn_keep_to_the_capacity),
       BOTH(a_full_filter_keeps_its_rate),
       BOTH(growable_goes_on),
       BOTH(batches_are_the_single_calls),

@@ -4,7 +4,9 @@
 #include "counter.h"
 #include "harness.h"
 
-enum { THREADS = 8, ROUNDS = 1000000, SHARDS = 1 };
+#include <string.h>
+
+enum { THREADS = 8, ROUNDS = 1000000, SHARDS = 4 };
 
 static void bump(struct worker *worker)
 {
@@ -16,12 +18,12 @@ static void bump(struct worker *worker)
   worker->result = tamis__thread_number();
 }
 
-/* One shard for all: what threads with the same shard do to each other. */
-static void sums_lose_nothing(void **state)
+/* One shard for all, where threads meet, or several, all of which count. */
+static void sum_over(unsigned n)
 {
-  (void) state;
   static struct counter_shard shards[SHARDS];
-  struct counters counters = {shards, SHARDS - 1};
+  memset(shards, 0, sizeof shards);
+  struct counters counters = {shards, n - 1};
   struct worker workers[THREADS];
   harness_run(THREADS, 1, bump, &counters, workers);
   assert_int_equal(tamis__counter_sum(&counters, 0), THREADS * ROUNDS);
@@ -30,6 +32,13 @@ static void sums_lose_nothing(void **state)
   for (unsigned i = 0; i < THREADS; i++)
     for (unsigned j = 0; j < i; j++)
       assert_int_not_equal(workers[i].result, workers[j].result);
+}
+
+static void sums_lose_nothing(void **state)
+{
+  (void) state;
+  for (unsigned n = 1; n <= SHARDS; n *= 2)
+    sum_over(n);
 }
 
 static void a_thread_keeps_its_number(void **state)

@@ -115,6 +115,77 @@ static void growing_keeps_within_the_rate(void **state)
     }
 }
 
+/* Of the entries of a segment that has split D times half are new, a quarter know a bit less, and so on;
+ * the oldest know D bits less. */
+static void the_rate_is_the_sum_over_all_ages(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (int growable = 0; growable < 2; growable++) {
+      if (!possible(100000, rates[r], growable))
+        continue;
+      struct cuckoo_geometry g = plan(100000, rates[r], growable);
+      double sum = 0, part = 1;
+      for (unsigned age = 0; age <= g.depth_limit; age++) {
+        part = age < g.depth_limit ? part / 2 : part;
+        sum += part * ldexp(1, (int) age + (int) g.shape.ages - (int) g.shape.width);
+      }
+      double lanes = 2.0 * g.shape.lanes * (growable ? cuckoo_geometry_full_load(&g) : 1);
+      assert_true(fabs(g.rate / (lanes * sum) - 1) < 0.03); /* the load of another size */
+    }
+}
+
+/* However near a shape comes to the rate asked, it leaves enough to later generations. */
+static void at_every_rate_a_filter_grows_a_million_times(void **state)
+{
+  (void) state;
+  for (double rate = 3e-8; rate < 1e-5; rate *= 1.001)
+    for (uint64_t n = 1; n <= 100000; n *= 10) {
+      struct cuckoo_geometry first = plan(n, rate, true), g;
+      double left = rate - first.rate, keys = keys_at_most(&first);
+      while (keys < 1e6 * (double) n) {
+        if (cuckoo_geometry_next(&first, (uint64_t) keys, left, &g) != TAMIS_OK)
+          fail_msg("rate %g, capacity %lu: the end at %g keys", rate, n, keys);
+        keys += keys_at_most(&g);
+        left -= g.rate;
+      }
+    }
+}
+
+/* At first room for a part of the keys that there are, in the end for many times as many. */
+static void a_generation_begins_small(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; rates[r] > 5e-8; r++)
+    for (uint64_t keys = 1000000; keys <= UINT64_C(1) << 36; keys *= 8) {
+      struct cuckoo_geometry first = plan(1000, rates[r], true), g;
+      assert_int_equal(cuckoo_geometry_next(&first, keys, rates[r] - first.rate, &g), TAMIS_OK);
+      double lanes = (double) cuckoo_roots(&g) * (double) cuckoo_lanes(&g);
+      assert_true(lanes <= 0.75 * (double) keys);
+      assert_true(keys_at_most(&g) >= 5 * (double) keys);
+    }
+}
+
+/* What the user wants, rounded up, within limits, and in all generations. */
+static void stripes_are_as_many_as_wanted(void **state)
+{
+  (void) state;
+  for (unsigned stripes = 1; stripes <= 64; stripes++)
+    for (int growable = 0; growable < 2; growable++) {
+      struct cuckoo_demand demand = {
+          .capacity = 1000000, .fpp = 0.001, .growable = growable, .stripes = stripes};
+      struct cuckoo_geometry g;
+      assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
+      unsigned most = growable ? 16 : 32, wanted = stripes < most ? stripes : most;
+      assert_true(g.stripe_mask + 1 >= wanted && (g.stripe_mask + 1) / 2 < wanted);
+      if (growable) {
+        struct cuckoo_geometry later;
+        assert_int_equal(cuckoo_geometry_next(&g, 10000000, 0.001 - g.rate, &later), TAMIS_OK);
+        assert_int_equal(later.stripe_mask, g.stripe_mask);
+      }
+    }
+}
+
 static void growing_ends_when_the_rate_is_used_up(void **state)
 {
   (void) state;
@@ -149,6 +220,23 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(try_plan(UINT64_MAX, 0.3, growable, &g), TAMIS_EINVAL);
     assert_int_equal(try_plan(UINT64_C(1) << 57, 0.3, growable, &g), TAMIS_EINVAL);
   }
+}
+
+/* 2b + 1 of n keys on one of 4^m pairs of buckets, in a segment that cannot split: hardly ever. */
+static void keys_do_not_crowd_on_one_pair(void **state)
+{
+  (void) state;
+  for (unsigned r = 0; r < RATES; r++)
+    for (uint64_t n = 1; n < 1000000; n = n < 300 ? n + 1 : next_capacity(n)) {
+      struct cuckoo_geometry g = plan(n, rates[r], false);
+      if (g.pair_bits == 0)
+        continue; /* one pair, which is planned to hold them all */
+      double full = cuckoo_geometry_full_load(&g) * (double) cuckoo_lanes(&g);
+      double keys = fmin((double) n, full), many = 2.0 * g.shape.lanes + 1;
+      double ways = lgamma(keys + 1) - lgamma(many + 1) - lgamma(fmax(keys - many, 0) + 1);
+      double log_chance = ways - (many - 1) * g.pair_bits * log(4);
+      assert_true(keys < many || log_chance < log(3e-6));
+    }
 }
 
 /* Whole bits a key, directory and stripes and all, of filters that do not grow. */
@@ -466,8 +554,13 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_plan_keeps_within_its_rate),
       cmocka_unit_test(growing_keeps_within_the_rate),
+      cmocka_unit_test(the_rate_is_the_sum_over_all_ages),
+      cmocka_unit_test(at_every_rate_a_filter_grows_a_million_times),
+      cmocka_unit_test(a_generation_begins_small),
+      cmocka_unit_test(stripes_are_as_many_as_wanted),
       cmocka_unit_test(growing_ends_when_the_rate_is_used_up),
       cmocka_unit_test(what_cannot_be_is_refused),
+      cmocka_unit_test(keys_do_not_crowd_on_one_pair),
       cmocka_unit_test(a_key_costs_few_bits),
       cmocka_unit_test(capacities_are_not_rounded),
       cmocka_unit_test(there_are_kinds_with_one_hash_and_with_two),

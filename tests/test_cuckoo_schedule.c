@@ -29,15 +29,16 @@ struct tiny {
   uint64_t in[MAX_KEYS]; /* the hashes that are in */
 };
 
-static struct tiny make_tiny_at(unsigned width, double fpp)
+static struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth_limit)
 {
   const uint64_t seed = 42;
   struct tiny t = {.keys = hash_keys_from_seed(seed)};
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
-  g->first_roots = 1;
+  g->first_roots = roots;
+  g->first_root_bits = roots - 1; /* of one root or two */
   g->pair_bits = 2;
-  g->depth_limit = 1;
+  g->depth_limit = depth_limit;
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
   g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
@@ -54,7 +55,7 @@ static struct tiny make_tiny_at(unsigned width, double fpp)
 
 static struct tiny make_tiny(unsigned width)
 {
-  return make_tiny_at(width, 0.5);
+  return make_with(width, 0.5, 1, 1);
 }
 
 static struct cuckoo_place place_of(const struct tiny *t, uint64_t hash)
@@ -187,7 +188,7 @@ static void open_generation(struct tiny *t)
  * fingerprints must be wide for two buckets to have different ones in common. */
 static struct tiny make_tiny_with_two(unsigned width)
 {
-  struct tiny t = make_tiny_at(width, 1e-5);
+  struct tiny t = make_with(width, 1e-5, 1, 1);
   open_generation(&t);
   t.generation = 1;
   t.geometry = cuckoo_of(t.filter)->generation[1]->geometry;
@@ -308,6 +309,27 @@ static void a_move_half_done(void **state)
   finish_tiny(&p.t);
 }
 
+/* Who holds a stripe may rely on its buckets: no entry is moved there. */
+static void a_move_waits_for_who_holds_its_room(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct segment *segment =
+      slot_segment(slot_load(&cuckoo_of(p.t.filter)->generation[0]->slots[0]));
+  struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  schedule_stop_at("nowhere");
+  stripe_lock(stripe);
+  start(&writer);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  bool moved = stands_in(&p.t, p.moved, HOME);
+  stripe_unlock(stripe);
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_false(moved);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
 /* A remove of the key that is just being moved waits for the move. */
 static void a_remove_of_a_key_that_moves(void **state)
 {
@@ -396,6 +418,114 @@ static void an_entry_is_replaced_while_planning(void **state)
   finish_tiny(&p.t);
 }
 
+/* ---- copies that are counted instead ---- */
+
+static int fold(tamis_filter *f, uint64_t hash)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  struct spot full = spot_find(c->generation[0], hash_mix(&f->keys, hash));
+  return tamis__fold_copies(c, &full);
+}
+
+/* The copy in the upper bucket is counted instead, between the reader's two looks; another one stands in
+ * the lower bucket since the first look. */
+static void a_copy_is_folded_between_two_looks(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t first_at_home = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, UPPER);
+  add(&t, first_at_home);
+  add(&t, hash);
+  take(&t, first_at_home);
+  assert_true(stands_in(&t, hash, UPPER));
+  /* All entries of these three buckets belong in them, so that they are full when they are full. */
+  add_at(&t, HOME, UPPER, LANES - 1);
+  add_at(&t, LOWER, UPPER, 2 * LANES - 2);
+  add_at(&t, HOME, UPPER, 1);
+  struct call reader = call_of(&t, contains, hash);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+  assert_true(stands_in(&t, hash, HOME));
+  assert_int_equal(fold(t.filter, hash_at(&t, LOWER, UPPER)), TAMIS_OK);
+  assert_false(stands_in(&t, hash, UPPER));
+  schedule_go();
+  assert_true(finish(&reader));
+  assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+  finish_tiny(&t);
+}
+
+/* Copies are folded under the stripes of their own pair, whichever key asks for room. */
+static void folding_waits_for_a_writer(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t twice = hash_at(&t, HOME, UPPER);
+  add(&t, twice);
+  add(&t, twice);
+  add_at(&t, HOME, UPPER, LANES - 1);
+  add_at(&t, LOWER, UPPER, 2 * LANES - 1);
+  struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
+  struct segment *segment = slot_segment(slot_load(&cuckoo_of(t.filter)->generation[0]->slots[0]));
+  uint64_t used = tamis__segment_used(&t.geometry, segment);
+  struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
+  schedule_stop_at("nowhere");
+  stripe_lock(stripe);
+  start(&folder);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  assert_int_equal(tamis__segment_used(&t.geometry, segment), used);
+  stripe_unlock(stripe);
+  assert_int_equal(finish(&folder), TAMIS_OK);
+  assert_int_equal(tamis__segment_used(&t.geometry, segment), used - 1);
+  finish_tiny(&t);
+}
+
+/* The side table has a lock of its own, as keys of other pairs and stripes use it too. */
+static void copies_are_counted_under_their_lock(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, UPPER);
+  for (unsigned i = 0; i < LANES; i++)
+    add(&t, hash);
+  struct segment *segment = slot_segment(slot_load(&cuckoo_of(t.filter)->generation[0]->slots[0]));
+  struct call writer = call_of(&t, tamis_add_hash, hash);
+  struct call remover = call_of(&t, tamis_remove_hash, hash);
+  for (unsigned i = 0; i < 2; i++) {
+    struct call *call = i ? &remover : &writer;
+    uint64_t count = stats_of(t.filter).count;
+    schedule_stop_at("nowhere");
+    stripe_lock(&segment->copies_lock);
+    start(call);
+    schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+    assert_int_equal(stats_of(t.filter).count, count);
+    stripe_unlock(&segment->copies_lock);
+    assert_int_equal(finish(call), TAMIS_OK);
+  }
+  while (t.n > 1) /* one note is enough for finish_tiny() */
+    take(&t, hash);
+  while (stats_of(t.filter).count > t.n)
+    assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+  finish_tiny(&t);
+}
+
+/* However often a key comes, another one of its pair finds lanes. */
+static void copies_leave_room_for_another_key(void **state)
+{
+  (void) state;
+  for (unsigned lanes = 2; lanes <= 4; lanes++) {
+    struct tiny t = make_tiny(64 / lanes);
+    uint64_t hash = hash_at(&t, HOME, UPPER);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+    add_at(&t, HOME, UPPER, 2);
+    assert_int_equal(stats_of(t.filter).growths, 0);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+    finish_tiny(&t);
+  }
+}
+
 /* ---- splits ---- */
 
 /* Adds keys of one pair until the segment splits. */
@@ -439,12 +569,14 @@ static void a_split_under_a_reader(void **state)
 
 /* The segment is copied when another writer wants to add to it: it waits, and adds to a new one.
  * Readers do not wait. */
-static void a_writer_while_a_segment_is_copied(void **state)
+static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper)
 {
-  (void) state;
   struct tiny t = make_tiny(64 / LANES);
+  /* both buckets of some pairs, this one and perhaps the writer's, share a stripe */
+  struct cuckoo_geometry *g = &cuckoo_of(t.filter)->generation[0]->geometry;
+  t.geometry.stripe_mask = g->stripe_mask = 3;
   add_at(&t, LOWER, UPPER, 2 * LANES);
-  uint64_t splits_it = hash_at(&t, LOWER, UPPER), hash = hash_at(&t, HOME, OTHER_UPPER);
+  uint64_t splits_it = hash_at(&t, LOWER, UPPER), hash = hash_at(&t, lower, upper);
   struct call splitter = call_of(&t, tamis_add_hash, splits_it);
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&splitter, "cuckoo_split_copied");
@@ -459,6 +591,13 @@ static void a_writer_while_a_segment_is_copied(void **state)
   note(&t, splits_it);
   note(&t, hash);
   finish_tiny(&t);
+}
+
+static void a_writer_while_a_segment_is_copied(void **state)
+{
+  (void) state;
+  for (uint32_t bucket = 0; bucket < 4; bucket++) /* with all stripes in turn */
+    write_while_a_segment_is_copied(bucket, 4 + bucket);
 }
 
 /* The way was planned in a segment that then splits: nothing may be moved there any more. */
@@ -476,6 +615,109 @@ static void a_split_between_plan_and_move(void **state)
   finish_tiny(&p.t);
 }
 
+/* ---- growth stripes ---- */
+
+static struct stripe *growth_stripe(const struct tiny *t)
+{
+  return &cuckoo_of(t->filter)->generation[0]->growth[0];
+}
+
+static void start_and_wait_for_a_stripe(struct call *call, unsigned waiters)
+{
+  start(call);
+  schedule_wait_either("stripe_wait", waiters, "call_returned", 1);
+}
+
+/* Two find the segment full: one splits it, and what the other has found is not there any more. */
+static void two_that_want_to_split(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  add_at(&t, LOWER, UPPER, 2 * LANES);
+  struct call call[2];
+  schedule_stop_at("nowhere");
+  stripe_lock(growth_stripe(&t));
+  for (unsigned i = 0; i < 2; i++) {
+    call[i] = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
+    start_and_wait_for_a_stripe(&call[i], i + 1);
+  }
+  assert_int_equal(stats_of(t.filter).growths, 0); /* who holds the stripe may rely on that */
+  stripe_unlock(growth_stripe(&t));
+  for (unsigned i = 0; i < 2; i++) {
+    assert_int_equal(finish(&call[i]), TAMIS_OK);
+    note(&t, call[i].hash);
+  }
+  assert_int_equal(stats_of(t.filter).growths, 1);
+  finish_tiny(&t);
+}
+
+/* A key leaves while another one that has found no room is about to split. */
+static void room_is_made_before_a_split(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  add_at(&t, LOWER, UPPER, 2 * LANES);
+  struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
+  schedule_stop_at("nowhere");
+  stripe_lock(growth_stripe(&t));
+  start_and_wait_for_a_stripe(&writer, 1);
+  take(&t, t.in[0]);
+  stripe_unlock(growth_stripe(&t));
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&t, writer.hash);
+  assert_int_equal(stats_of(t.filter).growths, 0);
+  finish_tiny(&t);
+}
+
+/* A lane becomes free that an eviction can reach, while a key that has found none is about to split. */
+static void a_way_opens_before_a_split(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  add_at(&t, HOME, UPPER, 2);
+  add_at(&t, HOME, OTHER_UPPER, 2 * LANES - 1);
+  add_at(&t, LOWER, OTHER_UPPER, 1);
+  add_at(&t, LOWER, UPPER, 2 * LANES - 2);
+  struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
+  writer.result = TAMIS_EINVAL;
+  schedule_stop_at("nowhere");
+  stripe_lock(growth_stripe(&t));
+  start_and_wait_for_a_stripe(&writer, 1);
+  take(&t, t.in[4]);
+  assert_int_equal(stats_of(t.filter).count, 4 * LANES - 1);
+  stripe_unlock(growth_stripe(&t));
+  schedule_wait_either("call_returned", 1, "cuckoo_located",
+                       50); /* it tries a few times, not for ever */
+  assert_int_equal(writer.result, TAMIS_OK);
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&t, writer.hash);
+  assert_int_equal(stats_of(t.filter).growths, 0);
+  finish_tiny(&t);
+}
+
+/* A remove that would join two segments waits for who holds the growth stripe. */
+static void a_join_waits_for_growth(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  split(&t);
+  while (t.n > 0) {
+    uint64_t hash = t.in[0];
+    struct call remover = call_of(&t, tamis_remove_hash, hash);
+    schedule_stop_at("nowhere");
+    stripe_lock(growth_stripe(&t));
+    start_and_wait_for_a_stripe(&remover, 1);
+    assert_int_equal(stats_of(t.filter).joins, 0);
+    stripe_unlock(growth_stripe(&t));
+    assert_int_equal(finish(&remover), TAMIS_OK);
+    forget(&t, hash);
+    if (stats_of(t.filter).joins)
+      break;
+  }
+  assert_int_equal(stats_of(t.filter).joins, 1);
+  finish_tiny(&t);
+}
+
 /* ---- joins ---- */
 
 /* Removes what there is until two segments join. */
@@ -488,12 +730,14 @@ static void join(struct tiny *t)
   }
 }
 
-static void a_join_under_a_writer(void **state)
+static void join_under_a_writer(unsigned child)
 {
-  (void) state;
   struct tiny t = make_tiny(64 / LANES);
   split(&t);
-  uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
+  uint64_t hash;
+  do
+    hash = hash_at(&t, HOME, OTHER_UPPER);
+  while (place_of(&t, hash).slot != child);
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&writer, "cuckoo_located");
   join(&t);
@@ -501,6 +745,34 @@ static void a_join_under_a_writer(void **state)
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_true(tamis_contains_hash(t.filter, hash));
   note(&t, hash);
+  finish_tiny(&t);
+}
+
+static void a_join_under_a_writer(void **state)
+{
+  (void) state;
+  join_under_a_writer(0);
+  join_under_a_writer(1);
+}
+
+/* The sibling of a segment that holds nothing has split: a half of it is no sibling. */
+static void a_join_needs_a_whole_sibling(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 1, 2);
+  uint64_t alone;
+  do
+    alone = hash_at(&t, LOWER, UPPER);
+  while (place_of(&t, alone).slot > 1);
+  add(&t, alone);
+  while (stats_of(t.filter).growths < 2) {
+    uint64_t hash = hash_at(&t, LOWER, UPPER);
+    if (place_of(&t, hash).slot > 1)
+      add(&t, hash);
+  }
+  assert_int_equal(stats_of(t.filter).generations, 1);
+  take(&t, alone);
+  assert_int_equal(stats_of(t.filter).joins, 0);
   finish_tiny(&t);
 }
 
@@ -564,6 +836,28 @@ static void two_unique_adds_and_a_new_generation(void **state)
   finish(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  note(&t, hash);
+  finish_tiny(&t);
+}
+
+/* A key that is there is present without a lock, whoever holds its buckets. */
+static void a_unique_add_of_a_present_key_does_not_wait(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t there = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, UPPER);
+  add(&t, there);
+  struct call holder = call_of(&t, tamis_add_unique_hash, hash);
+  struct call asker = call_of(&t, tamis_add_unique_hash, there);
+  asker.result = TAMIS_EINVAL;
+  start_and_stop(&holder, "cuckoo_unique_looked");
+  start(&asker);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  int result = asker.result; /* if it waits, it will not have one until the holder goes on */
+  schedule_go();
+  assert_int_equal(finish(&holder), TAMIS_OK);
+  finish(&asker);
+  assert_int_equal(result, TAMIS_PRESENT);
   note(&t, hash);
   finish_tiny(&t);
 }
@@ -672,6 +966,154 @@ static void a_generation_opens_under_a_reader(void **state)
   finish_tiny(&t);
 }
 
+/* Adds a copy of a key, which goes into the second generation, and removes the one in the first: there
+ * entries of this width know more.  So there is always one of the two. */
+static void replace_by_a_younger_copy(const struct tiny *t, uint64_t hash, uint32_t bucket)
+{
+  assert_true(stands_in(t, hash, bucket));
+  assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
+  assert_false(stands_in(t, hash, bucket));
+}
+
+/* A key in its lower bucket, and one in its upper bucket, of a segment that splits no more. */
+struct aged {
+  struct tiny t;
+  uint64_t lower, upper;
+};
+
+static struct aged make_aged(void)
+{
+  struct aged a = {.t = make_tiny(32)};
+  a.lower = hash_at(&a.t, HOME, OTHER_UPPER);
+  a.upper = hash_at(&a.t, HOME, OTHER_UPPER);
+  add(&a.t, a.lower);
+  add(&a.t, a.upper);
+  split(&a.t);
+  assert_true(stands_in(&a.t, a.lower, HOME));
+  assert_true(stands_in(&a.t, a.upper, OTHER_UPPER));
+  return a;
+}
+
+/* The reader knows of one generation when the key goes to another one.  It watches the upper bucket
+ * only. */
+static void a_key_goes_to_a_generation_that_is_new(void **state)
+{
+  (void) state;
+  struct aged a = make_aged();
+  struct call reader = call_of(&a.t, contains, a.lower);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  schedule_pass_by();
+  open_generation(&a.t);
+  replace_by_a_younger_copy(&a.t, a.lower, HOME);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&a.t);
+}
+
+/* The writer has found its place when a generation opens: no older one takes entries any more. */
+static void a_new_generation_under_a_writer(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
+  split(&t);
+  struct call writer = call_of(&t, tamis_add_hash, hash);
+  start_and_stop(&writer, "cuckoo_located");
+  schedule_pass_by();
+  open_generation(&t);
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_false(stands_in(&t, hash, HOME) || stands_in(&t, hash, OTHER_UPPER));
+  note(&t, hash);
+  finish_tiny(&t);
+}
+
+/* A hash of the first or the second root of two. */
+static uint64_t hash_of_root(struct tiny *t, uint64_t root)
+{
+  uint64_t hash;
+  do
+    hash = hash_at(t, LOWER, UPPER);
+  while (place_of(t, hash).slot != root);
+  return hash;
+}
+
+/* Two find their segments full, which may not split: one of them opens a generation, for both. */
+static void two_that_need_a_generation(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
+  struct cuckoo *c = cuckoo_of(t.filter);
+  struct call call[2];
+  for (unsigned root = 0; root < 2; root++) {
+    for (unsigned i = 0; i < 2 * LANES; i++)
+      add(&t, hash_of_root(&t, root));
+    call[root] = call_of(&t, tamis_add_hash, hash_of_root(&t, root));
+  }
+  schedule_stop_at("nowhere");
+  stripe_lock(&c->opening);
+  for (unsigned root = 0; root < 2; root++) {
+    start(&call[root]);
+    schedule_wait_either("stripe_wait", root + 1, "call_returned", 1);
+  }
+  stripe_unlock(&c->opening);
+  for (unsigned root = 0; root < 2; root++) {
+    assert_int_equal(finish(&call[root]), TAMIS_OK);
+    note(&t, call[root].hash);
+  }
+  assert_int_equal(stats_of(t.filter).generations, 2);
+  finish_tiny(&t);
+}
+
+/* The first key of a root is about to get a segment when a generation opens: it goes there. */
+static void a_new_generation_while_a_segment_is_made(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
+  struct cuckoo *c = cuckoo_of(t.filter);
+  struct generation *old = c->generation[0];
+  /* as in a large filter, whose segments are made when keys come */
+  tamis__segment_destroy(c, &old->geometry, slot_segment(slot_load(&old->slots[1])));
+  slot_publish(&old->slots[1], NULL);
+  old->segments--;
+  struct call writer = call_of(&t, tamis_add_hash, hash_of_root(&t, 1));
+  schedule_stop_at("nowhere");
+  stripe_lock(&c->opening);
+  start(&writer);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  struct cuckoo_geometry g;
+  int result = cuckoo_geometry_next(&old->geometry, 0, 0.4, &g);
+  assert_int_equal(result, TAMIS_OK);
+  c->generation[1] = tamis__generation_create(c, &g, &result);
+  assert_non_null(c->generation[1]);
+  c->generations = 2;
+  stripe_unlock(&c->opening);
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&t, writer.hash);
+  assert_null(slot_load(&old->slots[1]));
+  finish_tiny(&t);
+}
+
+/* The first knows of one generation, and holds nothing yet, when a second one opens and the key is added
+ * there: it must not win as well. */
+static void a_unique_add_that_knows_a_generation_too_few(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
+  split(&t);
+  struct call late = call_of(&t, tamis_add_unique_hash, hash);
+  start_and_stop(&late, "cuckoo_counted");
+  schedule_pass_by();
+  open_generation(&t);
+  assert_int_equal(tamis_add_unique_hash(t.filter, hash), TAMIS_OK);
+  schedule_go();
+  assert_int_equal(finish(&late), TAMIS_PRESENT);
+  note(&t, hash);
+  finish_tiny(&t);
+}
+
 /* ---- removes ---- */
 
 /* A key of the same pair as `hash`, equal in all that an entry made before the split knows, and
@@ -750,22 +1192,38 @@ int main(void)
       in_either_generation(a_move_before_the_first_look),
       in_either_generation(moves_there_and_back),
       in_either_generation(a_move_half_done),
+      cmocka_unit_test(a_move_waits_for_who_holds_its_room),
       in_either_generation(a_remove_of_a_key_that_moves),
       cmocka_unit_test(a_planned_entry_is_replaced),
       cmocka_unit_test(a_planned_entry_is_removed),
       cmocka_unit_test(planned_room_is_taken),
       cmocka_unit_test(an_entry_is_replaced_while_planning),
+      cmocka_unit_test(a_copy_is_folded_between_two_looks),
+      cmocka_unit_test(folding_waits_for_a_writer),
+      cmocka_unit_test(copies_are_counted_under_their_lock),
+      cmocka_unit_test(copies_leave_room_for_another_key),
       cmocka_unit_test(a_split_under_a_writer),
       cmocka_unit_test(a_split_under_a_reader),
       cmocka_unit_test(a_writer_while_a_segment_is_copied),
       cmocka_unit_test(a_split_between_plan_and_move),
+      cmocka_unit_test(two_that_want_to_split),
+      cmocka_unit_test(room_is_made_before_a_split),
+      cmocka_unit_test(a_way_opens_before_a_split),
+      cmocka_unit_test(a_join_waits_for_growth),
       cmocka_unit_test(a_join_under_a_writer),
+      cmocka_unit_test(a_join_needs_a_whole_sibling),
       cmocka_unit_test(a_join_under_a_reader),
       cmocka_unit_test(two_unique_adds),
       cmocka_unit_test(two_unique_adds_and_a_new_generation),
+      cmocka_unit_test(a_unique_add_of_a_present_key_does_not_wait),
       cmocka_unit_test(a_copy_goes_into_a_joined_segment),
       in_either_bucket(a_copy_changes_generations),
       cmocka_unit_test(a_generation_opens_under_a_reader),
+      cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
+      cmocka_unit_test(a_new_generation_under_a_writer),
+      cmocka_unit_test(a_unique_add_that_knows_a_generation_too_few),
+      cmocka_unit_test(two_that_need_a_generation),
+      cmocka_unit_test(a_new_generation_while_a_segment_is_made),
       cmocka_unit_test(the_longest_match_is_removed),
       cmocka_unit_test(the_longest_match_is_removed_if_it_comes_first),
       cmocka_unit_test(the_longest_match_of_all_generations_is_removed),

@@ -74,13 +74,22 @@ static void seeds_give_unrelated_mixes(void **state)
   assert_in_range(differing, 31000, 33000);
 }
 
+/* Equal keys would let chosen inputs cancel both. */
+static void the_keys_of_a_mix_differ(void **state)
+{
+  (void) state;
+  for (uint64_t seed = 0; seed < 1000; seed++) {
+    struct hash_keys keys = hash_keys_from_seed(seed);
+    assert_int_not_equal(keys.mix[0], keys.mix[1]);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(hash_is_seeded_xxh3),
-      cmocka_unit_test(mix_avalanches),
-      cmocka_unit_test(mix_is_a_bijection),
-      cmocka_unit_test(seeds_give_unrelated_mixes),
+      cmocka_unit_test(hash_is_seeded_xxh3),      cmocka_unit_test(mix_avalanches),
+      cmocka_unit_test(mix_is_a_bijection),       cmocka_unit_test(seeds_give_unrelated_mixes),
+      cmocka_unit_test(the_keys_of_a_mix_differ),
   };
   return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
 }

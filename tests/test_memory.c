@@ -3,6 +3,7 @@
 
 #include "memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,30 @@ static void blocks_are_zero_and_aligned(void **state)
     tamis__memory_put(&from_system, block, sizes[i]);
   }
   tamis__memory_put(&from_system, NULL, 100);
+}
+
+/* What is mapped for the sake of alignment goes back too, and so does the last page. */
+static size_t pages_mapped(void)
+{
+  size_t pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%zu", &pages), 1);
+  fclose(file);
+  return pages;
+}
+
+static void large_blocks_leave_nothing_mapped(void **state)
+{
+  (void) state;
+  enum { BLOCKS = 2000 };
+  size_t before = pages_mapped();
+  for (size_t i = 0; i < BLOCKS; i++) {
+    void *block = tamis__memory_get(&from_system, (2 << 20) + i * 4097);
+    assert_non_null(block);
+    tamis__memory_put(&from_system, block, (2 << 20) + i * 4097);
+  }
+  assert_true(pages_mapped() < before + BLOCKS / 2);
 }
 
 static void too_much_is_refused(void **state)
@@ -81,6 +106,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_are_zero_and_aligned),
+      cmocka_unit_test(large_blocks_leave_nothing_mapped),
       cmocka_unit_test(too_much_is_refused),
       cmocka_unit_test(a_users_allocator_gets_back_what_it_gave),
   };

@@ -5,6 +5,7 @@
 #include "reclaim.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum { SCALE = 10 };
 enum { SCALE = 1 };
 #endif
 
-enum { PATIENCE_SECONDS = 20 };
+enum { PATIENCE_SECONDS = 10 };
 
 /* ---- limbo by itself ---- */
 
@@ -104,7 +105,9 @@ static void what_is_retired_is_released_by_a_later_call(void **state)
   assert_true(released_by_and_by(&x, 10)); /* again and again */
   assert_int_equal(atomic_load(&x.bytes),
                    (x.retired - atomic_load(&released)) * sizeof(struct block));
+  assert_int_equal(atomic_load(&x.limbo.held), atomic_load(&x.bytes));
   end(&x);
+  assert_int_equal(atomic_load(&x.limbo.held), 0);
 }
 
 static void destroy_releases_everything_at_once(void **state)
@@ -204,6 +207,39 @@ static void later_readers_hold_up_nothing(void **state)
   end(&x);
 }
 
+/* A block that is retired during a grace period waits for the next one: a reader may have come since the
+ * first began. */
+static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
+{
+  (void) state;
+  struct fixture x, y;
+  begin(&x);
+  begin(&y);
+  _Atomic(struct block *) first = make_block(&x), second = make_block(&y);
+  struct long_reader a = {.shared = &first}, b = {.shared = &second};
+  assert_int_equal(pthread_create(&a.thread, NULL, read_for_long, &a), 0);
+  while (!atomic_load(&a.inside))
+    usleep(100);
+  retire(&x, atomic_exchange(&first, NULL));
+  usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
+  assert_int_equal(pthread_create(&b.thread, NULL, read_for_long, &b), 0);
+  while (!atomic_load(&b.inside))
+    usleep(100);
+  retire(&y, atomic_exchange(&second, NULL));
+  atomic_store(&a.may_leave, true);
+  pthread_join(a.thread, NULL);
+  for (unsigned i = 0; i < 50; i++, usleep(1000)) {
+    tamis__limbo_drain(&x.limbo);
+    assert_false(tamis__limbo_drain(&y.limbo));
+  }
+  atomic_store(&b.may_leave, true);
+  pthread_join(b.thread, NULL);
+  assert_int_equal(b.seen, 42);
+  x.retired += y.retired; /* which `released` counts together */
+  tamis__limbo_destroy(&y.limbo);
+  end(&x);
+}
+
 /* The thread that waits ends when there is nothing to do for a second; the next one who retires
  * something gets a new one. */
 static void the_waiting_thread_comes_back(void **state)
@@ -215,6 +251,44 @@ static void the_waiting_thread_comes_back(void **state)
   usleep(1500000);
   unsigned before = atomic_load(&released);
   assert_true(released_by_and_by(&x, before + x.retired - before + 1));
+  end(&x);
+}
+
+/* Signals are for the program's own threads: when all of these block one it waits, and who starts the
+ * library's thread has the same signals blocked before and after. */
+static atomic_uint signals;
+
+static void count_signal(int number)
+{
+  (void) number;
+  atomic_fetch_add(&signals, 1);
+}
+
+static void the_waiting_thread_takes_no_signals(void **state)
+{
+  (void) state;
+  usleep(1500000); /* a thread that there was has ended */
+  struct sigaction action = {.sa_handler = count_signal}, action_before;
+  sigset_t none, mine, pending, after;
+  sigemptyset(&none);
+  sigemptyset(&mine);
+  sigaddset(&mine, SIGUSR1);
+  assert_int_equal(sigaction(SIGUSR1, &action, &action_before), 0);
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+  struct fixture x;
+  begin(&x);
+  retire(&x, make_block(&x)); /* starts it */
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+  assert_false(sigismember(&after, SIGUSR1) || sigismember(&after, SIGTERM));
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, &mine, NULL), 0);
+  assert_int_equal(kill(getpid(), SIGUSR1), 0);
+  assert_true(released_by_and_by(&x, 1)); /* the thread has run */
+  assert_int_equal(sigpending(&pending), 0);
+  assert_true(sigismember(&pending, SIGUSR1));
+  assert_int_equal(atomic_load(&signals), 0);
+  assert_int_equal(pthread_sigmask(SIG_SETMASK, &none, NULL), 0);
+  assert_int_equal(atomic_load(&signals), 1);
+  assert_int_equal(sigaction(SIGUSR1, &action_before, NULL), 0);
   end(&x);
 }
 
@@ -618,7 +692,9 @@ int main(int argc, char **argv)
       cmocka_unit_test(destroy_is_fine_after_a_failed_init),
       cmocka_unit_test(nothing_is_released_under_a_reader),
       cmocka_unit_test(later_readers_hold_up_nothing),
+      cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(the_waiting_thread_comes_back),
+      cmocka_unit_test(the_waiting_thread_takes_no_signals),
       cmocka_unit_test(a_reader_inside_does_not_keep_a_filter_from_going),
       cmocka_unit_test(threads_come_and_go_by_the_thousand),
       cmocka_unit_test(filters_come_and_go_while_others_are_in_use),

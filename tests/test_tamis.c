@@ -71,6 +71,7 @@ static void bad_options_are_refused(void **state)
   REFUSED(TAMIS_EINVAL, o.fpp = (double) NAN);
   REFUSED(TAMIS_EINVAL, o.fpp = (double) INFINITY);
   REFUSED(TAMIS_EINVAL, o.stripes = 4097);
+  REFUSED(TAMIS_EFULL, o.stripes = 4096, o.max_bytes = 1000); /* not for the stripes */
   REFUSED(TAMIS_EUNSUPPORTED, o.kind = TAMIS_CUCKOO, o.fpp = 1e-10);
   REFUSED(TAMIS_EUNSUPPORTED, o.kind = TAMIS_CUCKOO, o.growable = false, o.fpp = 1e-11);
   REFUSED(TAMIS_EINVAL, o.kind = TAMIS_CUCKOO, o.capacity = UINT64_C(1) << 60);
@@ -115,8 +116,47 @@ static void longer_options_may_only_be_zero(void **state)
   tamis_filter *f;
   assert_int_equal(tamis_create(&later.known, &f), TAMIS_OK);
   tamis_destroy(f);
-  later.unknown = 1;
-  assert_int_equal(tamis_create(&later.known, &f), TAMIS_EUNSUPPORTED);
+  for (unsigned bit = 0; bit < 64; bit++) {
+    later.unknown = UINT64_C(1) << bit;
+    assert_int_equal(tamis_create(&later.known, &f), TAMIS_EUNSUPPORTED);
+  }
+}
+
+/* Figures for a later version: what is longer is left alone. */
+static void longer_figures_are_filled_as_far_as_known(void **state)
+{
+  (void) state;
+  struct {
+    tamis_stats known;
+    uint64_t unknown[8];
+  } later = {.known = TAMIS_STATS_INIT, .unknown = {7, 7, 7, 7, 7, 7, 7, 7}};
+  later.known.struct_size = sizeof later;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
+  assert_int_equal(tamis_get_stats(f, &later.known), TAMIS_OK);
+  assert_int_equal(later.known.struct_size, sizeof(tamis_stats));
+  assert_int_equal(later.known.capacity, 1000);
+  for (unsigned i = 0; i < 8; i++)
+    assert_int_equal(later.unknown[i], 7);
+  tamis_destroy(f);
+}
+
+/* Each stripe asked for is one, with a cache line of its own in a Bloom filter. */
+static void stripes_are_as_many_as_asked_for(void **state)
+{
+  (void) state;
+  tamis_options o = good_options();
+  uint64_t few, many;
+  o.capacity = 1000000;
+  o.stripes = 2;
+  assert_int_equal(tamis_bytes_for(&o, &few), TAMIS_OK);
+  o.stripes = 3000; /* a power of two */
+  assert_int_equal(tamis_bytes_for(&o, &many), TAMIS_OK);
+  assert_int_equal(many - few, (4096 - 2) * 64);
+  o.kind = TAMIS_CUCKOO;
+  assert_int_equal(tamis_bytes_for(&o, &many), TAMIS_OK);
+  o.stripes = 2;
+  assert_int_equal(tamis_bytes_for(&o, &few), TAMIS_OK);
+  assert_true(many > few);
 }
 
 static void more_memory_than_there_is(void **state)
@@ -261,7 +301,7 @@ static void seeds(void **state)
 
 static uint64_t length_hash(void *context, const void *key, size_t len, uint64_t seed)
 {
-  (void) key;
+  assert_non_null(key);
   ++*(unsigned *) context;
   return len + seed;
 }
@@ -280,6 +320,10 @@ static void a_users_hash_is_used(void **state)
   assert_int_equal(tamis_add(f, "abc", 3), TAMIS_OK);
   assert_true(tamis_contains(f, "xyz", 3)); /* same length, same key */
   assert_int_equal(calls, 3);
+  /* an empty key is one of no bytes, not NULL */
+  assert_int_equal(tamis_hash(f, NULL, 0), 1000);
+  assert_int_equal(tamis_add(f, NULL, 0), TAMIS_OK);
+  assert_true(tamis_contains(f, "", 0));
   tamis_destroy(f);
 }
 
@@ -353,6 +397,10 @@ static void sizes_are_told_beforehand(void **state)
 
   tamis_options o = good_options();
   double fpp = 7;
+  o.fpp = (double) NAN; /* is not looked at */
+  assert_int_equal(tamis_fpp_for(&o, 100000, &fpp), TAMIS_OK);
+  assert_true(fpp < 0.01);
+  fpp = 7;
   assert_int_equal(tamis_fpp_for(&o, 10, &fpp), TAMIS_EFULL);
   assert_true(fpp == 7);
   assert_int_equal(tamis_fpp_for(&o, 100000, NULL), TAMIS_EINVAL);
@@ -379,6 +427,8 @@ int main(void)
       cmocka_unit_test(bad_options_are_refused),
       cmocka_unit_test(extreme_good_options_work),
       cmocka_unit_test(longer_options_may_only_be_zero),
+      cmocka_unit_test(longer_figures_are_filled_as_far_as_known),
+      cmocka_unit_test(stripes_are_as_many_as_asked_for),
       cmocka_unit_test(more_memory_than_there_is),
       cmocka_unit_test(null_arguments_are_refused),
       cmocka_unit_test(the_empty_key_is_a_key),

@@ -15,6 +15,16 @@
 
 #include "tamis/tamis.h"
 
+#include <stdlib.h>
+
+/* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names match. */
+__attribute__((constructor)) static void choose_tests(void)
+{
+  const char *pattern = getenv("TAMIS_TEST"); /* NOLINT(concurrency-mt-unsafe) */
+  if (pattern)
+    cmocka_set_test_filter(pattern);
+}
+
 /* A filter with a fixed seed, or a failed test. */
 static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)
 {

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Searches and evictions in segments that are written by hand: one way to room, as long as a test wants.
+ */
+#include "unit.h"
+
+#include "cuckoo_table.h"
+#include "harness.h"
+
+#include <string.h>
+
+enum { LONGEST_WAY = 16 }; /* in moves: cuckoo_evict.c */
+
+struct bench {
+  struct cuckoo_geometry g;
+  struct segment *segment;
+  uint64_t seed;
+};
+
+static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages)
+{
+  struct cuckoo_geometry *g = &b->g;
+  *b = (struct bench){.g = {.shape = bucket_shape(width, ages),
+                            .first_roots = 1,
+                            .pair_bits = pair_bits,
+                            .words_offset = sizeof(struct segment) + 64},
+                      .seed = 1};
+  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
+  b->segment = aligned_alloc(64, g->segment_bytes);
+  assert_non_null(b->segment);
+  memset(b->segment, 0, g->segment_bytes);
+  stripe_init(segment_stripes(b->segment));
+}
+
+static void end(struct bench *b)
+{
+  stripe_destroy(segment_stripes(b->segment));
+  free(b->segment);
+}
+
+static word *word_of(const struct bench *b, uint32_t bucket)
+{
+  return &segment_words(&b->g, b->segment)[bucket];
+}
+
+static unsigned free_lanes(const struct bench *b, uint32_t bucket)
+{
+  return bucket_count(bucket_free(&b->g.shape, word_load(word_of(b, bucket))));
+}
+
+/* Puts an entry into a lane of `at` whose other bucket is `other`. */
+static void put(struct bench *b, uint32_t at, unsigned lane, uint32_t other)
+{
+  uint64_t entry;
+  do
+    entry = bucket_entry(&b->g.shape, random_next(&b->seed));
+  while (other_bucket(&b->g, b->segment, at, entry) != other);
+  word_store(word_of(b, at), bucket_replace(&b->g.shape, word_load(word_of(b, at)), lane, entry));
+  stripe_use(segment_stripes(b->segment), 1);
+}
+
+/* The i-th bucket of a chain: lower and upper ones in turn. */
+static uint32_t link_of(const struct bench *b, unsigned i)
+{
+  return i / 2 + (i % 2 ? (uint32_t) cuckoo_buckets(&b->g) / 2 : 0);
+}
+
+/* Two lanes a bucket: one entry leads back, that in lane `onward` leads on; there is room after `moves`
+ * moves.  The key's upper bucket leads nowhere but to its lower one. */
+static uint32_t write_chain(struct bench *b, unsigned moves, unsigned onward)
+{
+  uint32_t upper = (uint32_t) cuckoo_buckets(&b->g) - 1;
+  stripe_lock(segment_stripes(b->segment));
+  put(b, upper, 0, 0);
+  put(b, upper, 1, 0);
+  for (unsigned i = 0; i < moves; i++) {
+    put(b, link_of(b, i), !onward, i ? link_of(b, i - 1) : upper);
+    put(b, link_of(b, i), onward, link_of(b, i + 1));
+  }
+  put(b, link_of(b, moves), 0, link_of(b, moves - 1));
+  stripe_unlock(segment_stripes(b->segment));
+  return upper;
+}
+
+static void a_way_is_found_up_to_its_longest_and_gone(void **state)
+{
+  (void) state;
+  for (unsigned onward = 0; onward < 2; onward++)
+    for (unsigned moves = 1; moves <= 30; moves++) {
+      struct bench b;
+      begin(&b, 32, 5, true);
+      uint32_t upper = write_chain(&b, moves, onward);
+      bool possible = moves <= LONGEST_WAY;
+      assert_int_equal(tamis__could_evict(&b.g, b.segment, 0, upper), possible);
+      assert_int_equal(tamis__evict(&b.g, b.segment, 0, upper), possible);
+      /* the room has come to the key's bucket, or stays where it was */
+      assert_int_equal(free_lanes(&b, 0), possible);
+      assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
+      assert_int_equal(tamis__segment_used(&b.g, b.segment), 2 * moves + 3);
+      end(&b);
+    }
+}
+
+/* Where nothing leads to room the search ends, also in a segment that is larger than its limit. */
+static void a_full_segment_has_no_way(void **state)
+{
+  (void) state;
+  for (int ages = 0; ages < 2; ages++)
+    for (unsigned pair_bits = 0; pair_bits <= 11; pair_bits++) {
+      struct bench b;
+      begin(&b, 16, pair_bits, ages);
+      for (uint32_t i = 0; i < cuckoo_buckets(&b.g); i++)
+        word_store(word_of(&b, i), random_next(&b.seed) | b.g.shape.low);
+      uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
+      assert_false(tamis__could_evict(&b.g, b.segment, 0, upper));
+      assert_false(tamis__evict(&b.g, b.segment, 0, upper));
+      end(&b);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_way_is_found_up_to_its_longest_and_gone),
+      cmocka_unit_test(a_full_segment_has_no_way),
+  };
+  return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
+}
