@@ -1,39 +1,94 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Seeds one bug and demands that the checker that is there for it finds it.
+# Seeds one bug and demands that the check that is there for it finds it.
 #
-#   run.sh SOURCE_DIR NAME
+#   run.sh SOURCE_DIR WORK_DIR NAME          by its own check
+#   run.sh SOURCE_DIR WORK_DIR NAME LIST     by each check of a list, one a line: says which find it
 #
 # NAME.patch begins with what the bug is, and three lines:
-#   Build: release | tsan      how the broken library is built
-#   Check: TARGET [ARG ...]    the program that must fail
-#   Says:  REGEX               what it must print while failing
+#   Build: release | asan | tsan   how the broken library is built
+#   Check: TARGET [ARG ...]        the program that must fail
+#   Says: REGEX                    what it must print while failing
+# and perhaps, where the others would take long:
+#   Test: NAME                     the one test of that program that is run
+# A bug that no check can or should find has one line instead, with the reason:
+#   Survives: REASON
+#
+# WORK_DIR keeps trees that are built without a bug, one for each that runs at the same time: so only
+# what a bug changes is compiled.
 set -u
-source=$1 name=$2
+source=$1 work=$2 name=$3 list=${4:-}
 patch=$source/tests/negative/$name.patch
 field() { sed -n "s/^$1: *//p" "$patch" | head -n 1; }
-build=$(field Build) says=$(field Says)
+build=$(field Build) says=$(field Says) reason=$(field Survives)
 read -r -a check <<<"$(field Check)"
-[ -n "$build" ] && [ -n "$says" ] && [ ${#check[@]} -gt 0 ] || { echo "$name: incomplete header"; exit 2; }
+test=$(field Test)
+if [ -n "$reason" ]; then
+  build=release check=(tamis_static)
+elif [ -z "$build" ] || [ -z "$says" ] || [ ${#check[@]} -eq 0 ]; then
+  echo "$name: incomplete header"
+  exit 2
+fi
+[ -z "$list" ] || build=release
+target=${check[0]}
+[ -z "$list" ] || target=all
 
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-cd "$source" && cp -R CMakeLists.txt include lib cmake stress tests "$work" && cd "$work" || exit 2
+# ---- a tree that nobody else uses ----
+
+mkdir -p "$work" || exit 2
+for ((slot = 0;; slot++)); do
+  exec {lock}>"$work/$slot.lock"
+  flock -n "$lock" && break
+  exec {lock}>&-
+done
+tree=$work/$slot clean=$work/$slot.clean
+reset() { [ ! -d "$clean" ] || { rm -rf "$tree" && mv "$clean" "$tree"; }; }
+reset # the one before was killed
+trap reset EXIT
+
+make_target() {
+  cmake --build "build/$build" --target "$target" >build.log 2>&1 || { tail -n 30 build.log; return 1; }
+}
+configure() {
+  local sanitize=
+  case $build in
+  asan) sanitize=address ;;
+  tsan) sanitize=thread ;;
+  esac
+  cmake -S . -B "build/$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAMIS_SANITIZE=$sanitize \
+    -DTAMIS_BUILD_TOOL=OFF >build.log 2>&1 || { tail -n 30 build.log; return 1; }
+}
+mkdir -p "$tree" && cd "$tree" || exit 2
+# With their times, by which ninja knows what has changed.
+(cd "$source" && cp -a CMakeLists.txt include lib cmake stress tests "$tree") || exit 2
+[ -f "build/$build/build.ninja" ] || configure || exit 2
+make_target || { echo "$name: the library does not build without it"; exit 2; }
+rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
+
+# ---- the bug ----
+
 patch -s -p1 --no-backup-if-mismatch <"$patch" || { echo "$name: the patch no longer applies"; exit 2; }
+make_target || { echo "$name: the broken library does not build"; exit 2; }
+program() { find "build/$build/tests" "build/$build/stress" -maxdepth 1 -type f -name "$1" -perm -u+x; }
 
-sanitize=
-[ "$build" = tsan ] && sanitize=thread
-{ cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAMIS_SANITIZE=$sanitize \
-        -DTAMIS_BUILD_TOOL=OFF && cmake --build build --target "${check[0]}"; } >build.log 2>&1 ||
-  { tail -n 30 build.log; echo "$name: the broken library does not build"; exit 2; }
+if [ -n "$list" ]; then
+  while read -r -a check; do
+    timeout -s KILL 60 "$(program "${check[0]}")" "${check[@]:1}" >out.log 2>&1 || echo "found by: ${check[*]}"
+  done <"$list"
+  exit 0
+fi
+if [ -n "$reason" ]; then
+  echo "survives: $name: $reason"
+  exit 0
+fi
 
-# Some checkers need threads to meet by chance: they get a minute for it.
-program=$(find build -type f -name "${check[0]}" -perm -u+x | head -n 1)
+# Some checks need threads to meet by chance: they get a minute for it.  A test of its own does not.
 tries=0 status=0
 deadline=$((SECONDS + 60))
-while [ $status -eq 0 ] && [ $SECONDS -lt $deadline ]; do
+[ -z "$test" ] || { export TAMIS_TEST=$test; deadline=$((SECONDS + 1)); }
+while [ $status -eq 0 ] && { [ $tries -eq 0 ] || [ $SECONDS -lt $deadline ]; }; do
   tries=$((tries + 1))
-  timeout 120 "$program" "${check[@]:1}" >out.log 2>&1
+  timeout 120 "$(program "${check[0]}")" "${check[@]:1}" >out.log 2>&1
   status=$?
 done
 if [ $status -eq 0 ]; then
@@ -41,9 +96,9 @@ if [ $status -eq 0 ]; then
   echo "NOT CAUGHT: $name by ${check[*]} in $tries tries"
   exit 1
 fi
-if ! grep -Eq -- "$says" out.log; then
+if ! grep -aEq -- "$says" out.log; then
   tail -n 20 out.log
   echo "NOT CAUGHT: $name: ${check[*]} failed (status $status) without saying '$says'"
   exit 1
 fi
-echo "caught: $name by ${check[*]}, try $tries: $(grep -Em1 -- "$says" out.log)"
+echo "caught: $name by ${check[*]}, try $tries: $(grep -aEm1 -- "$says" out.log)"
