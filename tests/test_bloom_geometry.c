@@ -109,35 +109,6 @@ static void rate_formula_matches_simulation(void **state)
   }
 }
 
-/* A small filter is one draw: hardly any may be more than a tenth above the rate, whatever the average. */
-static void small_filters_keep_the_rate_too(void **state)
-{
-  (void) state;
-  enum { FILTERS = 200, KEYS = 100, PROBES = 20000 };
-  for (int layout = 0; layout < 2; layout++) {
-    struct bloom_geometry g = plan((tamis_layout) layout, KEYS, 0.01);
-    unsigned above = 0;
-    uint64_t seed = 1;
-    for (unsigned f = 0; f < FILTERS; f++) {
-      uint64_t words[16 * LINE_WORDS] = {0};
-      assert_true(g.lines <= 16);
-      unsigned hits = 0;
-      for (unsigned i = 0; i < KEYS + PROBES; i++) {
-        struct bloom_walk walk = bloom_walk_begin(&g, random_next(&seed), g.shape);
-        bool missing = false;
-        for (unsigned t = 0; t < g.shape.touches; t++) {
-          struct bloom_touch touch = bloom_walk_next(&g, &walk, g.shape);
-          missing |= (touch.mask & ~words[touch.word]) != 0;
-          words[touch.word] |= i < KEYS ? touch.mask : 0;
-        }
-        hits += i >= KEYS && !missing;
-      }
-      above += hits > 1.1 * 0.01 * PROBES + 3 * sqrt(1.1 * 0.01 * PROBES);
-    }
-    assert_in_range(above, 0, FILTERS / 50);
-  }
-}
-
 static void keys_invert_bits(void **state)
 {
   (void) state;
@@ -219,7 +190,6 @@ int main(void)
       cmocka_unit_test(scale_covers_its_range),
       cmocka_unit_test(touches_are_where_they_should_be),
       cmocka_unit_test(rate_formula_matches_simulation),
-      cmocka_unit_test(small_filters_keep_the_rate_too),
       cmocka_unit_test(keys_invert_bits),
       cmocka_unit_test(plan_is_the_smallest_that_keeps_the_rate),
       cmocka_unit_test(blocked_is_nearly_as_small_as_classic),

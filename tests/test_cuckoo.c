@@ -471,8 +471,8 @@ static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
   add_range(f, 0, n);
   tamis_stats before = stats_of(f);
   for (unsigned round = 0; round < 50; round++) {
-    remove_range(f, 0, n / 10);
-    add_range(f, 0, n / 10);
+    remove_range(f, 0, n / 50);
+    add_range(f, 0, n / 50);
   }
   tamis_stats after = stats_of(f);
   assert_true(after.growths + after.joins - before.growths - before.joins < 10);
