@@ -307,11 +307,14 @@ static void a_reader_inside_does_not_keep_a_filter_from_going(void **state)
     begin(&x);
     retire(&x, make_block(&x));
     retire(&x, make_block(&x));
+    if (i == 0)
+      usleep(50000); /* for the thread to be waiting with its ticket */
     end(&x);
   }
   atomic_store(&reader.may_leave, true);
   pthread_join(reader.thread, NULL);
   assert_int_equal(reader.seen, 42);
+  usleep(50000); /* for the thread to come back with it */
 }
 
 /* ---- filters ---- */
