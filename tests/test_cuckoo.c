@@ -82,14 +82,17 @@ static uint64_t *shuffled(uint64_t n, uint64_t seed)
   return order;
 }
 
-/* An allocator that keeps a balance.  (For one that fails, see test_faults.c.) */
+/* An allocator that keeps a balance, and may fail once.  (For more of that see test_faults.c.) */
 struct bank {
   size_t bytes, blocks, most_bytes;
+  unsigned calls, fail_at; /* fail_at 0: never */
 };
 
 static void *bank_allocate(void *context, size_t alignment, size_t size)
 {
   struct bank *bank = context;
+  if (++bank->calls == bank->fail_at)
+    return NULL;
   void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   assert_non_null(block);
   memset(block, 0xa5, size);
