@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the parts of the model checker know of each other:
+ *
+ *    shapes.c       small situations in which calls meet, and what must hold at their end
+ *    test_model.c   the program: which shape, which search
+ *    world.cpp      the world in which they run: relacy's memory model beneath the shipped code
+ *
+ * docs/model.md says how it works.
+ */
+#ifndef TAMIS_TESTS_MODEL_H
+#define TAMIS_TESTS_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MODEL_MAX_THREADS = 4 };
+
+enum model_search { MODEL_FULL, MODEL_BOUND, MODEL_RANDOM };
+
+struct model_effort {
+  enum model_search search;
+  unsigned bound;      /* MODEL_BOUND: preemptions in an execution */
+  uint64_t executions; /* MODEL_RANDOM: how many; otherwise at most so many, 0 for all */
+};
+
+struct shape {
+  const char *name;
+  const char *question;
+  unsigned threads;
+  bool grace;            /* one thread more waits for grace periods */
+  void (*set_up)(void);  /* once, before the search; every execution begins with what it left */
+  void (*run)(unsigned); /* what a thread does */
+  const char *(*check)(void); /* when all threads have ended: NULL, or what is wrong */
+  struct model_effort effort;
+};
+
+struct model_report {
+  bool good;
+  bool exhaustive; /* all executions, of those that the search is about */
+  uint64_t executions;
+  uint64_t with_release; /* of memory, in how many of them */
+};
+
+/* Set up and searched.  If it is not good, the execution that shows it has been printed. */
+struct model_report model_check(const struct shape *shape, const struct model_effort *effort);
+
+/* Within run(): this execution is wrong. */
+void model_fail(const char *reason);
+
+/* Memory of the world: never given out twice, so that an access to what was released is seen. */
+void *model_allocate(void *context, size_t alignment, size_t size);
+void model_release(void *context, void *block, size_t alignment, size_t size);
+
+/* In a set-up: what the thread of reclaim.c would do now. */
+void model_wait_for_readers(void);
+
+/* reclaim.c: what it keeps between calls is as at the start of the program. */
+void model_reset_reclaim(void);
+
+/* Where a stripe keeps the number of its entries, on which nothing hangs. */
+extern const size_t model_stripe_used;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

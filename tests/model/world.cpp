@@ -1,0 +1,907 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The world in which the model checker runs the library: threads are relacy's fibers, one of which runs
+ * at a time, and what a load sees, and who goes on, is relacy's choice.
+ *
+ * The library is compiled with -fsanitize=thread, but linked with the functions below instead of
+ * ThreadSanitizer.  So every access of it to memory arrives here:
+ *
+ *    atomic ones   at a location of relacy's, made when the address is first touched
+ *    plain ones    at a variable of relacy's, which finds races
+ *    both          at the variable that stands for the life of their block: its making and its
+ *                  release are writes, so that whoever is not ordered after the one, or before the
+ *                  other, is a race
+ *
+ * All memory that threads share is in one arena.  What it holds after the set-up is put back before
+ * each execution, and is known to all threads from the start.  The memory itself always holds the last
+ * value written; relacy's histories hold the ones before.
+ *
+ * Where threads may be switched: before each access to a place where it could matter, that is, one
+ * that another thread writes, or that this one writes and another accesses.  Which places these are is
+ * learned: when a search comes upon a new one it begins again.  So at the end of a search its
+ * assumption has been true all along.  No switch is needed
+ *
+ *    - before a lock is let go: what another thread could do in between it can do after it as well
+ *    - in a block that its maker has not shown to others yet
+ *    - at figures: read-modify-writes that are relaxed, and the number of entries of a stripe.
+ */
+#include <cerrno>
+
+/* relacy gives these names to its own. */
+static const int timed_out = ETIMEDOUT, not_now = EAGAIN;
+
+#include <relacy/relacy.hpp>
+
+#undef new
+#undef delete
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+#undef assert
+#undef errno
+#undef memory_order_relaxed
+#undef memory_order_consume
+#undef memory_order_acquire
+#undef memory_order_release
+#undef memory_order_acq_rel
+#undef memory_order_seq_cst
+
+#include "model.h"
+
+namespace
+{
+
+/* ---- the arena ---- */
+
+enum : size_t {
+  ARENA = 512 * 1024,
+  GRANULE = 4, /* neighbours of different protection are never closer */
+  LINE = 64,
+  MOST_BLOCKS = 256,
+  MOST_PLACES = 8192,
+  OUTSIDE = 64 /* locks that are not in the arena */
+};
+
+struct block {
+  char *start;
+  size_t size;
+  rl::var_data *life;
+  bool released;
+  int maker; /* the only thread that knows it so far, or -1 */
+};
+
+/* An address as relacy sees it, in one execution. */
+struct place {
+  rl::atomic_data *atomic;
+  rl::var_data *plain;
+  rl::generic_mutex_data *lock;
+  uint64_t history[rl::atomic_history_size];
+};
+
+/* Who accesses an address, in all executions: a bit for each thread. */
+struct use {
+  uint8_t readers, writers;
+};
+
+struct world {
+  alignas(4096) char arena[ARENA];
+  char snapshot[ARENA];
+  size_t used, used_at_start;
+  block blocks[MOST_BLOCKS];
+  unsigned block_count, blocks_at_start;
+  uint16_t block_of_line[ARENA / LINE];
+
+  uint32_t place_of[ARENA / GRANULE + OUTSIDE]; /* 0: none yet */
+  uint32_t touched[MOST_PLACES];                /* indices into place_of */
+  place places[MOST_PLACES];
+  uint32_t place_count;
+  use uses[ARENA / GRANULE + OUTSIDE];
+  bool figure[ARENA / GRANULE + OUTSIDE];
+  const void *outside[OUTSIDE];
+  unsigned outside_count;
+
+  const shape *now;
+  bool searching; /* threads run: accesses are relacy's */
+  bool learned;   /* a place that matters and was not known: begin again */
+  uint64_t executions, limit;
+  bool limit_reached;
+  void (*begin_history)(rl::atomic_data *); /* depends on the number of threads */
+
+  bool released;         /* something, in this execution */
+  uint64_t with_release; /* executions */
+
+  rl::sema_data *wake; /* of the thread that waits for grace periods */
+  bool start;
+  unsigned ended;
+  void *(*waiter)(void *);
+} w;
+
+const rl::debug_info here("", "", 0);
+
+unsigned self()
+{
+  return static_cast<unsigned>(rl::ctx().threadx_->index_);
+}
+
+void fail(const char *reason, rl::test_result_e result)
+{
+  rl::ctx().fail_test(reason, result, here);
+}
+
+bool in_arena(const void *address)
+{
+  const char *p = static_cast<const char *>(address);
+  return p >= w.arena && p < w.arena + w.used;
+}
+
+block &block_at(const void *address)
+{
+  return w.blocks[w.block_of_line[(static_cast<const char *>(address) - w.arena) / LINE]];
+}
+
+uint32_t index_of(const void *address)
+{
+  if (in_arena(address))
+    return static_cast<uint32_t>((static_cast<const char *>(address) - w.arena) / GRANULE);
+  unsigned i = 0;
+  while (i < w.outside_count && w.outside[i] != address)
+    i++;
+  if (i == w.outside_count)
+    w.outside[w.outside_count++] = address;
+  return static_cast<uint32_t>(ARENA / GRANULE + i);
+}
+
+place &place_at(uint32_t index)
+{
+  if (!w.place_of[index]) {
+    w.touched[w.place_count] = index;
+    w.places[w.place_count] = place();
+    w.place_of[index] = ++w.place_count;
+  }
+  return w.places[w.place_of[index] - 1];
+}
+
+/* ---- what an execution tells when it is printed ---- */
+
+struct access_event {
+  const char *what;
+  const void *address;
+  size_t size;
+  int order;
+  uint64_t value;
+  bool old;
+
+  void output(std::ostream &s) const
+  {
+    s << what;
+    if (in_arena(address)) {
+      const block &b = block_at(address);
+      s << " block " << &b - w.blocks << " (" << b.size << " bytes) + "
+        << static_cast<const char *>(address) - b.start;
+    } else {
+      s << " " << address;
+    }
+    if (size)
+      s << std::hex << ", value " << value << std::dec << (old ? " [NOT CURRENT]" : "");
+    if (order >= 0)
+      s << ", " << rl::format(static_cast<rl::memory_order>(order));
+  }
+};
+
+void tell(const char *what, const void *address, size_t size = 0, int order = -1,
+          uint64_t value = 0, bool old = false)
+{
+  if (rl::ctx().collecting_history())
+    rl::ctx().exec_log(here, access_event{what, address, size, order, value, old});
+}
+
+/* ---- blocks ---- */
+
+/* Whoever touches a block comes after its making and before its release. */
+void live(const void *address, const char *what)
+{
+  block &b = block_at(address);
+  if (b.released) {
+    tell(what, address);
+    fail("a released block is touched", rl::test_result_access_to_freed_memory);
+  }
+  if (b.maker >= 0 && static_cast<unsigned>(b.maker) != self())
+    b.maker = -1;
+  if (!b.life)
+    b.life = rl::ctx().var_ctor();
+  if (!b.life->load(*rl::ctx().threadx_)) {
+    tell(what, address);
+    fail("a block is touched by a thread that may not see that it was made",
+         rl::test_result_data_race);
+  }
+}
+
+} // namespace
+
+void *model_allocate(void *, size_t, size_t size)
+{
+  size_t lines = (size + LINE - 1) / LINE;
+  if (w.used + lines * LINE > ARENA || w.block_count == MOST_BLOCKS)
+    return nullptr;
+  block &b = w.blocks[w.block_count];
+  b = block{w.arena + w.used, size, nullptr, false, -1};
+  for (size_t i = 0; i < lines; i++)
+    w.block_of_line[w.used / LINE + i] = static_cast<uint16_t>(w.block_count);
+  w.used += lines * LINE;
+  w.block_count++;
+  if (w.searching) {
+    b.maker = static_cast<int>(self());
+    b.life = rl::ctx().var_ctor();
+    b.life->init(*rl::ctx().threadx_);
+    tell("allocate", b.start);
+  }
+  return b.start;
+}
+
+void model_release(void *, void *address, size_t, size_t)
+{
+  if (!w.searching || !address)
+    return;
+  live(address, "release");
+  tell("release", address);
+  block &b = block_at(address);
+  if (!b.life->store(*rl::ctx().threadx_))
+    fail("a block is released that another thread may still be looking at",
+         rl::test_result_access_to_freed_memory);
+  b.released = true;
+  w.released = true;
+}
+
+extern "C" void *model_calloc(size_t n, size_t size)
+{
+  void *block = model_allocate(nullptr, LINE, n * size);
+  return block ? memset(block, 0, n * size) : nullptr;
+}
+
+extern "C" void model_free(void *block)
+{
+  model_release(nullptr, block, 0, 0);
+}
+
+namespace
+{
+
+/* ---- where threads may be switched ---- */
+
+bool others(uint8_t threads, unsigned me)
+{
+  return threads & ~(1u << me);
+}
+
+bool matters(const use &u, unsigned me, bool write)
+{
+  return others(write ? u.readers | u.writers : u.writers, me);
+}
+
+/* Before an access. */
+void maybe_switch(uint32_t index, bool write)
+{
+  unsigned me = self();
+  use &u = w.uses[index], before = u;
+  (write ? u.writers : u.readers) |= static_cast<uint8_t>(1u << me);
+  bool changed = before.readers != u.readers || before.writers != u.writers;
+  if (changed)
+    for (unsigned i = 0; i < MODEL_MAX_THREADS; i++)
+      for (int as_writer = 0; as_writer < 2; as_writer++)
+        if ((as_writer ? u.writers : u.readers) >> i & 1 && matters(u, i, as_writer) &&
+            !(matters(before, i, as_writer) &&
+              (as_writer ? before.writers : before.readers) >> i & 1))
+          w.learned = true;
+  if (w.learned)
+    rl::ctx().rl_until("learned", here);
+  if (matters(u, me, write))
+    rl::ctx().sched();
+}
+
+bool private_still(const void *address)
+{
+  return block_at(address).maker == static_cast<int>(self());
+}
+
+/* ---- atomic accesses ---- */
+
+struct access {
+  place &at;
+  volatile void *address;
+  size_t size;
+};
+
+uint64_t real_load(const volatile void *address, size_t size)
+{
+  return size == 8   ? *static_cast<const volatile uint64_t *>(address)
+         : size == 4 ? *static_cast<const volatile uint32_t *>(address)
+                     : *static_cast<const volatile uint8_t *>(address);
+}
+
+void real_store(volatile void *address, size_t size, uint64_t value)
+{
+  if (size == 8)
+    *static_cast<volatile uint64_t *>(address) = value;
+  else if (size == 4)
+    *static_cast<volatile uint32_t *>(address) = static_cast<uint32_t>(value);
+  else
+    *static_cast<volatile uint8_t *>(address) = static_cast<uint8_t>(value);
+}
+
+bool modelled(const volatile void *address)
+{
+  return w.searching && in_arena(const_cast<const void *>(address));
+}
+
+enum kind { LOAD, STORE, CHANGE };
+
+/* Ready for the access: threads have been switched if they may, the block lives, there is a history. */
+place &begin_access(const volatile void *volatile_address, size_t size, kind k, int order)
+{
+  const void *address = const_cast<const void *>(volatile_address);
+  uint32_t index = index_of(address);
+  bool quiet = w.figure[index] || (k == CHANGE && order == rl::mo_relaxed);
+  live(address, "access");
+  if (!quiet && !private_still(address)) {
+    maybe_switch(index, k != LOAD);
+    live(address, "access");
+  }
+  place &p = place_at(index);
+  if (!p.atomic) {
+    p.atomic = rl::ctx().atomic_ctor(nullptr);
+    w.begin_history(p.atomic);
+    p.history[1] = real_load(address, size);
+  }
+  return p;
+}
+
+uint64_t atomic_load(const volatile void *address, size_t size, int order)
+{
+  place &p = begin_access(address, size, LOAD, order);
+  rl::thread_info_base &me = *rl::ctx().threadx_;
+  unsigned i = order == rl::mo_seq_cst   ? me.atomic_load_seq_cst(p.atomic)
+               : order == rl::mo_relaxed ? me.atomic_load_relaxed(p.atomic)
+                                         : me.atomic_load_acquire(p.atomic);
+  uint64_t value = p.history[i];
+  tell("load", const_cast<const void *>(address), size, order, value,
+       value != real_load(address, size));
+  return value;
+}
+
+void atomic_store(volatile void *address, size_t size, int order, uint64_t value)
+{
+  place &p = begin_access(address, size, STORE, order);
+  rl::thread_info_base &me = *rl::ctx().threadx_;
+  unsigned i = order == rl::mo_seq_cst   ? me.atomic_store_seq_cst(p.atomic)
+               : order == rl::mo_relaxed ? me.atomic_store_relaxed(p.atomic)
+                                         : me.atomic_store_release(p.atomic);
+  p.history[i] = value;
+  real_store(address, size, value);
+  tell("store", const_cast<const void *>(address), size, order, value);
+}
+
+/* A read-modify-write sees the last value. */
+template <typename change>
+uint64_t atomic_change(volatile void *address, size_t size, int order, change to)
+{
+  place &p = begin_access(address, size, CHANGE, order);
+  rl::thread_info_base &me = *rl::ctx().threadx_;
+  uint64_t value = real_load(address, size);
+  bool aba;
+  unsigned i = order == rl::mo_seq_cst   ? me.atomic_rmw_seq_cst(p.atomic, aba)
+               : order == rl::mo_acq_rel ? me.atomic_rmw_acq_rel(p.atomic, aba)
+               : order == rl::mo_release ? me.atomic_rmw_release(p.atomic, aba)
+               : order == rl::mo_relaxed ? me.atomic_rmw_relaxed(p.atomic, aba)
+                                         : me.atomic_rmw_acquire(p.atomic, aba);
+  real_store(address, size, to(value));
+  p.history[i] = real_load(address, size);
+  tell("change to", const_cast<const void *>(address), size, order, p.history[i]);
+  return value;
+}
+
+bool atomic_exchange_if(volatile void *address, size_t size, int order, int order_failed,
+                        uint64_t *expected, uint64_t value)
+{
+  begin_access(address, size, CHANGE, order);
+  uint64_t seen = real_load(address, size);
+  rl::context &c = rl::ctx();
+  c.disable_preemption(); /* begun already */
+  bool equal = seen == *expected;
+  if (equal) {
+    atomic_change(address, size, order, [=](uint64_t) { return value; });
+  } else {
+    place &p = place_at(index_of(const_cast<const void *>(address)));
+    if (order_failed == rl::mo_seq_cst)
+      c.threadx_->atomic_load_seq_cst_rmw(p.atomic);
+    else if (order_failed == rl::mo_relaxed)
+      c.threadx_->atomic_load_relaxed_rmw(p.atomic);
+    else
+      c.threadx_->atomic_load_acquire_rmw(p.atomic);
+    tell("compare, found", const_cast<const void *>(address), size, order_failed, seen);
+    *expected = seen;
+  }
+  c.enable_preemption();
+  return equal;
+}
+
+/* ---- plain accesses ---- */
+
+void plain(const void *address, size_t size, bool write)
+{
+  if (!w.searching || !in_arena(address))
+    return;
+  live(address, write ? "plain write" : "plain read");
+  uint32_t first = index_of(address),
+           last = index_of(static_cast<const char *>(address) + size - 1);
+  for (uint32_t i = first; i <= last; i++) {
+    place &p = place_at(i);
+    if (!p.plain)
+      p.plain = rl::ctx().var_ctor();
+    rl::thread_info_base &me = *rl::ctx().threadx_;
+    if (!(write ? p.plain->store(me) : p.plain->load(me))) {
+      tell(write ? "plain write" : "plain read", address);
+      fail("a plain access races with another one", rl::test_result_data_race);
+    }
+  }
+}
+
+/* ---- locks ---- */
+
+rl::generic_mutex_data *lock_at(const void *address)
+{
+  place &p = place_at(index_of(address));
+  if (!p.lock)
+    p.lock = rl::ctx().mutex_ctor(false, false, false, false);
+  return p.lock;
+}
+
+void lock(const void *address)
+{
+  if (!w.searching)
+    return;
+  bool is_private = in_arena(address) && (live(address, "lock"), private_still(address));
+  if (!is_private)
+    maybe_switch(index_of(address), true);
+  rl::generic_mutex_data *l = lock_at(address);
+  rl::ctx().disable_preemption(); /* that was it */
+  l->lock_exclusive(false, here);
+  rl::ctx().enable_preemption();
+  if (in_arena(address))
+    live(address, "lock");
+  tell("lock", address);
+}
+
+void unlock(const void *address)
+{
+  if (!w.searching)
+    return;
+  if (in_arena(address))
+    live(address, "unlock");
+  tell("unlock", address);
+  rl::ctx().disable_preemption();
+  lock_at(address)->unlock_exclusive(here);
+  rl::ctx().enable_preemption();
+}
+
+} // namespace
+
+extern "C" int model_mutex_lock(void *mutex)
+{
+  lock(mutex);
+  return 0;
+}
+
+extern "C" int model_mutex_timedlock(void *mutex, const void *)
+{
+  lock(mutex);
+  return 0;
+}
+
+extern "C" int model_mutex_unlock(void *mutex)
+{
+  unlock(mutex);
+  return 0;
+}
+
+extern "C" int model_cond_signal(void *)
+{
+  return 0; /* nobody waits, see below */
+}
+
+extern "C" int model_cond_timedwait(void *, void *, const void *)
+{
+  return timed_out; /* the time is up at once, which it may always be */
+}
+
+extern "C" int model_nanosleep(const void *, void *)
+{
+  return 0;
+}
+
+/* ---- readers and grace periods ----
+ *
+ * Each thread has a lock that it holds while it is a reader.  A grace period takes and lets go each of
+ * them once.  That orders a reader that was there before it, or who comes after it behind it; and
+ * nothing else.  Without a thread that waits there is no grace period, and a reader does nothing. */
+
+static const char reader_locks[MODEL_MAX_THREADS] = {0};
+
+extern "C" void urcu_bp_read_lock(void)
+{
+  if (w.searching && w.now->grace)
+    lock(&reader_locks[self()]);
+}
+
+extern "C" void urcu_bp_read_unlock(void)
+{
+  if (w.searching && w.now->grace)
+    unlock(&reader_locks[self()]);
+}
+
+extern "C" void urcu_bp_synchronize_rcu(void)
+{
+  if (!w.searching)
+    return;
+  for (unsigned i = 0; i < w.now->threads; i++) {
+    lock(&reader_locks[i]);
+    unlock(&reader_locks[i]);
+  }
+}
+
+void model_wait_for_readers(void)
+{
+  if (w.waiter)
+    w.waiter(nullptr);
+}
+
+extern "C" void urcu_bp_before_fork(void)
+{
+}
+extern "C" void urcu_bp_after_fork_child(void)
+{
+}
+
+extern "C" int model_create(void *, const void *, void *(*run)(void *), void *)
+{
+  w.waiter = run;
+  if (!w.searching || !w.now->grace)
+    return not_now;
+  w.start = true;
+  unsigned before;
+  w.wake->post(1, before, here);
+  return 0;
+}
+
+/* ---- what the compiler calls ---- */
+
+extern "C" {
+
+void __tsan_init(void)
+{
+}
+void __tsan_func_entry(void *)
+{
+}
+void __tsan_func_exit(void)
+{
+}
+void __tsan_acquire(void *)
+{
+}
+void __tsan_release(void *)
+{
+}
+void __tsan_mutex_create(void *, unsigned)
+{
+}
+void __tsan_mutex_destroy(void *, unsigned)
+{
+}
+void __tsan_mutex_post_lock(void *, unsigned, int)
+{
+}
+int __tsan_mutex_pre_unlock(void *, unsigned)
+{
+  return 0;
+}
+
+void __tsan_mutex_pre_lock(void *stripe, unsigned)
+{
+  if (w.searching)
+    w.figure[index_of(static_cast<char *>(stripe) + model_stripe_used)] = true;
+  lock(stripe);
+}
+
+void __tsan_mutex_post_unlock(void *stripe, unsigned)
+{
+  unlock(stripe);
+}
+
+#define PLAIN(n)                          \
+  void __tsan_read##n(void *p)            \
+  {                                       \
+    plain(p, n, false);                   \
+  }                                       \
+  void __tsan_write##n(void *p)           \
+  {                                       \
+    plain(p, n, true);                    \
+  }                                       \
+  void __tsan_unaligned_read##n(void *p)  \
+  {                                       \
+    plain(p, n, false);                   \
+  }                                       \
+  void __tsan_unaligned_write##n(void *p) \
+  {                                       \
+    plain(p, n, true);                    \
+  }
+PLAIN(1)
+PLAIN(2)
+PLAIN(4)
+PLAIN(8)
+PLAIN(16)
+void __tsan_read_range(void *p, size_t n)
+{
+  plain(p, n, false);
+}
+void __tsan_write_range(void *p, size_t n)
+{
+  plain(p, n, true);
+}
+
+#define CHANGE(bits, name, expression)                                                       \
+  uint##bits##_t __tsan_atomic##bits##_##name(volatile void *p, uint##bits##_t v, int order) \
+  {                                                                                          \
+    auto to = [=](uint64_t old) {                                                            \
+      (void) old;                                                                            \
+      return static_cast<uint64_t>(expression);                                              \
+    };                                                                                       \
+    if (modelled(p))                                                                         \
+      return static_cast<uint##bits##_t>(atomic_change(p, bits / 8, order, to));             \
+    uint64_t old = real_load(p, bits / 8);                                                   \
+    real_store(p, bits / 8, to(old));                                                        \
+    return static_cast<uint##bits##_t>(old);                                                 \
+  }
+#define EXCHANGE_IF(bits, name)                                                                 \
+  int __tsan_atomic##bits##_compare_exchange_##name(volatile void *p, uint##bits##_t *expected, \
+                                                    uint##bits##_t v, int order, int failed)    \
+  {                                                                                             \
+    uint64_t wanted = *expected, found = real_load(p, bits / 8);                                \
+    if (modelled(p)) {                                                                          \
+      bool done = atomic_exchange_if(p, bits / 8, order, failed, &wanted, v);                   \
+      *expected = static_cast<uint##bits##_t>(wanted);                                          \
+      return done;                                                                              \
+    }                                                                                           \
+    if (found == wanted)                                                                        \
+      real_store(p, bits / 8, v);                                                               \
+    *expected = static_cast<uint##bits##_t>(found);                                             \
+    return found == wanted;                                                                     \
+  }
+#define ATOMIC(bits)                                                                 \
+  uint##bits##_t __tsan_atomic##bits##_load(const volatile void *p, int order)       \
+  {                                                                                  \
+    return static_cast<uint##bits##_t>(modelled(p) ? atomic_load(p, bits / 8, order) \
+                                                   : real_load(p, bits / 8));        \
+  }                                                                                  \
+  void __tsan_atomic##bits##_store(volatile void *p, uint##bits##_t v, int order)    \
+  {                                                                                  \
+    if (modelled(p))                                                                 \
+      atomic_store(p, bits / 8, order, v);                                           \
+    else                                                                             \
+      real_store(p, bits / 8, v);                                                    \
+  }                                                                                  \
+  CHANGE(bits, exchange, v)                                                          \
+  CHANGE(bits, fetch_add, old + v)                                                   \
+  CHANGE(bits, fetch_sub, old - v)                                                   \
+  CHANGE(bits, fetch_or, old | v)                                                    \
+  CHANGE(bits, fetch_and, old &v)                                                    \
+  EXCHANGE_IF(bits, strong)                                                          \
+  EXCHANGE_IF(bits, weak)
+ATOMIC(8)
+ATOMIC(32)
+ATOMIC(64)
+
+} // extern "C"
+
+void model_fail(const char *reason)
+{
+  fail(reason, rl::test_result_user_assert_failed);
+}
+
+namespace
+{
+
+/* ---- an execution ---- */
+
+/* What an atomic object holds at the start, all threads know. */
+template <int threads> void begin_history(rl::atomic_data *data)
+{
+  auto &a = *static_cast<rl::atomic_data_impl<threads> *>(data);
+  for (auto &record : a.history_)
+    record.busy_ = false;
+  a.current_index_ = 1; /* the one before it must be another one, and not in use */
+  auto &first = a.history_[1];
+  first.busy_ = true;
+  first.seq_cst_ = false;
+  first.thread_id_ = 0;
+  first.acq_rel_timestamp_ = 0;
+  for (int i = 0; i < threads; i++) {
+    first.acq_rel_order_[i] = 0;
+    first.first_seen_order_[i] = static_cast<rl::timestamp_t>(-1);
+  }
+}
+
+void begin_execution()
+{
+  memcpy(w.arena, w.snapshot, w.used_at_start);
+  w.used = w.used_at_start;
+  w.block_count = w.blocks_at_start;
+  for (unsigned i = 0; i < w.block_count; i++)
+    w.blocks[i].life = nullptr, w.blocks[i].released = false, w.blocks[i].maker = -1;
+  for (uint32_t i = 0; i < w.place_count; i++)
+    w.place_of[w.touched[i]] = 0;
+  w.place_count = 0;
+  model_reset_reclaim();
+  w.released = false;
+  w.ended = 0;
+  w.start = false;
+  w.wake = w.now->grace ? rl::ctx().sema_ctor(false, 0, 1000) : nullptr;
+  w.searching = true;
+}
+
+void end_execution()
+{
+  w.searching = false;
+  rl::context &c = rl::ctx();
+  if (w.wake)
+    c.sema_dtor(w.wake);
+  for (uint32_t i = 0; i < w.place_count; i++) {
+    place &p = w.places[i];
+    if (p.atomic)
+      c.atomic_dtor(p.atomic);
+    if (p.plain)
+      c.var_dtor(p.plain);
+    if (p.lock)
+      c.mutex_dtor(p.lock);
+  }
+  for (unsigned i = 0; i < w.block_count; i++)
+    if (w.blocks[i].life)
+      c.var_dtor(w.blocks[i].life);
+  w.executions++;
+  w.with_release += w.released;
+  const char *reason = w.now->check();
+  if (reason)
+    fail(reason, rl::test_result_user_assert_failed);
+  if (w.limit && w.executions >= w.limit) {
+    w.limit_reached = true;
+    c.rl_until("limit", here);
+  }
+}
+
+void wait_for_grace_periods()
+{
+  for (;;) {
+    w.wake->wait(false, false, here);
+    if (!w.start)
+      return;
+    w.start = false;
+    w.waiter(nullptr);
+  }
+}
+
+void run_thread(unsigned i)
+{
+  if (i == w.now->threads) {
+    wait_for_grace_periods();
+    return;
+  }
+  w.now->run(i);
+  unsigned before;
+  if (++w.ended == w.now->threads && w.now->grace)
+    w.wake->post(1, before, here);
+}
+
+template <int threads> struct suite : rl::test_suite<suite<threads>, threads> {
+  void before()
+  {
+    w.begin_history = begin_history<threads>;
+    begin_execution();
+  }
+  void thread(unsigned i)
+  {
+    run_thread(i);
+  }
+  void after()
+  {
+    end_execution();
+  }
+};
+
+/* ---- a search ---- */
+
+template <typename t> rl::test_result_e run_once(rl::test_params &params, rl::ostringstream &state)
+{
+  enum { n = t::params::thread_count };
+  bool again = params.collect_history;
+  return params.search_type == rl::sched_random
+             ? rl::run_test<t, rl::random_scheduler<n>>(params, state, again)
+         : params.search_type == rl::sched_full
+             ? rl::run_test<t, rl::full_search_scheduler<n>>(params, state, again)
+             : rl::run_test<t, rl::context_bound_scheduler<n>>(params, state, again);
+}
+
+/* Until it has gone through without learning anything. */
+template <typename t> rl::test_result_e run(rl::test_params &params, rl::ostringstream &state)
+{
+  rl::test_result_e result;
+  do {
+    w.learned = w.limit_reached = false;
+    w.executions = w.with_release = 0;
+    state.str("");
+    result = run_once<t>(params, state);
+    w.searching = false;
+  } while (w.learned);
+  return result;
+}
+
+rl::test_params params_for(const model_effort &effort, std::ostream &nowhere)
+{
+  rl::test_params params;
+  params.search_type = effort.search == MODEL_RANDOM  ? rl::sched_random
+                       : effort.search == MODEL_BOUND ? rl::sched_bound
+                                                      : rl::sched_full;
+  params.context_bound = effort.bound;
+  params.iteration_count = effort.executions;
+  params.execution_depth_limit = 100000;
+  params.progress_stream = &nowhere;
+  return params;
+}
+
+template <int threads> model_report check(const model_effort &effort)
+{
+  std::ostream nowhere(nullptr);
+  rl::ostringstream state;
+  /* Where threads meet, mostly, is learned from some executions at random. */
+  w.limit = 0;
+  rl::test_params params = params_for({MODEL_RANDOM, 0, 500}, nowhere);
+  rl::test_result_e result = run<suite<threads>>(params, state);
+  if (result == rl::test_result_success) {
+    w.limit = effort.search == MODEL_RANDOM ? 0 : effort.executions;
+    params = params_for(effort, nowhere);
+    result = run<suite<threads>>(params, state);
+  }
+  model_report report = {true, effort.search != MODEL_RANDOM && !w.limit_reached, w.executions,
+                         w.with_release};
+  if (result != rl::test_result_success && !w.limit_reached) {
+    report.good = report.exhaustive = false;
+    params.initial_state = state.str();
+    params.collect_history = true;
+    run_once<suite<threads>>(params, state);
+    w.searching = false;
+  }
+  return report;
+}
+
+} // namespace
+
+model_report model_check(const shape *s, const model_effort *effort)
+{
+  w.now = s;
+  w.used = w.block_count = 0;
+  model_reset_reclaim();
+  s->set_up();
+  w.used_at_start = w.used;
+  w.blocks_at_start = w.block_count;
+  memcpy(w.snapshot, w.arena, w.used);
+  memset(w.uses, 0, sizeof w.uses);
+  memset(w.figure, 0, sizeof w.figure);
+  w.outside_count = 0;
+  switch (s->threads + s->grace) {
+  case 2:
+    return check<2>(*effort);
+  case 3:
+    return check<3>(*effort);
+  default:
+    return check<4>(*effort);
+  }
+}
