@@ -21,7 +21,7 @@ extern "C" {
 
 enum { MODEL_MAX_THREADS = 4 };
 
-enum model_search { MODEL_FULL, MODEL_BOUND, MODEL_RANDOM };
+enum model_search { MODEL_FULL, MODEL_BOUND, MODEL_RANDOM, MODEL_NEVER };
 
 struct model_effort {
   enum model_search search;
@@ -38,6 +38,10 @@ struct shape {
   void (*run)(unsigned); /* what a thread does */
   const char *(*check)(void); /* when all threads have ended: NULL, or what is wrong */
   struct model_effort effort;
+  /* With the seq_cst accesses taken for acquire and release.  The model's seq_cst loads never see
+   * anything old, which hides what other orders are there for; so whatever does not hang on the one
+   * order of all seq_cst accesses is searched in this way too. */
+  struct model_effort acq_rel;
 };
 
 struct model_report {
@@ -48,7 +52,8 @@ struct model_report {
 };
 
 /* Set up and searched.  If it is not good, the execution that shows it has been printed. */
-struct model_report model_check(const struct shape *shape, const struct model_effort *effort);
+struct model_report model_check(const struct shape *shape, const struct model_effort *effort,
+                                bool acq_rel);
 
 /* Within run(): this execution is wrong. */
 void model_fail(const char *reason);

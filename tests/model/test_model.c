@@ -12,12 +12,13 @@
 
 const char *argp_program_version = "test_model";
 
-enum { LIST = 1 };
+enum { LIST = 1, ACQ_REL = 2 };
 
 static const struct argp_option options[] = {
     {"search", 's', "full|bound|random", 0, "In place of the shape's own way to search", 0},
     {"bound", 'b', "N", 0, "Preemptions in an execution (bound)", 0},
     {"executions", 'n', "N", 0, "How many (random), at most how many (full, bound)", 0},
+    {"acq-rel", ACQ_REL, NULL, 0, "Only with seq_cst accesses taken for acquire and release", 0},
     {"list", LIST, NULL, 0, "Names and questions", 0},
     {0},
 };
@@ -27,6 +28,7 @@ struct arguments {
   unsigned n;
   const char *search;
   long bound, executions;
+  bool acq_rel;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -41,6 +43,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
   case 'n':
     a->executions = atol(arg);
+    return 0;
+  case ACQ_REL:
+    a->acq_rel = true;
     return 0;
   case LIST:
     for (size_t i = 0; i < shape_count; i++)
@@ -63,11 +68,14 @@ static double seconds(void)
   return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
-static struct model_effort effort_for(const struct shape *shape, const struct arguments *a)
+static struct model_effort effort_of(const struct shape *shape, bool acq_rel,
+                                     const struct arguments *a)
 {
-  struct model_effort effort = shape->effort;
+  struct model_effort effort = acq_rel ? shape->acq_rel : shape->effort;
   if (a->search)
     effort.search = *a->search == 'f' ? MODEL_FULL : *a->search == 'b' ? MODEL_BOUND : MODEL_RANDOM;
+  if (effort.search == MODEL_NEVER)
+    effort.search = MODEL_BOUND;
   if (effort.search == MODEL_BOUND && !effort.bound)
     effort.bound = 2;
   if (effort.search == MODEL_RANDOM && !effort.executions)
@@ -79,28 +87,41 @@ static struct model_effort effort_for(const struct shape *shape, const struct ar
   return effort;
 }
 
-static bool check(const struct shape *shape, const struct arguments *a)
+static void describe(const struct model_effort *effort, char what[64])
 {
-  struct model_effort effort = effort_for(shape, a);
-  double begin = seconds();
-  struct model_report report = model_check(shape, &effort);
-  char what[64];
-  if (effort.search == MODEL_FULL)
-    snprintf(what, sizeof what, "all");
-  else if (effort.search == MODEL_BOUND)
-    snprintf(what, sizeof what, "all with up to %u preemptions", effort.bound);
+  if (effort->search == MODEL_FULL)
+    snprintf(what, 64, "all");
+  else if (effort->search == MODEL_BOUND)
+    snprintf(what, 64, "all with up to %u preemptions", effort->bound);
   else
-    snprintf(what, sizeof what, "at random");
-  printf("%-24s %9llu executions, %s%s, %.2f s of CPU time\n", shape->name,
-         (unsigned long long) report.executions, what,
-         report.exhaustive || effort.search == MODEL_RANDOM ? "" : " (given up)",
+    snprintf(what, 64, "at random");
+}
+
+static bool check_with(const struct shape *shape, bool acq_rel, const struct arguments *a)
+{
+  struct model_effort effort = effort_of(shape, acq_rel, a);
+  double begin = seconds();
+  struct model_report report = model_check(shape, &effort, acq_rel);
+  char what[64];
+  describe(&effort, what);
+  printf("%-24s %-8s %9llu executions, %s%s, %.2f s of CPU time\n", shape->name,
+         acq_rel ? "acq-rel" : "", (unsigned long long) report.executions, what,
+         report.exhaustive || effort.search == MODEL_RANDOM ? "" : " (not to the end)",
          seconds() - begin);
   if (shape->grace)
-    printf("%-24s %9llu of them release memory\n", "", (unsigned long long) report.with_release);
+    printf("%-33s %9llu of them release memory\n", "", (unsigned long long) report.with_release);
   if (!report.good)
-    printf("FAILED: %s\n", shape->name);
+    printf("FAILED: %s%s\n", shape->name, acq_rel ? " (acq-rel)" : "");
   fflush(stdout);
   return report.good;
+}
+
+static bool check(const struct shape *shape, const struct arguments *a)
+{
+  if (a->acq_rel)
+    return check_with(shape, true, a);
+  return check_with(shape, false, a) &&
+         (shape->acq_rel.search == MODEL_NEVER || check_with(shape, true, a));
 }
 
 int main(int argc, char **argv)

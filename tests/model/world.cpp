@@ -106,6 +106,7 @@ struct world {
   bool learned;   /* a place that matters and was not known: begin again */
   uint64_t executions, limit;
   bool limit_reached;
+  bool acq_rel;                             /* in place of seq_cst */
   void (*begin_history)(rl::atomic_data *); /* depends on the number of threads */
 
   bool released;         /* something, in this execution */
@@ -336,6 +337,15 @@ bool modelled(const volatile void *address)
 
 enum kind { LOAD, STORE, CHANGE };
 
+/* The order that the search is about. */
+int order_of(int order, kind k)
+{
+  return order != rl::mo_seq_cst || !w.acq_rel ? order
+         : k == LOAD                           ? rl::mo_acquire
+         : k == STORE                          ? rl::mo_release
+                                               : rl::mo_acq_rel;
+}
+
 /* Ready for the access: threads have been switched if they may, the block lives, there is a history. */
 place &begin_access(const volatile void *volatile_address, size_t size, kind k, int order)
 {
@@ -358,6 +368,7 @@ place &begin_access(const volatile void *volatile_address, size_t size, kind k, 
 
 uint64_t atomic_load(const volatile void *address, size_t size, int order)
 {
+  order = order_of(order, LOAD);
   place &p = begin_access(address, size, LOAD, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   unsigned i = order == rl::mo_seq_cst   ? me.atomic_load_seq_cst(p.atomic)
@@ -371,6 +382,7 @@ uint64_t atomic_load(const volatile void *address, size_t size, int order)
 
 void atomic_store(volatile void *address, size_t size, int order, uint64_t value)
 {
+  order = order_of(order, STORE);
   place &p = begin_access(address, size, STORE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   unsigned i = order == rl::mo_seq_cst   ? me.atomic_store_seq_cst(p.atomic)
@@ -385,6 +397,7 @@ void atomic_store(volatile void *address, size_t size, int order, uint64_t value
 template <typename change>
 uint64_t atomic_change(volatile void *address, size_t size, int order, change to)
 {
+  order = order_of(order, CHANGE);
   place &p = begin_access(address, size, CHANGE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   uint64_t value = real_load(address, size);
@@ -884,9 +897,10 @@ template <int threads> model_report check(const model_effort &effort)
 
 } // namespace
 
-model_report model_check(const shape *s, const model_effort *effort)
+model_report model_check(const shape *s, const model_effort *effort, bool acq_rel)
 {
   w.now = s;
+  w.acq_rel = acq_rel;
   w.used = w.block_count = 0;
   model_reset_reclaim();
   s->set_up();
