@@ -218,7 +218,7 @@ static uint64_t entries_in(const struct cuckoo *c, unsigned generations)
  *   pairs with     generations.load
  *   makes visible  the generation
  *   if weakened    see there
- *   checked by     negative/directory_published_relaxed */
+ *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
 {
   c->generation[n] = generation;

@@ -92,7 +92,7 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
  *   pairs with     generations.publish
  *   makes visible  the generations below the count
  *   if weakened    acquire would keep that; but see slot.load
- *   checked by     negative/directory_published_relaxed */
+ *   checked by     negative/directory_published_relaxed, negative/generations_load_acquire */
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->generations, memory_order_seq_cst);
@@ -103,7 +103,7 @@ static inline unsigned cuckoo_generations(const struct cuckoo *c)
  *   makes visible  the segment's contents
  *   if weakened    acquire would keep that, but an add could be missed that another thread has
  *                  finished in a new segment: see word.put
- *   checked by     negative/segment_published_relaxed */
+ *   checked by     negative/segment_published_relaxed, negative/slot_load_acquire */
 static inline slot_value slot_load(const slot *s)
 {
   return atomic_load_explicit(s, memory_order_seq_cst);
@@ -113,7 +113,7 @@ static inline slot_value slot_load(const slot *s)
  *   pairs with     slot.load
  *   makes visible  the segment, filled
  *   if weakened    see there
- *   checked by     negative/segment_published_relaxed */
+ *   checked by     negative/segment_published_relaxed, negative/slot_publish_release */
 static inline void slot_publish(slot *s,
                                 slot_value value) /* NOLINT(readability-non-const-parameter) */
 {

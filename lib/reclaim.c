@@ -188,8 +188,10 @@ static void wait_for_readers(void)
 /* ORDER ticket.elapsed (acq_rel)
  *   pairs with     ticket.look
  *   makes visible  that the readers are gone: all that they read, they read before
- *   if weakened    memory is released under a reader
- *   checked by     negative/no_grace_period (that there is something to make visible) */
+ *   if weakened    memory is released under a reader, were it not that both ends are reached with
+ *                  the waiter's lock: the model finds nothing with these relaxed
+ *   checked by     negative/no_grace_period (that there is something to make visible),
+ *                  negative/ticket_not_looked_at */
 static void mark(struct ticket *ticket)
 {
   int pending = PENDING;

@@ -128,7 +128,8 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *   pairs with     version.before
  *   makes visible  the copy that was written before
  *   if weakened    a reader sees the new version, but not yet the copy: false negative
- *   checked by     negative/version_not_bumped (that there is a bump at all) */
+ *   checked by     negative/version_not_bumped (that there is a bump at all),
+ *                  negative/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
 {
   assert(stripe_held(stripe));
@@ -140,7 +141,8 @@ static inline void version_bump(struct stripe *stripe)
  *   pairs with     version.bump
  *   makes visible  see there
  *   if weakened    the looks that follow could be done before it: false negative
- *   checked by     negative/version_after_words (that it comes first) */
+ *   checked by     negative/version_after_words (that it comes first),
+ *                  negative/version_before_relaxed */
 static inline uint64_t version_before(const struct stripe *stripe)
 {
   return atomic_load_explicit(&stripe->version, memory_order_acquire);

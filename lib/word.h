@@ -18,7 +18,7 @@ typedef _Atomic uint64_t word;
  *   if weakened    acquire would keep that, but two readers on a machine without multi-copy
  *                  atomicity could see two adds in opposite orders: not linearizable.  On x86-64
  *                  and on ARMv8 the stronger load is the same instruction
- *   checked by     negative/plain_store (that the access is atomic) */
+ *   checked by     negative/plain_store (that the access is atomic), negative/bit_look_acquire */
 static inline uint64_t word_load(const word *w)
 {
   return atomic_load_explicit(w, memory_order_seq_cst);
@@ -30,7 +30,7 @@ static inline uint64_t word_load(const word *w)
  *   makes visible  see there
  *   if weakened    see there; not atomic at all, a bit set by another thread meanwhile is lost:
  *                  false negative
- *   checked by     negative/plain_store */
+ *   checked by     negative/plain_store, negative/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
@@ -43,7 +43,8 @@ static inline uint64_t word_or(word *w, uint64_t bits)
  *   if weakened    release would keep that, but an add could still sit in a store buffer when its
  *                  thread's next contains is answered: two threads that each add a key and then ask
  *                  for the other's could both hear no
- *   checked by     negative/clear_before_copy (that what comes before is visible) */
+ *   checked by     negative/clear_before_copy (that what comes before is visible),
+ *                  negative/word_put_release */
 static inline void word_store(word *w, uint64_t value)
 {
   atomic_store_explicit(w, value, memory_order_seq_cst);

@@ -348,6 +348,30 @@ static const char *check_two_splits(void)
   return reason ? reason : !contains(t.y) || !contains(t.z) ? "an add was lost" : NULL;
 }
 
+/* x goes while its segment splits. */
+static void set_up_remove_and_split(void)
+{
+  set_up_split();
+  t.in[0] = t.in[--t.n];
+}
+
+static void run_remove_and_split(unsigned thread)
+{
+  if (thread == 0)
+    must_add(t.y);
+  else
+    must_remove(t.x);
+}
+
+static const char *check_remove_and_split(void)
+{
+  const char *reason = whole_with_count(4);
+  return reason           ? reason
+         : contains(t.x)  ? "a removed key is still there"
+         : !contains(t.y) ? "the add was lost"
+                          : NULL;
+}
+
 /* A lane is free at first; another add may take it, or come when the segment has split. */
 static void set_up_add_and_split(void)
 {
@@ -597,12 +621,12 @@ static void set_up_words(void)
   t.y = key_at(ANY, HOME, OTHER);
 }
 
-/* Two roots, each without a segment. */
-static void set_up_fresh_segments(void)
+/* Two roots, each with a key of its own, and the first `fresh` of them without a segment. */
+static void set_up_roots(unsigned fresh)
 {
   make_cuckoo(2, 0, 0);
   struct generation *generation = cuckoo()->generation[0];
-  for (unsigned i = 0; i < 2; i++) {
+  for (unsigned i = 0; i < fresh; i++) {
     struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
     slot_publish(&generation->slots[i], NULL);
     tamis__segment_destroy(cuckoo(), &t.geometry, segment);
@@ -610,6 +634,16 @@ static void set_up_fresh_segments(void)
   }
   t.x = key_at(0, ANY, ANY);
   t.y = key_at(1, ANY, ANY);
+}
+
+static void set_up_fresh_segment(void)
+{
+  set_up_roots(1);
+}
+
+static void set_up_fresh_segments(void)
+{
+  set_up_roots(2);
 }
 
 /* Two roots, one full: x opens a generation, y has room in the old one. */
@@ -723,6 +757,25 @@ static const char *check_copies_wander(void)
   return whole_with_count(6);
 }
 
+/* x stands in UPPER (set_up_move()).  Its copy goes to HOME, and the one in UPPER is counted. */
+static void run_fold(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    struct spot full = spot_of(t.y);
+    if (tamis__fold_copies(cuckoo(), &full) != TAMIS_OK)
+      model_fail("nothing was folded");
+  } else {
+    must_find(t.x);
+  }
+}
+
+static const char *check_fold(void)
+{
+  const char *reason = whole_with_count(8);
+  return reason ? reason : entries_of(t.x) != 1 ? "the copy is not the one that was left" : NULL;
+}
+
 /* ---- Bloom ---- */
 
 static void make_bloom(void)
@@ -810,6 +863,8 @@ const struct shape shapes[] = {
      check_two_splits, BOUND(3), BOUND(3)},
     {"add_and_split", "does an add arrive while its segment splits?", 2, false,
      set_up_add_and_split, run_add_and_split, check_add_and_split, BOUND(3), BOUND(3)},
+    {"remove_and_split", "is a key gone that is removed while its segment splits?", 2, false,
+     set_up_remove_and_split, run_remove_and_split, check_remove_and_split, BOUND(3), BOUND(3)},
     {"look_and_join", "is a key found while its segment is joined?", 2, false, set_up_join,
      run_look_and_join, check_join, FULL, FULL},
     {"add_and_join", "does an add arrive while its segment is joined?", 2, false, set_up_join,
@@ -836,8 +891,10 @@ const struct shape shapes[] = {
      run_retire_of_split, check_split, BOUND(3), BOUND(3)},
     {"store_buffer", "do two adds miss each other?", 2, false, set_up_words, run_store_buffer,
      check_store_buffer_cuckoo, FULL, NEVER},
-    {"store_buffer_segments", "... in segments that they make?", 2, false, set_up_fresh_segments,
+    {"store_buffer_segment", "... one in a segment that it makes?", 2, false, set_up_fresh_segment,
      run_store_buffer, check_store_buffer_cuckoo, FULL, NEVER},
+    {"store_buffer_segments", "... both?", 2, false, set_up_fresh_segments, run_store_buffer,
+     check_store_buffer_cuckoo, FULL, NEVER},
     {"store_buffer_generation", "... one in a generation that it opens?", 2, false,
      set_up_fresh_generation, run_store_buffer, check_store_buffer_cuckoo, BOUND(3), NEVER},
     {"independent", "do two readers agree on the order of two adds?", 4, false, set_up_words,
@@ -850,6 +907,8 @@ const struct shape shapes[] = {
      check_copies, FULL, FULL},
     {"more_copies", "... more often?", 2, false, set_up_copies, run_more_copies, check_copies, FULL,
      FULL},
+    {"copies_fold", "... while copies are counted?", 2, false, set_up_move, run_fold, check_fold,
+     FULL, FULL},
     {"copies_in_generations", "... in two generations?", 2, false, set_up_copies_in_generations,
      run_copies, check_copies_in_generations, FULL, FULL},
     {"copies_wander", "... from one to the other?", 2, false, set_up_copies_in_generations,
