@@ -558,6 +558,36 @@ static const char *check_room_and_open(void)
   return reason ? reason : !contains(t.y) ? "the other add was lost" : NULL;
 }
 
+/* Two roots, each with a key of its own, and the first `fresh` of them without a segment. */
+static void set_up_roots(unsigned fresh)
+{
+  make_cuckoo(2, 0, 0);
+  struct generation *generation = cuckoo()->generation[0];
+  for (unsigned i = 0; i < fresh; i++) {
+    struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
+    slot_publish(&generation->slots[i], NULL);
+    tamis__segment_destroy(cuckoo(), &t.geometry, segment);
+    generation->segments--;
+  }
+  t.x = key_at(0, ANY, ANY);
+  t.y = key_at(1, ANY, ANY);
+}
+
+/* x has room in the old generation, but y, of another root, opens a new one. */
+static void set_up_open_elsewhere(void)
+{
+  set_up_roots(0);
+  for (unsigned i = 0; i < 4; i++)
+    put_to_stay(key_at(1, ANY, ANY));
+}
+
+static void run_unique_late(unsigned thread)
+{
+  if (thread == 1)
+    must_add(t.y);
+  run_unique(thread);
+}
+
 /* ---- reclamation ---- */
 
 /* The join retires two segments; the figures are asked for to have them released. */
@@ -619,21 +649,6 @@ static void set_up_words(void)
   make_cuckoo(1, 1, 1);
   t.x = key_at(ANY, LOWER, UPPER);
   t.y = key_at(ANY, HOME, OTHER);
-}
-
-/* Two roots, each with a key of its own, and the first `fresh` of them without a segment. */
-static void set_up_roots(unsigned fresh)
-{
-  make_cuckoo(2, 0, 0);
-  struct generation *generation = cuckoo()->generation[0];
-  for (unsigned i = 0; i < fresh; i++) {
-    struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
-    slot_publish(&generation->slots[i], NULL);
-    tamis__segment_destroy(cuckoo(), &t.geometry, segment);
-    generation->segments--;
-  }
-  t.x = key_at(0, ANY, ANY);
-  t.y = key_at(1, ANY, ANY);
 }
 
 static void set_up_fresh_segment(void)
@@ -883,6 +898,8 @@ const struct shape shapes[] = {
      run_unique_and_open, check_unique_and_open, BOUND(2), BOUND(1)},
     {"unique_room_and_open", "... and there is room for one in the old one?", 3, false,
      set_up_room_and_open, run_unique_and_open, check_room_and_open, BOUND(2), BOUND(1)},
+    {"unique_late", "... and one of two does not know it yet?", 2, false, set_up_open_elsewhere,
+     run_unique_late, check_unique_and_open, BOUND(3), BOUND(2)},
     {"retire_and_look", "is a joined segment released under a reader?", 2, true, set_up_join,
      run_retire_and_look, check_join, BOUND(3), BOUND(3)},
     {"retire_and_add", "... or under a writer?", 2, true, set_up_join, run_retire_and_add,

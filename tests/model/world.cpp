@@ -690,6 +690,14 @@ void __tsan_write_range(void *p, size_t n)
     *expected = static_cast<uint##bits##_t>(found);                                             \
     return found == wanted;                                                                     \
   }
+/* clang's way to say it: what was found. */
+#define EXCHANGE_VALUE(bits)                                                              \
+  uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                              \
+      volatile void *p, uint##bits##_t expected, uint##bits##_t v, int order, int failed) \
+  {                                                                                       \
+    __tsan_atomic##bits##_compare_exchange_strong(p, &expected, v, order, failed);        \
+    return expected;                                                                      \
+  }
 #define ATOMIC(bits)                                                                 \
   uint##bits##_t __tsan_atomic##bits##_load(const volatile void *p, int order)       \
   {                                                                                  \
@@ -709,7 +717,8 @@ void __tsan_write_range(void *p, size_t n)
   CHANGE(bits, fetch_or, old | v)                                                    \
   CHANGE(bits, fetch_and, old &v)                                                    \
   EXCHANGE_IF(bits, strong)                                                          \
-  EXCHANGE_IF(bits, weak)
+  EXCHANGE_IF(bits, weak)                                                            \
+  EXCHANGE_VALUE(bits)
 ATOMIC(8)
 ATOMIC(32)
 ATOMIC(64)
