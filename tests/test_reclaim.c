@@ -209,34 +209,49 @@ static void later_readers_hold_up_nothing(void **state)
 
 /* A block that is retired during a grace period waits for the next one: a reader may have come since the
  * first began. */
+static void retire_in_turn(struct fixture *x, struct fixture *y)
+{
+  _Atomic(struct block *) first = make_block(x), second = make_block(y);
+  struct long_reader a = {.shared = &first}, b = {.shared = &second};
+  assert_int_equal(pthread_create(&a.thread, NULL, read_for_long, &a), 0);
+  while (!atomic_load(&a.inside))
+    usleep(100);
+  retire(x, atomic_exchange(&first, NULL));
+  usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
+  assert_int_equal(pthread_create(&b.thread, NULL, read_for_long, &b), 0);
+  while (!atomic_load(&b.inside))
+    usleep(100);
+  retire(y, atomic_exchange(&second, NULL));
+  atomic_store(&a.may_leave, true);
+  pthread_join(a.thread, NULL);
+  for (unsigned i = 0; i < 50; i++, usleep(1000)) {
+    tamis__limbo_drain(&x->limbo);
+    tamis__limbo_drain(&y->limbo);
+    assert_true(atomic_load(&released) <= 1);
+  }
+  atomic_store(&b.may_leave, true);
+  pthread_join(b.thread, NULL);
+  assert_int_equal(b.seen, 42);
+}
+
 static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
 {
   (void) state;
   struct fixture x, y;
   begin(&x);
   begin(&y);
-  _Atomic(struct block *) first = make_block(&x), second = make_block(&y);
-  struct long_reader a = {.shared = &first}, b = {.shared = &second};
-  assert_int_equal(pthread_create(&a.thread, NULL, read_for_long, &a), 0);
-  while (!atomic_load(&a.inside))
-    usleep(100);
-  retire(&x, atomic_exchange(&first, NULL));
-  usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
-  assert_int_equal(pthread_create(&b.thread, NULL, read_for_long, &b), 0);
-  while (!atomic_load(&b.inside))
-    usleep(100);
-  retire(&y, atomic_exchange(&second, NULL));
-  atomic_store(&a.may_leave, true);
-  pthread_join(a.thread, NULL);
-  for (unsigned i = 0; i < 50; i++, usleep(1000)) {
-    tamis__limbo_drain(&x.limbo);
-    assert_false(tamis__limbo_drain(&y.limbo));
-  }
-  atomic_store(&b.may_leave, true);
-  pthread_join(b.thread, NULL);
-  assert_int_equal(b.seen, 42);
+  retire_in_turn(&x, &y);
   x.retired += y.retired; /* which `released` counts together */
   tamis__limbo_destroy(&y.limbo);
+  end(&x);
+}
+
+static void what_one_filter_retires_meanwhile_waits_too(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  retire_in_turn(&x, &x);
   end(&x);
 }
 
@@ -696,6 +711,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(nothing_is_released_under_a_reader),
       cmocka_unit_test(later_readers_hold_up_nothing),
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
+      cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),
       cmocka_unit_test(the_waiting_thread_comes_back),
       cmocka_unit_test(the_waiting_thread_takes_no_signals),
       cmocka_unit_test(a_reader_inside_does_not_keep_a_filter_from_going),
