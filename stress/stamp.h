@@ -18,7 +18,7 @@
  * visible at once is made visible before the call counts as returned.  Cores' own clocks would not
  * drain it; but they must be compared across cores with an allowance for how far they are apart, which
  * is as long as a store waits.  That such stores are strong enough rests on the argument in
- * docs/concurrency.md.
+ * docs/correctness.md, and on the model.
  */
 #ifndef TAMIS_STRESS_STAMP_H
 #define TAMIS_STRESS_STAMP_H
