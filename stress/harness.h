@@ -7,6 +7,8 @@
 #ifndef TAMIS_STRESS_HARNESS_H
 #define TAMIS_STRESS_HARNESS_H
 
+#include "histogram.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,19 +96,6 @@ struct range harness_share(const struct worker *worker, uint64_t n);
 
 double harness_seconds(void);       /* monotonic */
 uint64_t harness_nanoseconds(void); /* monotonic */
-
-/* Counts, to 1/32: the bounds of a bucket are that close together. */
-enum { HISTOGRAM_PARTS = 32, HISTOGRAM_BUCKETS = 64 * HISTOGRAM_PARTS };
-
-struct histogram {
-  uint64_t longest, all, count[HISTOGRAM_BUCKETS];
-};
-
-void histogram_add(struct histogram *h, uint64_t nanoseconds);
-/* The value below which the part `part` of all lies, in nanoseconds; 0 if there are none. */
-uint64_t histogram_quantile(const struct histogram *h, double part);
-/* One line: P50 to the longest, in microseconds. */
-void histogram_print(const struct histogram *h);
 
 /* One call of a worker: it is counted, and one in CALLS_PER_TIMED is timed, into the histogram of the
  * summary.  A batch counts as one call of many keys.
