@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: what does it cost that many threads may use a filter at once?
+ *
+ * This is layer 1 of the library reduced to nothing, for one thread: no locks, no versions, no RCU, no
+ * thread numbers, plain words.  It is included before each source of lib/ (-include), and defines the
+ * include guards of the headers that it stands for, so that the layers above are compiled from the very
+ * same sources.  When layer 1 gets a new function, this file needs it too, or does not compile.
+ *
+ * What stays: the steps that the layers above take because of other threads (an add to a cuckoo filter
+ * plans a move, then checks the plan), which are part of the algorithm.
+ */
+#ifndef TAMIS_BENCH_LAYER1_H
+#define TAMIS_BENCH_LAYER1_H
+
+#include "bucket.h" /* uses the name `word` for its own things */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- plain memory ---- */
+
+/* What is declared atomic, as if it were not: a value (which is what the comma makes of it) has the type
+ * without the qualifier. */
+#define PLAIN(object) (*(__typeof__((void) 0, *(object)) *) (object))
+
+#undef atomic_load_explicit
+#undef atomic_store_explicit
+#undef atomic_fetch_add_explicit
+#undef atomic_fetch_sub_explicit
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_weak_explicit
+#define atomic_load_explicit(object, order) PLAIN(object)
+#define atomic_store_explicit(object, value, order) ((void) (PLAIN(object) = (value)))
+#define atomic_fetch_add_explicit(object, value, order) plain_add(object, value)
+#define atomic_fetch_sub_explicit(object, value, order) plain_add(object, -(value))
+#define atomic_compare_exchange_strong_explicit(object, expected, desired, success, failure) \
+  (PLAIN(object) == *(expected) ? (PLAIN(object) = (desired), true)                          \
+                                : (*(expected) = PLAIN(object), false))
+#define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
+
+static inline uint64_t plain_add(_Atomic uint64_t *object, uint64_t value)
+{
+  uint64_t before = PLAIN(object);
+  PLAIN(object) = before + value;
+  return before;
+}
+
+/* ---- word.h ---- */
+
+#define TAMIS_LIB_WORD_H
+
+typedef uint64_t word;
+
+static inline uint64_t word_load(const word *w)
+{
+  return *w;
+}
+
+static inline uint64_t word_or(word *w, uint64_t bits)
+{
+  uint64_t before = *w;
+  *w = before | bits;
+  return before;
+}
+
+static inline void word_store(word *w, uint64_t value)
+{
+  *w = value;
+}
+
+/* ---- stripe.h ---- */
+
+#define TAMIS_LIB_STRIPE_H
+#define TSAN(call) ((void) 0)
+
+/* As large as the real one, so that filters are as large. */
+struct stripe {
+  uint32_t used;
+  uint32_t unused[3];
+};
+
+struct lone_stripe {
+  _Alignas(64) struct stripe stripe;
+};
+
+struct stripes {
+  struct lone_stripe *all;
+  uint64_t mask;
+};
+
+unsigned tamis__stripe_count(void);
+
+static inline void stripe_init(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline void stripe_destroy(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline void tamis__stripes_init(const struct stripes *stripes)
+{
+  (void) stripes;
+}
+
+static inline void tamis__stripes_destroy(const struct stripes *stripes)
+{
+  (void) stripes;
+}
+
+static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
+{
+  return &stripes->all[hash & stripes->mask].stripe;
+}
+
+static inline bool stripe_held(const struct stripe *stripe)
+{
+  (void) stripe;
+  return true;
+}
+
+static inline void stripe_lock(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline void stripe_unlock(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline void stripe_use(struct stripe *stripe, int32_t change)
+{
+  stripe->used += (uint32_t) change;
+}
+
+static inline uint32_t stripe_used(const struct stripe *stripe)
+{
+  return stripe->used;
+}
+
+static inline void version_bump(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline uint64_t version_before(const struct stripe *stripe)
+{
+  (void) stripe;
+  return 0;
+}
+
+static inline uint64_t version_after(const struct stripe *stripe)
+{
+  (void) stripe;
+  return 0;
+}
+
+/* ---- counter.h ---- */
+
+#define TAMIS_LIB_COUNTER_H
+
+enum { COUNTER_KINDS = 8 };
+
+struct counter_shard {
+  _Alignas(64) uint64_t value[COUNTER_KINDS];
+};
+
+struct counters {
+  struct counter_shard *shards;
+  unsigned mask;
+};
+
+unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most);
+
+static inline unsigned tamis__counter_shards(void)
+{
+  return 1;
+}
+
+static inline unsigned tamis__thread_number(void)
+{
+  return 0;
+}
+
+static inline uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
+{
+  return counters->shards->value[kind];
+}
+
+static inline uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
+{
+  return counters->shards->value[kind] += amount;
+}
+
+/* ---- reclaim.h ---- */
+
+#define TAMIS_LIB_RECLAIM_H
+#include "memory.h"
+
+static inline void reader_enter(void)
+{
+}
+
+static inline void reader_leave(void)
+{
+}
+
+struct retired {
+  struct retired *next;
+  size_t size;
+};
+
+struct limbo {
+  const tamis_allocator *from;
+  _Atomic uint64_t *bytes;
+};
+
+static inline bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from,
+                                     _Atomic uint64_t *bytes)
+{
+  *limbo = (struct limbo){.from = from, .bytes = bytes};
+  return true;
+}
+
+static inline void tamis__limbo_destroy(struct limbo *limbo)
+{
+  (void) limbo;
+}
+
+/* Nobody else can see it: it is released at once. */
+static inline void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
+{
+  tamis__memory_put(limbo->from, block, size);
+  PLAIN(limbo->bytes) -= size;
+}
+
+static inline bool tamis__limbo_drain(struct limbo *limbo)
+{
+  (void) limbo;
+  return false;
+}
+
+#endif

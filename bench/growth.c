@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "growth.h"
+
+#include "histogram.h"
+#include "measure.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PARTS = 1000 }; /* lines of the time line */
+
+static uint64_t nanoseconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
+}
+
+void growth_heads(const struct growth *growth)
+{
+  if (growth->times)
+    fprintf(growth->times, "subject,round,keys,longest_ns,mean_ns\n");
+  if (growth->rates)
+    fprintf(growth->rates, "subject,fpp,keys,bits_per_key,rate\n");
+}
+
+/* ---- the time of each call ---- */
+
+/* One part of the time line; the end of a call is the beginning of the next. */
+static void add_timed(const struct subject *subject, void *state, struct span span,
+                      struct histogram *h, uint64_t *longest)
+{
+  uint64_t end = span.first + span.count, before = nanoseconds();
+  *longest = 0;
+  for (span.count = 1; span.first < end; span.first++) {
+    subject->run(subject, state, CALL_ADD, &span);
+    uint64_t after = nanoseconds(), took = after - before;
+    histogram_add(h, took);
+    *longest = took > *longest ? took : *longest;
+    before = after;
+  }
+}
+
+static void grow_timed(const struct growth *growth, const struct subject *subject, unsigned round,
+                       struct histogram *h)
+{
+  const struct spec spec = {.capacity = growth->from, .fpp = growth->fpp};
+  void *state = subject->create(subject, &spec);
+  for (uint64_t part = 0; part < PARTS; part++) {
+    uint64_t first = growth->to * part / PARTS, end = growth->to * (part + 1) / PARTS, longest;
+    if (first == end)
+      continue;
+    uint64_t began = nanoseconds();
+    add_timed(subject, state, (struct span){.first = first, .count = end - first}, h, &longest);
+    double mean = (double) (nanoseconds() - began) / (double) (end - first);
+    if (growth->times)
+      fprintf(growth->times, "%s,%u,%" PRIu64 ",%" PRIu64 ",%.1f\n", subject->name, round, end,
+              longest, mean);
+  }
+  subject->destroy(subject, state);
+}
+
+void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
+                  double *longest)
+{
+  struct histogram *all = calloc(n, sizeof *all), *one = calloc(1, sizeof *one);
+  struct series *series = calloc(n, sizeof *series);
+  if (!all || !one || !series)
+    abort();
+  for (unsigned round = 0; round < growth->rounds; round++) {
+    for (unsigned i = 0; i < n; i++) {
+      grow_timed(growth, subjects[i], round, one);
+      series[i].ns[series[i].rounds++] = (double) one->longest;
+      histogram_move(&all[i], one);
+    }
+  }
+  printf("\nadds, each timed, to what was made for %" PRIu64 ", up to %" PRIu64 " keys, fpp %g\n",
+         growth->from, growth->to, growth->fpp);
+  for (unsigned i = 0; i < n; i++) {
+    longest[i] = series_quartile(&series[i], 2);
+    printf("  %-20s ", subjects[i]->name);
+    histogram_print(&all[i]);
+  }
+  fflush(stdout);
+  free(series);
+  free(one);
+  free(all);
+}
+
+/* ---- bits and rates ---- */
+
+static double rate_of(const struct subject *subject, void *state, double fpp)
+{
+  uint64_t looks = (uint64_t) (2000 / fpp); /* at the rate asked, 2000 are found: to 2 % */
+  looks = looks < 20000000 ? looks : 20000000;
+  const struct span span = {.first = keys_out, .count = looks};
+  return (double) subject->run(subject, state, CALL_CONTAINS, &span) / (double) looks;
+}
+
+void growth_rates(const struct growth *growth, const struct subject *subject)
+{
+  const struct spec spec = {.capacity = growth->from, .fpp = growth->fpp};
+  void *state = subject->create(subject, &spec);
+  uint64_t keys = 0;
+  for (double next = 1000; keys < growth->to; next *= 1.0905) { /* eight looks while keys double */
+    struct span span = {.first = keys, .count = (uint64_t) next - keys};
+    if (keys + span.count > growth->to)
+      span.count = growth->to - keys;
+    subject->run(subject, state, CALL_ADD, &span);
+    keys += span.count;
+    if (growth->rates)
+      fprintf(growth->rates, "%s,%g,%" PRIu64 ",%.3f,%.3g\n", subject->name, growth->fpp, keys,
+              8 * (double) subject->bytes_now(subject, state) / (double) keys,
+              rate_of(subject, state, growth->fpp));
+  }
+  subject->destroy(subject, state);
+}

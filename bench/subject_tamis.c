@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * This library, twice: as it is shipped, and built for one thread (alone/layer1.h).  Both are loaded
+ * at run time and called through the same pointers, so that they differ in nothing else.
+ */
+#include "subject.h"
+#include "tamis/tamis.h"
+
+#include <dlfcn.h>
+#include <error.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* ---- the two libraries ---- */
+
+#define EACH_FUNCTION(f)                                                                  \
+  f(create) f(destroy) f(bytes_for) f(add) f(add_hash) f(add_unique_hash) f(contains)     \
+      f(contains_hash) f(remove_hash) f(add_many_hash) f(contains_many_hash) f(get_stats) \
+          f(strerror)
+
+struct library {
+  const char *path;
+#define MEMBER(name) __typeof__(&tamis_##name) name;
+  EACH_FUNCTION(MEMBER)
+};
+
+static struct library shipped = {.path = BENCH_SHIPPED}, alone = {.path = BENCH_ALONE};
+
+static void *function(void *handle, const char *name)
+{
+  void *found = dlsym(handle, name);
+  if (!found)
+    error(2, 0, "%s", dlerror());
+  return found;
+}
+
+static void load(struct library *library)
+{
+  void *handle = dlopen(library->path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    error(2, 0, "%s", dlerror());
+/* Through a pointer to the pointer: C has no conversion from an object's address to a function's. */
+#define LOOK_UP(name) *(void **) &library->name = function(handle, "tamis_" #name);
+  EACH_FUNCTION(LOOK_UP)
+}
+
+static void load_both(void)
+{
+  load(&shipped);
+  load(&alone);
+}
+
+/* ---- filters ---- */
+
+struct variant {
+  struct library *library;
+  tamis_kind kind;
+  tamis_layout layout;
+  bool fixed;
+};
+
+static const struct variant *variant_of(const struct subject *subject)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load_both);
+  return subject->detail;
+}
+
+static void *allocate(void *context, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment; /* pages are aligned to more than any filter asks for */
+  return pages_get(size);
+}
+
+static void release(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment;
+  pages_put(block, size);
+}
+
+static tamis_options options_of(const struct variant *variant, const struct spec *spec)
+{
+  static const tamis_allocator touched = {.allocate = allocate, .release = release};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = variant->kind;
+  options.layout = variant->layout;
+  options.growable = !variant->fixed;
+  options.capacity = spec->capacity;
+  options.fpp = spec->fpp;
+  options.seed = 1; /* the same for all, and in each run */
+  if (spec->touched)
+    options.allocator = &touched;
+  return options;
+}
+
+static void *create(const struct subject *subject, const struct spec *spec)
+{
+  const struct variant *variant = variant_of(subject);
+  tamis_options options = options_of(variant, spec);
+  tamis_filter *filter;
+  int result = variant->library->create(&options, &filter);
+  if (result != TAMIS_OK)
+    error(2, 0, "%s: %s", subject->name, variant->library->strerror(result));
+  return filter;
+}
+
+static void destroy(const struct subject *subject, void *state)
+{
+  variant_of(subject)->library->destroy(state);
+}
+
+static uint64_t bytes(const struct subject *subject, const struct spec *spec)
+{
+  const struct variant *variant = variant_of(subject);
+  tamis_options options = options_of(variant, spec);
+  uint64_t bytes;
+  int result = variant->library->bytes_for(&options, &bytes);
+  if (result != TAMIS_OK)
+    error(2, 0, "%s: %s", subject->name, variant->library->strerror(result));
+  return bytes;
+}
+
+static uint64_t bytes_now(const struct subject *subject, const void *state)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  variant_of(subject)->library->get_stats(state, &stats);
+  return stats.bytes;
+}
+
+static uint64_t add_batches(const struct library *t, tamis_filter *f, const struct span *span)
+{
+  uint64_t yes = 0, hashes[BATCH];
+  int results[BATCH];
+  for (uint64_t i = 0; i < span->count; i += BATCH) {
+    size_t n = span->count - i < BATCH ? span->count - i : BATCH;
+    for (size_t j = 0; j < n; j++)
+      hashes[j] = span_key(span, i + j);
+    t->add_many_hash(f, hashes, n, results);
+    for (size_t j = 0; j < n; j++)
+      yes += results[j] == TAMIS_OK;
+  }
+  return yes;
+}
+
+static uint64_t contains_batches(const struct library *t, const tamis_filter *f,
+                                 const struct span *span)
+{
+  uint64_t yes = 0, hashes[BATCH];
+  for (uint64_t i = 0; i < span->count; i += BATCH) {
+    size_t n = span->count - i < BATCH ? span->count - i : BATCH;
+    for (size_t j = 0; j < n; j++)
+      hashes[j] = span_key(span, i + j);
+    yes += t->contains_many_hash(f, hashes, n, NULL);
+  }
+  return yes;
+}
+
+static uint64_t mix(const struct library *t, tamis_filter *f, const struct span *span)
+{
+  uint64_t yes = 0;
+  for (uint64_t i = 0; i < span->count; i++) {
+    uint64_t key = mix_key(span, i);
+    yes += mix_adds(i) ? t->add_hash(f, key) == TAMIS_OK : t->contains_hash(f, key);
+  }
+  return yes;
+}
+
+static uint64_t run(const struct subject *subject, void *f, enum call call, const struct span *span)
+{
+  const struct library *t = ((const struct variant *) subject->detail)->library;
+  uint64_t yes = 0;
+  switch (call) {
+  case CALL_ADD:
+    EACH_KEY(span, key, yes += t->add_hash(f, key) == TAMIS_OK);
+    break;
+  case CALL_ADD_UNIQUE:
+    EACH_KEY(span, key, yes += t->add_unique_hash(f, key) == TAMIS_OK);
+    break;
+  case CALL_CONTAINS:
+    EACH_KEY(span, key, yes += t->contains_hash(f, key));
+    break;
+  case CALL_REMOVE:
+    EACH_KEY(span, key, yes += t->remove_hash(f, key) == TAMIS_OK);
+    break;
+  case CALL_ADD_BYTES:
+    EACH_KEY(span, key, yes += t->add(f, &key, sizeof key) == TAMIS_OK);
+    break;
+  case CALL_CONTAINS_BYTES:
+    EACH_KEY(span, key, yes += t->contains(f, &key, sizeof key));
+    break;
+  case CALL_ADD_MANY:
+    return add_batches(t, f, span);
+  case CALL_CONTAINS_MANY:
+    return contains_batches(t, f, span);
+  case CALL_MIX:
+    return mix(t, f, span);
+  case CALLS:
+    break;
+  }
+  return yes;
+}
+
+enum { ALL = (1 << CALLS) - 1, NO_REMOVE = ALL & ~(1 << CALL_REMOVE) };
+
+#define FILTER(name_, what_, calls_, concurrent_, ...)                                        \
+  {                                                                                           \
+    .name = (name_), .what = (what_), .calls = (calls_), .concurrent = (concurrent_),         \
+    .create = create, .destroy = destroy, .run = run, .bytes = bytes, .bytes_now = bytes_now, \
+    .detail = &(const struct variant)                                                         \
+    {                                                                                         \
+      __VA_ARGS__                                                                             \
+    }                                                                                         \
+  }
+
+const struct subject tamis_subjects[] = {
+    FILTER("bloom", "Bloom filter, blocked", NO_REMOVE, true, &shipped, TAMIS_BLOOM, 0, false),
+    FILTER("bloom-fixed", "the same, not growable", NO_REMOVE, true, &shipped, TAMIS_BLOOM, 0,
+           true),
+    FILTER("bloom-classic", "Bloom filter, classic", NO_REMOVE, true, &shipped, TAMIS_BLOOM,
+           TAMIS_LAYOUT_CLASSIC, false),
+    FILTER("cuckoo", "cuckoo filter", ALL, true, &shipped, TAMIS_CUCKOO, 0, false),
+    FILTER("cuckoo-fixed", "the same, not growable", ALL, true, &shipped, TAMIS_CUCKOO, 0, true),
+    FILTER("bloom-alone", "as bloom, built without concurrency", NO_REMOVE, false, &alone,
+           TAMIS_BLOOM, 0, false),
+    FILTER("bloom-classic-alone", "as bloom-classic, built without concurrency", NO_REMOVE, false,
+           &alone, TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, false),
+    FILTER("cuckoo-alone", "as cuckoo, built without concurrency", ALL, false, &alone, TAMIS_CUCKOO,
+           0, false),
+    FILTER("cuckoo-fixed-alone", "as cuckoo-fixed, built without concurrency", ALL, false, &alone,
+           TAMIS_CUCKOO, 0, true),
+    {0}};

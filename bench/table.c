@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+#include "table.h"
+
+#include "growth.h"
+#include "record.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+/* ---- rows ---- */
+
+enum bound { AT_MOST, AT_LEAST, SHOWN };
+
+struct row {
+  char what[96];
+  double value, limit;
+  enum bound bound;
+};
+
+static struct {
+  struct row rows[160];
+  unsigned count;
+} table;
+
+__attribute__((format(printf, 4, 5))) static void row(double value, enum bound bound, double limit,
+                                                      const char *format, ...)
+{
+  struct row *row = &table.rows[table.count];
+  va_list arguments;
+  if (table.count == sizeof table.rows / sizeof *table.rows)
+    return;
+  table.count++;
+  *row = (struct row){.value = value, .limit = limit, .bound = bound};
+  va_start(arguments, format);
+  vsnprintf(row->what, sizeof row->what, format, arguments);
+  va_end(arguments);
+}
+
+static bool met(const struct row *row)
+{
+  switch (row->bound) {
+  case AT_MOST:
+    return row->value <= row->limit;
+  case AT_LEAST:
+    return row->value >= row->limit;
+  default:
+    return true;
+  }
+}
+
+static void print_rows(void)
+{
+  static const char *const bounds[] = {"at most", "at least", ""};
+  unsigned missed = 0;
+  printf("\n%-76s %8s  %-16s\n", "what", "measured", "limit");
+  for (const struct row *r = table.rows; r < table.rows + table.count; r++) {
+    char limit[32] = "";
+    if (r->bound != SHOWN)
+      snprintf(limit, sizeof limit, "%s %.4g", bounds[r->bound], r->limit);
+    printf("%-76s %8.3g  %-16s %s\n", r->what, r->value, limit,
+           r->bound == SHOWN ? ""
+           : met(r)          ? "met"
+                             : "missed");
+    missed += !met(r);
+    record_ratio(r->what, r->value, bounds[r->bound], r->limit, met(r));
+  }
+  printf("\n%u missed\n", missed);
+}
+
+/* 10^6 for a million. */
+static const char *power(uint64_t n)
+{
+  static char texts[4][24];
+  static unsigned next;
+  char *text = texts[next++ % 4];
+  double exponent = log10((double) n);
+  if (exponent == floor(exponent))
+    snprintf(text, sizeof texts[0], "10^%.0f", exponent);
+  else
+    snprintf(text, sizeof texts[0], "%" PRIu64, n);
+  return text;
+}
+
+/* How many times as long as b a takes. */
+static double times(const struct experiment *x, unsigned a, unsigned b)
+{
+  return median_of(x, a) / median_of(x, b);
+}
+
+/* ---- one thread: against the machine and against others ---- */
+
+static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
+{
+  struct experiment x = experiment("Bloom filter, look-ups", n, fpp);
+  static const char *const names[] = {"hit", "miss"};
+  unsigned ours[2], theirs[2], bytes[2];
+  unsigned read = with_array(&x, "read", 1, "bloom"), xxh3 = with_array(&x, "xxh3", 1, "bloom");
+  with_array(&x, "keys", 1, "bloom");
+  for (unsigned i = 0; i < 2; i++) {
+    ours[i] = with(&x, names[i], "bloom", 1);
+    bytes[i] = with(&x, i ? "miss-bytes" : "hit-bytes", "bloom", 1);
+    theirs[i] = with(&x, names[i], "libbloom", 1);
+    with(&x, names[i], "bloom-alone", 1);
+  }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 2; i++) {
+    row(times(&x, ours[i], read), AT_MOST, 3, "Bloom %s, fpp %g, n = %s: over a random read",
+        names[i], fpp, power(n));
+    row(times(&x, theirs[i], ours[i]), AT_LEAST, 5, "  speed over libbloom's");
+    row((median_of(&x, bytes[i]) - median_of(&x, ours[i])) / median_of(&x, xxh3), AT_MOST, 1.5,
+        "  8-byte key: what it takes more, over XXH3");
+  }
+}
+
+static void bloom_adds(uint64_t n, double fpp, const struct settings *settings)
+{
+  struct experiment x = experiment("Bloom filter, adds", n, fpp);
+  unsigned xxh3 = with_array(&x, "xxh3", 1, "bloom");
+  with_array(&x, "or", 1, "bloom");
+  with_array(&x, "or-any", 1, "bloom");
+  unsigned ours = with(&x, "insert", "bloom", 1), bytes = with(&x, "insert-bytes", "bloom", 1);
+  unsigned theirs = with(&x, "insert", "libbloom", 1);
+  with(&x, "insert", "bloom-alone", 1);
+  experiment_run(&x, settings);
+  row(times(&x, theirs, ours), AT_LEAST, 6, "Bloom add, fpp %g, n = %s: speed over libbloom's", fpp,
+      power(n));
+  row((median_of(&x, bytes) - median_of(&x, ours)) / median_of(&x, xxh3), AT_MOST, 1.5,
+      "  8-byte key: what it takes more, over XXH3");
+}
+
+static void batches(uint64_t n, const struct settings *settings)
+{
+  struct experiment x = experiment("batches of 64", n, 0.01);
+  unsigned one = with_array(&x, "read-ahead", 1, "bloom");
+  unsigned two = with_array(&x, "read-two-ahead", 1, "cuckoo");
+  unsigned bloom = with(&x, "hit-batch", "bloom", 1);
+  unsigned cuckoo = with(&x, "hit-batch", "cuckoo", 1);
+  with(&x, "hit", "bloom", 1);
+  with(&x, "hit", "cuckoo", 1);
+  experiment_run(&x, settings);
+  row(times(&x, bloom, one), AT_MOST, 1.3, "batch of 64, n = %s: Bloom over a prefetched read",
+      power(n));
+  row(times(&x, cuckoo, two), AT_MOST, 1.3, "  cuckoo over two prefetched reads");
+}
+
+/* ---- what concurrency costs ---- */
+
+static void cuckoo_looks(uint64_t n, const struct settings *settings)
+{
+  struct experiment x = experiment("cuckoo filter, look-ups", n, 0.01);
+  static const char *const names[] = {"hit", "miss"};
+  unsigned ours[2], alone[2];
+  with_array(&x, "read-two", 1, "cuckoo");
+  for (unsigned i = 0; i < 2; i++) {
+    ours[i] = with(&x, names[i], "cuckoo", 1);
+    alone[i] = with(&x, names[i], "cuckoo-alone", 1);
+    with(&x, names[i], "cuckoo-fixed", 1);
+    with(&x, names[i], "cuckoo-fixed-alone", 1);
+  }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 2; i++)
+    row(times(&x, ours[i], alone[i]), AT_MOST, 1.35,
+        "cuckoo %s, n = %s: over the build without concurrency", names[i], power(n));
+}
+
+static void cuckoo_adds(uint64_t n, bool against_libcuckoo, const struct settings *settings)
+{
+  struct experiment x = experiment("cuckoo filter, adds", n, 0.01);
+  unsigned ours = with(&x, "insert", "cuckoo", 1);
+  unsigned alone = with(&x, "insert", "cuckoo-alone", 1), theirs = 0;
+  with(&x, "insert", "cuckoo-fixed", 1);
+  with(&x, "insert", "cuckoo-fixed-alone", 1);
+  with(&x, "remove", "cuckoo", 1);
+  with(&x, "remove", "cuckoo-alone", 1);
+  if (against_libcuckoo)
+    theirs = with(&x, "insert", "libcuckoo", 1);
+  experiment_run(&x, settings);
+  row(times(&x, ours, alone), AT_MOST, 1.5,
+      "cuckoo add, n = %s: over the build without concurrency", power(n));
+  if (against_libcuckoo)
+    row(times(&x, theirs, ours), AT_LEAST, 4, "  speed over libcuckoo's");
+}
+
+static void against_libcuckoo(uint64_t n, const struct settings *settings)
+{
+  struct experiment x = experiment("cuckoo filter and libcuckoo, look-ups", n, 0.01);
+  static const char *const names[] = {"hit", "miss"};
+  unsigned ours[2][2], theirs[2][2];
+  for (unsigned i = 0; i < 4; i++) {
+    ours[i / 2][i % 2] = with(&x, names[i / 2], "cuckoo", 1 + i % 2);
+    theirs[i / 2][i % 2] = with(&x, names[i / 2], "libcuckoo", 1 + i % 2);
+  }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 4; i++)
+    row(times(&x, theirs[i / 2][i % 2], ours[i / 2][i % 2]), AT_LEAST, 6,
+        "cuckoo %s, n = %s, %u thread%s: speed over libcuckoo's", names[i / 2], power(n), 1 + i % 2,
+        i % 2 ? "s" : "");
+}
+
+/* ---- threads ---- */
+
+enum { CROWD = 16 };
+
+/* On the kinds with the kind's limits; libbloom behind its locks beside them. */
+static void scaling(const char *workload, uint64_t n, double limit, const struct settings *settings)
+{
+  static const char *const kinds[] = {"bloom", "cuckoo"};
+  static const char *const others[] = {"libbloom-mutex", "libbloom-rwlock"};
+  struct experiment x = experiment("threads", n, 0.01);
+  unsigned ours[2][3], theirs[2][2];
+  for (unsigned i = 0; i < 2; i++) {
+    ours[i][0] = with(&x, workload, kinds[i], 1);
+    ours[i][1] = with(&x, workload, kinds[i], 2);
+    ours[i][2] = with(&x, workload, kinds[i], CROWD);
+    theirs[i][0] = with(&x, workload, others[i], 1);
+    theirs[i][1] = with(&x, workload, others[i], 2);
+  }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 2; i++) {
+    row(times(&x, ours[i][0], ours[i][1]), limit > 0 ? AT_LEAST : SHOWN, limit,
+        "%s, %s, n = %s: 2 threads over 1", kinds[i], workload, power(n));
+    row(times(&x, ours[i][1], ours[i][2]), AT_LEAST, 0.9, "  %d threads over 2", CROWD);
+  }
+  for (unsigned i = 0; i < 2; i++) {
+    row(times(&x, theirs[i][0], theirs[i][1]), SHOWN, 0, "%s, %s, n = %s: 2 threads over 1",
+        others[i], workload, power(n));
+    row(times(&x, theirs[i][1], ours[0][1]), SHOWN, 0, "  speed of bloom over it, 2 threads each");
+  }
+}
+
+static void hot_keys_rows(uint64_t n, const struct settings *settings)
+{
+  static const char *const workloads_[] = {"unique-one", "unique-same", "unique-zipf"};
+  static const char *const kinds[] = {"bloom", "cuckoo"};
+  static const unsigned threads[] = {2, CROWD};
+  struct experiment x = experiment("hot keys", n, 0.01);
+  unsigned ours[2][3][2], set[3][2];
+  for (unsigned w = 0; w < 3; w++) {
+    for (unsigned t = 0; t < 2; t++) {
+      set[w][t] = with(&x, workloads_[w], "set-mutex", threads[t]);
+      for (unsigned k = 0; k < 2; k++)
+        ours[k][w][t] = with(&x, workloads_[w], kinds[k], threads[t]);
+    }
+  }
+  experiment_run(&x, settings);
+  for (unsigned w = 0; w < 3; w++)
+    for (unsigned t = 0; t < 2; t++)
+      for (unsigned k = 0; k < 2; k++)
+        row(times(&x, set[w][t], ours[k][w][t]), w == 2 ? SHOWN : AT_LEAST, 1,
+            "%s, %s, %u threads: speed over one mutex round a set", kinds[k], workloads_[w],
+            threads[t]);
+}
+
+/* ---- growth ---- */
+
+static void growth(uint64_t to, const struct settings *settings)
+{
+  enum { FROM = 1000 };
+  struct experiment x = experiment("growth", to, 0.01);
+  unsigned grown = with_capacity(&x, "insert", "cuckoo", 1, FROM);
+  unsigned right = with(&x, "insert", "cuckoo", 1);
+  with_capacity(&x, "insert", "cuckoo-alone", 1, FROM);
+  with_capacity(&x, "insert", "libcuckoo", 1, FROM);
+  unsigned hit_grown = with_capacity(&x, "hit", "cuckoo", 1, FROM);
+  unsigned hit_right = with(&x, "hit", "cuckoo", 1);
+  unsigned miss_grown = with_capacity(&x, "miss", "cuckoo", 1, FROM);
+  unsigned miss_right = with(&x, "miss", "cuckoo", 1);
+  experiment_run(&x, settings);
+
+  const struct subject *subjects[] = {subject_find("cuckoo"), subject_find("libcuckoo")};
+  const struct growth g = {.from = FROM, .to = to, .fpp = 0.01, .rounds = settings->rounds};
+  double longest[2];
+  growth_times(&g, subjects, 2, longest);
+
+  row(times(&x, grown, right), AT_MOST, 1.6, "growth from %s to %s: mean add, over the right size",
+      power(FROM), power(to));
+  row(longest[1] / longest[0], AT_LEAST, 200, "  libcuckoo's longest call over the longest here");
+  row(times(&x, hit_grown, hit_right), AT_MOST, 1.5, "  hits after it, over the right size");
+  row(times(&x, miss_grown, miss_right), AT_MOST, 1.5, "  misses after it, over the right size");
+}
+
+/* ---- creation ---- */
+
+static double seconds_to_touch(size_t bytes)
+{
+  const size_t page = 4096;
+  char *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED)
+    return NAN;
+  double began = now();
+  (void) madvise(block, bytes, MADV_HUGEPAGE); /* as the library asks */
+  for (size_t i = 0; i < bytes; i += page)
+    ((volatile char *) block)[i] = 0;
+  double seconds = now() - began;
+  munmap(block, bytes);
+  return seconds;
+}
+
+static double seconds_to_create(const struct subject *subject, size_t bytes)
+{
+  struct spec spec = {.capacity = 1000000, .fpp = 0.01};
+  uint64_t of_a_million = subject->bytes(subject, &spec);
+  spec.capacity = (uint64_t) (1e6 * (double) bytes / (double) of_a_million);
+  double began = now();
+  void *state = subject->create(subject, &spec);
+  double seconds = now() - began;
+  subject->destroy(subject, state);
+  return seconds;
+}
+
+static void creation(size_t bytes, const struct settings *settings)
+{
+  static const char *const names[] = {"bloom", "cuckoo", "cuckoo-fixed"};
+  enum { KINDS = sizeof names / sizeof *names };
+  struct series touch = {0}, create[KINDS] = {0};
+  for (unsigned round = 0; round < settings->rounds; round++) {
+    touch.ns[touch.rounds++] = 1e9 * seconds_to_touch(bytes);
+    for (unsigned i = 0; i < KINDS; i++)
+      create[i].ns[create[i].rounds++] = 1e9 * seconds_to_create(subject_find(names[i]), bytes);
+  }
+  printf("\ncreation, %zu MB: touching the pages %.3g ms\n", bytes / 1000000,
+         1e-6 * series_quartile(&touch, 2));
+  for (unsigned i = 0; i < KINDS; i++) {
+    printf("  %-20s %.3g ms\n", names[i], 1e-6 * series_quartile(&create[i], 2));
+    row(series_quartile(&create[i], 2) / series_quartile(&touch, 2), AT_MOST, 1,
+        "%s, creation of %zu MB: over touching its pages once", names[i], bytes / 1000000);
+  }
+}
+
+/* ---- all ---- */
+
+void table_run(const struct table_sizes *sizes, const struct settings *settings)
+{
+  const uint64_t both[] = {sizes->medium, sizes->small};
+  table.count = 0;
+  bloom_looks(sizes->small, 0.01, settings);
+  bloom_looks(sizes->small, 0.001, settings);
+  bloom_adds(sizes->small, 0.01, settings);
+  batches(sizes->medium, settings);
+  if (sizes->large)
+    batches(sizes->large, settings);
+  for (unsigned i = 2; i-- > 0;)
+    cuckoo_looks(both[i], settings);
+  for (unsigned i = 2; i-- > 0;)
+    cuckoo_adds(both[i], i == 1, settings);
+  against_libcuckoo(sizes->small, settings);
+  for (unsigned i = 0; i < 2; i++) {
+    scaling("hit", both[i], 1.9, settings);
+    scaling("insert", both[i], i == 0 ? 1.8 : 1.5, settings);
+    scaling("mix", both[i], i == 0 ? 1.85 : 1.7, settings);
+    scaling("unique", both[i], 0, settings);
+  }
+  hot_keys_rows(sizes->small, settings);
+  growth(sizes->medium, settings);
+  creation(sizes->bytes, settings);
+  print_rows();
+}
