@@ -62,7 +62,9 @@ static const struct argp_option options[] = {
     {"keys", 'n', "LIST", 0, "Numbers of keys; default: 1e6", 2},
     {"fpp", 'p', "LIST", 0, "False-positive probabilities; default: 0.01", 2},
     {"from", KEY_FROM, "N", 0,
-     "Keys that filters are made for; default of run: as many as come, of growth: 1000", 2},
+     "Keys that filters are made for (more than --keys: they are filled in part only); default of "
+     "run: as --keys, of growth: 1000",
+     2},
     {"times", KEY_TIMES, "FILE", 0, "growth: writes a time line of the longest calls, as CSV", 2},
     {"rates", KEY_RATES, "FILE", 0, "growth: writes bits per key and rates, as CSV", 2},
     {0}};
@@ -194,6 +196,9 @@ static int list(void)
   printf("workloads\n");
   for (const struct workload *w = workloads; w->name; w++)
     printf("  %-20s %s\n", w->name, w->what);
+  printf("sections of the table\n");
+  for (unsigned n = 0; table_section(n); n++)
+    printf("  %s\n", table_section(n));
   return EXIT_SUCCESS;
 }
 
@@ -308,7 +313,7 @@ static void table(const struct arguments *a)
   chosen.rounds = chosen.rounds ? chosen.rounds : usual.rounds;
   chosen.seconds = chosen.seconds > 0 ? chosen.seconds : usual.seconds;
   chosen.quiet = usual.quiet;
-  table_run(&sizes[a->size], &chosen);
+  table_run(&sizes[a->size], &chosen, a->workloads, a->workload_count);
 }
 
 int main(int argc, char **argv)
@@ -317,7 +322,7 @@ int main(int argc, char **argv)
   const struct argp argp = {
       .options = options,
       .parser = parse,
-      .args_doc = "table\nrun WORKLOAD...\ngrowth\ncheck\nlist",
+      .args_doc = "table [SECTION...]\nrun WORKLOAD...\ngrowth\ncheck\nlist",
       .doc =
           "Measures filters next to the machine, to other structures, and to themselves built for "
           "one thread; `list' says what there is."};

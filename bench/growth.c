@@ -103,8 +103,8 @@ void growth_rates(const struct growth *growth, const struct subject *subject)
   const struct spec spec = {.capacity = growth->from, .fpp = growth->fpp};
   void *state = subject->create(subject, &spec);
   uint64_t keys = 0;
-  for (double next = 1000; keys < growth->to; next *= 1.0905) { /* eight looks while keys double */
-    struct span span = {.first = keys, .count = (uint64_t) next - keys};
+  for (uint64_t next = 1000; keys < growth->to; next += next / 11) { /* eight looks a doubling */
+    struct span span = {.first = keys, .count = next - keys};
     if (keys + span.count > growth->to)
       span.count = growth->to - keys;
     subject->run(subject, state, CALL_ADD, &span);

@@ -193,7 +193,7 @@ static void make(const struct experiment *x, struct entry *entry)
   struct spec spec = {.capacity = entry->capacity,
                       .fpp = x->fpp,
                       .bytes = entry->bytes,
-                      .touched = entry->capacity == x->keys};
+                      .touched = entry->capacity >= x->keys};
   struct span span = {.count = filled_before(x, entry)};
   entry->state = entry->subject->create(entry->subject, &spec);
   if (!entry->subject->passive)

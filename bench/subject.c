@@ -13,11 +13,12 @@ static unsigned count(const struct subject *list)
 
 const struct subject *subject_number(unsigned n)
 {
-  const struct subject *const lists[] = {tamis_subjects, bloom_subjects, machine_subjects};
+  enum { LISTS = 3 };
+  const struct subject *const lists[LISTS] = {tamis_subjects, bloom_subjects, machine_subjects};
   for (unsigned i = 0; exact_subjects[i]; i++, n--)
     if (n == 0)
       return exact_subjects[i];
-  for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
+  for (unsigned i = 0; i < LISTS; i++) {
     if (n < count(lists[i]))
       return &lists[i][n];
     n -= count(lists[i]);

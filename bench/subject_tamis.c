@@ -20,7 +20,7 @@
 
 struct library {
   const char *path;
-#define MEMBER(name) __typeof__(&tamis_##name) name;
+#define MEMBER(name) __typeof__ (&tamis_##name)(name);
   EACH_FUNCTION(MEMBER)
 };
 

@@ -4,10 +4,12 @@
 #include "growth.h"
 #include "record.h"
 
+#include <error.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* ---- rows ---- */
@@ -330,31 +332,96 @@ static void creation(size_t bytes, const struct settings *settings)
   }
 }
 
-/* ---- all ---- */
+/* ---- sections ---- */
 
-void table_run(const struct table_sizes *sizes, const struct settings *settings)
+static void section_looks(const struct table_sizes *sizes, const struct settings *settings)
 {
-  const uint64_t both[] = {sizes->medium, sizes->small};
-  table.count = 0;
   bloom_looks(sizes->small, 0.01, settings);
   bloom_looks(sizes->small, 0.001, settings);
+}
+
+static void section_adds(const struct table_sizes *sizes, const struct settings *settings)
+{
   bloom_adds(sizes->small, 0.01, settings);
+}
+
+static void section_batches(const struct table_sizes *sizes, const struct settings *settings)
+{
   batches(sizes->medium, settings);
   if (sizes->large)
     batches(sizes->large, settings);
-  for (unsigned i = 2; i-- > 0;)
-    cuckoo_looks(both[i], settings);
-  for (unsigned i = 2; i-- > 0;)
-    cuckoo_adds(both[i], i == 1, settings);
+}
+
+static void section_alone(const struct table_sizes *sizes, const struct settings *settings)
+{
+  cuckoo_looks(sizes->small, settings);
+  cuckoo_looks(sizes->medium, settings);
+  cuckoo_adds(sizes->small, true, settings);
+  cuckoo_adds(sizes->medium, false, settings);
+}
+
+static void section_libcuckoo(const struct table_sizes *sizes, const struct settings *settings)
+{
   against_libcuckoo(sizes->small, settings);
+}
+
+static void section_threads(const struct table_sizes *sizes, const struct settings *settings)
+{
+  const struct {
+    uint64_t keys;
+    double add, mix;
+  } limits[] = {{sizes->medium, 1.8, 1.85}, {sizes->small, 1.5, 1.7}};
   for (unsigned i = 0; i < 2; i++) {
-    scaling("hit", both[i], 1.9, settings);
-    scaling("insert", both[i], i == 0 ? 1.8 : 1.5, settings);
-    scaling("mix", both[i], i == 0 ? 1.85 : 1.7, settings);
-    scaling("unique", both[i], 0, settings);
+    scaling("hit", limits[i].keys, 1.9, settings);
+    scaling("insert", limits[i].keys, limits[i].add, settings);
+    scaling("mix", limits[i].keys, limits[i].mix, settings);
+    scaling("unique", limits[i].keys, 0, settings);
   }
+}
+
+static void section_hot(const struct table_sizes *sizes, const struct settings *settings)
+{
   hot_keys_rows(sizes->small, settings);
+}
+
+static void section_growth(const struct table_sizes *sizes, const struct settings *settings)
+{
   growth(sizes->medium, settings);
+}
+
+static void section_creation(const struct table_sizes *sizes, const struct settings *settings)
+{
   creation(sizes->bytes, settings);
+}
+
+static const struct section {
+  const char *name;
+  void (*run)(const struct table_sizes *sizes, const struct settings *settings);
+} all_sections[] = {
+    {"looks", section_looks}, {"adds", section_adds},           {"batches", section_batches},
+    {"alone", section_alone}, {"libcuckoo", section_libcuckoo}, {"threads", section_threads},
+    {"hot", section_hot},     {"growth", section_growth},       {"creation", section_creation}};
+
+enum { SECTIONS = sizeof all_sections / sizeof *all_sections };
+
+const char *table_section(unsigned n)
+{
+  return n < SECTIONS ? all_sections[n].name : NULL;
+}
+
+static const struct section *section_find(const char *name)
+{
+  for (unsigned i = 0; i < SECTIONS; i++)
+    if (strcmp(all_sections[i].name, name) == 0)
+      return &all_sections[i];
+  error(2, 0, "no such section: %s", name);
+  return NULL;
+}
+
+void table_run(const struct table_sizes *sizes, const struct settings *settings,
+               const char *const *sections, unsigned n)
+{
+  for (unsigned i = 0; i < (n ? n : SECTIONS); i++)
+    (n ? section_find(sections[i]) : &all_sections[i])->run(sizes, settings);
   print_rows();
 }

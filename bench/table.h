@@ -14,6 +14,11 @@ struct table_sizes {
   uint64_t bytes;  /* of a filter that is only created */
 };
 
-void table_run(const struct table_sizes *sizes, const struct settings *settings);
+/* The sections named, or all if n is 0. */
+void table_run(const struct table_sizes *sizes, const struct settings *settings,
+               const char *const *sections, unsigned n);
+
+/* The n-th section's name; NULL: there are fewer. */
+const char *table_section(unsigned n);
 
 #endif
