@@ -15,6 +15,7 @@
 
 #include "bucket.h" /* uses the name `word` for its own things */
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

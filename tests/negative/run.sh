@@ -56,7 +56,7 @@ configure() {
   tsan) sanitize=thread ;;
   esac
   cmake -S . -B "build/$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTAMIS_SANITIZE=$sanitize \
-    -DTAMIS_BUILD_TOOL=OFF >build.log 2>&1 || { tail -n 30 build.log; return 1; }
+    -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF >build.log 2>&1 || { tail -n 30 build.log; return 1; }
 }
 mkdir -p "$tree" && cd "$tree" || exit 2
 # With their times, by which ninja knows what has changed.
