@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: how fast is it, next to what the machine can do, to what others do, and to what it would
- * do if it served one thread only?
+ * Question: how fast is it, next to what the machine can do, to what others do, and to what it
+ * would do if it served one thread only?
  *
- * Everything is compared within one run, as figures from two runs, let alone two machines, say little.
+ * Everything is compared within one run, as figures from two runs, let alone two machines, say
+ * little.
  */
 #include "check.h"
 #include "growth.h"

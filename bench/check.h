@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether every subject gives right answers: a figure for a call that does nothing is worth nothing.
+ * Whether every subject gives right answers: a figure for a call that does nothing is worth
+ * nothing.
  */
 #ifndef TAMIS_BENCH_CHECK_H
 #define TAMIS_BENCH_CHECK_H

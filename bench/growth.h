@@ -18,8 +18,8 @@ struct growth {
   FILE *rates;
 };
 
-/* Adds the keys by one thread, each call timed, to each of the subjects in turn.  longest[i]: of the
- * calls on subjects[i], in nanoseconds, the median over the rounds. */
+/* Adds the keys by one thread, each call timed, to each of the subjects in turn.  longest[i]: of
+ * the calls on subjects[i], in nanoseconds, the median over the rounds. */
 void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
                   double *longest);
 

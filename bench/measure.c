@@ -58,8 +58,8 @@ void pin(unsigned thread)
 
 /* ---- one pass: some threads go through some keys ---- */
 
-/* Threads take a slice of the keys at a time, so that all end at about the same time, also when one of
- * them lost its core for a while. */
+/* Threads take a slice of the keys at a time, so that all end at about the same time, also when
+ * one of them lost its core for a while. */
 enum { SLICE = 4096, LEAST_SLICES = 16 };
 
 struct pass {
@@ -209,8 +209,8 @@ static void unmake(struct entry *entry)
 
 /* ---- one measurement ---- */
 
-/* No false negatives, and nothing that is refused; of exact sets no false positives either; and never
- * two winners of a unique add. */
+/* No false negatives, and nothing that is refused; of exact sets no false positives either; and
+ * never two winners of a unique add. */
 static uint64_t wrong_answers(const struct experiment *x, const struct entry *entry,
                               const struct pass_result *pass)
 {

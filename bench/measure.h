@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the time.  An experiment is several subjects with a workload each, which take turns: each round
- * measures every one of them once, so that whatever else the machine does falls on all alike.  What
- * counts is the median over the rounds.
+ * Takes the time.  An experiment is several subjects with a workload each, which take turns: each
+ * round measures every one of them once, so that whatever else the machine does falls on all
+ * alike.  What counts is the median over the rounds.
  */
 #ifndef TAMIS_BENCH_MEASURE_H
 #define TAMIS_BENCH_MEASURE_H
@@ -18,8 +18,8 @@ struct settings {
   bool quiet;     /* no table on the way */
 };
 
-/* What was measured for one subject, as nanoseconds a call: the time that all threads together took,
- * over the number of calls. */
+/* What was measured for one subject, as nanoseconds a call: the time that all threads together
+ * took, over the number of calls. */
 struct series {
   double ns[MAX_ROUNDS];
   unsigned rounds;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a run leaves behind: tables for people, CSV with a line for each round, JSON with the medians.
+ * What a run leaves behind: tables for people, CSV with a line for each round, JSON with the
+ * medians.
  */
 #ifndef TAMIS_BENCH_RECORD_H
 #define TAMIS_BENCH_RECORD_H

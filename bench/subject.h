@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be measured: filters of this library, other people's structures, and the machine itself.
+ * What can be measured: filters of this library, other people's structures, and the machine
+ * itself.
  *
- * A subject runs its own loop over many keys, so that nothing is between two calls but what the call
- * itself needs.  All make their keys in the same way, in the loop, and all loops give back what the
- * calls answered, so that no compiler drops one.
+ * A subject runs its own loop over many keys, so that nothing is between two calls but what the
+ * call itself needs.  All make their keys in the same way, in the loop, and all loops give back
+ * what the calls answered, so that no compiler drops one.
  */
 #ifndef TAMIS_BENCH_SUBJECT_H
 #define TAMIS_BENCH_SUBJECT_H
@@ -20,7 +21,8 @@ extern "C" {
 /* ---- keys ---- */
 
 /* The i-th key: a bijection, cheap, and random enough for tables that take keys for hashes.  The
- * constants are odd and have about as many ones as zeros; the first is 2^64 over the golden ratio. */
+ * constants are odd and have about as many ones as zeros; the first is 2^64 over the golden
+ * ratio. */
 static inline uint64_t key_at(uint64_t i)
 {
   uint64_t x = i * UINT64_C(0x9E3779B97F4A7C15);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the machine does at best: reads at places that do not depend on each other, in an array as
- * large as a filter, with and without prefetch; an atomic OR that nobody disputes; the hash of 8 bytes.
- * The floor below which no filter on it can go.
+ * large as a filter, with and without prefetch; an atomic OR that nobody disputes; the hash of 8
+ * bytes. The floor below which no filter on it can go.
  */
 #include "hash.h"
 #include "subject.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * This library, twice: as it is shipped, and built for one thread (alone/layer1.h).  Both are loaded
- * at run time and called through the same pointers, so that they differ in nothing else.
+ * This library, twice: as it is shipped, and built for one thread (alone/layer1.h).  Both are
+ * loaded at run time and called through the same pointers, so that they differ in nothing else.
  */
 #include "subject.h"
 #include "tamis/tamis.h"
@@ -39,7 +39,7 @@ static void load(struct library *library)
   void *handle = dlopen(library->path, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     error(2, 0, "%s", dlerror());
-/* Through a pointer to the pointer: C has no conversion from an object's address to a function's. */
+/* Through a pointer to the pointer: C does not convert an object's address to a function's. */
 #define LOOK_UP(name) *(void **) &library->name = function(handle, "tamis_" #name);
   EACH_FUNCTION(LOOK_UP)
 }

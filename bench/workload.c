@@ -35,8 +35,8 @@ const struct workload *workload_find(const char *name)
   return NULL;
 }
 
-/* The frequency of the k-th key goes with 1/k.  By inversion of the continuous distribution on [1, n + 1),
- * whose logarithm is uniform. */
+/* The frequency of the k-th key goes with 1/k.  By inversion of the continuous distribution on
+ * [1, n + 1), whose logarithm is uniform. */
 const uint32_t *hot_keys(enum heat heat, uint64_t n)
 {
   static uint32_t zipf[HOT_KEYS], one[HOT_KEYS];

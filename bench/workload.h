@@ -18,9 +18,8 @@ struct workload {
   const char *name;
   const char *what;
   enum call call;
-  double filled; /* part of the n keys that is in before */
-  bool
-      keys_out; /* keys that are not in; otherwise those from 0 on, or if it adds those not in yet */
+  double filled;   /* part of the n keys that is in before */
+  bool keys_out;   /* keys that are never added; otherwise those from the first on */
   bool changes;    /* a measurement begins with a new filter, and ends when n keys are through */
   bool all_do_all; /* each thread goes through all keys, not through a share of them */
   enum heat heat;

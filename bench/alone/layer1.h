@@ -2,13 +2,14 @@
  *
  * Question: what does it cost that many threads may use a filter at once?
  *
- * This is layer 1 of the library reduced to nothing, for one thread: no locks, no versions, no RCU, no
- * thread numbers, plain words.  It is included before each source of lib/ (-include), and defines the
- * include guards of the headers that it stands for, so that the layers above are compiled from the very
- * same sources.  When layer 1 gets a new function, this file needs it too, or does not compile.
+ * This is layer 1 of the library reduced to nothing, for one thread: no locks, no versions, no
+ * RCU, no thread numbers, plain words.  It is included before each source of lib/ (-include), and
+ * defines the include guards of the headers that it stands for, so that the layers above are
+ * compiled from the very same sources.  When layer 1 gets a new function, this file needs it too,
+ * or does not compile.
  *
- * What stays: the steps that the layers above take because of other threads (an add to a cuckoo filter
- * plans a move, then checks the plan), which are part of the algorithm.
+ * What stays: the steps that the layers above take because of other threads (an add to a cuckoo
+ * filter plans a move, then checks the plan), which are part of the algorithm.
  */
 #ifndef TAMIS_BENCH_LAYER1_H
 #define TAMIS_BENCH_LAYER1_H
@@ -23,8 +24,8 @@
 
 /* ---- plain memory ---- */
 
-/* What is declared atomic, as if it were not: a value (which is what the comma makes of it) has the type
- * without the qualifier. */
+/* What is declared atomic, as if it were not: a value (which is what the comma makes of it) has
+ * the type without the qualifier. */
 #define PLAIN(object) (*(__typeof__((void) 0, *(object)) *) (object))
 
 #undef atomic_load_explicit
