@@ -69,12 +69,13 @@ static bool trace(const struct node *nodes, unsigned last, struct way *way)
   return true;
 }
 
-/* The search.  NULL: there is no way, and search->nodes are the buckets that were tried; otherwise the
- * first of them that has room. */
+/* The search.  search->nodes are the buckets that were tried.  The first of them that has room, or NULL:
+ * there is no way. */
 static const struct node *find_room(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint32_t lower, uint32_t upper, struct search *search)
 {
   struct node *nodes = search->nodes;
+  const struct node *room = NULL;
   unsigned count = 0, limit = g->shape.ages ? GROWING_NODES : MOST_NODES;
   if (cuckoo_buckets(g) < limit / 2)
     limit = (unsigned) cuckoo_buckets(g) * 2;
@@ -82,8 +83,10 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
   nodes[count++] = (struct node){.bucket = upper, .parent = 1};
   for (unsigned i = 0; i < count; i++) {
     uint64_t value = look(g, segment, nodes[i].bucket);
-    if (bucket_free(&g->shape, value))
-      return &nodes[i];
+    if (bucket_free(&g->shape, value)) {
+      room = &nodes[i];
+      break;
+    }
     for (unsigned lane = 0; lane < g->shape.lanes && count < limit; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       uint32_t other = other_bucket(g, segment, nodes[i].bucket, entry);
@@ -95,16 +98,16 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
     }
   }
   search->count = count;
-  return NULL;
+  return room;
 }
 
-/* False: there is no way.  A way of no moves: somebody else has made room. */
+/* False: there is no way, or only one that is too long; search->nodes are the buckets that were tried.
+ * A way of no moves: somebody else has made room. */
 static bool plan(const struct cuckoo_geometry *g, const struct segment *segment, uint32_t lower,
-                 uint32_t upper, struct way *way)
+                 uint32_t upper, struct search *search, struct way *way)
 {
-  struct search search;
-  const struct node *room = find_room(g, segment, lower, upper, &search);
-  return room && trace(search.nodes, (unsigned) (room - search.nodes), way);
+  const struct node *room = find_room(g, segment, lower, upper, search);
+  return room && trace(search->nodes, (unsigned) (room - search->nodes), way);
 }
 
 /* One move, with the stripes of both buckets.  False: what was planned is not possible any more. */
@@ -131,8 +134,9 @@ static bool move_entry(const struct cuckoo_geometry *g, struct segment *segment,
 bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint32_t lower,
                   uint32_t upper)
 {
+  struct search search;
   struct way way;
-  if (!plan(g, segment, lower, upper, &way))
+  if (!plan(g, segment, lower, upper, &search, &way))
     return false;
   HOOK(cuckoo_planned);
   for (unsigned i = 0; i < way.moves; i++) {
@@ -149,8 +153,9 @@ bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint
 bool tamis__could_evict(const struct cuckoo_geometry *g, const struct segment *segment,
                         uint32_t lower, uint32_t upper)
 {
+  struct search search;
   struct way way;
-  return plan(g, segment, lower, upper, &way);
+  return plan(g, segment, lower, upper, &search, &way);
 }
 
 /* ---- copies ---- */
@@ -208,9 +213,10 @@ int tamis__fold_copies(struct cuckoo *c, const struct spot *full)
 {
   const struct cuckoo_geometry *g = &full->generation->geometry;
   struct search search;
+  struct way way;
   unsigned folded = 0;
   int result = TAMIS_EFULL;
-  if (find_room(g, full->segment, full->lower, full->upper, &search))
+  if (plan(g, full->segment, full->lower, full->upper, &search, &way))
     return TAMIS_OK;
   for (unsigned i = 0; i < search.count; i++) {
     uint32_t bucket = search.nodes[i].bucket;

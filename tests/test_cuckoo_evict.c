@@ -101,6 +101,23 @@ static void a_way_is_found_up_to_its_longest_and_gone(void **state)
     }
 }
 
+/* Room at the end of a way that is too long is no room: who folds copies and finds none must not say
+ * that there is some, or the add that wants it would try for ever. */
+static void a_way_that_is_too_long_is_no_room(void **state)
+{
+  (void) state;
+  for (unsigned moves = 1; moves <= 30; moves++) {
+    struct bench b;
+    begin(&b, 32, 5, true);
+    uint32_t upper = write_chain(&b, moves, 1);
+    struct generation generation = {.geometry = b.g};
+    struct spot spot = {.generation = &generation, .segment = b.segment, .upper = upper};
+    struct cuckoo c = {.max_bytes = 0};
+    assert_int_equal(tamis__fold_copies(&c, &spot), moves <= LONGEST_WAY ? TAMIS_OK : TAMIS_EFULL);
+    end(&b);
+  }
+}
+
 /* Where nothing leads to room the search ends, also in a segment that is larger than its limit. */
 static void a_full_segment_has_no_way(void **state)
 {
@@ -122,6 +139,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_way_is_found_up_to_its_longest_and_gone),
+      cmocka_unit_test(a_way_that_is_too_long_is_no_room),
       cmocka_unit_test(a_full_segment_has_no_way),
   };
   return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
