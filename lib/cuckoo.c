@@ -682,6 +682,32 @@ int tamis__cuckoo_create(const tamis_options *options, const struct tamis_filter
 
 /* ---- validation, for tests ---- */
 
+static bool stands_in(const struct cuckoo_geometry *g, const struct segment *segment,
+                      uint32_t bucket, uint64_t entry)
+{
+  uint64_t value = word_load(&segment_words(g, segment)[bucket]);
+  bool found = false;
+  for (unsigned lane = 0; lane < g->shape.lanes; lane++)
+    found |= bucket_lane(&g->shape, value, lane) == entry;
+  return found;
+}
+
+/* What is counted is copies of an entry in a lane: so a segment without entries has none. */
+static const char *validate_copies(const struct cuckoo_geometry *g, const struct segment *segment,
+                                   uint64_t *counted)
+{
+  const struct copies *copies = atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  for (size_t i = 0; copies && i <= copies->mask; i++) {
+    uint32_t lower = (uint32_t) (copies->entries[i].key >> 32);
+    uint64_t entry = copies->entries[i].key & bucket_lane_bits(&g->shape);
+    if (entry && !stands_in(g, segment, lower, entry) &&
+        !stands_in(g, segment, other_bucket(g, segment, lower, entry), entry))
+      return "copies are counted of an entry that stands in no lane";
+    *counted += copies->entries[i].count;
+  }
+  return NULL;
+}
+
 static const char *validate_segment(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint64_t *entries)
 {
@@ -709,7 +735,7 @@ static const char *validate_segment(const struct cuckoo_geometry *g, const struc
 static const char *validate_generation(const struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t entries = 0, segments = 0;
+  uint64_t entries = 0, copies = 0, segments = 0;
   for (uint64_t i = 0, step; i < cuckoo_slots(g); i += step) {
     slot_value value = slot_load(&generation->slots[i]);
     step = UINT64_C(1) << (g->depth_limit - slot_depth(value));
@@ -724,11 +750,15 @@ static const char *validate_generation(const struct generation *generation)
         cuckoo_top_bits(segment->prefix, g->depth_limit) != (i & ((1u << g->depth_limit) - 1)))
       return "a segment is in the wrong slot";
     const char *reason = validate_segment(g, segment, &entries);
+    if (!reason)
+      reason = validate_copies(g, segment, &copies);
     if (reason)
       return reason;
   }
   return entries != tamis__counter_sum(&generation->counters, ENTRIES)
              ? "counted entries are not those in buckets"
+         : copies != tamis__counter_sum(&generation->counters, COPIES)
+             ? "counted copies are not those in side tables"
          : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
              ? "counted segments are not those in the directory"
              : NULL;
