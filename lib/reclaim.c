@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "reclaim.h"
 
+#include "hook.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -206,6 +208,7 @@ static bool serve_queue(void)
   waiter.in_grace = waiter.queue;
   waiter.queue = NULL;
   pthread_mutex_unlock(&waiter.lock);
+  HOOK(reclaim_taken);
 
   pthread_mutex_lock(&waiter.grace);
   pthread_mutex_lock(&waiter.lock);
@@ -214,6 +217,7 @@ static bool serve_queue(void)
   if (!stopping)
     wait_for_readers();
   pthread_mutex_unlock(&waiter.grace);
+  HOOK(reclaim_waited);
 
   pthread_mutex_lock(&waiter.lock);
   while (!stopping && waiter.in_grace) {

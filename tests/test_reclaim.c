@@ -625,6 +625,36 @@ static void a_reader_may_fork(void **state)
   end(&x);
 }
 
+/* Readers that only the parent has hold up nothing in the child: liburcu is told that they are gone. */
+static void a_child_forgets_its_parents_readers(void **state)
+{
+  (void) state;
+  skip_where_no_child_has_threads();
+  struct fixture x;
+  begin(&x);
+  _Atomic(struct block *) shared = make_block(&x);
+  while (
+      atomic_load(&x.limbo.held)) /* so that the thread waits for no reader when the fork comes */
+    tamis__limbo_drain(&x.limbo);
+  struct long_reader reader = {.shared = &shared};
+  assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
+  while (!atomic_load(&reader.inside))
+    usleep(100);
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0)
+    _exit(released_by_and_by(&x, 1) ? 0 : 1);
+  assert_int_equal(wait_for_exit(child), 0);
+  retire(&x, atomic_exchange(&shared, NULL));
+  tamis__limbo_drain(&x.limbo);
+  assert_int_equal(atomic_load(&released), 0); /* in the parent it is there */
+  atomic_store(&reader.may_leave, true);
+  pthread_join(reader.thread, NULL);
+  assert_int_equal(reader.seen, 42);
+  end(&x);
+}
+
 /* A program that prepares liburcu for a fork itself, which the library sees and leaves alone. */
 static void a_program_may_prepare_its_fork_itself(void **state)
 {
@@ -721,6 +751,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(a_child_uses_what_its_parent_made),
       cmocka_unit_test(a_fork_may_come_at_any_time),
       cmocka_unit_test(a_reader_may_fork),
+      cmocka_unit_test(a_child_forgets_its_parents_readers),
       cmocka_unit_test(a_program_may_prepare_its_fork_itself),
       cmocka_unit_test(a_process_may_end_right_after_retiring),
   };

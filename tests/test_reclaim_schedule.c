@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Forks between the steps of the thread that waits for readers.  Built with the hooks.
+ */
+#include "unit.h"
+
+#include "hook.h"
+#include "reclaim.h"
+#include "schedule.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE_SECONDS = 10 };
+
+/* Until a later call has released what was retired; false if that takes too long. */
+static bool released_by_and_by(struct limbo *limbo)
+{
+  time_t end = time(NULL) + PATIENCE_SECONDS;
+  while (atomic_load(&limbo->held) && time(NULL) < end) {
+    tamis__limbo_drain(limbo);
+    usleep(1000);
+  }
+  return !atomic_load(&limbo->held);
+}
+
+/* The thread has taken the tickets, and stands at `place` when the fork comes.  In the child, where that
+ * thread is not, another one waits for the same tickets. */
+static void fork_at(const char *place)
+{
+  enum { SIZE = 64 };
+  const tamis_allocator allocator = {NULL, NULL, NULL};
+  _Atomic uint64_t bytes = SIZE;
+  struct limbo limbo;
+  assert_true(tamis__limbo_init(&limbo, &allocator, &bytes));
+  reader_enter(); /* the first one registers the fork handlers */
+  reader_leave();
+  struct retired *block = tamis__memory_get(&allocator, SIZE);
+  assert_non_null(block);
+  schedule_stop_at(place);
+  tamis__limbo_retire(&limbo, block, SIZE);
+  schedule_wait(place, 1);
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    atomic_store(&tamis__hook, NULL);
+    _exit(released_by_and_by(&limbo) ? 0 : 1);
+  }
+  schedule_go();
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  assert_true(released_by_and_by(&limbo)); /* in the parent all goes on */
+  tamis__limbo_destroy(&limbo);
+}
+
+/* TSan allows no new threads after a fork of several; nor does qemu-user (7.2). */
+static void a_fork_while_tickets_are_taken(void **state)
+{
+  (void) state;
+#ifdef TAMIS_TSAN
+  skip();
+#endif
+  if (*EMULATOR)
+    skip();
+  fork_at("reclaim_taken");
+  fork_at("reclaim_waited");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_fork_while_tickets_are_taken),
+  };
+  return cmocka_run_group_tests_name("reclaim_schedule", tests, NULL, NULL);
+}
