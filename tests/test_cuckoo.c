@@ -465,22 +465,29 @@ static void an_empty_filter_is_not_taken_down(void **state)
   tamis_destroy(f);
 }
 
-/* A border that keys cross again and again is not one where memory is moved for ever. */
+/* A border that keys cross again and again is not one where memory is moved for ever: segments that have
+ * just split lose a quarter of their keys and get them back. */
 static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
 {
   (void) state;
-  tamis_filter *f = make(1000, 0.01);
-  uint64_t n = 50000 / SCALE;
-  add_range(f, 0, n);
-  tamis_stats before = stats_of(f);
-  for (unsigned round = 0; round < 50; round++) {
-    remove_range(f, 0, n / 50);
-    add_range(f, 0, n / 50);
+  const uint64_t capacities[] = {1000, 15000};
+  for (unsigned c = 0; c < 2; c++) {
+    tamis_filter *f = make(capacities[c], 0.01);
+    uint64_t n = 0;
+    while (stats_of(f).growths == 0)
+      add_range(f, n, n + 1), n++;
+    add_range(f, n, n + n / 16); /* surely more than the segments held before */
+    n += n / 16;
+    tamis_stats before = stats_of(f);
+    for (unsigned round = 0; round < 20; round++) {
+      remove_range(f, 0, n / 4);
+      add_range(f, 0, n / 4);
+    }
+    tamis_stats after = stats_of(f);
+    assert_true(after.growths + after.joins - before.growths - before.joins < 10);
+    assert_all_in(f, 0, n);
+    tamis_destroy(f);
   }
-  tamis_stats after = stats_of(f);
-  assert_true(after.growths + after.joins - before.growths - before.joins < 10);
-  assert_all_in(f, 0, n);
-  tamis_destroy(f);
 }
 
 /* Any mix of calls against counts. */
@@ -671,6 +678,26 @@ static void keys_that_come_a_few_times_do_not_fill_a_growable_filter(void **stat
       }
 }
 
+/* Nor do adds to one that does not grow go on for ever: copies make the ways to room long. */
+static void keys_that_come_twice_fill_a_fixed_filter(void **state)
+{
+  (void) state;
+  for (uint64_t capacity = 300; capacity < 10000; capacity = capacity * 3 / 2)
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+      tamis_options options = options_for(capacity, 1e-6);
+      options.growable = false;
+      options.seed = seed;
+      tamis_filter *f = make_with(&options);
+      uint64_t n = 0;
+      while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
+        n++;
+      assert_in_range(n, capacity / 2, 3 * capacity);
+      assert_all_in(f, 0, n);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
 static uint64_t one_of_three(void *context, const void *key, size_t len, uint64_t seed)
 {
   (void) context, (void) seed, (void) len;
@@ -704,6 +731,47 @@ static void a_bad_hash_function_is_survived(void **state)
       assert_valid(f);
       tamis_destroy(f);
     }
+}
+
+/* Keys that all belong in the same two buckets, with different fingerprints: somebody knows the seed.
+ * They are refused when those are full; the filter does not grow for them, and others find room. */
+static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
+{
+  (void) state;
+  enum { CROWD = 64 };
+  tamis_filter *f = make(300, 0.001);
+  struct generation *generation = cuckoo_of(f)->generation[0];
+  assert_int_equal(cuckoo_roots(&generation->geometry), 1);
+  unsigned room = 2 * generation->geometry.shape.lanes;
+  struct spot pair = spot_find(generation, hash_mix(&f->keys, 0));
+  uint64_t crowd[CROWD], hash = 0;
+  struct spot spots[CROWD];
+  for (unsigned n = 0; n < CROWD; hash++) {
+    spots[n] = spot_find(generation, hash_mix(&f->keys, hash));
+    bool fits = spots[n].lower == pair.lower && spots[n].upper == pair.upper;
+    for (unsigned i = 0; i < n; i++)
+      fits &= spots[i].entry != spots[n].entry;
+    if (fits)
+      crowd[n++] = hash;
+  }
+  assert_int_equal(tamis_add_hash(f, crowd[0]), TAMIS_OK); /* which makes the segment */
+  tamis_stats before = stats_of(f);
+  for (unsigned i = 1; i < CROWD; i++)
+    assert_int_equal(tamis_add_hash(f, crowd[i]), i < room ? TAMIS_OK : TAMIS_EFULL);
+  tamis_stats after = stats_of(f);
+  assert_int_equal(after.count, room);
+  assert_int_equal(after.growths, 0);
+  assert_int_equal(after.generations, 1);
+  assert_int_equal(after.bytes, before.bytes);
+  for (unsigned i = 0; i < room; i++)
+    assert_true(tamis_contains_hash(f, crowd[i]));
+  uint64_t others = hash + 200;
+  unsigned refused = 0;
+  for (uint64_t i = hash; i < others; i++)
+    refused += tamis_add_hash(f, i) != TAMIS_OK;
+  assert_true(refused <= 2); /* of the same pair, if any */
+  assert_valid(f);
+  tamis_destroy(f);
 }
 
 /* ---- limits ---- */
@@ -820,6 +888,37 @@ static void max_bytes_is_never_exceeded(void **state)
       tamis_destroy(f);
       assert_int_equal(bank.bytes, 0);
     }
+}
+
+/* At the limit copies that stand in lanes are counted instead, which takes less than more lanes.  Copies
+ * make the ways to room long, too: adds come to an end all the same. */
+static void copies_make_room_at_the_limit(void **state)
+{
+  (void) state;
+  const struct {
+    uint64_t capacity;
+    double fpp, load; /* what each key twice fills, counted as if all stood in lanes */
+  } cases[] = {{600, 0.01, 0.91}, {600, 0.001, 0.91}, {2400, 1e-6, 0.72}};
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
+    struct cuckoo_geometry g;
+    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_demand){.growable = true,
+                                                                  .capacity = options.capacity,
+                                                                  .fpp = options.fpp},
+                                          &g),
+                     TAMIS_OK);
+    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+    options.max_bytes += 2 * g.segment_bytes - 64; /* not enough for a split, but for side tables */
+    tamis_filter *f = make_with(&options);
+    uint64_t n = 0;
+    while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
+      n++;
+    assert_int_equal(stats_of(f).segments, 1);
+    assert_true(2 * (double) n > cases[i].load * (double) cuckoo_lanes(&g));
+    assert_all_in(f, 0, n);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* Nothing that was in is lost when there is no room. */
@@ -1151,9 +1250,12 @@ int main(void)
       cmocka_unit_test(copies_go_along_in_splits_and_joins),
       cmocka_unit_test(copies_of_neighbours_are_told_apart),
       cmocka_unit_test(keys_that_come_a_few_times_do_not_fill_a_growable_filter),
+      cmocka_unit_test(keys_that_come_twice_fill_a_fixed_filter),
       cmocka_unit_test(a_bad_hash_function_is_survived),
+      cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(capacity_is_held_when_not_growable),
       cmocka_unit_test(max_bytes_is_never_exceeded),
+      cmocka_unit_test(copies_make_room_at_the_limit),
       cmocka_unit_test(what_is_in_stays_in_at_the_limit),
       cmocka_unit_test(batches_are_the_single_calls),
       cmocka_unit_test(a_full_filter_answers_each_key_of_a_batch),
