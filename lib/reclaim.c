@@ -40,14 +40,25 @@ static struct {
   bool running;
   bool stopping; /* the process is about to end */
 
-  pthread_mutex_t grace;      /* held while the thread is inside liburcu */
-  pthread_mutex_t introduce;  /* held while another thread makes itself known to liburcu */
-  pthread_rwlock_t strangers; /* held to read by readers that liburcu does not know */
+  pthread_mutex_t grace; /* held while the thread is inside liburcu */
+
+  /* Protects the lines below; also held while another thread makes itself known to liburcu.  For a few
+   * steps. */
+  pthread_mutex_t introduce;
+  pthread_cond_t strangers_left;
+  unsigned strangers[2]; /* readers that liburcu does not know, by the term in which they came */
+  unsigned term;         /* 0 and 1 in turn: who waits for readers begins a new one */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
             .grace = PTHREAD_MUTEX_INITIALIZER,
             .introduce = PTHREAD_MUTEX_INITIALIZER,
-            .strangers = PTHREAD_RWLOCK_INITIALIZER};
+            .strangers_left = PTHREAD_COND_INITIALIZER};
+
+/* The calling thread, while it is inside although liburcu does not know it. */
+static _Thread_local struct {
+  unsigned depth; /* how often */
+  unsigned term;
+} stranger __attribute__((tls_model("initial-exec")));
 
 #ifdef TAMIS_TSAN
 char tamis__readers;
@@ -122,7 +133,10 @@ static void after_fork_in_child(void)
   pthread_cond_init(&waiter.more, NULL);
   pthread_mutex_init(&waiter.grace, NULL);
   pthread_mutex_init(&waiter.introduce, NULL);
-  pthread_rwlock_init(&waiter.strangers, NULL);
+  pthread_cond_init(&waiter.strangers_left, NULL);
+  waiter.strangers[stranger.term] = stranger.depth > 0;
+  waiter.strangers[!stranger.term] = 0;
+  waiter.term = stranger.term;
   pthread_mutex_unlock(&waiter.lock);
   if (held_for_fork[0] && held_for_fork[1] && !all_signals_blocked()) {
     urcu_bp_before_fork();
@@ -143,25 +157,36 @@ static bool registry_may_grow(void)
   return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
 }
 
+/* Who is inside as a stranger stays one until it leaves, also if there is memory by then: it may come again
+ * meanwhile, from an allocator that uses another filter. */
 bool tamis__reader_introduce(void)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, register_fork_handlers);
-  pthread_mutex_lock(&waiter.introduce);
-  if (registry_may_grow()) {
-    urcu_bp_read_lock(); /* the first one registers */
-    urcu_bp_read_unlock();
-    tamis__reader_known = true;
+  if (stranger.depth == 0) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork_handlers);
+    pthread_mutex_lock(&waiter.introduce);
+    if (registry_may_grow()) {
+      urcu_bp_read_lock(); /* the first one registers */
+      urcu_bp_read_unlock();
+      tamis__reader_known = true;
+    } else {
+      stranger.term = waiter.term;
+      waiter.strangers[waiter.term]++;
+    }
+    pthread_mutex_unlock(&waiter.introduce);
   }
-  pthread_mutex_unlock(&waiter.introduce);
-  if (!tamis__reader_known)
-    pthread_rwlock_rdlock(&waiter.strangers);
+  stranger.depth += !tamis__reader_known;
   return tamis__reader_known;
 }
 
 void tamis__stranger_leave(void)
 {
-  pthread_rwlock_unlock(&waiter.strangers);
+  if (--stranger.depth > 0)
+    return;
+  pthread_mutex_lock(&waiter.introduce);
+  if (--waiter.strangers[stranger.term] == 0)
+    pthread_cond_signal(&waiter.strangers_left);
+  pthread_mutex_unlock(&waiter.introduce);
 }
 
 /* liburcu takes its registry down when the process ends; the thread must not be in it then.  A
@@ -179,12 +204,23 @@ __attribute__((destructor)) static void before_exit(void)
 
 /* ---- the thread that waits ---- */
 
+/* Those who come from now on do so in a new term, and are not waited for; of the term before that one
+ * nobody is left. */
+static void wait_for_strangers(void)
+{
+  pthread_mutex_lock(&waiter.introduce);
+  unsigned term = waiter.term;
+  waiter.term = !term;
+  while (waiter.strangers[term] > 0)
+    pthread_cond_wait(&waiter.strangers_left, &waiter.introduce);
+  pthread_mutex_unlock(&waiter.introduce);
+}
+
 static void wait_for_readers(void)
 {
   urcu_bp_synchronize_rcu();
   TSAN(__tsan_acquire(&tamis__readers));
-  pthread_rwlock_wrlock(&waiter.strangers);
-  pthread_rwlock_unlock(&waiter.strangers);
+  wait_for_strangers();
 }
 
 /* ORDER ticket.elapsed (acq_rel)

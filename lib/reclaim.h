@@ -37,8 +37,8 @@ extern char tamis__readers; /* stands for all readers, to TSan, which knows noth
 /* Whether the calling thread is known to liburcu. */
 extern _Thread_local bool tamis__reader_known __attribute__((tls_model("initial-exec")));
 
-/* Makes the thread known.  False: there was no memory for it; then the thread is inside all the same, by
- * a lock that is only waited for by who waits for readers, and leaves by the second function. */
+/* Makes the thread known.  False: there was no memory for it; then the thread is inside all the same, is
+ * counted under a lock that is never held for long, and leaves by the second function. */
 bool tamis__reader_introduce(void);
 void tamis__stranger_leave(void);
 

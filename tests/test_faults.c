@@ -14,16 +14,19 @@
 
 #include "cuckoo.h"
 #include "harness.h"
+#include "reclaim.h"
 #include "stripe.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -905,11 +908,157 @@ static void threads_that_liburcu_does_not_know_are_readers(void **state)
   }
 }
 
+/* ---- such a reader by itself ---- */
+
+static const tamis_allocator malloced = {0};
+
+struct waste {
+  struct limbo limbo;
+  _Atomic uint64_t bytes;
+};
+
+static bool throw_away(struct waste *waste)
+{
+  struct retired *block = tamis__memory_get(&malloced, sizeof *block);
+  bool good = block && tamis__limbo_init(&waste->limbo, &malloced, &waste->bytes);
+  waste->bytes = sizeof *block;
+  if (good)
+    tamis__limbo_retire(&waste->limbo, block, sizeof *block);
+  return good;
+}
+
+static bool is_released_within(struct waste *waste, double seconds)
+{
+  double end = harness_seconds() + seconds;
+  bool released = false;
+  while (!released && harness_seconds() < end) {
+    released = tamis__limbo_drain(&waste->limbo);
+    usleep(1000);
+  }
+  return released;
+}
+
+static void enter_as_stranger(void)
+{
+  faults.maps = true;
+  reader_enter();
+  faults.maps = false;
+}
+
+static sem_t inside, may_leave;
+
+static void *enter_again_when_there_is_memory(void *unused)
+{
+  enter_as_stranger();
+  reader_enter();
+  reader_leave();
+  sem_post(&inside);
+  sem_wait(&may_leave);
+  reader_leave();
+  return unused;
+}
+
+/* An allocator that a call uses may use another filter, and find memory. */
+static void a_stranger_stays_one_until_it_leaves(void **state)
+{
+  (void) state;
+  struct waste waste;
+  pthread_t thread;
+  sem_init(&inside, 0, 0);
+  sem_init(&may_leave, 0, 0);
+  assert_int_equal(pthread_create(&thread, NULL, enter_again_when_there_is_memory, NULL), 0);
+  sem_wait(&inside);
+  assert_true(throw_away(&waste));
+  assert_false(is_released_within(&waste, 0.05));
+  sem_post(&may_leave);
+  pthread_join(thread, NULL);
+  assert_true(is_released_within(&waste, 10));
+  tamis__limbo_destroy(&waste.limbo);
+}
+
+struct runner {
+  sem_t *leave, *other_leaves;
+  bool first;
+  const atomic_bool *stop;
+};
+
+/* Leaves when the other one has come again: one of the two is always inside. */
+static void *come_and_go_in_turn(void *argument)
+{
+  const struct runner *runner = argument;
+  for (bool first = runner->first; !atomic_load(runner->stop); first = false) {
+    reader_enter();
+    if (!first)
+      sem_post(runner->other_leaves);
+    sem_wait(runner->leave);
+    reader_leave();
+  }
+  sem_post(runner->other_leaves);
+  return NULL;
+}
+
+static void strangers_who_never_cease_to_come_do_not_keep_memory(void **state)
+{
+  (void) state;
+  sem_t leave[2];
+  atomic_bool stop = false;
+  struct waste waste;
+  pthread_t threads[2];
+  struct runner runners[2];
+  faults.maps = true;
+  for (unsigned i = 0; i < 2; i++)
+    sem_init(&leave[i], 0, 0);
+  for (unsigned i = 0; i < 2; i++) {
+    runners[i] = (struct runner){&leave[i], &leave[!i], i == 0, &stop};
+    assert_int_equal(pthread_create(&threads[i], NULL, come_and_go_in_turn, &runners[i]), 0);
+  }
+  for (unsigned round = 0; round < 5; round++) {
+    assert_true(throw_away(&waste));
+    assert_true(is_released_within(&waste, 10));
+    tamis__limbo_destroy(&waste.limbo);
+  }
+  stop = true;
+  for (unsigned i = 0; i < 2; i++)
+    pthread_join(threads[i], NULL);
+}
+
+#ifndef TAMIS_TSAN /* it allows no threads in the child */
+static void *fork_inside(void *status)
+{
+  enter_as_stranger();
+  pid_t child = fork();
+  if (child == 0) {
+    struct waste waste;
+    bool good = throw_away(&waste) && !is_released_within(&waste, 0.05);
+    reader_leave();
+    _exit(!good || !is_released_within(&waste, 10));
+  }
+  reader_leave();
+  waitpid(child, status, 0);
+  return NULL;
+}
+
+static void a_stranger_who_forks_is_inside_in_the_child_too(void **state)
+{
+  (void) state;
+  int status = -1;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, fork_inside, &status), 0);
+  pthread_join(thread, NULL);
+  assert_int_equal(status, 0);
+}
+#endif
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(without_a_thread_memory_waits, start_afresh),
       cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
+      cmocka_unit_test_setup(a_stranger_stays_one_until_it_leaves, start_afresh),
+      cmocka_unit_test_setup(strangers_who_never_cease_to_come_do_not_keep_memory, start_afresh),
+#ifndef TAMIS_TSAN
+      cmocka_unit_test_setup(a_stranger_who_forks_is_inside_in_the_child_too, start_afresh),
+#endif
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
