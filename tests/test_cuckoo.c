@@ -820,6 +820,28 @@ static void fill_to_the_end(uint64_t n, double fpp, uint64_t seed)
   tamis_destroy(f);
 }
 
+/* Each key three times, until long after the end: few lanes and many copies make long ways, and the last
+ * room may be at the end of one that is too long. */
+static void a_full_filter_says_so_with_copies_too(void **state)
+{
+  (void) state;
+  for (uint64_t seed = 1; seed <= 60 / SCALE; seed++) {
+    tamis_options options = options_for(150, 1e-9);
+    options.growable = false;
+    options.seed = seed;
+    tamis_filter *f = make_with(&options);
+    uint64_t in = 0;
+    for (uint64_t i = 0; i < 3 * 450; i++) {
+      int result = tamis_add_hash(f, i / 3);
+      assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+      in += result == TAMIS_OK;
+    }
+    assert_int_equal(stats_of(f).count, in);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
 static void capacity_is_held_when_not_growable(void **state)
 {
   (void) state;
@@ -1254,6 +1276,7 @@ int main(void)
       cmocka_unit_test(a_bad_hash_function_is_survived),
       cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(capacity_is_held_when_not_growable),
+      cmocka_unit_test(a_full_filter_says_so_with_copies_too),
       cmocka_unit_test(max_bytes_is_never_exceeded),
       cmocka_unit_test(copies_make_room_at_the_limit),
       cmocka_unit_test(what_is_in_stays_in_at_the_limit),
