@@ -28,8 +28,7 @@ static void *map_aligned(size_t size)
   size_t before = (huge - (uintptr_t) start % huge) % huge;
   if (before)
     munmap(start, before);
-  if (before < huge)
-    munmap(start + before + length, huge - before);
+  munmap(start + before + length, huge - before);
 #ifdef MADV_HUGEPAGE
   (void) madvise(start + before, length, MADV_HUGEPAGE); /* a wish; a kernel without them is fine */
 #endif
