@@ -5,6 +5,7 @@
 #include "harness.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { THREADS = 8, ROUNDS = 1000000, SHARDS = 4 };
 
@@ -57,6 +58,18 @@ static void adds_return_the_new_value(void **state)
   assert_int_equal(counter_add(&counters, 2, 1), 6);
 }
 
+/* The cores decide, within the limits. */
+static void limits_are_kept_on_any_machine(void **state)
+{
+  (void) state;
+  assert_int_equal(tamis__power_of_two_per_core(1u << 20, 2, 64), 64);
+  assert_int_equal(tamis__power_of_two_per_core(0, 4, 64), 4);
+  assert_int_equal(tamis__power_of_two_per_core(1u << 20, 8, 8), 8);
+  unsigned n = tamis__power_of_two_per_core(1, 1, 1u << 20);
+  long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  assert_true((long) n >= cores && (long) n < 2 * cores);
+}
+
 static void a_shard_is_a_cache_line(void **state)
 {
   (void) state;
@@ -69,9 +82,8 @@ static void a_shard_is_a_cache_line(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums_lose_nothing),
-      cmocka_unit_test(a_thread_keeps_its_number),
-      cmocka_unit_test(adds_return_the_new_value),
+      cmocka_unit_test(sums_lose_nothing),         cmocka_unit_test(a_thread_keeps_its_number),
+      cmocka_unit_test(adds_return_the_new_value), cmocka_unit_test(limits_are_kept_on_any_machine),
       cmocka_unit_test(a_shard_is_a_cache_line),
   };
   return cmocka_run_group_tests_name("counter", tests, NULL, NULL);

@@ -857,12 +857,72 @@ static void capacity_is_held_when_not_growable(void **state)
     }
 }
 
+/* When it is full, keys that seem to be there are counted instead, but only few. */
+static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(300, 0.03);
+  options.growable = false;
+  tamis_filter *f = make_with(&options);
+  const struct generation *generation = cuckoo_of(f)->generation[0];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  for (uint64_t i = 0; i < 4000; i++)
+    tamis_add_hash(f, i);
+  size_t most = 0;
+  for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
+    const struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
+    const struct copies *copies = atomic_load(&segment->copies);
+    most = copies && copies->used > most ? copies->used : most;
+  }
+  assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* At the end of its growth: nothing is lost, and what is removed gives room, in any generation. */
+static void assert_full_for_good(tamis_filter *f, uint64_t in)
+{
+  tamis_stats full = stats_of(f);
+  assert_int_equal(full.count, in);
+  assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
+  assert_int_equal(tamis_add_unique_hash(f, in),
+                   tamis_contains_hash(f, in) ? TAMIS_PRESENT : TAMIS_EFULL);
+  tamis_stats still = stats_of(f);
+  assert_same_contents(&full, &still);
+  assert_all_in(f, 0, in);
+  assert_valid(f);
+  uint64_t gone = 0;
+  while (tamis_add_hash(f, in) == TAMIS_EFULL && gone < in)
+    assert_int_equal(tamis_remove_hash(f, gone++), TAMIS_OK);
+  assert_true(gone >= 1 && gone < in);
+  assert_all_in(f, gone, in + 1);
+  assert_int_equal(stats_of(f).count, in + 1 - gone);
+  assert_valid(f);
+}
+
+static void growth_ends_when_the_rate_is_used_up(void **state)
+{
+  (void) state;
+  const double rates[] = {0.3, 0.01};
+  for (unsigned r = 0; r < 2; r++) {
+    tamis_filter *f = make(1, rates[r]);
+    cuckoo_of(f)->generation[0]->geometry.rate = rates[r]; /* nothing is left to a second one */
+    uint64_t in = 0;
+    while (in < 100000 && tamis_add_hash(f, in) == TAMIS_OK)
+      in++;
+    assert_in_range(in, 10, 99999);
+    assert_int_equal(stats_of(f).generations, 1);
+    assert_full_for_good(f, in);
+    tamis_destroy(f);
+  }
+}
+
 static void max_bytes_is_never_exceeded(void **state)
 {
   (void) state;
   const double rates[] = {0.1, 0.001};
   for (unsigned r = 0; r < 2; r++)
-    for (uint64_t seed = 1; seed <= 6; seed++) {
+    for (uint64_t seed = 1; seed <= (SCALE > 1 ? 3 : 6); seed++) {
       struct bank bank = {0};
       tamis_allocator allocator = {bank_allocate, bank_release, &bank};
       tamis_options options = options_for(seed % 3 ? 1000 : 20, rates[r]);
@@ -953,9 +1013,10 @@ static void what_is_in_stays_in_at_the_limit(void **state)
   for (uint64_t more = 0; more<100000; more += SCALE> 1 ? 3 * 7919 : 7919) {
     options.max_bytes = needed + more;
     tamis_filter *f = make_with(&options);
-    static bool in[20000];
+    enum { KEYS = SCALE > 1 ? 5000 : 20000 };
+    static bool in[KEYS];
     uint64_t count = 0;
-    for (uint64_t i = 0; i < 20000; i++) {
+    for (uint64_t i = 0; i < KEYS; i++) {
       int result = tamis_add_hash(f, i);
       assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
       in[i] = result == TAMIS_OK;
@@ -967,7 +1028,7 @@ static void what_is_in_stays_in_at_the_limit(void **state)
     assert_true(count >= 900);
     assert_int_equal(stats_of(f).count, count);
     assert_true(stats_of(f).bytes <= options.max_bytes);
-    for (uint64_t i = 0; i < 20000; i++)
+    for (uint64_t i = 0; i < KEYS; i++)
       assert_true(!in[i] || tamis_contains_hash(f, i));
     assert_valid(f);
     tamis_destroy(f);
@@ -1040,7 +1101,7 @@ static void a_full_filter_answers_each_key_of_a_batch(void **state)
 static void a_batch_reports_its_first_failure(void **state)
 {
   (void) state;
-  enum { N = 20000 };
+  enum { N = 5000 };
   struct bank bank = {0};
   tamis_allocator allocator = {bank_allocate, bank_release, &bank};
   tamis_options options = options_for(1000, 0.001);
@@ -1079,6 +1140,7 @@ static void two_buckets_grow_through_generations(void **state)
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
     g.first_root_bits = 3;
+    g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
     g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;
@@ -1221,6 +1283,10 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "stripes count other entries than there are");
   atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
 
+  segment->depth++; /* which the slot knows, too */
+  assert_broken(f, "a segment is in the wrong slot");
+  segment->depth--;
+
   segment->prefix = UINT64_C(1) << 63;
   assert_broken(f, "a segment is in the wrong slot");
   segment->prefix = 0;
@@ -1251,6 +1317,23 @@ static void validate_notices_whatever_is_broken(void **state)
   tamis_destroy(f);
 }
 
+/* What is wrong in one generation is not forgotten over another that is whole. */
+static void validate_looks_at_all_generations(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1, 0.3);
+  for (uint64_t i = 0; stats_of(f).generations < 3; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  for (unsigned i = 0; i < 3; i++) {
+    struct generation *generation = cuckoo_of(f)->generation[i];
+    atomic_fetch_add(&generation->segments, 1);
+    assert_broken(f, "counted segments are not those in the directory");
+    atomic_fetch_sub(&generation->segments, 1);
+    assert_valid(f);
+  }
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -1277,6 +1360,8 @@ int main(void)
       cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(capacity_is_held_when_not_growable),
       cmocka_unit_test(a_full_filter_says_so_with_copies_too),
+      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_side_tables),
+      cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
       cmocka_unit_test(max_bytes_is_never_exceeded),
       cmocka_unit_test(copies_make_room_at_the_limit),
       cmocka_unit_test(what_is_in_stays_in_at_the_limit),
@@ -1287,6 +1372,7 @@ int main(void)
       cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
       cmocka_unit_test(validate_notices_a_lost_entry),
       cmocka_unit_test(validate_notices_whatever_is_broken),
+      cmocka_unit_test(validate_looks_at_all_generations),
   };
   return cmocka_run_group_tests_name("cuckoo", tests, NULL, NULL);
 }

@@ -135,12 +135,116 @@ static void a_full_segment_has_no_way(void **state)
     }
 }
 
+/* ---- copies ---- */
+
+/* A pair that is full of one entry, in a filter that gets its memory from `allocator`. */
+struct full_pair {
+  struct bench b;
+  struct cuckoo c;
+  struct generation generation;
+  struct counter_shard shard;
+  struct spot spot;
+};
+
+static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
+{
+  memset(x, 0, sizeof *x);
+  begin(&x->b, 16, 3, false);
+  x->generation.geometry = x->b.g;
+  x->generation.counters = (struct counters){&x->shard, 0};
+  x->c.head.allocator = allocator;
+  assert_true(tamis__limbo_init(&x->c.limbo, &x->c.head.allocator, &x->c.bytes));
+  x->spot = (struct spot){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
+  uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
+  x->spot.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);
+  stripe_init(&x->b.segment->copies_lock);
+  word_store(word_of(&x->b, x->spot.lower), entry * x->b.g.shape.low);
+  word_store(word_of(&x->b, x->spot.upper), entry * x->b.g.shape.low);
+  atomic_store(&segment_stripes(x->b.segment)->used, 8);
+  counter_add(&x->generation.counters, ENTRIES, 8);
+}
+
+static void end_full_pair(struct full_pair *x)
+{
+  struct copies *copies = atomic_load(&x->b.segment->copies);
+  if (copies)
+    tamis__cuckoo_put(&x->c, copies, tamis__copies_bytes(tamis__copies_room(copies)));
+  assert_int_equal(x->c.bytes, 0);
+  tamis__limbo_destroy(&x->c.limbo);
+  stripe_destroy(&x->b.segment->copies_lock);
+  end(&x->b);
+}
+
+static uint64_t counted(const struct full_pair *x, enum generation_counter what)
+{
+  return tamis__counter_sum(&x->generation.counters, what);
+}
+
+static void copies_are_folded_where_there_is_no_room(void **state)
+{
+  (void) state;
+  struct full_pair x;
+  begin_full_pair(&x, (tamis_allocator){0});
+  assert_int_equal(tamis__fold_copies(&x.c, &x.spot), TAMIS_OK);
+  assert_int_equal(counted(&x, ENTRIES), 1);
+  assert_int_equal(counted(&x, COPIES), 7);
+  assert_int_equal(tamis__segment_used(&x.b.g, x.b.segment), 1);
+  end_full_pair(&x);
+}
+
+/* Somebody else has made room first. */
+static void nothing_is_folded_where_there_is_room(void **state)
+{
+  (void) state;
+  struct full_pair x;
+  begin_full_pair(&x, (tamis_allocator){0});
+  word_store(word_of(&x.b, x.spot.upper), 0);
+  assert_int_equal(tamis__fold_copies(&x.c, &x.spot), TAMIS_OK);
+  assert_int_equal(counted(&x, COPIES), 0);
+  assert_int_equal(free_lanes(&x.b, x.spot.lower), 0);
+  end_full_pair(&x);
+}
+
+/* While it is asked for memory somebody else removes an entry, or not; it has none. */
+static void *remove_meanwhile(void *context, size_t alignment, size_t size)
+{
+  (void) alignment, (void) size;
+  if (context)
+    word_store((word *) context, 0);
+  return NULL;
+}
+
+static void release_nothing(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) block, (void) alignment, (void) size;
+  fail();
+}
+
+static void without_memory_room_that_others_make_is_enough(void **state)
+{
+  (void) state;
+  for (int others = 0; others < 2; others++) {
+    struct full_pair x;
+    begin_full_pair(&x, (tamis_allocator){remove_meanwhile, release_nothing, NULL});
+    if (others)
+      x.c.head.allocator.context = word_of(&x.b, x.spot.upper);
+    assert_int_equal(tamis__fold_copies(&x.c, &x.spot), others ? TAMIS_OK : TAMIS_ENOMEM);
+    assert_int_equal(counted(&x, ENTRIES), 8);
+    assert_int_equal(counted(&x, COPIES), 0);
+    assert_int_equal(free_lanes(&x.b, x.spot.lower), 0);
+    end_full_pair(&x);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_way_is_found_up_to_its_longest_and_gone),
       cmocka_unit_test(a_way_that_is_too_long_is_no_room),
       cmocka_unit_test(a_full_segment_has_no_way),
+      cmocka_unit_test(copies_are_folded_where_there_is_no_room),
+      cmocka_unit_test(nothing_is_folded_where_there_is_room),
+      cmocka_unit_test(without_memory_room_that_others_make_is_enough),
   };
   return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
 }

@@ -995,6 +995,37 @@ static struct aged make_aged(void)
   return a;
 }
 
+/* A segment of the first generation is empty and about to be dropped; before all its stripes are held
+ * somebody puts a key into it, as adds do that find no room anywhere else. */
+static void an_entry_comes_before_a_drop(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(16, 1e-5, 1, 0);
+  struct generation *first = cuckoo_of(t.filter)->generation[0];
+  open_generation(&t);
+  while (cuckoo_count(first, ENTRIES) > 1)
+    take(&t, t.in[0]);
+  uint64_t last = t.in[0];
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  struct spot spot = spot_find(first, hash_mix(&t.keys, key));
+  assert_true(spot.segment && spot_find(first, hash_mix(&t.keys, last)).segment == spot.segment);
+  struct stripe *stripe = stripe_of_bucket(&t.geometry, spot.segment, HOME);
+  struct call remover = call_of(&t, tamis_remove_hash, last);
+  schedule_stop_at("nowhere");
+  stripe_lock(stripe);
+  start(&remover);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  word_store(&segment_words(&t.geometry, spot.segment)[HOME], spot.entry);
+  stripe_use(stripe, 1);
+  counter_add(&first->counters, ENTRIES, 1);
+  stripe_unlock(stripe);
+  assert_int_equal(finish(&remover), TAMIS_OK);
+  forget(&t, last);
+  note(&t, key);
+  assert_ptr_equal(slot_segment(slot_load(spot.slot)), spot.segment);
+  finish_tiny(&t);
+}
+
 /* The reader knows of one generation when the key goes to another one.  It watches the upper bucket
  * only. */
 static void a_key_goes_to_a_generation_that_is_new(void **state)
@@ -1219,6 +1250,7 @@ int main(void)
       cmocka_unit_test(a_copy_goes_into_a_joined_segment),
       in_either_bucket(a_copy_changes_generations),
       cmocka_unit_test(a_generation_opens_under_a_reader),
+      cmocka_unit_test(an_entry_comes_before_a_drop),
       cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
       cmocka_unit_test(a_new_generation_under_a_writer),
       cmocka_unit_test(a_unique_add_that_knows_a_generation_too_few),

@@ -131,6 +131,23 @@ static void at_the_limit_memory_that_waits_is_released(void **state)
   end(&x);
 }
 
+/* A block that is larger than the limit by itself, however little is taken so far, even one so large that
+ * the sum would come round. */
+static void a_block_beyond_the_limit_is_refused(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x, 1 << 20);
+  const size_t sizes[] = {x.c->max_bytes + 1, SIZE_MAX - 64, SIZE_MAX};
+  for (unsigned i = 0; i < 3; i++) {
+    int result = TAMIS_OK;
+    assert_null(tamis__cuckoo_get(x.c, sizes[i], &result));
+    assert_int_equal(result, TAMIS_EFULL);
+    assert_int_equal(x.c->bytes, x.bank.bytes);
+  }
+  end(&x);
+}
+
 /* The part of all lanes that is in use, those of all generations. */
 static void occupancy_is_of_all_lanes(void **state)
 {
@@ -160,6 +177,7 @@ int main(void)
       cmocka_unit_test(a_side_table_is_given_back_as_it_was_taken),
       cmocka_unit_test(a_side_table_takes_no_more_entries_than_it_may),
       cmocka_unit_test(at_the_limit_memory_that_waits_is_released),
+      cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(occupancy_is_of_all_lanes),
   };
   return cmocka_run_group_tests_name("cuckoo_table", tests, NULL, NULL);

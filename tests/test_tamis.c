@@ -80,7 +80,9 @@ static void bad_options_are_refused(void **state)
   REFUSED(TAMIS_EFULL, o.max_bytes = 1000);
 
   tamis_allocator half = {no_memory, NULL, NULL}, none = {no_memory, no_release, NULL};
+  tamis_allocator other_half = {NULL, no_release, NULL};
   REFUSED(TAMIS_EINVAL, o.allocator = &half);
+  REFUSED(TAMIS_EINVAL, o.allocator = &other_half);
   REFUSED(TAMIS_ENOMEM, o.allocator = &none);
 #undef REFUSED
 }
@@ -349,6 +351,7 @@ static void sizes_are_told_beforehand(void **state)
       o.capacity = capacities[c];
       o.fpp = 0.003;
       uint64_t bytes;
+      assert_int_equal(tamis_bytes_for(&o, NULL), TAMIS_EINVAL);
       assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_OK);
       tamis_filter *f;
       o.max_bytes = bytes;
