@@ -739,6 +739,7 @@ static int end_soon(const char *how)
       usleep(100);
     if (!work(f, 0, 2000)) /* something to wait for with the reader inside */
       return 2;
+    usleep(50000); /* for the thread to be waiting; if it is not yet, nothing is tested */
   }
   if (strcmp(how, "late") == 0)
     filter_at_the_end = f;
