@@ -31,7 +31,7 @@
 #include "cuckoo.h"
 #include "harness.h"
 #include "history.h"
-#include "hook.h"
+#include "pauses.h"
 #include "stamp.h"
 #include "tiny.h"
 
@@ -43,7 +43,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, VARIANTS };
 static const char *const variant_names[] = {"tiny",  "opening", "grown", "fixed",
@@ -59,6 +58,7 @@ enum {
   MOST_BATCH = 16,
   MOST_HELD = 1 << 16,    /* bystanders of one thread */
   BLOOM_BYSTANDERS = 192, /* of all threads */
+  PAUSE_PERIOD = 64,      /* places between steps of calls */
   YIELD_PERIOD = 64,      /* threads outnumber cores: so that all of them get to meet */
   OUTCOMES = 3            /* no, yes, failed */
 };
@@ -143,63 +143,6 @@ struct run {
   struct stamps stamps;
   _Alignas(64) _Atomic unsigned ready;
 };
-
-/* ---- pauses inside calls ---- */
-
-#ifdef TAMIS_HOOKS
-/* 0: none.  Not while a filter is made or taken down. */
-static _Thread_local uint64_t pause_seed;
-
-/* A pause at each n-th place on average; in each round oftener at some places. */
-enum { PAUSE_PERIOD = 64, FOCUS_PERIOD = 6, FOCUS_GROUPS = 4, SPIN = 2000, SLEEP_NS = 20000 };
-static _Thread_local uint64_t pause_focus;
-
-static void pause_here(const char *place)
-{
-  if (!pause_seed)
-    return;
-  uint64_t random = random_next(&pause_seed);
-  bool focus = random_at(pause_focus, (uintptr_t) place) % FOCUS_GROUPS == 0;
-  if (random % (focus ? FOCUS_PERIOD : PAUSE_PERIOD))
-    return;
-  random >>= 32;
-  if (random % 4 == 0) {
-    nanosleep(&(struct timespec){.tv_nsec = (long) (random % SLEEP_NS)}, NULL);
-  } else if (random % 4 == 1) {
-    for (uint64_t i = random / 4 % SPIN; i > 0; i--)
-      atomic_signal_fence(memory_order_seq_cst);
-  } else {
-    sched_yield();
-  }
-}
-
-static void pauses_install(void)
-{
-  atomic_store(&tamis__hook, pause_here);
-}
-
-static void pauses_on(uint64_t seed, uint64_t round)
-{
-  pause_seed = seed | 1;
-  pause_focus = round;
-}
-
-static void pauses_off(void)
-{
-  pause_seed = 0;
-}
-#else
-static void pauses_install(void)
-{
-}
-static void pauses_on(uint64_t seed, uint64_t round)
-{
-  (void) seed, (void) round;
-}
-static void pauses_off(void)
-{
-}
-#endif
 
 /* ---- what to call ---- */
 
@@ -900,7 +843,7 @@ int main(int argc, char **argv)
   int failure = pthread_barrier_init(&run.barrier, NULL, run.threads);
   if (failure)
     error(2, failure, "cannot start");
-  pauses_install();
+  pauses_install(PAUSE_PERIOD);
   struct worker workers[MAX_THREADS];
   harness_run(run.threads, run.seed, work, &run, workers);
   pthread_barrier_destroy(&run.barrier);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "pauses.h"
+
+#ifdef TAMIS_HOOKS
+#include "harness.h"
+#include "hook.h"
+
+#include <sched.h>
+#include <time.h>
+
+/* 0: none.  Not while a filter is made or taken down. */
+static _Thread_local uint64_t pause_seed;
+
+/* In each round oftener at some places: one group of so many, and so many times. */
+enum { FOCUS_GROUPS = 4, FOCUS = 10, SPIN = 2000, SLEEP_NS = 20000 };
+static unsigned pause_period;
+static _Thread_local uint64_t pause_focus;
+
+static void pause_here(const char *place)
+{
+  if (!pause_seed)
+    return;
+  uint64_t random = random_next(&pause_seed);
+  bool focus = random_at(pause_focus, (uintptr_t) place) % FOCUS_GROUPS == 0;
+  if (random % (focus ? pause_period / FOCUS : pause_period))
+    return;
+  random >>= 32;
+  if (random % 4 == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = (long) (random % SLEEP_NS)}, NULL);
+  } else if (random % 4 == 1) {
+    for (uint64_t i = random / 4 % SPIN; i > 0; i--)
+      atomic_signal_fence(memory_order_seq_cst);
+  } else {
+    sched_yield();
+  }
+}
+
+void pauses_install(unsigned period)
+{
+  pause_period = period;
+  atomic_store(&tamis__hook, pause_here);
+}
+
+void pauses_on(uint64_t seed, uint64_t round)
+{
+  pause_seed = seed | 1;
+  pause_focus = round;
+}
+
+void pauses_off(void)
+{
+  pause_seed = 0;
+}
+#else
+void pauses_install(unsigned period)
+{
+  (void) period;
+}
+
+void pauses_on(uint64_t seed, uint64_t round)
+{
+  (void) seed, (void) round;
+}
+
+void pauses_off(void)
+{
+}
+#endif
