@@ -28,6 +28,11 @@ void owner_free(struct owner *owner)
   free(owner->copies);
 }
 
+static uint64_t hash_of(const struct owner *owner, uint64_t key)
+{
+  return owner->hashes ? owner->hashes[key] : owner->base + key;
+}
+
 /* One writer: plain would do, but for who watches.  Before a call release, so that who sees what the
  * call did sees the mark; after it release too, so that who sees the mark sees what the call did. */
 static void mark(_Atomic uint64_t *what, uint64_t n)
@@ -82,7 +87,7 @@ static void judge_add_unique(struct owner *owner, uint64_t key, int result)
 
 static void add_one(struct owner *owner, uint64_t key, bool unique)
 {
-  uint64_t hash = owner->base + key;
+  uint64_t hash = hash_of(owner, key);
   mark(&owner->adds_begun, 1);
   if (unique)
     judge_add_unique(owner, key, tamis_add_unique_hash(owner->filter, hash));
@@ -95,7 +100,7 @@ static void remove_one(struct owner *owner, uint64_t key)
   if (!owner->copies[key])
     return;
   mark(&owner->removes_begun, 1);
-  owner->wrong += tamis_remove_hash(owner->filter, owner->base + key) != TAMIS_OK;
+  owner->wrong += tamis_remove_hash(owner->filter, hash_of(owner, key)) != TAMIS_OK;
   mark(&owner->removes_done, 1);
   owner->copies[key]--;
   owner->in--;
@@ -124,7 +129,7 @@ static void add_some(struct owner *owner, bool unique)
     do
       keys[i] = pick(owner);
     while (owner->copies[keys[i]] >= OWNER_MOST_COPIES);
-    hashes[i] = owner->base + keys[i];
+    hashes[i] = hash_of(owner, keys[i]);
   }
   mark(&owner->adds_begun, OWNER_BATCH);
   (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(owner->filter, hashes, OWNER_BATCH,
@@ -135,13 +140,15 @@ static void add_some(struct owner *owner, bool unique)
 
 static void look_for_some(struct owner *owner)
 {
-  uint64_t hashes[OWNER_BATCH];
+  uint64_t keys[OWNER_BATCH], hashes[OWNER_BATCH];
   bool found[OWNER_BATCH];
-  for (unsigned i = 0; i < OWNER_BATCH; i++)
-    hashes[i] = owner->base + pick(owner);
+  for (unsigned i = 0; i < OWNER_BATCH; i++) {
+    keys[i] = pick(owner);
+    hashes[i] = hash_of(owner, keys[i]);
+  }
   size_t n = tamis_contains_many_hash(owner->filter, hashes, OWNER_BATCH, found);
   for (unsigned i = 0; i < OWNER_BATCH; i++) {
-    judge_contains(owner, hashes[i] - owner->base, found[i]);
+    judge_contains(owner, keys[i], found[i]);
     n -= found[i];
   }
   owner->wrong += n != 0;
@@ -156,7 +163,7 @@ static void act(struct owner *owner, uint64_t random, bool batch)
     if (batch)
       look_for_some(owner);
     else
-      judge_contains(owner, key, tamis_contains_hash(owner->filter, owner->base + key));
+      judge_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
   } else if (kind < 4 ? grows : !grows) {                    /* mostly towards the goal */
     for (unsigned i = 0; i < (batch ? OWNER_BATCH : 1); i++) /* there is no batch of removes */
       remove_one(owner, pick_in(owner));
@@ -183,7 +190,7 @@ void owner_work(struct owner *owner, struct worker *worker, uint64_t calls)
 void owner_check(struct owner *owner)
 {
   for (uint64_t key = 0; key < owner->keys; key++)
-    judge_contains(owner, key, tamis_contains_hash(owner->filter, owner->base + key));
+    judge_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
 }
 
 void owner_leave(struct owner *owner, struct worker *worker)

@@ -24,9 +24,10 @@ enum owner_mix { SINGLE_CALLS, BATCH_CALLS, BOTH_KINDS };
 
 struct owner {
   tamis_filter *filter;
-  uint64_t base;         /* hashes are base + 0 .. base + keys - 1; of no other owner */
-  uint64_t keys;         /* that it may have in, at most OWNER_MOST_KEYS */
-  unsigned char *copies; /* of each key: how many are in */
+  uint64_t base;          /* hashes are base + 0 .. base + keys - 1; of no other owner */
+  const uint64_t *hashes; /* or these, if not NULL */
+  uint64_t keys;          /* that it may have in */
+  unsigned char *copies;  /* of each key: how many are in */
   enum owner_mix mix;
   bool limited; /* the filter may refuse an add */
 
