@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: are all answers right in a filter of many generations, also while the next one opens?
+ *
+ * A generation is opened when a segment is full that may not split any more; most filters have one or
+ * two.  Here a few hundred keys open all that there can be: the filter has many roots, but the keys fall
+ * on two of them (with one growth stripe), and they begin with the same bits, so that most splits make
+ * no room.  No such keys are found by trying, so the mixing of hashes is inverted.
+ *
+ *    owned    keys of one thread (owner.h), which has in now many and now few: copies of a key are in
+ *             several generations, segments of older ones join and are dropped
+ *    prizes   all threads compete for them: whose unique add wins one holds it until he removes it, and
+ *             nobody else may win it meanwhile
+ *    staying  of these there is always a copy, which everybody must find, while the owners add and
+ *             remove others
+ *
+ * Every other filter has a limit on its memory, where adds go into older generations too.  The keys are
+ * so near to each other that the number of false positives means nothing.
+ *
+ * The library is the one with hooks: threads pause between the steps of their calls.
+ */
+#include "cuckoo_table.h"
+#include "harness.h"
+#include "owner.h"
+#include "pauses.h"
+#include "tiny.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  ROOTS = 400,
+  ROOT_BITS = 9,
+  FREE_BITS = 2, /* of the string, after the root */
+  COMMON_BITS = 5,
+  OTHER_ROOT = 16, /* one key in so many falls on the other root */
+  PRIZES = 8,
+  STAYING = 8,
+  PAUSE_PERIOD = 1024, /* places between steps of calls */
+  TURN_PERIOD = 512,   /* calls */
+  FULL_PERIOD = 16,    /* refused ones */
+  LIMIT_LEAST = 800000,
+  LIMIT_RANGE = 400000,
+  FEW_GENERATIONS = 5 /* a round with so few has not asked the question */
+};
+
+struct settings {
+  struct harness_settings shared;
+  uint64_t keys, calls;
+};
+
+struct run {
+  const struct settings *settings;
+  tamis_filter *filter;
+  uint64_t round;
+  uint64_t n, *hashes; /* the owners' keys, and those below */
+  const uint64_t *prizes, *staying;
+  struct owner owners[MAX_THREADS + 1]; /* the last one's keys stay */
+  _Atomic unsigned holders[PRIZES];     /* a thread's number + 1; 0: nobody */
+};
+
+/* ---- keys ---- */
+
+/* What x * factor is 1 of, modulo 2^64: each step doubles the bits that are right, 3 at first. */
+static uint64_t inverse_of(uint64_t factor)
+{
+  uint64_t x = factor;
+  for (unsigned i = 0; i < 5; i++)
+    x *= 2 - factor * x;
+  return x;
+}
+
+/* The y with y ^ y >> shift == x: what follows from the highest bits goes down by `shift` a step. */
+static uint64_t undo_shift(uint64_t x, unsigned shift)
+{
+  uint64_t y = x;
+  for (unsigned known = shift; known < 64; known += shift)
+    y = x ^ y >> shift;
+  return y;
+}
+
+/* The hash that hash_mix() makes `mixed` of. */
+static uint64_t unmix(const struct hash_keys *keys, uint64_t mixed)
+{
+  uint64_t x = undo_shift(mixed, 27) * inverse_of(UINT64_C(0x1C69B3F74AC4AE35)) - keys->mix[1];
+  x = undo_shift(x, 33) * inverse_of(UINT64_C(0x3C79AC492BA7B653));
+  x = undo_shift(x, 27) ^ keys->mix[0];
+  if (hash_mix(keys, x) != mixed)
+    error(2, 0, "hash_mix has changed: this is not its inverse");
+  return x;
+}
+
+/* The hash of a key whose string (cuckoo_geometry.h) is root · rest, up to the last bits. */
+static uint64_t hash_at(const struct hash_keys *keys, uint64_t root, uint64_t rest)
+{
+  unsigned __int128 string = (unsigned __int128) root << 64 | rest;
+  return unmix(keys, (uint64_t) (string / ROOTS) + 1);
+}
+
+/* After the root some bits are free, the next ones common to all keys, and the others free again. */
+static void choose_hashes(struct run *run, uint64_t seed)
+{
+  const struct hash_keys *keys = &run->filter->keys;
+  const unsigned after = 64 - FREE_BITS - COMMON_BITS;
+  const uint64_t mask = ((UINT64_C(1) << COMMON_BITS) - 1) << after;
+  const uint64_t root = random_next(&seed) % GROWTH_STRIPES, common = random_next(&seed) & mask;
+  for (uint64_t i = 0; i < run->n; i++) {
+    uint64_t other = random_next(&seed) % OTHER_ROOT == 0 ? GROWTH_STRIPES : 0;
+    run->hashes[i] = hash_at(keys, root + other, (random_next(&seed) & ~mask) | common);
+  }
+}
+
+/* ---- threads ---- */
+
+static void give_back(struct run *run, struct worker *worker, unsigned prize)
+{
+  uint64_t hash = run->prizes[prize];
+  worker->result += !tamis_contains_hash(run->filter, hash);
+  atomic_store(&run->holders[prize], 0); /* before somebody else can win it */
+  worker->result += tamis_remove_hash(run->filter, hash) != TAMIS_OK;
+}
+
+static void try_to_win(struct run *run, struct worker *worker, unsigned prize)
+{
+  int result = tamis_add_unique_hash(run->filter, run->prizes[prize]);
+  unsigned nobody = 0;
+  if (result == TAMIS_OK)
+    worker->result +=
+        !atomic_compare_exchange_strong(&run->holders[prize], &nobody, worker->index + 1);
+  else
+    worker->result += result != TAMIS_PRESENT && result != TAMIS_EFULL && result != TAMIS_ENOMEM;
+}
+
+static void compete(struct run *run, struct worker *worker, uint64_t random)
+{
+  unsigned prize = random % PRIZES;
+  bool mine = atomic_load(&run->holders[prize]) == worker->index + 1;
+  uint64_t began = call_begins(worker);
+  if (mine && random >> 16 & 3)
+    give_back(run, worker, prize);
+  else
+    try_to_win(run, worker, prize);
+  call_ends(worker, began);
+}
+
+static void look(const struct run *run, struct worker *worker, uint64_t random)
+{
+  uint64_t began = call_begins(worker);
+  worker->result += !tamis_contains_hash(run->filter, run->staying[random % STAYING]);
+  call_ends(worker, began);
+}
+
+/* Up and down; down soon after a refusal, as a full filter changes little. */
+static void turn(struct owner *owner, uint64_t *refused, uint64_t random)
+{
+  bool full = owner->refused > *refused, up = !full && owner->goal < owner->keys / 4;
+  *refused = owner->refused;
+  if (random % (full ? FULL_PERIOD : TURN_PERIOD) == 0) {
+    random >>= 32;
+    owner->goal = up ? owner->keys / 4 + random % owner->keys : random % (owner->keys / 16);
+  }
+}
+
+static void work(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  struct owner *owner = &run->owners[worker->index];
+  uint64_t seed = worker->seed, refused = 0;
+  pauses_on(random_next(&seed), run->round);
+  for (uint64_t i = 0; i < run->settings->calls; i++) {
+    uint64_t random = random_next(&seed);
+    turn(owner, &refused, random);
+    if (random >> 16 & 1)
+      owner_work(owner, worker, 1);
+    else if (random >> 17 & 1)
+      compete(run, worker, random >> 32);
+    else
+      look(run, worker, random >> 32);
+  }
+  for (unsigned i = 0; i < PRIZES; i++)
+    if (atomic_load(&run->holders[i]) == worker->index + 1)
+      give_back(run, worker, i);
+  owner_check(owner);
+  pauses_off();
+}
+
+static void leave(struct worker *worker)
+{
+  struct run *run = worker->arg;
+  pauses_on(worker->seed, run->round);
+  owner_leave(&run->owners[worker->index], worker);
+  if (worker->index == 0)
+    owner_leave(&run->owners[worker->threads], worker);
+  pauses_off();
+}
+
+/* ---- rounds ---- */
+
+static tamis_options create(struct run *run, uint64_t seed)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.seed = random_next(&seed) | 1;
+  if (run->round & 1)
+    options.max_bytes = LIMIT_LEAST + random_next(&seed) % LIMIT_RANGE;
+  static const unsigned widths[] = {12, 16, 21};
+  struct cuckoo_geometry g = tiny_geometry(run->round);
+  g.shape = bucket_shape(widths[run->round % 3], true);
+  g.depth_limit = run->round / 2 % 4;
+  g.first_roots = ROOTS;
+  g.first_root_bits = ROOT_BITS;
+  int result = tiny_create(&options, &g, &run->filter);
+  if (result != TAMIS_OK)
+    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  return options;
+}
+
+/* The last owner has a copy of each key that stays, and does nothing; the others add and remove copies
+ * of their own. */
+static void open_owners(struct run *run, uint64_t seed)
+{
+  uint64_t n = run->settings->shared.threads, keys = run->settings->keys / n;
+  for (unsigned i = 0; i < n; i++) {
+    struct owner *owner = &run->owners[i];
+    owner_init(owner, run->filter, i, keys, random_at(seed, i));
+    uint64_t *hashes = &run->hashes[i * keys];
+    memcpy(hashes, run->staying, STAYING * sizeof *hashes);
+    owner->hashes = hashes;
+    owner->goal = keys;
+    owner->mix = SINGLE_CALLS; /* stress-churn has the others */
+    owner->limited = true;     /* by the number of generations at least */
+  }
+  struct owner *stays = &run->owners[n];
+  owner_init(stays, run->filter, 0, STAYING, seed);
+  stays->hashes = run->staying;
+  for (; stays->in < STAYING; stays->in++) {
+    stays->copies[stays->in] = 1;
+    stays->wrong += tamis_add_hash(run->filter, run->staying[stays->in]) != TAMIS_OK;
+  }
+}
+
+static uint64_t left_over(const struct run *run)
+{
+  uint64_t found = 0;
+  for (uint64_t i = 0; i < run->n; i++)
+    found += tamis_contains_hash(run->filter, run->hashes[i]);
+  return found;
+}
+
+static bool play(struct run *run)
+{
+  uint64_t seed = random_at(run->settings->shared.seed, run->round);
+  uint64_t n = run->settings->shared.threads;
+  tamis_options options = create(run, seed);
+  choose_hashes(run, seed);
+  open_owners(run, seed);
+  struct worker workers[MAX_THREADS];
+  harness_run(n, seed, work, run, workers);
+  uint64_t wrong = harness_results(workers, n) + owners_judge(run->owners, n + 1, 1);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(run->filter, &stats);
+  wrong += options.max_bytes && stats.bytes > options.max_bytes;
+  harness_run(n, seed, leave, run, workers);
+  wrong += owners_judge(run->owners, n + 1, 1) + left_over(run);
+
+  uint64_t refused = 0;
+  for (unsigned i = 0; i <= n; i++) {
+    refused += run->owners[i].refused;
+    owner_free(&run->owners[i]);
+  }
+  bool many = options.max_bytes || stats.generations > FEW_GENERATIONS, good = wrong == 0 && many;
+  harness_tell(good,
+               "%u generations, %" PRIu64 " keys, %" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
+               " bytes, %" PRIu64 " refused%s\n",
+               stats.generations, stats.count, stats.growths, stats.joins, stats.bytes, refused,
+               wrong  ? ": WRONG"
+               : many ? ""
+                      : ": TOO FEW GENERATIONS");
+  tamis_destroy(run->filter);
+  return good;
+}
+
+int main(int argc, char **argv)
+{
+  static struct settings s = {.keys = 1600, .calls = 10000, .shared = {.threads = 4, .rounds = 10}};
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys of all threads (default: 1600)", .number = &s.keys, .least = 1024},
+      {"calls", 'c', "Calls of each thread in a round (default: 10000)", .number = &s.calls,
+       .least = 5000},
+      {0}};
+  harness_parse("Looks for wrong answers in filters of many generations.", options, argc, argv,
+                &s.shared);
+  static struct run run;
+  run.settings = &s;
+  run.n = s.keys + PRIZES + STAYING;
+  run.hashes = calloc(run.n, sizeof *run.hashes);
+  if (!run.hashes)
+    error(2, 0, "no memory");
+  run.prizes = run.hashes + s.keys;
+  run.staying = run.prizes + PRIZES;
+  pauses_install(PAUSE_PERIOD);
+  bool good = true;
+  for (; harness_more(&s.shared, run.round); run.round++)
+    good &= play(&run);
+  free(run.hashes);
+  return harness_verdict(&s.shared, good);
+}
