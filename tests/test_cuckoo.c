@@ -1313,6 +1313,21 @@ static void validate_notices_whatever_is_broken(void **state)
   word_store(&words[i], bucket_replace(&g->shape, before, 0, aged));
   assert_broken(f, "an entry is older than its segment is deep");
   word_store(&words[i], before);
+
+  counter_add(&generation->counters, COPIES, 1);
+  assert_broken(f, "counted copies are not those in side tables");
+  counter_add(&generation->counters, COPIES, UINT64_MAX);
+
+  for (uint64_t key = 0; !has_copies(segment); key++)
+    for (unsigned n = 0; n < 4; n++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  struct copies *copies = atomic_load(&segment->copies);
+  size_t j = 0;
+  while (!copies->entries[j].key)
+    j++;
+  copies->entries[j].key ^= copies_key(1, 0); /* of another pair */
+  assert_broken(f, "copies are counted of an entry that stands in no lane");
+  copies->entries[j].key ^= copies_key(1, 0);
   assert_valid(f);
   tamis_destroy(f);
 }
