@@ -862,6 +862,7 @@ struct member {
   uint64_t count, failed;
   bool in[CROWD_KEYS];
   const char *wrong;
+  pthread_barrier_t *start;
 };
 
 static void look_at_own(struct member *m)
@@ -874,6 +875,7 @@ static void look_at_own(struct member *m)
 static void *come_and_go_in_a_crowd(void *argument)
 {
   struct member *m = argument;
+  pthread_barrier_wait(m->start);
   for (unsigned round = 0; round < CROWD_ROUNDS && !m->wrong; round++) {
     for (uint64_t n = 0; n < (uint64_t) 2 * CROWD_KEYS; n++) {
       uint64_t i = random_next(&m->seed) % CROWD_KEYS;
@@ -909,12 +911,17 @@ static void crowd_of(const struct kind *kind, enum source source, uint64_t seed)
   faults.odds = 4;
   faults.armed = false;
   assert_int_equal(create(kind, source, &r.f), TAMIS_OK);
+  pthread_barrier_t start;
+  assert_int_equal(pthread_barrier_init(&start, NULL, CROWD + 1), 0);
   for (unsigned i = 0; i < CROWD; i++) {
-    members[i] = (struct member){.f = r.f, .base = (uint64_t) (i + 1) << 40, .seed = seed + i};
+    members[i] = (struct member){
+        .f = r.f, .base = (uint64_t) (i + 1) << 40, .seed = seed + i, .start = &start};
     assert_int_equal(__real_pthread_create(&threads[i], NULL, come_and_go_in_a_crowd, &members[i]),
                      0);
   }
-  faults.armed = true; /* only now: a sanitizer's own threads must not be refused what they need */
+  faults.armed =
+      true; /* only now: a sanitizer that starts a thread must not be refused what it needs */
+  pthread_barrier_wait(&start);
   uint64_t failed = 0;
   for (unsigned i = 0; i < CROWD; i++) {
     pthread_join(threads[i], NULL);
@@ -922,6 +929,7 @@ static void crowd_of(const struct kind *kind, enum source source, uint64_t seed)
     failed += members[i].failed;
   }
   faults.armed = false;
+  pthread_barrier_destroy(&start);
   for (unsigned i = 0; i < CROWD; i++) {
     look_at_own(&members[i]);
     if (members[i].wrong)
