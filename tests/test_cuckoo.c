@@ -1120,7 +1120,13 @@ static void a_batch_reports_its_first_failure(void **state)
   while (results[first] == TAMIS_OK)
     first++;
   assert_int_equal(results[first], TAMIS_ENOMEM);
-  assert_int_equal(results[N - 1], TAMIS_EFULL);
+  /* Which keys are refused depends on the memory that waits for readers; that some are, does not. */
+  uint64_t refused = 0;
+  for (uint64_t i = first + 1; i < N; i++) {
+    assert_true(results[i] == TAMIS_OK || results[i] == TAMIS_EFULL);
+    refused += results[i] == TAMIS_EFULL;
+  }
+  assert_true(refused > 0);
   tamis_destroy(f);
 }
 

@@ -154,8 +154,8 @@ typedef struct tamis_options {
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
  *            64-bit address space holds, stripes over 4096, half an allocator.
  *            TAMIS_EUNSUPPORTED: an fpp below 3 * capacity * 2^-64, which 64-bit hashes cannot
- *            give, or, of a cuckoo filter, below 9.4e-10 (3e-8 if it grows); options of a newer header that this library does not
- *            know; no seed given, and no getrandom(2) to be had.
+ *            give, or, of a cuckoo filter, below 9.4e-10 (3e-8 if it grows); options of a newer
+ *            header that this library does not know; no seed given, and no getrandom(2) to be had.
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
  *            On every error *out is NULL. */
@@ -203,9 +203,9 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Blocks   Bloom: never (lock-free, a bounded number of steps).  Cuckoo: for two locks shared with
  *            writers of some other keys, held for the time of one look and one insert; and while a
  *            part of the table is split or joined (some ten microseconds), for those whose keys fall
- *            there.  While it waits it may yield or sleep.  It never waits for readers to leave; but when
- *            more than 32 KiB and than 1/32 of the filter's memory wait for that, an add or remove that splits or joins
- *            sleeps for 50 microseconds up to four times
+ *            there.  While it waits it may yield or sleep.  It never waits for readers to leave; but
+ *            when more than 32 KiB, and more than 1/32 of the filter's memory, wait for that, an add
+ *            or remove that splits or joins sleeps for 50 microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
@@ -236,7 +236,9 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
  *   Threads  any
  *   Blocks   never: no lock.  Bloom: a bounded number of steps.  Cuckoo: it looks again only when an
  *            entry has meanwhile left a bucket that shares a lock with one of the key's own, or the
- *            part of the table that holds them has been replaced: some other call has got on then
+ *            part of the table that holds them has been replaced: some other call has got on then.
+ *            Only the first call of a thread on a cuckoo filter that grows takes a lock, for a few
+ *            steps, to make the thread known (and each call, as long as there is no memory for that)
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
@@ -333,8 +335,8 @@ typedef struct tamis_stats {
   }
 
 /* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
- * depend on the filter's size (Cuckoo: it also releases memory that has waited for readers.  Bloom: it is that of the formula for the rate: some microseconds at
- * fpp 0.01, some hundred at 1e-6).
+ * depend on the filter's size (Cuckoo: it also releases memory that has waited for readers.  Bloom: it
+ * is that of the formula for the rate: some microseconds at fpp 0.01, some hundred at 1e-6).
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct of
