@@ -306,14 +306,14 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-/* A filter of a few lines gets no more stripes and shards than lines: a thousand small filters
- * should not be a thousand times 8 KiB of locks. */
+/* A filter of a few lines gets no more stripes than lines: a thousand small filters should not be a
+ * thousand times 8 KiB of locks. */
 static struct sizes sizes_for(const tamis_options *options, const struct bloom_geometry *g)
 {
-  struct sizes s = {.shards = tamis__counter_shards(), .stripes = tamis__stripe_count()};
+  struct sizes s = {.shards = tamis__counter_shards(g->lines * LINE_BYTES),
+                    .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
   unsigned most = power_of_two_up(lines);
-  s.shards = s.shards < most ? s.shards : most;
   s.stripes = options->stripes   ? power_of_two_up(options->stripes)
               : s.stripes < most ? s.stripes
                                  : most;

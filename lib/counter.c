@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "counter.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most)
@@ -12,22 +14,116 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigne
   return n;
 }
 
-unsigned tamis__counter_shards(void)
+/* ---- shards ---- */
+
+enum { LEAST_SHARDS = 2, MOST_SHARDS = 64, BYTES_PER_SHARD = 512 };
+
+/* More than threads that run at once: others may have numbers too, and wait. */
+static unsigned shards_of_machine(void)
 {
-  return tamis__power_of_two_per_core(2, 2, 64);
+  return tamis__power_of_two_per_core(4, 8, MOST_SHARDS);
 }
 
-unsigned tamis__thread_number(void)
+unsigned tamis__counter_shards(uint64_t bytes)
 {
-  /* Relaxed: the numbers need to differ, nothing else. */
-  static _Atomic unsigned next = 0;
-  /* initial-exec: a direct access instead of a function call, at the price of four bytes of the
-   * space that every process keeps for libraries loaded at run time. */
-  static _Thread_local unsigned number __attribute__((tls_model("initial-exec"))) = 0;
+  unsigned n = shards_of_machine();
+  while (n > LEAST_SHARDS && n > bytes / BYTES_PER_SHARD)
+    n /= 2;
+  return n;
+}
 
-  if (number == 0)
-    number = (atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) & 0xffffffu) + 1;
+/* ---- numbers of threads ----
+ *
+ * Which numbers are taken is in one word, without a lock, so that a fork finds it whole at any moment.
+ * In the child the calling thread keeps its number; those of the threads that are gone stay taken.
+ *
+ * When a thread ends, a destructor of its own (of the kind that pthread_key_create() makes) gives the
+ * number back.  Destructors that run later may still add: the thread has lost its number by then, and
+ * takes no other, for which no destructor might come.  (One whose very first add is made by the last of
+ * all destructors never gives its number back.  Nothing is miscounted; somebody else shares.) */
+
+/* More than the mask of any set. */
+enum { NEVER = MOST_SHARDS };
+
+_Thread_local unsigned tamis__thread_number = 0;
+
+/* Bit n: number n is taken.  Those that own nothing are not given out. */
+static _Atomic uint64_t taken = UINT64_MAX;
+
+static pthread_key_t key; /* not NULL for threads that have a number */
+
+/* ORDER number.give (release)
+ *   pairs with     number.take
+ *   makes visible  what the thread has counted
+ *   if weakened    the next owner goes on from an older value: adds are lost
+ *   checked by     negative/number_kept_at_the_end, negative/number_given_relaxed */
+static void give(unsigned number)
+{
+  atomic_fetch_and_explicit(&taken, ~(UINT64_C(1) << number), memory_order_release);
+}
+
+static void before_end(void *unused)
+{
+  (void) unused;
+  unsigned number = tamis__thread_number;
+  tamis__thread_number = NEVER;
+  give(number);
+}
+
+/* Without a key all numbers stay taken. */
+static void begin(void)
+{
+  unsigned n = shards_of_machine();
+  uint64_t numbers = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+  if (pthread_key_create(&key, before_end) == 0)
+    atomic_store_explicit(&taken, ~numbers | 1, memory_order_relaxed);
+}
+
+/* `taken` is only ever changed by read-modify-writes, so this comes after all that gave a number back
+ * before, also if others have been taken meanwhile (release sequences).
+ * ORDER number.take (acquire)
+ *   pairs with     number.give
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/number_taken_relaxed */
+static unsigned take(void)
+{
+  uint64_t before = atomic_load_explicit(&taken, memory_order_relaxed);
+  unsigned number;
+  do {
+    if (before == UINT64_MAX)
+      return 0;
+    number = (unsigned) __builtin_ctzll(~before);
+  } while (!atomic_compare_exchange_weak_explicit(&taken, &before, before | UINT64_C(1) << number,
+                                                  memory_order_acquire, memory_order_relaxed));
   return number;
+}
+
+/* Whether the thread has a number now; if all are taken, a later add asks again. */
+static bool ask_for_number(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, begin);
+  unsigned number = take();
+  if (!number)
+    return false;
+  tamis__thread_number = NEVER; /* if the next line allocates, and the allocator uses a filter */
+  bool kept = pthread_setspecific(key, &key) == 0;
+  if (kept)
+    tamis__thread_number = number;
+  else
+    give(number);
+  return kept;
+}
+
+/* ---- counters ---- */
+
+uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount)
+{
+  if (!tamis__thread_number && ask_for_number())
+    return counter_add(counters, kind, amount);
+  return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_relaxed) +
+         amount;
 }
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)

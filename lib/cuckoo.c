@@ -584,7 +584,7 @@ static struct cuckoo_demand demand_of(const tamis_options *o)
 static uint64_t total_bytes(const struct cuckoo_geometry *g)
 {
   return sizeof(struct cuckoo) + sizeof(struct generation) +
-         tamis__counter_shards() * sizeof(struct counter_shard) + cuckoo_slots(g) * sizeof(slot) +
+         cuckoo_shards(g) * sizeof(struct counter_shard) + cuckoo_slots(g) * sizeof(slot) +
          cuckoo_roots(g) * g->segment_bytes;
 }
 

@@ -210,7 +210,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   generation->geometry = *g;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_init(&generation->growth[i]);
-  unsigned shards = tamis__counter_shards();
+  unsigned shards = cuckoo_shards(g);
   generation->counters.mask = shards - 1;
   generation->counters.shards = tamis__cuckoo_get(c, shards * sizeof(struct counter_shard), result);
   generation->slots = generation->counters.shards

@@ -55,6 +55,12 @@ struct generation {
   struct stripe growth[GROWTH_STRIPES];
 };
 
+/* For what it may grow to. */
+static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
+{
+  return tamis__counter_shards(cuckoo_slots(g) * g->segment_bytes);
+}
+
 /* A sum over shards can be caught between an add in one and a remove in another. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter what)

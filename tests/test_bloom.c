@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,19 +159,33 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
 }
 BOTH_LAYOUTS(capacity_is_a_limit_when_not_growable)
 
-/* Threads that come one after the other: each counts in a shard of its own, and the limit is exact all
- * the same. */
-struct turn {
+/* Threads that take turns, a key each: their shards fill evenly, and the limit is exact all the same. */
+enum { TURNS_THREADS = 8 };
+
+struct turns {
   tamis_filter *filter;
-  uint64_t from, added;
+  _Atomic uint64_t next; /* key; whose turn it is */
+  _Atomic bool full;
 };
 
-static void *take_turn(void *arg)
+struct turn {
+  struct turns *turns;
+  unsigned index;
+};
+
+static void *take_turns(void *arg)
 {
-  enum { KEYS = 40 };
-  struct turn *turn = arg;
-  while (turn->added < KEYS && tamis_add_hash(turn->filter, turn->from + turn->added) == TAMIS_OK)
-    turn->added++;
+  const struct turn *turn = arg;
+  struct turns *turns = turn->turns;
+  while (!atomic_load(&turns->full)) {
+    uint64_t key = atomic_load(&turns->next);
+    if (key % TURNS_THREADS != turn->index)
+      sched_yield();
+    else if (tamis_add_hash(turns->filter, key) == TAMIS_OK)
+      atomic_store(&turns->next, key + 1);
+    else
+      atomic_store(&turns->full, true);
+  }
   return NULL;
 }
 
@@ -183,17 +198,18 @@ static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
     options.fpp = 1e-6;
     options.growable = false;
     options.seed = capacity;
-    struct turn turn = {0};
-    assert_int_equal(tamis_create(&options, &turn.filter), TAMIS_OK);
-    do {
-      pthread_t thread;
-      turn.from += turn.added;
-      turn.added = 0;
-      assert_int_equal(pthread_create(&thread, NULL, take_turn, &turn), 0);
-      assert_int_equal(pthread_join(thread, NULL), 0);
-    } while (turn.added);
-    assert_int_equal(turn.from, capacity);
-    tamis_destroy(turn.filter);
+    struct turns turns = {0};
+    struct turn turn[TURNS_THREADS];
+    pthread_t threads[TURNS_THREADS];
+    assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
+    for (unsigned i = 0; i < TURNS_THREADS; i++) {
+      turn[i] = (struct turn){&turns, i};
+      assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
+    }
+    for (unsigned i = 0; i < TURNS_THREADS; i++)
+      assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(turns.next, capacity);
+    tamis_destroy(turns.filter);
   }
 }
 BOTH_LAYOUTS(threads_in_turn_keep_to_the_capacity)

@@ -180,14 +180,10 @@ struct counters {
 
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most);
 
-static inline unsigned tamis__counter_shards(void)
+static inline unsigned tamis__counter_shards(uint64_t bytes)
 {
+  (void) bytes;
   return 1;
-}
-
-static inline unsigned tamis__thread_number(void)
-{
-  return 0;
 }
 
 static inline uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)

@@ -49,6 +49,9 @@ static const int timed_out = ETIMEDOUT, not_now = EAGAIN;
 
 #include "model.h"
 
+/* counter.c: each of relacy's threads has a number of its own, as if it were one. */
+extern "C" __thread unsigned tamis__thread_number;
+
 namespace
 {
 
@@ -161,6 +164,12 @@ place &place_at(uint32_t index)
     w.place_of[index] = ++w.place_count;
   }
   return w.places[w.place_of[index] - 1];
+}
+
+/* After threads may have been switched. */
+void resume()
+{
+  tamis__thread_number = self() + 1;
 }
 
 /* ---- what an execution tells when it is printed ---- */
@@ -296,8 +305,10 @@ void maybe_switch(uint32_t index, bool write)
           w.learned = true;
   if (w.learned)
     rl::ctx().rl_until("learned", here);
-  if (matters(u, me, write))
+  if (matters(u, me, write)) {
     rl::ctx().sched();
+    resume();
+  }
 }
 
 bool private_still(const void *address)
@@ -479,6 +490,7 @@ void lock(const void *address)
   rl::generic_mutex_data *l = lock_at(address);
   rl::ctx().disable_preemption(); /* that was it */
   l->lock_exclusive(false, here);
+  resume();
   rl::ctx().enable_preemption();
   if (in_arena(address))
     live(address, "lock");
@@ -804,6 +816,7 @@ void wait_for_grace_periods()
 {
   for (;;) {
     w.wake->wait(false, false, here);
+    resume();
     if (!w.start)
       return;
     w.start = false;
@@ -813,6 +826,7 @@ void wait_for_grace_periods()
 
 void run_thread(unsigned i)
 {
+  resume();
   if (i == w.now->threads) {
     wait_for_grace_periods();
     return;
@@ -912,6 +926,7 @@ model_report model_check(const shape *s, const model_effort *effort, bool acq_re
   w.acq_rel = acq_rel;
   w.used = w.block_count = 0;
   model_reset_reclaim();
+  tamis__thread_number = 1;
   s->set_up();
   w.used_at_start = w.used;
   w.blocks_at_start = w.block_count;
