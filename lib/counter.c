@@ -47,7 +47,7 @@ enum { NEVER = MOST_SHARDS };
 
 _Thread_local unsigned tamis__thread_number = 0;
 
-/* Bit n: number n is taken.  Those that own nothing are not given out. */
+/* Bit n: number n is taken.  Those that own nothing are never given out. */
 static _Atomic uint64_t taken = UINT64_MAX;
 
 static pthread_key_t key; /* not NULL for threads that have a number */
@@ -70,17 +70,22 @@ static void before_end(void *unused)
   give(number);
 }
 
-/* Without a key all numbers stay taken. */
+/* Makes the key, without which all numbers stay taken.  Once; who comes meanwhile goes without a number,
+ * and does not wait.
+ * Relaxed: one of them makes it, nothing hangs on who.  Release: who takes a number sees the key. */
 static void begin(void)
 {
-  unsigned n = shards_of_machine();
-  uint64_t numbers = n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX;
+  static _Atomic bool begun = false;
+  if (atomic_load_explicit(&begun, memory_order_relaxed) ||
+      atomic_exchange_explicit(&begun, true, memory_order_relaxed))
+    return;
+  uint64_t numbers = UINT64_MAX >> (64 - shards_of_machine()) & ~UINT64_C(1);
   if (pthread_key_create(&key, before_end) == 0)
-    atomic_store_explicit(&taken, ~numbers | 1, memory_order_relaxed);
+    atomic_store_explicit(&taken, ~numbers, memory_order_release);
 }
 
-/* `taken` is only ever changed by read-modify-writes, so this comes after all that gave a number back
- * before, also if others have been taken meanwhile (release sequences).
+/* After begin() `taken` is only changed by read-modify-writes, so this comes after all that gave a number
+ * back before, also if others have been taken meanwhile (release sequences).
  * ORDER number.take (acquire)
  *   pairs with     number.give
  *   makes visible  see there
@@ -102,8 +107,7 @@ static unsigned take(void)
 /* Whether the thread has a number now; if all are taken, a later add asks again. */
 static bool ask_for_number(void)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, begin);
+  begin();
   unsigned number = take();
   if (!number)
     return false;
