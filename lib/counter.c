@@ -104,28 +104,26 @@ static unsigned take(void)
   return number;
 }
 
-/* Whether the thread has a number now; if all are taken, a later add asks again. */
-static bool ask_for_number(void)
+/* For the adds that follow; if all are taken, the next one asks again. */
+static void ask_for_number(void)
 {
   begin();
   unsigned number = take();
   if (!number)
-    return false;
+    return;
   tamis__thread_number = NEVER; /* if the next line allocates, and the allocator uses a filter */
-  bool kept = pthread_setspecific(key, &key) == 0;
-  if (kept)
+  if (pthread_setspecific(key, &key) == 0)
     tamis__thread_number = number;
   else
     give(number);
-  return kept;
 }
 
 /* ---- counters ---- */
 
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount)
 {
-  if (!tamis__thread_number && ask_for_number())
-    return counter_add(counters, kind, amount);
+  if (!tamis__thread_number)
+    ask_for_number();
   return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_relaxed) +
          amount;
 }

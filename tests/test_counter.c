@@ -3,7 +3,6 @@
 
 #include "counter.h"
 #include "harness.h"
-#include "stripe.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -386,13 +385,13 @@ static void *come_and_go(void *counters)
   return NULL;
 }
 
-/* Threads in the child of several: TSan does not support them, nor does qemu. */
+/* Threads in the child of several: sanitizers do not support them, nor does qemu. */
 static bool child_adds(unsigned number)
 {
   struct counters counters = largest_set();
   counter_add(&counters, 0, 1);
   bool good = tamis__thread_number == number;
-#ifndef TAMIS_TSAN
+#ifndef TAMIS_SANITIZED
   if (!*EMULATOR) {
     struct worker workers[THREADS];
     harness_run(THREADS, 1, bump, &counters, workers);
