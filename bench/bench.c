@@ -35,12 +35,25 @@ struct arguments {
   double from;
   enum size size;
   struct settings settings;
-  const char *csv, *json, *times, *rates;
+  const char *csv, *json, *times, *rates, *calls, *quantiles;
+  bool markdown;
 };
 
 /* ---- the command line ---- */
 
-enum { KEY_TINY = 256, KEY_QUICK, KEY_FULL, KEY_CSV, KEY_JSON, KEY_FROM, KEY_TIMES, KEY_RATES };
+enum {
+  KEY_TINY = 256,
+  KEY_QUICK,
+  KEY_FULL,
+  KEY_MARKDOWN,
+  KEY_CSV,
+  KEY_JSON,
+  KEY_FROM,
+  KEY_TIMES,
+  KEY_RATES,
+  KEY_CALLS,
+  KEY_QUANTILES
+};
 
 static const struct argp_option options[] = {
     {"rounds", 'r', "N", 0, "Rounds, of which the median counts", 0},
@@ -50,12 +63,15 @@ static const struct argp_option options[] = {
      "that "
      "does other things as well; time spent asleep is then not seen",
      0},
-    {"csv", KEY_CSV, "FILE", 0, "Writes what each round measured", 0},
-    {"json", KEY_JSON, "FILE", 0, "Writes medians and quartiles, and what the machine is", 0},
+    {"csv", KEY_CSV, "FILE", 0, "table, run: writes what each round measured", 0},
+    {"json", KEY_JSON, "FILE", 0,
+     "Writes medians and quartiles, quantiles of single calls, and what the machine is", 0},
     {NULL, 0, NULL, 0, "table:", 1},
-    {"quick", KEY_QUICK, NULL, 0, "Fewer keys and rounds: about a minute", 1},
+    {"quick", KEY_QUICK, NULL, 0, "Fewer keys and rounds: a minute or two", 1},
     {"full", KEY_FULL, NULL, 0, "10^8 keys too", 1},
     {"tiny", KEY_TINY, NULL, 0, "A few keys, to see that it works", 1},
+    {"markdown", KEY_MARKDOWN, NULL, 0,
+     "Prints the machine and the ratios, as Markdown, and no more", 1},
     {NULL, 0, NULL, 0, "run, growth, check (a LIST has commas):", 2},
     {"subjects", 's', "LIST", 0, "What is measured; default: bloom,cuckoo,libbloom,libcuckoo,read",
      2},
@@ -68,6 +84,8 @@ static const struct argp_option options[] = {
      2},
     {"times", KEY_TIMES, "FILE", 0, "growth: writes a time line of the longest calls, as CSV", 2},
     {"rates", KEY_RATES, "FILE", 0, "growth: writes bits per key and rates, as CSV", 2},
+    {"calls", KEY_CALLS, "FILE", 0, "growth: writes a histogram of single calls, as CSV", 2},
+    {"quantiles", KEY_QUANTILES, "FILE", 0, "growth: writes quantiles of single calls, as CSV", 2},
     {0}};
 
 static unsigned split(struct argp_state *state, char *text, const char **list, unsigned room)
@@ -159,6 +177,15 @@ static error_t parse(int key, char *text, struct argp_state *state)
     return 0;
   case KEY_RATES:
     a->rates = text;
+    return 0;
+  case KEY_CALLS:
+    a->calls = text;
+    return 0;
+  case KEY_QUANTILES:
+    a->quantiles = text;
+    return 0;
+  case KEY_MARKDOWN:
+    a->markdown = true;
     return 0;
   case ARGP_KEY_ARG:
     positional(a, state, text);
@@ -274,6 +301,8 @@ static void grow(const struct arguments *a)
   const struct subject *subjects[MOST_SUBJECTS];
   double longest[MOST_SUBJECTS];
   unsigned n = 0;
+  if (a->csv)
+    error(2, 0, "growth writes --times, --calls, --quantiles and --rates, not --csv");
   for (unsigned i = 0; i < a->subject_count; i++) {
     const struct subject *s = subject_find(a->subjects[i]);
     if (!s)
@@ -285,7 +314,9 @@ static void grow(const struct arguments *a)
                      .to = (uint64_t) a->keys[0],
                      .rounds = a->settings.rounds ? a->settings.rounds : 1,
                      .times = open_csv(a->times),
-                     .rates = open_csv(a->rates)};
+                     .rates = open_csv(a->rates),
+                     .calls = open_csv(a->calls),
+                     .quantiles = open_csv(a->quantiles)};
   growth_heads(&g);
   for (unsigned p = 0; p < a->fpp_count; p++) {
     g.fpp = a->fpp[p];
@@ -297,6 +328,8 @@ static void grow(const struct arguments *a)
   }
   close_csv(g.times, a->times);
   close_csv(g.rates, a->rates);
+  close_csv(g.calls, a->calls);
+  close_csv(g.quantiles, a->quantiles);
 }
 
 static void table(const struct arguments *a)
@@ -313,8 +346,8 @@ static void table(const struct arguments *a)
   struct settings chosen = a->settings, usual = settings[a->size];
   chosen.rounds = chosen.rounds ? chosen.rounds : usual.rounds;
   chosen.seconds = chosen.seconds > 0 ? chosen.seconds : usual.seconds;
-  chosen.quiet = usual.quiet;
-  table_run(&sizes[a->size], &chosen, a->workloads, a->workload_count);
+  chosen.quiet = usual.quiet || a->markdown;
+  table_run(&sizes[a->size], &chosen, a->markdown, a->workloads, a->workload_count);
 }
 
 int main(int argc, char **argv)

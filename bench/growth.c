@@ -3,6 +3,7 @@
 
 #include "histogram.h"
 #include "measure.h"
+#include "record.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,6 +24,10 @@ void growth_heads(const struct growth *growth)
     fprintf(growth->times, "subject,round,keys,longest_ns,mean_ns\n");
   if (growth->rates)
     fprintf(growth->rates, "subject,fpp,keys,bits_per_key,rate\n");
+  if (growth->calls)
+    fprintf(growth->calls, "subject,up_to_ns,calls,part\n");
+  if (growth->quantiles)
+    fprintf(growth->quantiles, "subject,part,ns\n");
 }
 
 /* ---- the time of each call ---- */
@@ -61,6 +66,46 @@ static void grow_timed(const struct growth *growth, const struct subject *subjec
   subject->destroy(subject, state);
 }
 
+/* The first value above a bucket of the histogram, which has HISTOGRAM_PARTS of them for each power
+ * of two. */
+static uint64_t end_of(unsigned bucket)
+{
+  unsigned power = bucket / HISTOGRAM_PARTS, part = bucket % HISTOGRAM_PARTS;
+  return power ? (uint64_t) (HISTOGRAM_PARTS + part + 1) << (power - 1) : part + 1;
+}
+
+/* The calls that took about as long, and which part of all did not take longer: eight lines for
+ * each power of two. */
+static void write_calls(FILE *to, const char *subject, const struct histogram *h)
+{
+  enum { TOGETHER = HISTOGRAM_PARTS / 8 };
+  uint64_t before = 0;
+  for (unsigned i = 0; i < HISTOGRAM_BUCKETS && before < h->all; i += TOGETHER) {
+    uint64_t calls = 0;
+    for (unsigned j = i; j < i + TOGETHER; j++)
+      calls += h->count[j];
+    before += calls;
+    uint64_t end = before < h->all ? end_of(i + TOGETHER - 1) - 1 : h->longest;
+    if (calls)
+      fprintf(to, "%s,%" PRIu64 ",%" PRIu64 ",%.10g\n", subject, end, calls,
+              (double) before / (double) h->all);
+  }
+}
+
+static void write_histogram(const struct growth *growth, const char *subject,
+                            const struct histogram *h)
+{
+  if (growth->calls)
+    write_calls(growth->calls, subject, h);
+  if (growth->quantiles) {
+    for (const double *part = parts_shown; *part < 1; part++)
+      fprintf(growth->quantiles, "%s,%g,%" PRIu64 "\n", subject, *part,
+              histogram_quantile(h, *part));
+    fprintf(growth->quantiles, "%s,1,%" PRIu64 "\n", subject, h->longest);
+  }
+  record_calls(subject, growth->from, growth->to, growth->fpp, h);
+}
+
 void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
                   double *longest)
 {
@@ -75,10 +120,14 @@ void growth_times(const struct growth *growth, const struct subject *const *subj
       histogram_move(&all[i], one);
     }
   }
-  printf("\nadds, each timed, to what was made for %" PRIu64 ", up to %" PRIu64 " keys, fpp %g\n",
-         growth->from, growth->to, growth->fpp);
+  if (!growth->quiet)
+    printf("\nadds, each timed, to what was made for %" PRIu64 ", up to %" PRIu64 " keys, fpp %g\n",
+           growth->from, growth->to, growth->fpp);
   for (unsigned i = 0; i < n; i++) {
     longest[i] = series_quartile(&series[i], 2);
+    write_histogram(growth, subjects[i]->name, &all[i]);
+    if (growth->quiet)
+      continue;
     printf("  %-20s ", subjects[i]->name);
     histogram_print(&all[i]);
   }

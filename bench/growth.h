@@ -16,6 +16,9 @@ struct growth {
   unsigned rounds;
   FILE *times; /* CSV; NULL: none */
   FILE *rates;
+  FILE *calls;     /* histogram of the single calls */
+  FILE *quantiles; /* of the same */
+  bool quiet;      /* prints nothing */
 };
 
 /* Adds the keys by one thread, each call timed, to each of the subjects in turn.  longest[i]: of

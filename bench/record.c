@@ -6,14 +6,30 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+
+#ifdef __clang__
+#define COMPILER "clang"
+#else
+#define COMPILER "gcc"
+#endif
+
+const double parts_shown[] = {0.5, 0.9, 0.99, 0.999, 0.9999, 1};
+
+/* A list of the JSON file, which is written when all is known. */
+struct list {
+  FILE *text;
+  char *buffer;
+  size_t size;
+  unsigned count;
+};
 
 static struct {
   FILE *csv, *json;
   const char *csv_name, *json_name;
-  unsigned results; /* in the JSON file so far */
-  bool ratios;      /* the JSON file is in its second list */
+  struct list results, calls, ratios;
   uint64_t wrong;
 } record;
 
@@ -50,6 +66,39 @@ static void find_processor(char *name, size_t size)
     fclose(file);
 }
 
+static void list_open(struct list *list)
+{
+  list->text = open_memstream(&list->buffer, &list->size);
+  if (!list->text)
+    error(2, errno, "no memory for results");
+}
+
+/* Where the next element goes. */
+static FILE *list_next(struct list *list)
+{
+  fprintf(list->text, "%s\n    ", list->count++ ? "," : "");
+  return list->text;
+}
+
+static void list_write(struct list *list, const char *name)
+{
+  if (fclose(list->text))
+    error(2, errno, "no memory for results");
+  fprintf(record.json, ",\n  \"%s\": [%s\n  ]", name, list->buffer);
+  free(list->buffer);
+}
+
+void print_machine(FILE *to)
+{
+  char processor[256];
+  struct utsname system;
+  find_processor(processor, sizeof processor);
+  uname(&system);
+  fprintf(to, "%s, %u core%s, %s %s %s, compiled by %s %s\n", processor, cores(),
+          cores() > 1 ? "s" : "", system.sysname, system.release, system.machine, COMPILER,
+          __VERSION__);
+}
+
 void record_open(const char *csv, const char *json)
 {
   record.csv_name = csv;
@@ -66,22 +115,25 @@ void record_open(const char *csv, const char *json)
     uname(&system);
     fprintf(record.json,
             "{\n  \"processor\": \"%s\",\n  \"cores\": %u,\n  \"system\": \"%s %s %s\",\n"
-            "  \"compiler\": \"%s\",\n  \"results\": [",
-            processor, cores(), system.sysname, system.release, system.machine, __VERSION__);
+            "  \"compiler\": \"%s %s\"",
+            processor, cores(), system.sysname, system.release, system.machine, COMPILER,
+            __VERSION__);
+    list_open(&record.results);
+    list_open(&record.calls);
+    list_open(&record.ratios);
   }
 }
 
 static void write_json(const struct experiment *x, const struct entry *e)
 {
   const struct series *s = &e->series;
-  fprintf(record.json,
-          "%s\n    {\"workload\": \"%s\", \"keys\": %" PRIu64
+  fprintf(list_next(&record.results),
+          "{\"workload\": \"%s\", \"keys\": %" PRIu64
           ", \"fpp\": %g, \"subject\": \"%s\", \"capacity\": %" PRIu64
           ", \"threads\": %u, \"rounds\": %u, \"ns_per_call\": [%.4g, %.4g, %.4g], "
           "\"busy\": %.3f, \"wrong\": %" PRIu64 "}",
-          record.results++ ? "," : "", e->workload->name, x->keys, x->fpp, e->subject->name,
-          e->capacity, e->threads, s->rounds, series_quartile(s, 1), series_quartile(s, 2),
-          series_quartile(s, 3), s->busy, s->wrong);
+          e->workload->name, x->keys, x->fpp, e->subject->name, e->capacity, e->threads, s->rounds,
+          series_quartile(s, 1), series_quartile(s, 2), series_quartile(s, 3), s->busy, s->wrong);
 }
 
 void record_experiment(const struct experiment *x)
@@ -99,6 +151,21 @@ void record_experiment(const struct experiment *x)
   }
 }
 
+void record_calls(const char *subject, uint64_t from, uint64_t keys, double fpp,
+                  const struct histogram *h)
+{
+  if (!record.json)
+    return;
+  FILE *text = list_next(&record.calls);
+  fprintf(text,
+          "{\"subject\": \"%s\", \"capacity\": %" PRIu64 ", \"keys\": %" PRIu64
+          ", \"fpp\": %g, \"calls\": %" PRIu64 ", \"ns\": {",
+          subject, from, keys, fpp, h->all);
+  for (const double *part = parts_shown; *part < 1; part++)
+    fprintf(text, "\"P%g\": %" PRIu64 ", ", 100 * *part, histogram_quantile(h, *part));
+  fprintf(text, "\"max\": %" PRIu64 "}}", h->longest);
+}
+
 void record_ratio(const char *what, double value, const char *bound, double limit, bool met)
 {
   char number[32] = "null"; /* JSON has no infinity */
@@ -106,18 +173,19 @@ void record_ratio(const char *what, double value, const char *bound, double limi
     return;
   if (isfinite(value))
     snprintf(number, sizeof number, "%.4g", value);
-  fprintf(record.json,
-          "%s\n    {\"what\": \"%s\", \"value\": %s, \"bound\": \"%s\", \"limit\": %g, "
+  fprintf(list_next(&record.ratios),
+          "{\"what\": \"%s\", \"value\": %s, \"bound\": \"%s\", \"limit\": %g, "
           "\"met\": %s}",
-          record.ratios ? "," : "\n  ],\n  \"ratios\": [", what, number, bound, limit,
-          met ? "true" : "false");
-  record.ratios = true;
+          what, number, bound, limit, met ? "true" : "false");
 }
 
 void record_close(void)
 {
   if (record.json) {
-    fprintf(record.json, "\n  ]\n}\n");
+    list_write(&record.results, "results");
+    list_write(&record.calls, "calls");
+    list_write(&record.ratios, "ratios");
+    fprintf(record.json, "\n}\n");
     close_written(record.json, record.json_name);
   }
   if (record.csv)

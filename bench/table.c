@@ -23,7 +23,7 @@ struct row {
 };
 
 static struct {
-  struct row rows[160];
+  struct row rows[256];
   unsigned count;
 } table;
 
@@ -53,19 +53,32 @@ static bool met(const struct row *row)
   }
 }
 
-static void print_rows(void)
+static void print_row(const struct row *r, const char *limit, bool markdown)
+{
+  const char *verdict = r->bound == SHOWN ? "" : met(r) ? "met" : "missed";
+  if (!markdown)
+    printf("%-80s %8.3g  %-16s %s\n", r->what, r->value, limit, verdict);
+  else if (r->what[0] == ' ') /* more on the row before; a table has no indentation */
+    printf("| … %s | %.3g | %s | %s |\n", r->what + 2, r->value, limit, verdict);
+  else
+    printf("| %s | %.3g | %s | %s |\n", r->what, r->value, limit, verdict);
+}
+
+static void print_rows(bool markdown)
 {
   static const char *const bounds[] = {"at most", "at least", ""};
   unsigned missed = 0;
-  printf("\n%-76s %8s  %-16s\n", "what", "measured", "limit");
+  if (markdown)
+    print_machine(stdout);
+  if (markdown)
+    printf("\n| what | measured | limit | |\n|---|--:|---|---|\n");
+  else
+    printf("\n%-80s %8s  %-16s\n", "what", "measured", "limit");
   for (const struct row *r = table.rows; r < table.rows + table.count; r++) {
     char limit[32] = "";
     if (r->bound != SHOWN)
       snprintf(limit, sizeof limit, "%s %.4g", bounds[r->bound], r->limit);
-    printf("%-76s %8.3g  %-16s %s\n", r->what, r->value, limit,
-           r->bound == SHOWN ? ""
-           : met(r)          ? "met"
-                             : "missed");
+    print_row(r, limit, markdown);
     missed += !met(r);
     record_ratio(r->what, r->value, bounds[r->bound], r->limit, met(r));
   }
@@ -92,6 +105,14 @@ static double times(const struct experiment *x, unsigned a, unsigned b)
   return median_of(x, a) / median_of(x, b);
 }
 
+/* Half the rounds, for what takes long: large filters that each measurement makes anew. */
+static struct settings fewer(const struct settings *settings)
+{
+  struct settings half = *settings;
+  half.rounds = (settings->rounds + 1) / 2;
+  return half;
+}
+
 /* ---- one thread: against the machine and against others ---- */
 
 static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
@@ -100,6 +121,7 @@ static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
   static const char *const names[] = {"hit", "miss"};
   unsigned ours[2], theirs[2], bytes[2];
   unsigned read = with_array(&x, "read", 1, "bloom"), xxh3 = with_array(&x, "xxh3", 1, "bloom");
+  unsigned called = with_array(&x, "read-call", 1, "bloom");
   with_array(&x, "keys", 1, "bloom");
   for (unsigned i = 0; i < 2; i++) {
     ours[i] = with(&x, names[i], "bloom", 1);
@@ -111,6 +133,7 @@ static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
   for (unsigned i = 0; i < 2; i++) {
     row(times(&x, ours[i], read), AT_MOST, 3, "Bloom %s, fpp %g, n = %s: over a random read",
         names[i], fpp, power(n));
+    row(times(&x, ours[i], called), SHOWN, 0, "  over a random read in a function that is called");
     row(times(&x, theirs[i], ours[i]), AT_LEAST, 5, "  speed over libbloom's");
     row((median_of(&x, bytes[i]) - median_of(&x, ours[i])) / median_of(&x, xxh3), AT_MOST, 1.5,
         "  8-byte key: what it takes more, over XXH3");
@@ -133,9 +156,9 @@ static void bloom_adds(uint64_t n, double fpp, const struct settings *settings)
       "  8-byte key: what it takes more, over XXH3");
 }
 
-static void batches(uint64_t n, const struct settings *settings)
+static void batches(uint64_t n, double fpp, const struct settings *settings)
 {
-  struct experiment x = experiment("batches of 64", n, 0.01);
+  struct experiment x = experiment("batches of 64", n, fpp);
   unsigned one = with_array(&x, "read-ahead", 1, "bloom");
   unsigned two = with_array(&x, "read-two-ahead", 1, "cuckoo");
   unsigned bloom = with(&x, "hit-batch", "bloom", 1);
@@ -143,16 +166,16 @@ static void batches(uint64_t n, const struct settings *settings)
   with(&x, "hit", "bloom", 1);
   with(&x, "hit", "cuckoo", 1);
   experiment_run(&x, settings);
-  row(times(&x, bloom, one), AT_MOST, 1.3, "batch of 64, n = %s: Bloom over a prefetched read",
-      power(n));
+  row(times(&x, bloom, one), AT_MOST, 1.3,
+      "batch of 64, fpp %g, n = %s: Bloom over a prefetched read", fpp, power(n));
   row(times(&x, cuckoo, two), AT_MOST, 1.3, "  cuckoo over two prefetched reads");
 }
 
 /* ---- what concurrency costs ---- */
 
-static void cuckoo_looks(uint64_t n, const struct settings *settings)
+static void cuckoo_looks(uint64_t n, double fpp, const struct settings *settings)
 {
-  struct experiment x = experiment("cuckoo filter, look-ups", n, 0.01);
+  struct experiment x = experiment("cuckoo filter, look-ups", n, fpp);
   static const char *const names[] = {"hit", "miss"};
   unsigned ours[2], alone[2];
   with_array(&x, "read-two", 1, "cuckoo");
@@ -165,24 +188,25 @@ static void cuckoo_looks(uint64_t n, const struct settings *settings)
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++)
     row(times(&x, ours[i], alone[i]), AT_MOST, 1.35,
-        "cuckoo %s, n = %s: over the build without concurrency", names[i], power(n));
+        "cuckoo %s, fpp %g, n = %s: over the build without concurrency", names[i], fpp, power(n));
 }
 
-static void cuckoo_adds(uint64_t n, bool against_libcuckoo, const struct settings *settings)
+static void cuckoo_adds(uint64_t n, double fpp, bool with_others, const struct settings *settings)
 {
-  struct experiment x = experiment("cuckoo filter, adds", n, 0.01);
+  struct experiment x = experiment("cuckoo filter, adds", n, fpp);
   unsigned ours = with(&x, "insert", "cuckoo", 1);
   unsigned alone = with(&x, "insert", "cuckoo-alone", 1), theirs = 0;
   with(&x, "insert", "cuckoo-fixed", 1);
   with(&x, "insert", "cuckoo-fixed-alone", 1);
-  with(&x, "remove", "cuckoo", 1);
-  with(&x, "remove", "cuckoo-alone", 1);
-  if (against_libcuckoo)
+  if (with_others) {
+    with(&x, "remove", "cuckoo", 1);
+    with(&x, "remove", "cuckoo-alone", 1);
     theirs = with(&x, "insert", "libcuckoo", 1);
+  }
   experiment_run(&x, settings);
   row(times(&x, ours, alone), AT_MOST, 1.5,
-      "cuckoo add, n = %s: over the build without concurrency", power(n));
-  if (against_libcuckoo)
+      "cuckoo add, fpp %g, n = %s: over the build without concurrency", fpp, power(n));
+  if (with_others)
     row(times(&x, theirs, ours), AT_LEAST, 4, "  speed over libcuckoo's");
 }
 
@@ -206,31 +230,71 @@ static void against_libcuckoo(uint64_t n, const struct settings *settings)
 
 enum { CROWD = 16 };
 
-/* On the kinds with the kind's limits; libbloom behind its locks beside them. */
-static void scaling(const char *workload, uint64_t n, double limit, const struct settings *settings)
+/* How many times as fast two threads are as one, and a crowd as two.  Limits of 0: shown. */
+static void scaling(const char *workload, uint64_t n, double limit, double limit_of_crowd,
+                    const struct settings *settings)
 {
   static const char *const kinds[] = {"bloom", "cuckoo"};
-  static const char *const others[] = {"libbloom-mutex", "libbloom-rwlock"};
   struct experiment x = experiment("threads", n, 0.01);
-  unsigned ours[2][3], theirs[2][2];
+  unsigned ours[2][3];
+  bool can[2];
   for (unsigned i = 0; i < 2; i++) {
-    ours[i][0] = with(&x, workload, kinds[i], 1);
-    ours[i][1] = with(&x, workload, kinds[i], 2);
-    ours[i][2] = with(&x, workload, kinds[i], CROWD);
-    theirs[i][0] = with(&x, workload, others[i], 1);
-    theirs[i][1] = with(&x, workload, others[i], 2);
+    can[i] = subject_can(subject_find(kinds[i]), workload_find(workload)->call);
+    for (unsigned t = 0; can[i] && t < 3; t++)
+      ours[i][t] = with(&x, workload, kinds[i], t < 2 ? t + 1 : CROWD);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++) {
+    if (!can[i])
+      continue;
     row(times(&x, ours[i][0], ours[i][1]), limit > 0 ? AT_LEAST : SHOWN, limit,
         "%s, %s, n = %s: 2 threads over 1", kinds[i], workload, power(n));
-    row(times(&x, ours[i][1], ours[i][2]), AT_LEAST, 0.9, "  %d threads over 2", CROWD);
+    row(times(&x, ours[i][1], ours[i][2]), limit_of_crowd > 0 ? AT_LEAST : SHOWN, limit_of_crowd,
+        "  %d threads over 2", CROWD);
   }
+}
+
+/* What becomes of a filter for one thread when threads share it by a lock. */
+static void behind_locks(const char *workload, uint64_t n, const struct settings *settings)
+{
+  static const char *const locked[] = {"libbloom-mutex", "libbloom-rwlock"};
+  struct experiment x = experiment("libbloom behind a lock", n, 0.01);
+  unsigned bare = with(&x, workload, "libbloom", 1), ours = with(&x, workload, "bloom", 2);
+  unsigned one[2], two[2];
   for (unsigned i = 0; i < 2; i++) {
-    row(times(&x, theirs[i][0], theirs[i][1]), SHOWN, 0, "%s, %s, n = %s: 2 threads over 1",
-        others[i], workload, power(n));
-    row(times(&x, theirs[i][1], ours[0][1]), SHOWN, 0, "  speed of bloom over it, 2 threads each");
+    one[i] = with(&x, workload, locked[i], 1);
+    two[i] = with(&x, workload, locked[i], 2);
   }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 2; i++) {
+    row(times(&x, bare, two[i]), SHOWN, 0,
+        "%s, %s, n = %s: speed of 2 threads over 1 on bare libbloom", locked[i], workload,
+        power(n));
+    row(times(&x, one[i], two[i]), SHOWN, 0, "  2 threads over 1 behind the same lock");
+    row(times(&x, two[i], ours), SHOWN, 0, "  speed of bloom over it, 2 threads each");
+  }
+}
+
+/* ---- filters that are not full ---- */
+
+/* Made for n keys, of which some are in. */
+static void fill(uint64_t n, unsigned percent, const struct settings *settings)
+{
+  static const char *const kinds[] = {"bloom", "cuckoo"};
+  static const char *const yardsticks[] = {"read", "read-two"};
+  static const char *const names[] = {"hit", "miss"};
+  struct experiment x = experiment("filled in part", n, 0.01);
+  unsigned read[2], looks[2][2];
+  for (unsigned i = 0; i < 2; i++) /* arrays as large as filters for n keys */
+    read[i] = with_array(&x, yardsticks[i], 1, kinds[i]);
+  x.keys = n * percent / 100;
+  for (unsigned i = 0; i < 4; i++)
+    looks[i / 2][i % 2] = with_capacity(&x, names[i % 2], kinds[i / 2], 1, n);
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 4; i++)
+    row(times(&x, looks[i / 2][i % 2], read[i / 2]), SHOWN, 0,
+        "%s %s, %u %% of %s keys in: over %s", kinds[i / 2], names[i % 2], percent, power(n),
+        i / 2 ? "two random reads" : "a random read");
 }
 
 static void hot_keys_rows(uint64_t n, const struct settings *settings)
@@ -264,16 +328,16 @@ static void growth(uint64_t to, const struct settings *settings)
   struct experiment x = experiment("growth", to, 0.01);
   unsigned grown = with_capacity(&x, "insert", "cuckoo", 1, FROM);
   unsigned right = with(&x, "insert", "cuckoo", 1);
-  with_capacity(&x, "insert", "cuckoo-alone", 1, FROM);
-  with_capacity(&x, "insert", "libcuckoo", 1, FROM);
   unsigned hit_grown = with_capacity(&x, "hit", "cuckoo", 1, FROM);
   unsigned hit_right = with(&x, "hit", "cuckoo", 1);
   unsigned miss_grown = with_capacity(&x, "miss", "cuckoo", 1, FROM);
   unsigned miss_right = with(&x, "miss", "cuckoo", 1);
-  experiment_run(&x, settings);
+  const struct settings half = fewer(settings);
+  experiment_run(&x, &half);
 
   const struct subject *subjects[] = {subject_find("cuckoo"), subject_find("libcuckoo")};
-  const struct growth g = {.from = FROM, .to = to, .fpp = 0.01, .rounds = settings->rounds};
+  const struct growth g = {
+      .from = FROM, .to = to, .fpp = 0.01, .rounds = half.rounds, .quiet = settings->quiet};
   double longest[2];
   growth_times(&g, subjects, 2, longest);
 
@@ -323,10 +387,12 @@ static void creation(size_t bytes, const struct settings *settings)
     for (unsigned i = 0; i < KINDS; i++)
       create[i].ns[create[i].rounds++] = 1e9 * seconds_to_create(subject_find(names[i]), bytes);
   }
-  printf("\ncreation, %zu MB: touching the pages %.3g ms\n", bytes / 1000000,
-         1e-6 * series_quartile(&touch, 2));
+  if (!settings->quiet)
+    printf("\ncreation, %zu MB: touching the pages %.3g ms\n", bytes / 1000000,
+           1e-6 * series_quartile(&touch, 2));
   for (unsigned i = 0; i < KINDS; i++) {
-    printf("  %-20s %.3g ms\n", names[i], 1e-6 * series_quartile(&create[i], 2));
+    if (!settings->quiet)
+      printf("  %-20s %.3g ms\n", names[i], 1e-6 * series_quartile(&create[i], 2));
     row(series_quartile(&create[i], 2) / series_quartile(&touch, 2), AT_MOST, 1,
         "%s, creation of %zu MB: over touching its pages once", names[i], bytes / 1000000);
   }
@@ -343,21 +409,26 @@ static void section_looks(const struct table_sizes *sizes, const struct settings
 static void section_adds(const struct table_sizes *sizes, const struct settings *settings)
 {
   bloom_adds(sizes->small, 0.01, settings);
+  bloom_adds(sizes->small, 0.001, settings);
 }
 
 static void section_batches(const struct table_sizes *sizes, const struct settings *settings)
 {
-  batches(sizes->medium, settings);
+  batches(sizes->medium, 0.01, settings);
+  batches(sizes->medium, 0.001, settings);
   if (sizes->large)
-    batches(sizes->large, settings);
+    batches(sizes->large, 0.01, settings);
 }
 
 static void section_alone(const struct table_sizes *sizes, const struct settings *settings)
 {
-  cuckoo_looks(sizes->small, settings);
-  cuckoo_looks(sizes->medium, settings);
-  cuckoo_adds(sizes->small, true, settings);
-  cuckoo_adds(sizes->medium, false, settings);
+  const struct settings half = fewer(settings);
+  cuckoo_looks(sizes->small, 0.01, settings);
+  cuckoo_looks(sizes->small, 0.001, settings);
+  cuckoo_looks(sizes->medium, 0.01, settings);
+  cuckoo_adds(sizes->small, 0.01, true, settings);
+  cuckoo_adds(sizes->small, 0.001, true, settings);
+  cuckoo_adds(sizes->medium, 0.01, false, &half);
 }
 
 static void section_libcuckoo(const struct table_sizes *sizes, const struct settings *settings)
@@ -367,16 +438,36 @@ static void section_libcuckoo(const struct table_sizes *sizes, const struct sett
 
 static void section_threads(const struct table_sizes *sizes, const struct settings *settings)
 {
+  const struct settings half = fewer(settings);
   const struct {
     uint64_t keys;
     double add, mix;
-  } limits[] = {{sizes->medium, 1.8, 1.85}, {sizes->small, 1.5, 1.7}};
+    const struct settings *settings;
+  } limits[] = {{sizes->medium, 1.8, 1.85, &half}, {sizes->small, 1.5, 1.7, settings}};
   for (unsigned i = 0; i < 2; i++) {
-    scaling("hit", limits[i].keys, 1.9, settings);
-    scaling("insert", limits[i].keys, limits[i].add, settings);
-    scaling("mix", limits[i].keys, limits[i].mix, settings);
-    scaling("unique", limits[i].keys, 0, settings);
+    scaling("hit", limits[i].keys, 1.9, 0.9, settings);
+    scaling("insert", limits[i].keys, limits[i].add, 0.9, limits[i].settings);
+    scaling("mix", limits[i].keys, limits[i].mix, 0.9, limits[i].settings);
   }
+  if (sizes->large) /* too slow for a run of minutes */
+    scaling("unique", sizes->medium, 0, 0.9, &half);
+  scaling("unique", sizes->small, 0, 0.9, settings);
+  scaling("remove", sizes->small, 0, 0, settings);
+}
+
+static void section_locks(const struct table_sizes *sizes, const struct settings *settings)
+{
+  const struct settings half = fewer(settings); /* threads that wait for locks are slow */
+  behind_locks("hit", sizes->small, &half);
+  behind_locks("insert", sizes->small, &half);
+  behind_locks("mix", sizes->small, &half);
+}
+
+static void section_fill(const struct table_sizes *sizes, const struct settings *settings)
+{
+  static const unsigned percents[] = {25, 50, 75, 95};
+  for (unsigned i = 0; i < sizeof percents / sizeof *percents; i++)
+    fill(sizes->small, percents[i], settings);
 }
 
 static void section_hot(const struct table_sizes *sizes, const struct settings *settings)
@@ -398,9 +489,10 @@ static const struct section {
   const char *name;
   void (*run)(const struct table_sizes *sizes, const struct settings *settings);
 } all_sections[] = {
-    {"looks", section_looks}, {"adds", section_adds},           {"batches", section_batches},
-    {"alone", section_alone}, {"libcuckoo", section_libcuckoo}, {"threads", section_threads},
-    {"hot", section_hot},     {"growth", section_growth},       {"creation", section_creation}};
+    {"looks", section_looks},     {"adds", section_adds},        {"batches", section_batches},
+    {"fill", section_fill},       {"alone", section_alone},      {"libcuckoo", section_libcuckoo},
+    {"threads", section_threads}, {"locks", section_locks},      {"hot", section_hot},
+    {"growth", section_growth},   {"creation", section_creation}};
 
 enum { SECTIONS = sizeof all_sections / sizeof *all_sections };
 
@@ -418,10 +510,10 @@ static const struct section *section_find(const char *name)
   return NULL;
 }
 
-void table_run(const struct table_sizes *sizes, const struct settings *settings,
+void table_run(const struct table_sizes *sizes, const struct settings *settings, bool markdown,
                const char *const *sections, unsigned n)
 {
   for (unsigned i = 0; i < (n ? n : SECTIONS); i++)
     (n ? section_find(sections[i]) : &all_sections[i])->run(sizes, settings);
-  print_rows();
+  print_rows(markdown);
 }

@@ -14,8 +14,9 @@ struct table_sizes {
   uint64_t bytes;  /* of a filter that is only created */
 };
 
-/* The sections named, or all if n is 0. */
-void table_run(const struct table_sizes *sizes, const struct settings *settings,
+/* The sections named, or all if n is 0.  As a Markdown table: that alone should be printed, so the
+ * settings should be quiet. */
+void table_run(const struct table_sizes *sizes, const struct settings *settings, bool markdown,
                const char *const *sections, unsigned n);
 
 /* The n-th section's name; NULL: there are fewer. */
