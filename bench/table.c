@@ -133,7 +133,7 @@ static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
   for (unsigned i = 0; i < 2; i++) {
     row(times(&x, ours[i], read), AT_MOST, 3, "Bloom %s, fpp %g, n = %s: over a random read",
         names[i], fpp, power(n));
-    row(times(&x, ours[i], called), SHOWN, 0, "  over a random read in a function that is called");
+    row(times(&x, ours[i], called), SHOWN, 0, "  over the same read through a function pointer");
     row(times(&x, theirs[i], ours[i]), AT_LEAST, 5, "  speed over libbloom's");
     row((median_of(&x, bytes[i]) - median_of(&x, ours[i])) / median_of(&x, xxh3), AT_MOST, 1.5,
         "  8-byte key: what it takes more, over XXH3");

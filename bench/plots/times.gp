@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: MIT
-# The longest add in each thousandth of a run in which filters grow.  Wants: data (bench growth --times), out.
-set terminal svg size 1200,420 dynamic background "white" font "sans,12"
-set output out
+# The longest adds while filters grow.  Wants: data (bench growth --times, of which parts may have been
+# put together), where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
 set logscale y
 set format x "%.0s %c"
+set format y "10^{%L}"
 set xlabel "keys"
-set ylabel "longest of the calls, microseconds"
-set grid
-set key outside top horizontal
+set ylabel "microseconds a call"
+set title "Adds to what was made for 1000 keys: the longest in each five-hundredth of the run, and the mean\n{/*0.8 " . where . "; one thread}"
+set grid lc rgb "#d8d8d8"
+set key outside bottom center horizontal maxrows 1 samplen 2 width 1
 subjects = "cuckoo libcuckoo"
+colours = "#d95f02 #7b3294"
 plot for [i=1:words(subjects)] data \
   using (strcol(1) eq word(subjects, i) && $2 == 0 ? $3 : NaN):($4 / 1e3) \
-  with points pt 7 ps 0.4 lc i title word(subjects, i), \
+  with points pt 7 ps 0.35 lc rgb word(colours, i) title word(subjects, i) . ", longest", \
   for [i=1:words(subjects)] data \
   using (strcol(1) eq word(subjects, i) && $2 == 0 ? $3 : NaN):($5 / 1e3) \
-  with lines lw 2 lc i title word(subjects, i) . ", mean"
+  with lines lw 1.5 lc rgb word(colours, i) title word(subjects, i) . ", mean"
