@@ -561,6 +561,7 @@ static void destroy(tamis_filter *f)
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     tamis__generation_destroy(c, c->generation[i]);
   stripe_destroy(&c->opening);
+  stripe_destroy(&c->slabs.lock);
   tamis__memory_put(&from, c, sizeof *c);
 }
 
@@ -585,7 +586,7 @@ static uint64_t total_bytes(const struct cuckoo_geometry *g)
 {
   return sizeof(struct cuckoo) + sizeof(struct generation) +
          cuckoo_shards(g) * sizeof(struct counter_shard) + cuckoo_slots(g) * sizeof(slot) +
-         cuckoo_roots(g) * g->segment_bytes;
+         cuckoo_roots(g) * g->segment_bytes + tamis__slab_heads(g);
 }
 
 int tamis__cuckoo_bytes(const tamis_options *options, uint64_t *bytes)
@@ -640,7 +641,7 @@ static int make_segments(struct cuckoo *c)
 static int fill(struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   int result = TAMIS_ENOMEM;
-  if (!tamis__limbo_init(&c->limbo, &c->head.allocator, &c->bytes))
+  if (!tamis__limbo_init(&c->limbo, tamis__segment_release, c, &c->bytes))
     return result;
   c->generation[0] = tamis__generation_create(c, g, &result);
   if (!c->generation[0])
@@ -663,6 +664,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   c->max_bytes = options->max_bytes;
   c->bytes = sizeof *c;
   stripe_init(&c->opening);
+  tamis__slabs_init(c, g, total_bytes(g));
   int result = fill(c, g);
   if (result == TAMIS_OK)
     *out = &c->head;

@@ -131,6 +131,14 @@ static void finish(struct cuckoo_geometry *g)
   g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
 }
 
+size_t cuckoo_geometry_largest_segment(const struct cuckoo_geometry *g)
+{
+  struct cuckoo_geometry largest = *g;
+  largest.pair_bits = GROWING_PAIR_BITS;
+  finish(&largest);
+  return largest.segment_bytes;
+}
+
 /* How many keys a segment is planned for.  Keys fall into segments at random, with a deviation of the
  * root of their number; it should be rare that one segment is full early. */
 static double keys_per_segment(const struct cuckoo_geometry *g, bool alone)

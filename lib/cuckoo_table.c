@@ -64,12 +64,9 @@ static void free_copies(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_put(c, copies, tamis__copies_bytes(tamis__copies_room(copies)));
 }
 
-/* All but the memory of the segment itself. */
-static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
-                          struct segment *segment)
+static void forget_stripes(const struct cuckoo_geometry *g, struct segment *segment)
 {
-  free_copies(c, segment);
-  (void) g;
+  (void) g, (void) segment;
 #ifdef TAMIS_TSAN
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     stripe_destroy(&segment_stripes(segment)[i]);
@@ -77,10 +74,18 @@ static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
 #endif
 }
 
+/* All but the memory of the segment itself. */
+static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
+                          struct segment *segment)
+{
+  free_copies(c, segment);
+  forget_stripes(g, segment);
+}
+
 struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                       uint64_t prefix, unsigned depth, int *result)
 {
-  struct segment *segment = tamis__cuckoo_get(c, g->segment_bytes, result);
+  struct segment *segment = tamis__segment_get(c, g, result);
   if (!segment)
     return NULL;
   segment->prefix = prefix;
@@ -95,7 +100,7 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
   if (!segment)
     return;
   close_segment(c, g, segment);
-  tamis__cuckoo_put(c, segment, g->segment_bytes);
+  tamis__segment_put(c, segment, g->segment_bytes);
 }
 
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -103,6 +108,14 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   free_copies(c, segment);
   tamis__limbo_retire(&c->limbo, &segment->retired, g->segment_bytes);
+}
+
+void tamis__segment_release(void *owner, struct retired *block, size_t size)
+{
+  struct segment *segment = (struct segment *) block;
+  if (segment->slab) /* a block of its own is freed, by which TSan forgets them */
+    forget_stripes(segment->slab->geometry, segment);
+  tamis__segment_put(owner, segment, size);
 }
 
 uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment)

@@ -6,6 +6,7 @@
  *    cuckoo_evict.c   makes room in a segment by moving entries
  *    cuckoo_growth.c  makes room by splitting a segment or opening a generation, and gives it back
  *    cuckoo_table.c   creates and takes down these structures
+ *    cuckoo_slabs.c   where the segments of a large filter that grows have their memory
  *
  *    struct cuckoo ──► generation 0 ──► slots ──► segment ──► buckets (words of lanes)
  *                      generation 1 ──► slots      ├ stripes (lock, version)
@@ -34,6 +35,7 @@ struct segment {
   /* NULL until a pair needs it.  Changed under copies_lock; see has_copies(). */
   _Atomic(struct copies *) copies;
   struct stripe copies_lock; /* taken after a pair's stripes */
+  struct slab *slab;         /* in which it has its place; NULL: none.  (See cuckoo_slabs.c.) */
 };
 
 /* What the directory holds: a segment's address, plus its depth (it is aligned to 64), which saves
@@ -69,6 +71,29 @@ static inline uint64_t cuckoo_count(const struct generation *generation,
   return sum > 0 ? (uint64_t) sum : 0;
 }
 
+/* Followed in memory by places for SLAB_PLACES segments. */
+struct slab {
+  /* The neighbours among those with a free place, if it has one itself. */
+  _Alignas(64) struct slab *next;
+  struct slab *before;
+  uint64_t number;                        /* of the slabs taken before */
+  struct retired *free;                   /* the places that were given back */
+  const struct cuckoo_geometry *geometry; /* of the segments */
+  unsigned used;                          /* places */
+  unsigned touched;                       /* the first places, which were in use at some time */
+};
+
+struct slabs {
+  struct stripe lock; /* of what changes here and in the slabs; taken last, for a few steps */
+  struct slab *open;  /* those with a free place */
+  uint64_t taken;     /* slabs so far */
+  /* These do not change: */
+  size_t place_bytes; /* segments of this size have a place; 0: none have */
+  uint64_t planned;   /* bytes of the filter, as promised */
+  bool planned_large; /* slabs are to be part of these */
+  uint64_t large;     /* beyond these: bytes from which on a filter takes slabs */
+};
+
 struct cuckoo {
   struct tamis_filter head;
   struct cuckoo_demand demand;
@@ -79,6 +104,7 @@ struct cuckoo {
   struct stripe opening; /* who appends holds it; taken after a growth stripe */
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
+  struct slabs slabs;
   struct limbo limbo;
 };
 
@@ -240,6 +266,9 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
+/* After the grace period: for limbo. */
+limbo_release tamis__segment_release;
+
 /* The segment's side table gets room for `n` more entries.  With copies_lock, or before the segment is
  * known. */
 int tamis__segment_reserve_copies(struct cuckoo *c, struct segment *segment, size_t n);
@@ -257,6 +286,18 @@ int tamis__segment_add_copy(struct cuckoo *c, struct segment *segment, uint64_t 
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
+
+/* ---- cuckoo_slabs.c ---- */
+
+/* What slabs take beyond the segments in them while a first generation takes what it was planned to. */
+uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
+
+/* Before a filter that grows, and is planned to take so many bytes, makes its first segment. */
+void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned);
+
+/* Cleared memory for a segment, in a slab or by itself; *result says why it is NULL. */
+struct segment *tamis__segment_get(struct cuckoo *c, const struct cuckoo_geometry *g, int *result);
+void tamis__segment_put(struct cuckoo *c, struct segment *segment, size_t size);
 
 /* ---- cuckoo_evict.c ---- */
 

@@ -319,9 +319,13 @@ static void wake(void)
 
 /* ---- limbo ---- */
 
-bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from, _Atomic uint64_t *bytes)
+bool tamis__limbo_init(struct limbo *limbo, limbo_release *release, void *owner,
+                       const _Atomic uint64_t *bytes)
 {
-  *limbo = (struct limbo){.from = from, .bytes = bytes, .ticket = calloc(1, sizeof *limbo->ticket)};
+  *limbo = (struct limbo){.release = release,
+                          .owner = owner,
+                          .bytes = bytes,
+                          .ticket = calloc(1, sizeof *limbo->ticket)};
   return limbo->ticket != NULL;
 }
 
@@ -331,9 +335,8 @@ static void release_all(struct limbo *limbo, struct retired **list)
     struct retired *block = *list;
     size_t size = block->size;
     *list = block->next;
-    tamis__memory_put(limbo->from, block, size);
-    atomic_fetch_sub_explicit(limbo->bytes, size, memory_order_relaxed); /* a figure */
-    atomic_fetch_sub_explicit(&limbo->held, size, memory_order_relaxed);
+    limbo->release(limbo->owner, block, size);
+    atomic_fetch_sub_explicit(&limbo->held, size, memory_order_relaxed); /* a figure */
   }
 }
 

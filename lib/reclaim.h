@@ -11,15 +11,16 @@
  *
  * Nobody waits for a grace period.  A thread of the library waits in their place: it is started by
  * the first block retired, sleeps when there is nothing to wait for, and ends after a second of that.
- * It frees nothing itself, so the user's allocator is called only from the user's calls.
+ * It releases nothing itself, so the user's allocator is called only from the user's calls.
  *
  * (call_rcu() would do the waiting too, but ends the process when it cannot start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
 
-#include "memory.h"
 #include "stripe.h"
+
+#include <stddef.h>
 
 /* The read lock inlined; not for tools that would look into it: TSan must not see its barriers, UBSan
  * finds that liburcu gives its readers less alignment than it says, and an analyzer cannot know that
@@ -67,18 +68,23 @@ struct retired {
   size_t size;
 };
 
+/* Takes a block that nobody sees any more.  Called from the calls below, without any of their locks. */
+typedef void limbo_release(void *owner, struct retired *block, size_t size);
+
 /* A filter's blocks between their last use and their release. */
 struct limbo {
-  const tamis_allocator *from;
-  _Atomic uint64_t *bytes; /* reduced by the size of what is released */
-  _Atomic uint64_t held;   /* bytes that wait */
-  struct retired *fresh;   /* retired since `waiting` began to wait */
-  struct retired *waiting; /* for the grace period of the ticket */
+  limbo_release *release;
+  void *owner;
+  const _Atomic uint64_t *bytes; /* of the filter, what waits among them */
+  _Atomic uint64_t held;         /* bytes that wait */
+  struct retired *fresh;         /* retired since `waiting` began to wait */
+  struct retired *waiting;       /* for the grace period of the ticket */
   struct ticket *ticket;
 };
 
 /* False: no memory. */
-bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from, _Atomic uint64_t *bytes);
+bool tamis__limbo_init(struct limbo *limbo, limbo_release *release, void *owner,
+                       const _Atomic uint64_t *bytes);
 
 /* Releases everything at once: no reader may be left, or come.  Fine after a failed init. */
 void tamis__limbo_destroy(struct limbo *limbo);

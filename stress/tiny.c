@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tiny.h"
 
-#include "stripe.h"
+#include "cuckoo_table.h"
 
 struct cuckoo_geometry tiny_geometry(uint64_t round)
 {
@@ -24,5 +24,11 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   tiny.kind = TAMIS_CUCKOO;
   tiny.fpp = 0.9;
   struct tamis_filter head = {.keys = hash_keys_from_seed(options->seed)};
-  return tamis__cuckoo_create_with(&tiny, &head, g, out);
+  int result = tamis__cuckoo_create_with(&tiny, &head, g, out);
+  if (result == TAMIS_OK && g->first_roots % 2 == 0) {
+    struct slabs *slabs = &cuckoo_of(*out)->slabs;
+    slabs->place_bytes = g->segment_bytes;
+    slabs->large = 0;
+  }
+  return result;
 }

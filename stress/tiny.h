@@ -2,7 +2,8 @@
  *
  * Cuckoo filters whose first generation is degenerate: segments of 2, 4 or 8 buckets under one stripe
  * or a stripe for each bucket, few roots, short fingerprints.  So moves, splits, joins, copies and new
- * generations happen all the time, and meet.
+ * generations happen all the time, and meet.  Those with an even number of roots take slabs as if they
+ * were large.
  */
 #ifndef TAMIS_STRESS_TINY_H
 #define TAMIS_STRESS_TINY_H

@@ -153,7 +153,7 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
   x->generation.geometry = x->b.g;
   x->generation.counters = (struct counters){&x->shard, 0};
   x->c.head.allocator = allocator;
-  assert_true(tamis__limbo_init(&x->c.limbo, &x->c.head.allocator, &x->c.bytes));
+  assert_true(tamis__limbo_init(&x->c.limbo, tamis__segment_release, &x->c, &x->c.bytes));
   x->spot = (struct spot){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
   x->spot.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);

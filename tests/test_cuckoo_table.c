@@ -9,11 +9,16 @@
 #include "harness.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* An allocator that knows the size of each block. */
 struct bank {
   size_t bytes;
+  size_t refused_from; /* blocks of this size and more are refused; 0: none */
+  /* Called once, before a block is given: what another thread might do meanwhile. */
+  void (*meanwhile)(void *context);
+  void *context;
 };
 
 enum { HEAD = 64 };
@@ -21,6 +26,12 @@ enum { HEAD = 64 };
 static void *bank_allocate(void *context, size_t alignment, size_t size)
 {
   struct bank *bank = context;
+  if (bank->refused_from && size >= bank->refused_from)
+    return NULL;
+  void (*meanwhile)(void *) = bank->meanwhile;
+  bank->meanwhile = NULL;
+  if (meanwhile)
+    meanwhile(bank->context);
   char *block = aligned_alloc(alignment, HEAD + (size + alignment - 1) / alignment * alignment);
   assert_non_null(block);
   *(size_t *) block = size;
@@ -148,6 +159,305 @@ static void a_block_beyond_the_limit_is_refused(void **state)
   end(&x);
 }
 
+/* ---- slabs ---- */
+
+enum { PLACES = 64 };
+
+/* A small filter that takes slabs as if it were large. */
+static size_t begin_slabs(struct fixture *x, uint64_t more_bytes)
+{
+  begin(x, more_bytes);
+  x->c->slabs.place_bytes = x->c->generation[0]->geometry.segment_bytes;
+  x->c->slabs.large = 0;
+  return sizeof(struct slab) + PLACES * x->c->slabs.place_bytes;
+}
+
+static struct segment *try_segment(const struct fixture *x, int *result)
+{
+  return tamis__segment_create(x->c, &x->c->generation[0]->geometry, 0, 0, result);
+}
+
+static struct segment *get_segment(const struct fixture *x)
+{
+  int result = TAMIS_EINVAL;
+  struct segment *segment = try_segment(x, &result);
+  assert_non_null(segment);
+  assert_int_equal(result, TAMIS_OK);
+  return segment;
+}
+
+static void put_segment(const struct fixture *x, struct segment *segment)
+{
+  tamis__segment_destroy(x->c, &x->c->generation[0]->geometry, segment);
+}
+
+static void retire_segment(const struct fixture *x, struct segment *segment)
+{
+  tamis__segment_retire(x->c, &x->c->generation[0]->geometry, segment);
+}
+
+static bool limbo_empties(const struct fixture *x)
+{
+  double patience = harness_seconds() + 5;
+  while (x->c->limbo.held && harness_seconds() < patience) {
+    tamis__limbo_drain(&x->c->limbo);
+    usleep(1000);
+  }
+  return !x->c->limbo.held;
+}
+
+static void assert_clean(const struct fixture *x, const struct segment *segment)
+{
+  const struct cuckoo_geometry *g = &x->c->generation[0]->geometry;
+  assert_false(segment->left);
+  assert_null(atomic_load(&segment->copies));
+  assert_int_equal(tamis__segment_used(g, segment), 0);
+  for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
+    assert_int_equal(word_load(&segment_words(g, segment)[i]), 0);
+}
+
+/* One slab for 64 segments, which are apart and clean; it goes with the last of them. */
+static void segments_share_a_slab(void **state)
+{
+  (void) state;
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
+  struct segment *segments[PLACES + 1];
+  for (unsigned i = 0; i <= PLACES; i++) {
+    segments[i] = get_segment(&x);
+    assert_non_null(segments[i]->slab);
+    assert_int_equal((uintptr_t) segments[i] % 64, 0);
+    assert_clean(&x, segments[i]);
+    memset((char *) segments[i] + sizeof(struct segment), 0, 64);
+    assert_int_equal(x.bank.bytes, before + (i < PLACES ? 1 : 2) * slab);
+    for (unsigned j = 0; j < i; j++)
+      assert_true(llabs((char *) segments[i] - (char *) segments[j]) >=
+                  (ptrdiff_t) x.c->slabs.place_bytes);
+  }
+  put_segment(&x, segments[PLACES]);
+  assert_int_equal(x.bank.bytes, before + slab);
+  for (unsigned i = 0; i < PLACES; i++) {
+    assert_int_equal(x.bank.bytes, before + slab);
+    put_segment(&x, segments[i]);
+  }
+  assert_int_equal(x.bank.bytes, before);
+  end(&x);
+}
+
+/* A place is as any other memory: not used again under a reader, and then before a new slab. */
+static void a_place_is_used_again_after_its_grace_period(void **state)
+{
+  (void) state;
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
+  const struct cuckoo_geometry *g = &x.c->generation[0]->geometry;
+  struct segment *segments[PLACES];
+  for (unsigned i = 0; i < PLACES; i++)
+    segments[i] = get_segment(&x);
+  memset((void *) segment_words(g, segments[7]), 0xa5, 8 * cuckoo_buckets(g));
+  stripe_lock(segment_stripes(segments[7]));
+  stripe_use(segment_stripes(segments[7]), 3);
+  stripe_unlock(segment_stripes(segments[7]));
+  assert_int_equal(tamis__segment_add_copy(x.c, segments[7], 1, SIZE_MAX), TAMIS_OK);
+  segments[7]->left = true;
+  reader_enter();
+  retire_segment(&x, segments[7]);
+  usleep(10000);
+  struct segment *other = get_segment(&x);
+  assert_true(other != segments[7]);
+  assert_int_equal(word_load(segment_words(g, segments[7])), UINT64_C(0xa5a5a5a5a5a5a5a5));
+  assert_int_equal(x.bank.bytes, before + 2 * slab);
+  put_segment(&x, other);
+  reader_leave();
+  assert_true(limbo_empties(&x));
+  assert_int_equal(x.bank.bytes, before + slab);
+  assert_ptr_equal(get_segment(&x), segments[7]);
+  assert_int_equal(x.bank.bytes, before + slab);
+  assert_clean(&x, segments[7]);
+  for (unsigned i = 0; i < PLACES; i++)
+    put_segment(&x, segments[i]);
+  assert_int_equal(x.bank.bytes, before);
+  end(&x);
+}
+
+/* As when all segments split, in any order, and then join. */
+static void slabs_keep_close_to_what_is_in_use(void **state)
+{
+  (void) state;
+  enum { SEGMENTS = 40 * PLACES };
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes;
+  static struct segment *segments[SEGMENTS];
+  uint64_t n = SEGMENTS / 2, random = 1;
+  for (uint64_t i = 0; i < n; i++)
+    segments[i] = get_segment(&x);
+  for (uint64_t whole = n; whole > 0; whole--) { /* the first ones are those that have not split */
+    uint64_t parent = random_next(&random) % whole;
+    struct segment *left = segments[parent];
+    segments[parent] = segments[whole - 1];
+    segments[whole - 1] = get_segment(&x);
+    segments[n++] = get_segment(&x);
+    put_segment(&x, left);
+    assert_in_range((x.bank.bytes - before) / slab, n / PLACES, n / PLACES + 2);
+  }
+  size_t most = x.bank.bytes;
+  uint64_t joined = 0;
+  for (uint64_t small = n; small > 0;
+       small -= 2) { /* the first ones are those that have not joined */
+    struct segment *parent = get_segment(&x);
+    for (unsigned i = 0; i < 2; i++) {
+      uint64_t child = random_next(&random) % (small - i);
+      put_segment(&x, segments[child]);
+      segments[child] = segments[small - i - 1];
+    }
+    segments[n - ++joined] = parent;
+    assert_true(x.bank.bytes <= most + slab);
+  }
+  assert_int_equal(joined, SEGMENTS / 2);
+  assert_in_range((x.bank.bytes - before) / slab, joined / PLACES, joined / PLACES + 4);
+  for (uint64_t i = 1; i <= joined; i++)
+    put_segment(&x, segments[n - i]);
+  assert_int_equal(x.bank.bytes, before);
+  end(&x);
+}
+
+/* Where there is no memory for a slab, within the limit or at all, there may be for a segment. */
+static void without_a_slab_a_segment_has_its_own_block(void **state)
+{
+  (void) state;
+  for (unsigned limited = 0; limited < 2; limited++) {
+    struct fixture x;
+    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, place = x.c->slabs.place_bytes;
+    if (limited)
+      x.c->max_bytes = before + place;
+    else
+      x.bank.refused_from = slab;
+    struct segment *alone = get_segment(&x);
+    assert_null(alone->slab);
+    assert_int_equal(x.bank.bytes, before + place);
+    x.bank.refused_from = 1;
+    int result = TAMIS_OK;
+    assert_null(try_segment(&x, &result));
+    assert_int_equal(result, limited ? TAMIS_EFULL : TAMIS_ENOMEM);
+    assert_int_equal(x.c->bytes, x.bank.bytes);
+    assert_int_equal(x.bank.bytes, before + place);
+    retire_segment(&x, alone);
+    assert_true(limbo_empties(&x));
+    assert_int_equal(x.bank.bytes, before);
+    x.bank.refused_from = 0;
+    end(&x);
+  }
+}
+
+/* A place is taken without a byte more; also one that has waited for readers until then. */
+static void at_the_limit_places_are_used_again(void **state)
+{
+  (void) state;
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
+  struct segment *segments[PLACES];
+  x.c->max_bytes = before + slab;
+  for (unsigned i = 0; i < PLACES; i++)
+    segments[i] = get_segment(&x);
+  int result;
+  assert_null(try_segment(&x, &result));
+  assert_int_equal(result, TAMIS_EFULL);
+  put_segment(&x, segments[5]);
+  assert_ptr_equal(get_segment(&x), segments[5]);
+  retire_segment(&x, segments[6]);
+  struct segment *again = NULL;
+  double patience = harness_seconds() + 5;
+  while (!again && harness_seconds() < patience) {
+    again = try_segment(&x, &result);
+    assert_int_equal(result, again ? TAMIS_OK : TAMIS_EFULL);
+    usleep(1000);
+  }
+  assert_ptr_equal(again, segments[6]);
+  assert_int_equal(x.bank.bytes, before + slab);
+  for (unsigned i = 0; i < PLACES; i++)
+    put_segment(&x, segments[i]);
+  end(&x);
+}
+
+static void get_another_segment(void *fixture)
+{
+  struct fixture *x = fixture;
+  assert_null(x->c->slabs.open);
+  x->segment = get_segment(x);
+}
+
+/* Of two threads that find no place and take a slab, the slower one gives its own back. */
+static void of_two_new_slabs_one_is_kept(void **state)
+{
+  (void) state;
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
+  x.bank.meanwhile = get_another_segment;
+  x.bank.context = &x;
+  struct segment *segment = get_segment(&x);
+  assert_ptr_equal(segment->slab, x.segment->slab);
+  assert_int_equal(x.bank.bytes, before + slab);
+  put_segment(&x, segment);
+  put_segment(&x, x.segment);
+  assert_int_equal(x.bank.bytes, before);
+  end(&x);
+}
+
+/* Only filters take slabs that are large already, or are to be. */
+static void small_filters_take_no_slabs(void **state)
+{
+  (void) state;
+  for (unsigned large = 0; large < 2; large++) {
+    struct fixture x;
+    (void) begin_slabs(&x, 1 << 20);
+    x.c->slabs.large = x.c->bytes + !large;
+    struct segment *segment = get_segment(&x);
+    assert_int_equal(segment->slab != NULL, large);
+    put_segment(&x, segment);
+    x.c->slabs.place_bytes -= 64; /* segments of another size */
+    segment = get_segment(&x);
+    assert_null(segment->slab);
+    put_segment(&x, segment);
+    end(&x);
+  }
+}
+
+/* With all segments of its first generation it takes what was promised, and most of them are in slabs.  The
+ * limit is no more than that. */
+static void a_large_filter_takes_what_was_promised(void **state)
+{
+  (void) state;
+  struct bank bank = {0};
+  tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.fpp = 0.3;
+  options.seed = 42;
+  options.allocator = &allocator;
+  for (options.capacity = 20000000; options.capacity <= 30000000; options.capacity += 1111111) {
+    tamis_filter *f;
+    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    struct cuckoo *c = cuckoo_of(f);
+    uint64_t roots = cuckoo_roots(&c->generation[0]->geometry), in_slabs = 0;
+    for (uint64_t key = 0; stats_of(f).segments < roots; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    assert_int_equal(stats_of(f).growths, 0);
+    for (uint64_t i = 0; i < cuckoo_slots(&c->generation[0]->geometry); i++) {
+      const struct segment *segment = slot_segment(slot_load(&c->generation[0]->slots[i]));
+      in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
+    }
+    assert_int_equal(in_slabs, roots >= 1024 ? roots / PLACES * PLACES : 0);
+    assert_int_equal(bank.bytes, options.max_bytes);
+    assert_int_equal(c->bytes, bank.bytes);
+    tamis_destroy(f);
+    assert_int_equal(bank.bytes, 0);
+    options.max_bytes = 0;
+  }
+}
+
+/* ---- statistics ---- */
+
 /* The part of all lanes that is in use, those of all generations. */
 static void occupancy_is_of_all_lanes(void **state)
 {
@@ -178,6 +488,14 @@ int main(void)
       cmocka_unit_test(a_side_table_takes_no_more_entries_than_it_may),
       cmocka_unit_test(at_the_limit_memory_that_waits_is_released),
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
+      cmocka_unit_test(segments_share_a_slab),
+      cmocka_unit_test(a_place_is_used_again_after_its_grace_period),
+      cmocka_unit_test(slabs_keep_close_to_what_is_in_use),
+      cmocka_unit_test(without_a_slab_a_segment_has_its_own_block),
+      cmocka_unit_test(at_the_limit_places_are_used_again),
+      cmocka_unit_test(of_two_new_slabs_one_is_kept),
+      cmocka_unit_test(small_filters_take_no_slabs),
+      cmocka_unit_test(a_large_filter_takes_what_was_promised),
       cmocka_unit_test(occupancy_is_of_all_lanes),
   };
   return cmocka_run_group_tests_name("cuckoo_table", tests, NULL, NULL);

@@ -819,13 +819,19 @@ static void failures_at_the_limit_do_no_harm(void **state)
 
 /* ---- pauses ---- */
 
+static void release_to_user(void *bytes, struct retired *block, size_t size)
+{
+  tamis__memory_put(&user, block, size);
+  atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
+}
+
 /* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
 static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
 {
   struct limbo limbo;
   _Atomic uint64_t bytes = filter_bytes + n * size;
   uint64_t before = pauses;
-  assert_true(tamis__limbo_init(&limbo, &user, &bytes));
+  assert_true(tamis__limbo_init(&limbo, release_to_user, &bytes, &bytes));
   reader_enter();
   for (unsigned i = 0; i < n; i++) {
     struct retired *block = tamis__memory_get(&user, size);
@@ -974,10 +980,16 @@ struct waste {
   _Atomic uint64_t bytes;
 };
 
+static void release_to_system(void *unused, struct retired *block, size_t size)
+{
+  (void) unused;
+  tamis__memory_put(&malloced, block, size);
+}
+
 static bool throw_away(struct waste *waste)
 {
   struct retired *block = tamis__memory_get(&malloced, sizeof *block);
-  bool good = block && tamis__limbo_init(&waste->limbo, &malloced, &waste->bytes);
+  bool good = block && tamis__limbo_init(&waste->limbo, release_to_system, NULL, &waste->bytes);
   waste->bytes = sizeof *block;
   if (good)
     tamis__limbo_retire(&waste->limbo, block, sizeof *block);

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "harness.h"
+#include "memory.h"
 #include "reclaim.h"
 
 #include <pthread.h>
@@ -53,12 +54,19 @@ struct fixture {
   unsigned retired;
 };
 
+static void release(void *owner, struct retired *block, size_t size)
+{
+  struct fixture *x = owner;
+  tamis__memory_put(&counting, block, size);
+  atomic_fetch_sub(&x->bytes, size);
+}
+
 static void begin(struct fixture *x)
 {
   atomic_store(&released, 0);
   x->retired = 0;
   x->bytes = 0;
-  assert_true(tamis__limbo_init(&x->limbo, &counting, &x->bytes));
+  assert_true(tamis__limbo_init(&x->limbo, release, x, &x->bytes));
 }
 
 static struct block *make_block(struct fixture *x)

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "hook.h"
+#include "memory.h"
 #include "reclaim.h"
 #include "schedule.h"
 
@@ -26,18 +27,25 @@ static bool released_by_and_by(struct limbo *limbo)
   return !atomic_load(&limbo->held);
 }
 
+static const tamis_allocator malloced = {NULL, NULL, NULL};
+
+static void release(void *unused, struct retired *block, size_t size)
+{
+  (void) unused;
+  tamis__memory_put(&malloced, block, size);
+}
+
 /* The thread has taken the tickets, and stands at `place` when the fork comes.  In the child, where that
  * thread is not, another one waits for the same tickets. */
 static void fork_at(const char *place)
 {
   enum { SIZE = 64 };
-  const tamis_allocator allocator = {NULL, NULL, NULL};
   _Atomic uint64_t bytes = SIZE;
   struct limbo limbo;
-  assert_true(tamis__limbo_init(&limbo, &allocator, &bytes));
+  assert_true(tamis__limbo_init(&limbo, release, NULL, &bytes));
   reader_enter(); /* the first one registers the fork handlers */
   reader_leave();
-  struct retired *block = tamis__memory_get(&allocator, SIZE);
+  struct retired *block = tamis__memory_get(&malloced, SIZE);
   assert_non_null(block);
   schedule_stop_at(place);
   tamis__limbo_retire(&limbo, block, SIZE);

@@ -199,7 +199,6 @@ static inline uint64_t counter_add(const struct counters *counters, unsigned kin
 /* ---- reclaim.h ---- */
 
 #define TAMIS_LIB_RECLAIM_H
-#include "memory.h"
 
 static inline void reader_enter(void)
 {
@@ -214,15 +213,18 @@ struct retired {
   size_t size;
 };
 
+typedef void limbo_release(void *owner, struct retired *block, size_t size);
+
 struct limbo {
-  const tamis_allocator *from;
-  _Atomic uint64_t *bytes;
+  limbo_release *release;
+  void *owner;
 };
 
-static inline bool tamis__limbo_init(struct limbo *limbo, const tamis_allocator *from,
-                                     _Atomic uint64_t *bytes)
+static inline bool tamis__limbo_init(struct limbo *limbo, limbo_release *release, void *owner,
+                                     const _Atomic uint64_t *bytes)
 {
-  *limbo = (struct limbo){.from = from, .bytes = bytes};
+  (void) bytes;
+  *limbo = (struct limbo){.release = release, .owner = owner};
   return true;
 }
 
@@ -234,8 +236,7 @@ static inline void tamis__limbo_destroy(struct limbo *limbo)
 /* Nobody else can see it: it is released at once. */
 static inline void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
 {
-  tamis__memory_put(limbo->from, block, size);
-  PLAIN(limbo->bytes) -= size;
+  limbo->release(limbo->owner, block, size);
 }
 
 static inline bool tamis__limbo_drain(struct limbo *limbo)
