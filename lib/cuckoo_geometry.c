@@ -131,12 +131,12 @@ static void finish(struct cuckoo_geometry *g)
   g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
 }
 
-size_t cuckoo_geometry_largest_segment(const struct cuckoo_geometry *g)
+struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = *g;
   largest.pair_bits = GROWING_PAIR_BITS;
   finish(&largest);
-  return largest.segment_bytes;
+  return largest;
 }
 
 /* How many keys a segment is planned for.  Keys fall into segments at random, with a deviation of the

@@ -72,8 +72,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
 unsigned cuckoo_geometry_shapes(void);
 double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable);
 
-/* The bytes of the largest segments of a filter that grows, in whatever generation. */
-size_t cuckoo_geometry_largest_segment(const struct cuckoo_geometry *g);
+/* The same with the largest segments that any generation of a filter that grows has. */
+struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g);
 
 /* The part of its lanes that is in use when a segment is full, and how much that differs. */
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g);

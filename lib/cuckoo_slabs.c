@@ -44,8 +44,8 @@ static size_t slab_bytes(size_t place_bytes)
 /* That many slabs are full then; the last segments have blocks to themselves. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
-  size_t place_bytes = g->segment_bytes;
-  bool slabs = g->shape.ages && place_bytes == cuckoo_geometry_largest_segment(g) &&
+  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
+  bool slabs = g->shape.ages && g->segment_bytes == largest.segment_bytes &&
                cuckoo_roots(g) >= SLABS_LEAST * SLAB_PLACES;
   return slabs ? cuckoo_roots(g) / SLAB_PLACES * sizeof(struct slab) : 0;
 }
@@ -55,8 +55,9 @@ void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64
   stripe_init(&c->slabs.lock);
   c->slabs.planned = planned;
   c->slabs.planned_large = tamis__slab_heads(g) > 0;
-  if (c->demand.growable)
-    c->slabs.place_bytes = cuckoo_geometry_largest_segment(g);
+  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
+  c->slabs.place_bytes = c->demand.growable ? largest.segment_bytes : 0;
+  c->slabs.stripe_mask = largest.stripe_mask;
   c->slabs.large = SLABS_LEAST * slab_bytes(c->slabs.place_bytes);
 }
 
@@ -155,26 +156,23 @@ static bool is_worth_a_slab(const struct cuckoo *c)
   return c->slabs.planned_large && bytes + slab_bytes(c->slabs.place_bytes) <= c->slabs.planned;
 }
 
-static struct segment *take_in_new_slab(struct cuckoo *c, const struct cuckoo_geometry *g)
+static struct segment *take_in_new_slab(struct cuckoo *c)
 {
   int result;
-  struct slab *slab = tamis__cuckoo_get(c, slab_bytes(g->segment_bytes), &result);
-  if (slab)
-    slab->geometry = g;
+  struct slab *slab = tamis__cuckoo_get(c, slab_bytes(c->slabs.place_bytes), &result);
   return slab ? take_place(c, slab) : NULL;
 }
 
 struct segment *tamis__segment_get(struct cuckoo *c, const struct cuckoo_geometry *g, int *result)
 {
-  bool fits = g->segment_bytes == c->slabs.place_bytes;
+  bool fits = g->segment_bytes == c->slabs.place_bytes && g->stripe_mask == c->slabs.stripe_mask;
   struct segment *segment = fits ? take_place(c, NULL) : NULL;
   if (!segment && fits && is_worth_a_slab(c))
-    segment = take_in_new_slab(c, g);
+    segment = take_in_new_slab(c);
   if (!segment)
     segment = tamis__cuckoo_get(c, g->segment_bytes, result);
-  if (!segment &&
-      fits) /* when memory is short that has asked limbo, where places may have waited */
-    segment = take_place(c, NULL);
+  if (!segment && fits)
+    segment = take_place(c, NULL); /* in limbo, which has been asked, places may have waited */
   if (segment)
     *result = TAMIS_OK;
   return segment;

@@ -64,11 +64,11 @@ static void free_copies(struct cuckoo *c, struct segment *segment)
     tamis__cuckoo_put(c, copies, tamis__copies_bytes(tamis__copies_room(copies)));
 }
 
-static void forget_stripes(const struct cuckoo_geometry *g, struct segment *segment)
+static void forget_stripes(uint32_t stripe_mask, struct segment *segment)
 {
-  (void) g, (void) segment;
+  (void) stripe_mask, (void) segment;
 #ifdef TAMIS_TSAN
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+  for (uint32_t i = 0; i <= stripe_mask; i++)
     stripe_destroy(&segment_stripes(segment)[i]);
   stripe_destroy(&segment->copies_lock);
 #endif
@@ -79,7 +79,7 @@ static void close_segment(struct cuckoo *c, const struct cuckoo_geometry *g,
                           struct segment *segment)
 {
   free_copies(c, segment);
-  forget_stripes(g, segment);
+  forget_stripes(g->stripe_mask, segment);
 }
 
 struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -112,10 +112,11 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 
 void tamis__segment_release(void *owner, struct retired *block, size_t size)
 {
+  struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
   if (segment->slab) /* a block of its own is freed, by which TSan forgets them */
-    forget_stripes(segment->slab->geometry, segment);
-  tamis__segment_put(owner, segment, size);
+    forget_stripes(c->slabs.stripe_mask, segment);
+  tamis__segment_put(c, segment, size);
 }
 
 uint64_t tamis__segment_used(const struct cuckoo_geometry *g, const struct segment *segment)

@@ -76,11 +76,10 @@ struct slab {
   /* The neighbours among those with a free place, if it has one itself. */
   _Alignas(64) struct slab *next;
   struct slab *before;
-  uint64_t number;                        /* of the slabs taken before */
-  struct retired *free;                   /* the places that were given back */
-  const struct cuckoo_geometry *geometry; /* of the segments */
-  unsigned used;                          /* places */
-  unsigned touched;                       /* the first places, which were in use at some time */
+  uint64_t number;      /* of the slabs taken before */
+  struct retired *free; /* the places that were given back */
+  unsigned used;        /* places */
+  unsigned touched;     /* the first places, which were in use at some time */
 };
 
 struct slabs {
@@ -88,7 +87,8 @@ struct slabs {
   struct slab *open;  /* those with a free place */
   uint64_t taken;     /* slabs so far */
   /* These do not change: */
-  size_t place_bytes; /* segments of this size have a place; 0: none have */
+  size_t place_bytes; /* segments of this size, with so many stripes, have a place; 0: none have */
+  uint32_t stripe_mask;
   uint64_t planned;   /* bytes of the filter, as promised */
   bool planned_large; /* slabs are to be part of these */
   uint64_t large;     /* beyond these: bytes from which on a filter takes slabs */

@@ -28,6 +28,7 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   if (result == TAMIS_OK && g->first_roots % 2 == 0) {
     struct slabs *slabs = &cuckoo_of(*out)->slabs;
     slabs->place_bytes = g->segment_bytes;
+    slabs->stripe_mask = g->stripe_mask;
     slabs->large = 0;
   }
   return result;
