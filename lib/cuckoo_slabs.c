@@ -13,9 +13,10 @@
  *    slab: taken when no slab has a free place; given back with the last of its places
  *
  * What it may cost.  While a filter grows, at most one slab has free places: a new one is only taken when
- * there is none.  That is little, as only filters take slabs that have as much memory as SLABS_LEAST of
- * them; or are planned to have it, and then a slab must be within what was promised of them.  Small
- * filters, and small segments, of which only small filters have many, are as they would be without.
+ * there is none.  That is little, as only filters take slabs that have as much memory as GROWN_LEAST of
+ * them.  A first generation that is planned to fill some takes them before, as long as a whole one is
+ * within what was promised: all its segments together take exactly that.  Small filters, and small
+ * segments, of which only small filters have many, are as they would be without slabs.
  *
  * While a filter shrinks, places fall free here and there, and none of them may be the last of its slab.
  * So places are taken in the oldest slab that has one: old slabs are kept full, by the segments that joins
@@ -34,7 +35,12 @@
 
 #include <string.h>
 
-enum { SLAB_PLACES = 64, SLABS_LEAST = 16, MOST_STEPS = 32 };
+enum {
+  SLAB_PLACES = 64,
+  PLANNED_LEAST = 4, /* slabs that a first generation must fill to take any */
+  GROWN_LEAST = 32,  /* slabs that a filter must be worth to take more than that */
+  MOST_STEPS = 32    /* to a slab's place in the list */
+};
 
 static size_t slab_bytes(size_t place_bytes)
 {
@@ -46,7 +52,7 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
   bool slabs = g->shape.ages && g->segment_bytes == largest.segment_bytes &&
-               cuckoo_roots(g) >= SLABS_LEAST * SLAB_PLACES;
+               cuckoo_roots(g) >= PLANNED_LEAST * SLAB_PLACES;
   return slabs ? cuckoo_roots(g) / SLAB_PLACES * sizeof(struct slab) : 0;
 }
 
@@ -58,7 +64,7 @@ void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
   c->slabs.place_bytes = c->demand.growable ? largest.segment_bytes : 0;
   c->slabs.stripe_mask = largest.stripe_mask;
-  c->slabs.large = SLABS_LEAST * slab_bytes(c->slabs.place_bytes);
+  c->slabs.large = GROWN_LEAST * slab_bytes(c->slabs.place_bytes);
 }
 
 /* ---- the open ones; with the lock ---- */
