@@ -38,7 +38,8 @@
  *     segment, with the matching entry that knows most.  A remove takes those first.
  *
  * Locks are taken in this order: a growth stripe, the opening stripe; bucket stripes by generation and
- * index; a copies lock; limbo's or the slabs'.  Nobody who holds bucket stripes waits for a growth stripe.
+ * index; a copies lock; limbo's or the slabs'.  Nobody who holds bucket stripes waits for a growth
+ * stripe.
  */
 #include "cuckoo.h"
 
