@@ -86,38 +86,61 @@ static const struct bloom *const_bloom_of(const tamis_filter *f)
 
 /* ---- the key's bits ---- */
 
-static inline bool look(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+/* The loop that follows is unrolled, however often the shape says that it runs. */
+#define STRAIGHT _Pragma("GCC unroll 8")
+
+/* What is compiled anew for each shape: never a call with the shape in a register. */
+#define SHAPED static inline __attribute__((always_inline))
+
+/* Where the key's touches count from: its line, or, in the classic layout, the first word. */
+static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  return b->words + bloom_walk_begin(&b->geometry, hash, shape).line * LINE_WORDS;
+}
+
+SHAPED bool look_in(const struct bloom *b, const word *line, uint64_t hash,
+                    struct bloom_shape shape)
 {
   const struct bloom_geometry *g = &b->geometry;
   struct bloom_walk walk = bloom_walk_begin(g, hash, shape);
-  uint64_t missing = 0;
+  uint64_t in = 1;
+  STRAIGHT
   for (unsigned i = 0; i < shape.touches; i++) {
     struct bloom_touch touch = bloom_walk_next(g, &walk, shape);
-    missing |= touch.mask & ~word_load(&b->words[touch.word]);
+    in &= bloom_touch_in(word_load(&line[touch.offset]), touch, shape);
     /* In one line, going on is cheaper than a branch that is mispredicted half of the time; over
      * several lines each step is a cache miss. */
-    if (shape.layout == TAMIS_LAYOUT_CLASSIC && missing)
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && !in)
       return false;
   }
-  return missing == 0;
+  return in;
 }
 
-/* What a key lacks: the touches whose words had bits of it unset when they were looked at. */
+SHAPED bool look(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  return look_in(b, line_of(b, hash, shape), hash, shape);
+}
+
+/* What a key lacks: of each touch the bits that were unset when its word was looked at. */
 struct gaps {
-  unsigned count;
-  struct bloom_touch at[BLOOM_MAX_TOUCHES]; /* the word, and the bits that it lacks */
+  struct bloom_touch at[BLOOM_MAX_TOUCHES]; /* mask: the bits that are missing */
+  uint64_t any;
+  unsigned last; /* the last touch that lacks something */
 };
 
-static inline void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
-                             struct gaps *gaps)
+SHAPED void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
+                      struct gaps *gaps)
 {
   struct bloom_walk walk = bloom_walk_begin(&b->geometry, hash, shape);
-  gaps->count = 0;
+  gaps->any = 0;
+  gaps->last = 0;
+  STRAIGHT
   for (unsigned i = 0; i < shape.touches; i++) {
     struct bloom_touch touch = bloom_walk_next(&b->geometry, &walk, shape);
     touch.mask &= ~word_load(&b->words[touch.word]);
-    gaps->at[gaps->count] = touch; /* branch-free: overwritten by the next one if it is no gap */
-    gaps->count += touch.mask != 0;
+    gaps->at[i] = touch;
+    gaps->any |= touch.mask;
+    gaps->last = touch.mask ? i : gaps->last;
   }
 }
 
@@ -127,17 +150,22 @@ struct bits_set {
 };
 
 /* Words that had all bits of the key cost no write, and stay shared between the cores. */
-static inline struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                        struct bloom_shape shape)
+SHAPED struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape)
 {
   struct bits_set bits = {0, 0};
-  const struct bloom_touch *last = &gaps->at[gaps->count - 1];
-  for (const struct bloom_touch *gap = gaps->at; gap <= last; gap++) {
-    uint64_t missing = gap->mask;
+  STRAIGHT
+  for (unsigned i = 0; i < shape.touches; i++) {
+    uint64_t missing = gaps->at[i].mask;
+    if (!missing)
+      continue;
     /* Classic touches may fall on one bit; if it is the last one, its turn comes at the end. */
-    if (shape.layout == TAMIS_LAYOUT_CLASSIC && gap < last && gap->word == last->word)
+    const struct bloom_touch *last = &gaps->at[gaps->last];
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && i < gaps->last && gaps->at[i].word == last->word)
       missing &= ~last->mask;
-    bits.last = (unsigned) __builtin_popcountll(missing & ~word_or(&b->words[gap->word], missing));
+    uint64_t set = missing & ~word_or(&b->words[gaps->at[i].word], missing);
+    bits.last = 0;
+    for (unsigned j = 0; j < shape.bits_per_touch; j++, set &= set - 1) /* at most so many */
+      bits.last += set != 0;
     bits.all += bits.last;
     HOOK(bloom_set_word);
   }
@@ -195,11 +223,11 @@ static inline void count(struct bloom *b, struct bits_set bits)
 
 /* ---- the operations, once for all shapes ---- */
 
-static inline int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+SHAPED int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   struct gaps gaps;
   find_gaps(b, hash, shape, &gaps);
-  if (!gaps.count)
+  if (!gaps.any)
     return TAMIS_OK;
   if (refuses(b))
     return TAMIS_EFULL;
@@ -207,12 +235,12 @@ static inline int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   return TAMIS_OK;
 }
 
-static inline int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+SHAPED int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   assert(stripe_held(stripe_of(&b->stripes, hash)));
   struct gaps gaps;
   find_gaps(b, hash, shape, &gaps);
-  if (!gaps.count)
+  if (!gaps.any)
     return TAMIS_PRESENT;
   HOOK(bloom_unique_looked_again);
   if (refuses(b))
@@ -223,7 +251,7 @@ static inline int add_missing_locked(struct bloom *b, uint64_t hash, struct bloo
 }
 
 /* The key was missing a moment ago. */
-static inline int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+SHAPED int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   struct stripe *stripe = stripe_of(&b->stripes, hash);
   stripe_lock(stripe);
@@ -232,7 +260,7 @@ static inline int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape
   return result;
 }
 
-static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+SHAPED int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   if (look(b, hash, shape))
     return TAMIS_PRESENT;
@@ -242,8 +270,8 @@ static inline int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape 
 
 /* First looks at all, and fetches the stripes of the keys that are missing: another core has used
  * half of them last. */
-static inline void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                                   struct bloom_shape shape)
+SHAPED void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                            struct bloom_shape shape)
 {
   for (size_t i = 0; i < n; i++) {
     results[i] = look(b, hashes[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
@@ -258,18 +286,53 @@ static inline void add_unique_many(struct bloom *b, const uint64_t *hashes, size
 /* Classic fetches the first words only: a look-up that misses rarely gets further. */
 enum { CLASSIC_PREFETCH = 4 };
 
-static inline void prefetch(const struct bloom *b, const uint64_t *hashes, size_t n,
-                            struct bloom_shape shape)
+SHAPED void prefetch_one(const struct bloom *b, const word *line, uint64_t hash,
+                         struct bloom_shape shape)
 {
-  const struct bloom_geometry *g = &b->geometry;
-  for (size_t i = 0; i < n; i++) {
-    struct bloom_walk walk = bloom_walk_begin(g, hashes[i], shape);
-    unsigned words = shape.layout == TAMIS_LAYOUT_BLOCKED ? 1
-                     : shape.touches < CLASSIC_PREFETCH   ? shape.touches
-                                                          : CLASSIC_PREFETCH;
-    while (words--)
-      __builtin_prefetch(&b->words[bloom_walk_next(g, &walk, shape).word]);
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
+    __builtin_prefetch(line);
+    return;
   }
+  struct bloom_walk walk = bloom_walk_begin(&b->geometry, hash, shape);
+  unsigned words = shape.touches < CLASSIC_PREFETCH ? shape.touches : CLASSIC_PREFETCH;
+  while (words--)
+    __builtin_prefetch(&line[bloom_walk_next(&b->geometry, &walk, shape).offset]);
+}
+
+SHAPED void prefetch(const struct bloom *b, const uint64_t *hashes, size_t n,
+                     struct bloom_shape shape)
+{
+  for (size_t i = 0; i < n; i++)
+    prefetch_one(b, line_of(b, hashes[i], shape), hashes[i], shape);
+}
+
+/* Each key's memory is fetched FILTER_AHEAD keys before its turn. */
+SHAPED size_t look_many(const struct bloom *b, const uint64_t *hashes, size_t n, bool *found,
+                        struct bloom_shape shape)
+{
+  struct {
+    const word *line;
+    uint64_t hash;
+  } ahead[FILTER_AHEAD];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
+    const word *line = ahead[i % FILTER_AHEAD].line;
+    uint64_t hash = ahead[i % FILTER_AHEAD].hash;
+    if (i >= FILTER_AHEAD) {
+      bool in = look_in(b, line, hash, shape);
+      hits += in;
+      if (found)
+        found[i - FILTER_AHEAD] = in;
+    }
+    if (i < n) {
+      hash = hash_mix(&b->head.keys, hashes[i]);
+      line = line_of(b, hash, shape);
+      prefetch_one(b, line, hash, shape);
+      ahead[i % FILTER_AHEAD].line = line;
+      ahead[i % FILTER_AHEAD].hash = hash;
+    }
+  }
+  return hits;
 }
 
 static void stats(const tamis_filter *f, tamis_stats *out)
@@ -344,44 +407,52 @@ static void destroy(tamis_filter *f)
 /* One thin set of functions for each shape: with the shape a constant, the compiler makes straight
  * code of the one body above. */
 /* (blocked_3x2_contains and its like are made here) */
-#define OPERATIONS(name, shape)                                                         \
-  static bool name##_contains(const tamis_filter *f, uint64_t hash)                     \
-  {                                                                                     \
-    return look(const_bloom_of(f), hash, shape);                                        \
-  }                                                                                     \
-  static int name##_add(tamis_filter *f, uint64_t hash)                                 \
-  {                                                                                     \
-    return add(bloom_of(f), hash, shape);                                               \
-  }                                                                                     \
-  static int name##_add_unique(tamis_filter *f, uint64_t hash)                          \
-  {                                                                                     \
-    return add_unique(bloom_of(f), hash, shape);                                        \
-  }                                                                                     \
-  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                     int *results)                                      \
-  {                                                                                     \
-    add_unique_many(bloom_of(f), hashes, n, results, shape);                            \
-  }                                                                                     \
-  static void name##_prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)  \
-  {                                                                                     \
-    prefetch(const_bloom_of(f), hashes, n, shape);                                      \
-  }                                                                                     \
-  static const struct filter_operations name##_operations = {                           \
-      .destroy = destroy,                                                               \
-      .contains = name##_contains,                                                      \
-      .add = name##_add,                                                                \
-      .add_unique = name##_add_unique,                                                  \
-      .add_unique_many = name##_add_unique_many,                                        \
-      .remove = NULL,                                                                   \
-      .prefetch = name##_prefetch,                                                      \
-      .stats = stats,                                                                   \
+#define OPERATIONS(name, shape)                                                               \
+  static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
+  {                                                                                           \
+    return look(const_bloom_of(f), hash, shape);                                              \
+  }                                                                                           \
+  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                     bool *found)                                             \
+  {                                                                                           \
+    return look_many(const_bloom_of(f), hashes, n, found, shape);                             \
+  }                                                                                           \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                       \
+  {                                                                                           \
+    return add(bloom_of(f), hash, shape);                                                     \
+  }                                                                                           \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                \
+  {                                                                                           \
+    return add_unique(bloom_of(f), hash, shape);                                              \
+  }                                                                                           \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,       \
+                                     int *results)                                            \
+  {                                                                                           \
+    add_unique_many(bloom_of(f), hashes, n, results, shape);                                  \
+  }                                                                                           \
+  static void name##_prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)        \
+  {                                                                                           \
+    prefetch(const_bloom_of(f), hashes, n, shape);                                            \
+  }                                                                                           \
+  static const struct filter_operations name##_operations = {                                 \
+      .destroy = destroy,                                                                     \
+      .contains = name##_contains,                                                            \
+      .contains_many = name##_contains_many,                                                  \
+      .add = name##_add,                                                                      \
+      .add_unique = name##_add_unique,                                                        \
+      .add_unique_many = name##_add_unique_many,                                              \
+      .remove = NULL,                                                                         \
+      .prefetch = name##_prefetch,                                                            \
+      .stats = stats,                                                                         \
   };
 
 #define BLOCKED_SHAPE(touches, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, touches, bits})
 #define BLOCKED_OPERATIONS(touches, bits) \
   OPERATIONS(blocked_##touches##x##bits, BLOCKED_SHAPE(touches, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_OPERATIONS)
-OPERATIONS(classic, const_bloom_of(f)->geometry.shape)
+#define CLASSIC_SHAPE \
+  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.touches, 1})
+OPERATIONS(classic, CLASSIC_SHAPE)
 
 static const struct filter_operations *operations_for(struct bloom_shape shape)
 {

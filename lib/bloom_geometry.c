@@ -182,14 +182,6 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
   return log1p(-set / bits) / log_miss(g);
 }
 
-/* The rate at which two keys cannot be told apart because their 64-bit hashes give the same bits.  In
- * the blocked layout those are equal hashes; in the classic one, where a pattern is a stretch of one
- * long sequence, patterns that overlap in all but one bit add about twice as much. */
-static double collisions(uint64_t capacity)
-{
-  return 3 * (double) capacity * 0x1p-64;
-}
-
 struct plan {
   struct bloom_geometry geometry;
   double spread;      /* blocked only */
@@ -215,7 +207,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
   return rate * reserve * fmax(1, (1 + deviations * deviation) / tolerance) +
-             collisions(g->capacity) <=
+             hash_collisions(g->capacity) <=
          g->fpp;
 }
 
@@ -262,7 +254,9 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   /* More keys than lines in an address space, whatever the rate: said first. */
   if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
-  if (fpp <= collisions(capacity))
+  /* (In the classic layout, where a pattern is a stretch of one long sequence, patterns that overlap in
+   * all but one bit add about twice as much as equal hashes.) */
+  if (fpp <= hash_collisions(capacity))
     return TAMIS_EUNSUPPORTED;
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)

@@ -17,6 +17,7 @@
 #ifndef TAMIS_LIB_BLOOM_GEOMETRY_H
 #define TAMIS_LIB_BLOOM_GEOMETRY_H
 
+#include "hash.h"
 #include "tamis/tamis.h"
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
@@ -76,34 +77,40 @@ static inline uint64_t scale(uint64_t hash, uint64_t n)
   return (uint64_t) ((unsigned __int128) hash * n >> 64);
 }
 
-/* A key's bits, one touch after the other.  The pattern is a multiplicative sequence: each touch
- * uses the top bits of the next product, which depend on all bits of the hash.
- * Source: as in RocksDB's FastLocalBloom; multiplier from Steele and Vigna, "Computationally easy,
- * spectrally good multipliers for congruential pseudorandom number generators" (2022) */
+/* A key's bits, one touch after the other.
+ *
+ *   blocked   the line is from the top of hash * multiplier, the rest from the mixed hash itself:
+ *             6 bits a position from the lowest on, 6 for the words from the highest on
+ *   classic   a multiplicative sequence: each position is from the top of the next product, which
+ *             depends on all bits of the hash
+ * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
 struct bloom_walk {
-  uint64_t pattern;
-  uint64_t line;   /* blocked: first word of the key's line */
-  unsigned word;   /* blocked: next word in the line, mod 8 */
-  unsigned stride; /* blocked: odd, mod 8 */
+  uint64_t hash;
+  uint64_t pattern; /* what is left for positions */
+  unsigned taken;   /* blocked: bits of the pattern that are used up */
+  uint64_t line;    /* blocked: the key's; classic: 0 */
+  unsigned word;    /* blocked: next word in the line, mod 8 */
+  unsigned stride;  /* blocked: odd, mod 8 */
 };
 
 struct bloom_touch {
-  uint64_t word;
-  uint64_t mask;
+  uint64_t word; /* line + offset */
+  uint64_t offset;
+  uint64_t positions; /* of the bits in the word, 6 bits each from the lowest on; more above */
+  uint64_t mask;      /* the same bits, set */
 };
 
-#define BLOOM_MULTIPLIER UINT64_C(0xD1342543DE82EF95)
+enum { POSITION_BITS = 6, WORD_AND_STRIDE_BITS = 6 };
 
 /* The shape is that of the geometry; a caller that knows it as a constant gets straight code. */
 static inline struct bloom_walk bloom_walk_begin(const struct bloom_geometry *g, uint64_t hash,
                                                  struct bloom_shape shape)
 {
-  struct bloom_walk walk = {.pattern = hash * BLOOM_MULTIPLIER};
+  struct bloom_walk walk = {.hash = hash, .pattern = hash};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    walk.line = scale(hash, g->lines) * LINE_WORDS;
-    walk.word = (unsigned) (walk.pattern >> 61);
-    walk.stride = (unsigned) (walk.pattern >> 58) | 1;
-    walk.pattern *= BLOOM_MULTIPLIER;
+    walk.line = scale(hash * HASH_MULTIPLIER, g->lines);
+    walk.word = (unsigned) (hash >> 61);
+    walk.stride = (unsigned) (hash >> 58) | 1;
   }
   return walk;
 }
@@ -111,20 +118,39 @@ static inline struct bloom_walk bloom_walk_begin(const struct bloom_geometry *g,
 static inline struct bloom_touch bloom_walk_next(const struct bloom_geometry *g,
                                                  struct bloom_walk *walk, struct bloom_shape shape)
 {
-  struct bloom_touch touch = {0, 0};
+  struct bloom_touch touch = {0};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    uint64_t positions = walk->pattern;
-    for (unsigned i = 0; i < shape.bits_per_touch; i++, positions <<= 6)
-      touch.mask |= UINT64_C(1) << (positions >> 58);
-    touch.word = walk->line + walk->word % LINE_WORDS;
+    unsigned bits = shape.bits_per_touch * POSITION_BITS;
+    if (walk->taken + bits >
+        64 - WORD_AND_STRIDE_BITS) { /* the low bits of a product are no good */
+      walk->pattern = hash_spread(walk->hash) >> WORD_AND_STRIDE_BITS;
+      walk->taken = 0;
+    }
+    touch.offset = walk->word % LINE_WORDS;
+    touch.positions = walk->pattern;
     walk->word += walk->stride;
+    walk->pattern >>= bits;
+    walk->taken += bits;
   } else {
-    uint64_t position = scale(walk->pattern, g->lines * LINE_BITS);
-    touch.mask = UINT64_C(1) << position % 64;
-    touch.word = position / 64;
+    walk->pattern *= HASH_MULTIPLIER;
+    touch.positions = scale(walk->pattern, g->lines * LINE_BITS);
+    touch.offset = touch.positions / 64;
   }
-  walk->pattern *= BLOOM_MULTIPLIER;
+  touch.word = walk->line * LINE_WORDS + touch.offset;
+  for (unsigned i = 0; i < shape.bits_per_touch; i++)
+    touch.mask |= UINT64_C(1) << (touch.positions >> i * POSITION_BITS) % 64;
   return touch;
+}
+
+/* Whether a word has all bits of a touch, as the lowest bit; the others mean nothing.  For a look-up
+ * this is less work than the mask. */
+static inline uint64_t bloom_touch_in(uint64_t value, struct bloom_touch touch,
+                                      struct bloom_shape shape)
+{
+  uint64_t all = 1;
+  for (unsigned i = 0; i < shape.bits_per_touch; i++)
+    all &= value >> (touch.positions >> i * POSITION_BITS) % 64;
+  return all;
 }
 
 #endif

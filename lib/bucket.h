@@ -30,14 +30,16 @@ enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
 struct bucket_shape {
   unsigned width;
   unsigned lanes;
-  bool ages;     /* entries have a marker and may age */
-  uint64_t low;  /* the lowest bit of each lane */
-  uint64_t high; /* the highest bit of each lane */
+  unsigned reciprocal; /* of the width, times 2^16, rounded up: exact for what is below 2^6 */
+  bool ages;           /* entries have a marker and may age */
+  uint64_t low;        /* the lowest bit of each lane */
+  uint64_t high;       /* the highest bit of each lane */
 };
 
 static inline struct bucket_shape bucket_shape(unsigned width, bool ages)
 {
-  struct bucket_shape s = {.width = width, .lanes = 64 / width, .ages = ages};
+  struct bucket_shape s = {
+      .width = width, .lanes = 64 / width, .reciprocal = 65535 / width + 1, .ages = ages};
   for (unsigned i = 0; i < s.lanes; i++)
     s.low |= UINT64_C(1) << i * width;
   s.high = s.low << (width - 1);
@@ -80,7 +82,7 @@ static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t word)
 /* The first lane of a set that is not empty. */
 static inline unsigned bucket_first(const struct bucket_shape *s, uint64_t set)
 {
-  return (unsigned) __builtin_ctzll(set) / s->width;
+  return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
 static inline unsigned bucket_count(uint64_t set)
@@ -110,17 +112,18 @@ static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
 }
 
 /* Lanes whose entry stands for what the new entry `entry` stands for: equal in all bits that the lane
- * still knows.  x ^ (x - 1) is the marker and what is below it, the part that is not known; an empty
- * lane, from which the subtraction would borrow, is made 1 for it, and left out at the end. */
+ * still knows.  x ^ (x - 1) is the marker and what is below it, the part that is not known; the highest
+ * bit is set for it, so that the subtraction borrows from no other lane, empty ones neither.  (Of an
+ * empty lane nothing is known then, so it matches, and is left out at the end.  Where entries do not age
+ * it has something that no entry is.) */
 static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
 {
-  uint64_t occupied = bucket_occupied(s, word);
   uint64_t difference = word ^ s->low * entry;
-  if (s->ages) {
-    uint64_t x = word | (occupied ^ s->high) >> (s->width - 1);
-    difference &= ~(x ^ (x - s->low));
-  }
-  return occupied & ~bucket_occupied(s, difference & bucket_spread(s, s->high));
+  if (!s->ages)
+    return bucket_free(s, difference);
+  uint64_t x = word | s->high;
+  difference &= ~(x ^ (x - s->low));
+  return bucket_occupied(s, word) & ~bucket_occupied(s, difference);
 }
 
 /* ---- growing and shrinking ---- */

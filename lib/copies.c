@@ -25,7 +25,7 @@ void tamis__copies_init(struct copies *copies, size_t n)
 
 static size_t home(const struct copies *copies, uint64_t key)
 {
-  return hash_mix_with(key, 0, 0) & copies->mask;
+  return hash_spread(hash_fold(key, 0, 0)) >> 32 & copies->mask;
 }
 
 /* Where the key is, or where it would be put. */

@@ -21,7 +21,7 @@ enum { LEAST_SHARDS = 2, MOST_SHARDS = 64, BYTES_PER_SHARD = 512 };
 /* More than threads that run at once: others may have numbers too, and wait. */
 static unsigned shards_of_machine(void)
 {
-  return tamis__power_of_two_per_core(4, 8, MOST_SHARDS);
+  return tamis__power_of_two_per_core(16, 32, MOST_SHARDS);
 }
 
 unsigned tamis__counter_shards(uint64_t bytes)
@@ -51,6 +51,7 @@ _Thread_local unsigned tamis__thread_number = 0;
 static _Atomic uint64_t taken = UINT64_MAX;
 
 static pthread_key_t key; /* not NULL for threads that have a number */
+static _Atomic bool key_made;
 
 /* ORDER number.give (release)
  *   pairs with     number.take
@@ -79,9 +80,19 @@ static void begin(void)
   if (atomic_load_explicit(&begun, memory_order_relaxed) ||
       atomic_exchange_explicit(&begun, true, memory_order_relaxed))
     return;
-  uint64_t numbers = UINT64_MAX >> (64 - shards_of_machine()) & ~UINT64_C(1);
-  if (pthread_key_create(&key, before_end) == 0)
-    atomic_store_explicit(&taken, ~numbers, memory_order_release);
+  if (pthread_key_create(&key, before_end) != 0)
+    return;
+  atomic_store_explicit(&key_made, true, memory_order_release);
+  atomic_store_explicit(&taken, 1, memory_order_release); /* 1 to 63 may be had */
+}
+
+/* Where the library is a part of a plugin that is unloaded: threads that end later would call what is not
+ * there any more.  (Release and acquire: the key comes before the flag.) */
+__attribute__((destructor)) static void before_unload(void)
+{
+  atomic_fetch_or_explicit(&taken, UINT64_MAX, memory_order_relaxed); /* no numbers any more */
+  if (atomic_load_explicit(&key_made, memory_order_acquire))
+    pthread_key_delete(key);
 }
 
 /* After begin() `taken` is only changed by read-modify-writes, so this comes after all that gave a number

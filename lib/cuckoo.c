@@ -12,7 +12,7 @@
  *     segment the directory.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
- *     then, when it left, which was after this call had read the slot.
+ *     then, when it left, which was after this call had read the first slot of the root.
  *
  *     Miss, one generation: B's version is read, then A is, then B, then B's version, the same.  So no
  *     entry has left B between its two reads.  What is not in B at the end was not in B when A was
@@ -76,40 +76,97 @@ static struct stripe *stripe_of_spot(const struct spot *spot, uint32_t bucket)
 
 /* ---- look-up ---- */
 
-static inline bool matches(const struct spot *spot, uint32_t bucket)
+/* (g here and below: the geometry of the spot's generation, parts of which may be constants) */
+static inline bool matches(const struct spot *spot, const struct cuckoo_geometry *g,
+                           uint32_t bucket)
 {
-  return bucket_match(shape_of(spot), word_load(word_of(spot, bucket)), spot->entry) != 0;
+  uint64_t value = word_load(&segment_words(g, spot->segment)[bucket]);
+  return bucket_match(&g->shape, value, spot->entry) != 0;
 }
 
 struct versions {
   uint64_t lower, upper;
 };
 
-/* One look at a filter that has one generation. */
-static inline bool look_at_one(const struct cuckoo *c, uint64_t hash, bool *sure)
+/* A look at a filter that has one generation: where, and for what. */
+struct look {
+  const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
+  const word *lower, *upper;
+  uint64_t entry;
+  const slot *root, *slot; /* for look_holds(), as in a spot */
+  slot_value root_seen, seen;
+};
+
+static inline struct look look_begin(const struct cuckoo_geometry *g, struct generation *generation,
+                                     uint64_t hash)
 {
-  struct spot spot = spot_find(c->generation[0], hash);
-  *sure = true;
+  struct spot spot = spot_find_with(g, generation, hash);
+  struct look look = {
+      .root = spot.root, .slot = spot.slot, .root_seen = spot.root_seen, .seen = spot.seen};
   if (!spot.segment)
-    return false;
-  const struct stripe *stripe = stripe_of_spot(&spot, spot.upper);
-  uint64_t version = version_before(stripe);
+    return look;
+  const word *words = segment_words(g, spot.segment);
+  look.stripe = stripe_of_bucket(g, spot.segment, spot.upper);
+  look.lower = &words[spot.lower];
+  look.upper = &words[spot.upper];
+  look.entry = spot.entry;
+  return look;
+}
+
+/* Whether the directory still leads there. */
+static inline bool look_holds(const struct look *look)
+{
+  return slot_load(look->root) == look->root_seen && slot_load(look->slot) == look->seen;
+}
+
+/* Without a branch between the two buckets: where an entry stands is a matter of chance, and a wrong
+ * guess costs more than the second match. */
+static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
+                                uint64_t entry)
+{
+  return (bucket_match(&g->shape, lower, entry) | bucket_match(&g->shape, upper, entry)) != 0;
+}
+
+static inline bool look_end(const struct look *look, const struct cuckoo_geometry *g, bool *sure)
+{
+  uint64_t version = version_before(look->stripe);
   HOOK(cuckoo_versions_read);
-  if (matches(&spot, spot.lower))
-    return true;
+  uint64_t lower = word_load(look->lower);
   HOOK(cuckoo_lower_read);
-  if (matches(&spot, spot.upper))
-    return true;
-  *sure = version_after(stripe) == version;
-  return false;
+  uint64_t upper = word_load(look->upper);
+  *sure = version_after(look->stripe) == version;
+  return match_either(g, lower, upper, look->entry);
+}
+
+static inline bool look_at_one(const struct cuckoo_geometry *g, struct generation *generation,
+                               uint64_t hash, bool *sure)
+{
+  struct look look = look_begin(g, generation, hash);
+  *sure = true;
+  return look.stripe && look_end(&look, g, sure);
+}
+
+/* Nothing of the segment is read: it may be gone. */
+static inline void fetch_place(struct generation *generation, struct cuckoo_place place)
+{
+  struct spot spot = spot_at(&generation->geometry, generation, place);
+  if (!spot.segment)
+    return;
+  __builtin_prefetch(stripe_of_spot(&spot, spot.upper));
+  __builtin_prefetch(word_of(&spot, spot.lower));
+  __builtin_prefetch(word_of(&spot, spot.upper));
 }
 
 static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct spot spots[CUCKOO_MAX_GENERATIONS];
   struct versions versions[CUCKOO_MAX_GENERATIONS];
+  struct generation *newest = c->generation[n - 1];
+  struct cuckoo_place place = cuckoo_place(&newest->geometry, hash);
+  fetch_place(newest, place); /* where most keys are, and what is looked at first */
   for (unsigned i = 0; i < n; i++) {
-    spots[i] = spot_find(c->generation[i], hash);
+    spots[i] =
+        i < n - 1 ? spot_find(c->generation[i], hash) : spot_at(&newest->geometry, newest, place);
     if (spots[i].segment)
       versions[i] = (struct versions){version_before(stripe_of_spot(&spots[i], spots[i].lower)),
                                       version_before(stripe_of_spot(&spots[i], spots[i].upper))};
@@ -119,27 +176,31 @@ static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, b
   for (unsigned i = n; i-- > 0;) {
     if (!spots[i].segment)
       continue;
-    if (matches(&spots[i], spots[i].lower))
-      return true;
+    const struct cuckoo_geometry *g = &spots[i].generation->geometry;
+    const word *words = segment_words(g, spots[i].segment);
+    uint64_t lower = word_load(&words[spots[i].lower]);
     HOOK(cuckoo_lower_read);
-    if (matches(&spots[i], spots[i].upper))
+    uint64_t upper = word_load(&words[spots[i].upper]);
+    if (match_either(g, lower, upper, spots[i].entry))
       return true;
   }
   *sure = true;
   for (unsigned i = 0; i < n && *sure; i++)
-    *sure = slot_load(spots[i].slot) == spots[i].seen &&
+    *sure = spot_holds(&spots[i]) &&
             (!spots[i].segment ||
              (version_after(stripe_of_spot(&spots[i], spots[i].lower)) == versions[i].lower &&
               version_after(stripe_of_spot(&spots[i], spots[i].upper)) == versions[i].upper));
   return false;
 }
 
-static inline bool look(const struct cuckoo *c, uint64_t hash)
+static bool look(const struct cuckoo *c, uint64_t hash)
 {
   bool sure, found;
   do {
     unsigned n = cuckoo_generations(c);
-    found = n == 1 ? look_at_one(c, hash, &sure) : look_at_several(c, n, hash, &sure);
+    struct generation *first = c->generation[0];
+    found = n == 1 ? look_at_one(&first->geometry, first, hash, &sure)
+                   : look_at_several(c, n, hash, &sure);
     if (found)
       return true;
     sure = sure && cuckoo_generations(c) == n;
@@ -160,7 +221,7 @@ static inline void leave(const struct cuckoo *c)
     reader_leave();
 }
 
-static bool contains(const tamis_filter *f, uint64_t hash)
+static bool contains_any(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   enter(c);
@@ -169,11 +230,55 @@ static bool contains(const tamis_filter *f, uint64_t hash)
   return found;
 }
 
+/* The geometry of a first generation, parts of which are known when this is compiled. */
+static inline struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
+{
+  struct cuckoo_geometry g = first->geometry;
+  g.shape.ages = growable;
+  g.two_hashes = false;
+  g.root_shift = 0;
+  if (!growable)
+    g.depth_limit = 0;
+  return g;
+}
+
+/* One generation, one hash.  Whatever else there is, is for contains_any(). */
+static inline bool is_usual(const struct cuckoo *c)
+{
+  return cuckoo_generations(c) == 1 && !c->generation[0]->geometry.two_hashes;
+}
+
+/* The usual case in a straight line: and a known reader, and nothing has moved meanwhile. */
+static bool contains_growable(const tamis_filter *f, uint64_t hash)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  struct generation *first = c->generation[0];
+  bool sure;
+  if (!is_usual(c) || !known_reader_enter())
+    return contains_any(f, hash);
+  struct cuckoo_geometry g = first_geometry(first, true);
+  bool found = look_at_one(&g, first, hash, &sure);
+  sure = sure && cuckoo_generations(c) == 1;
+  known_reader_leave();
+  return found || (!sure && contains_any(f, hash));
+}
+
+/* As above. */
+static bool contains_fixed(const tamis_filter *f, uint64_t hash)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  struct generation *first = c->generation[0];
+  bool sure;
+  if (!is_usual(c))
+    return contains_any(f, hash);
+  struct cuckoo_geometry g = first_geometry(first, false);
+  return look_at_one(&g, first, hash, &sure) || (!sure && contains_any(f, hash));
+}
+
 /* ---- holding a key's buckets ---- */
 
-static bool spot_lock(const struct spot *spot)
+static inline bool spot_lock(const struct spot *spot, const struct cuckoo_geometry *g)
 {
-  const struct cuckoo_geometry *g = &spot->generation->geometry;
   segment_lock(g, spot->segment, spot->lower, spot->upper);
   if (!spot->segment->left)
     return true;
@@ -181,9 +286,9 @@ static bool spot_lock(const struct spot *spot)
   return false;
 }
 
-static void spot_unlock(const struct spot *spot)
+static inline void spot_unlock(const struct spot *spot, const struct cuckoo_geometry *g)
 {
-  segment_unlock(&spot->generation->geometry, spot->segment, spot->lower, spot->upper);
+  segment_unlock(g, spot->segment, spot->lower, spot->upper);
 }
 
 /* A key's buckets in all generations, held. */
@@ -196,7 +301,7 @@ static void let_go(const struct hold *hold)
 {
   for (unsigned i = hold->n; i-- > 0;)
     if (hold->spots[i].segment)
-      spot_unlock(&hold->spots[i]);
+      spot_unlock(&hold->spots[i], &hold->spots[i].generation->geometry);
 }
 
 static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
@@ -207,7 +312,7 @@ static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
     for (hold->n = 0; hold->n < n; hold->n++) {
       struct spot *spot = &hold->spots[hold->n];
       *spot = spot_find(c->generation[hold->n], hash);
-      if (spot->segment && !spot_lock(spot))
+      if (spot->segment && !spot_lock(spot, &spot->generation->geometry))
         break;
     }
     HOOK(cuckoo_held);
@@ -219,7 +324,7 @@ static void hold_all(const struct cuckoo *c, uint64_t hash, struct hold *hold)
 
 /* ---- insert ---- */
 
-static void count(const struct spot *spot, enum generation_counter what, int change)
+static inline void count(const struct spot *spot, enum generation_counter what, int change)
 {
   counter_add(&spot->generation->counters, what, (uint64_t) (int64_t) change);
 }
@@ -268,15 +373,6 @@ static int add_copy(struct cuckoo *c, const struct spot *spot, uint64_t entry, s
   return result;
 }
 
-/* Writes the key's entry into a free lane of a bucket. */
-static void put_entry(const struct spot *spot, uint32_t bucket, uint64_t value, uint64_t room)
-{
-  const struct bucket_shape *s = shape_of(spot);
-  word_store(word_of(spot, bucket), bucket_replace(s, value, bucket_first(s, room), spot->entry));
-  stripe_use(stripe_of_spot(spot, bucket), 1);
-  count(spot, ENTRIES, 1);
-}
-
 /* How many entries of a side table may come from copies that were counted only for want of a lane, in a
  * filter that does not grow.  It is full at some point, and must not go on in its side tables, all the
  * less as keys that only seem to be present would. */
@@ -285,31 +381,45 @@ static size_t copies_for_want_of_room(const struct cuckoo *c, const struct cucko
   return c->demand.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
 }
 
-/* With the spot held.  Into the emptier bucket: that leaves the most choice to later keys.  `cornered`:
- * no eviction will make room, so a key that is there already is counted. */
-static int put(struct cuckoo *c, const struct spot *spot, bool cornered)
+/* One copy more of a key that is there, when it is not to have another lane.  TAMIS_EFULL: it is. */
+static int put_copy(struct cuckoo *c, const struct spot *spot, bool room, bool cornered)
 {
   const struct cuckoo_geometry *g = &spot->generation->geometry;
-  uint64_t lower = word_load(word_of(spot, spot->lower));
-  uint64_t upper = word_load(word_of(spot, spot->upper));
-  uint64_t room_lower = bucket_free(&g->shape, lower), room_upper = bucket_free(&g->shape, upper);
+  struct best_match best = match_spot(spot);
+  if (best.matches >= most_copies(g))
+    return add_copy(c, spot, best.entry, SIZE_MAX);
+  if (!room && cornered)
+    return add_copy(c, spot, best.entry, copies_for_want_of_room(c, g));
+  return TAMIS_EFULL;
+}
+
+/* With the spot held.  Into the emptier bucket, whose first free lane is lower: that leaves the most
+ * choice to later keys.  Which one it is, is a matter of chance, so without a branch.  `cornered`: no
+ * eviction will make room, so a key that is there already is counted. */
+static inline int put(struct cuckoo *c, const struct spot *spot, const struct cuckoo_geometry *g,
+                      bool cornered)
+{
+  const struct bucket_shape *s = &g->shape;
+  word *words = segment_words(g, spot->segment);
+  uint64_t lower = word_load(&words[spot->lower]), upper = word_load(&words[spot->upper]);
+  uint64_t room_lower = bucket_free(s, lower), room_upper = bucket_free(s, upper);
   bool room = room_lower | room_upper;
-  if (bucket_match(&g->shape, lower, spot->entry) | bucket_match(&g->shape, upper, spot->entry)) {
-    struct best_match best = match_spot(spot);
-    int result = TAMIS_EFULL;
-    if (best.matches >= most_copies(g))
-      result = add_copy(c, spot, best.entry, SIZE_MAX);
-    else if (!room && cornered)
-      result = add_copy(c, spot, best.entry, copies_for_want_of_room(c, g));
+  if (bucket_match(s, lower, spot->entry) | bucket_match(s, upper, spot->entry)) {
+    int result = put_copy(c, spot, room, cornered);
     if (result != TAMIS_EFULL)
       return result;
   }
-  if (bucket_count(room_upper) > bucket_count(room_lower))
-    put_entry(spot, spot->upper, upper, room_upper);
-  else if (room_lower)
-    put_entry(spot, spot->lower, lower, room_lower);
-  else
+  if (!room)
     return NO_ROOM;
+  /* All ones where the upper one is chosen.  (x & -x) - 1: what is below the lowest bit; all of it if
+   * there is none.) */
+  uint64_t up = -(uint64_t) ((room_upper & -room_upper) - 1 < (room_lower & -room_lower) - 1);
+  uint64_t value = lower ^ ((lower ^ upper) & up);
+  uint64_t free = room_lower ^ ((room_lower ^ room_upper) & up);
+  uint32_t bucket = spot->lower ^ ((spot->lower ^ spot->upper) & (uint32_t) up);
+  word_store(&words[bucket], bucket_replace(s, value, bucket_first(s, free), spot->entry));
+  stripe_use(stripe_of_bucket(g, spot->segment, bucket), 1);
+  count(spot, ENTRIES, 1);
   return TAMIS_OK;
 }
 
@@ -340,6 +450,36 @@ static int make_room(struct cuckoo *c, const struct spot *full, struct turn *tur
   return AGAIN;
 }
 
+/* Of a filter that had n generations when the spot was found.  A result, AGAIN or NO_ROOM. */
+static inline int add_at(struct cuckoo *c, const struct spot *spot, const struct cuckoo_geometry *g,
+                         unsigned n, bool cornered)
+{
+  HOOK(cuckoo_located);
+  if (!spot_lock(spot, g))
+    return AGAIN;
+  /* Once a generation is open, no older one gets segments or entries by those who do not know yet. */
+  int result = cuckoo_generations(c) == n ? put(c, spot, g, cornered) : AGAIN;
+  spot_unlock(spot, g);
+  return result;
+}
+
+/* The same, of a key that is only added if it is new, in a filter that has one generation. */
+static inline int add_unique_at(struct cuckoo *c, const struct spot *spot,
+                                const struct cuckoo_geometry *g)
+{
+  if (!spot_lock(spot, g))
+    return AGAIN;
+  HOOK(cuckoo_held);
+  int result = AGAIN;
+  if (cuckoo_generations(c) == 1) {
+    bool present = matches(spot, g, spot->lower) || matches(spot, g, spot->upper);
+    HOOK(cuckoo_unique_looked);
+    result = present ? TAMIS_PRESENT : put(c, spot, g, false);
+  }
+  spot_unlock(spot, g);
+  return result;
+}
+
 /* An add, as reader: a result, AGAIN or NO_ROOM. */
 static int try_add(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot)
 {
@@ -347,13 +487,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct turn *turn, struct sp
   *spot = spot_find(c->generation[turn_generation(turn, n)], hash);
   if (!spot->segment)
     return NO_ROOM;
-  HOOK(cuckoo_located);
-  if (!spot_lock(spot))
-    return AGAIN;
-  /* Once a generation is open, no older one gets segments or entries by those who do not know yet. */
-  int result = cuckoo_generations(c) == n ? put(c, spot, turn->cornered) : AGAIN;
-  spot_unlock(spot);
-  return result;
+  return add_at(c, spot, &spot->generation->geometry, n, turn->cornered);
 }
 
 static int try_add_unique(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot)
@@ -367,14 +501,14 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct turn *turn, st
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_looked);
   if (result == TAMIS_OK)
-    result = put(c, spot, turn->cornered);
+    result = put(c, spot, &spot->generation->geometry, turn->cornered);
   let_go(&hold);
   return result;
 }
 
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct turn *turn, struct spot *spot);
 
-static inline int insert(struct cuckoo *c, uint64_t hash, try_call *try)
+static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct turn turn = {0};
   struct spot spot;
@@ -397,20 +531,51 @@ static inline int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result;
 }
 
-static int add(tamis_filter *f, uint64_t hash)
+/* The usual case in a straight line: one generation, a known reader, and there is room. */
+static inline __attribute__((always_inline)) int insert_usually(tamis_filter *f, uint64_t hash,
+                                                                bool growable, bool unique)
 {
-  return insert(cuckoo_of(f), hash, try_add);
+  struct cuckoo *c = cuckoo_of(f);
+  struct generation *first = c->generation[0];
+  int result = NO_ROOM;
+  if (is_usual(c) && (!growable || known_reader_enter())) {
+    HOOK(cuckoo_counted);
+    const struct cuckoo_geometry g = first_geometry(first, growable);
+    struct spot spot = spot_find_with(&g, first, hash);
+    if (spot.segment)
+      result = unique ? add_unique_at(c, &spot, &g) : add_at(c, &spot, &g, 1, false);
+    if (growable)
+      known_reader_leave();
+  }
+  if (result == TAMIS_OK || result == TAMIS_PRESENT)
+    return result;
+  return insert(c, hash, unique ? try_add_unique : try_add);
 }
 
-static int add_unique(tamis_filter *f, uint64_t hash)
+static int add_growable(tamis_filter *f, uint64_t hash)
 {
-  return contains(f, hash) ? TAMIS_PRESENT : insert(cuckoo_of(f), hash, try_add_unique);
+  return insert_usually(f, hash, true, false);
+}
+
+static int add_fixed(tamis_filter *f, uint64_t hash)
+{
+  return insert_usually(f, hash, false, false);
+}
+
+static int add_unique_growable(tamis_filter *f, uint64_t hash)
+{
+  return contains_growable(f, hash) ? TAMIS_PRESENT : insert_usually(f, hash, true, true);
+}
+
+static int add_unique_fixed(tamis_filter *f, uint64_t hash)
+{
+  return contains_fixed(f, hash) ? TAMIS_PRESENT : insert_usually(f, hash, false, true);
 }
 
 static void add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   for (size_t i = 0; i < n; i++)
-    results[i] = add_unique(f, hashes[i]);
+    results[i] = f->operations->add_unique(f, hashes[i]);
 }
 
 /* ---- remove ---- */
@@ -496,14 +661,100 @@ static void prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned generations = cuckoo_generations(c);
   for (size_t i = 0; i < n; i++)
-    for (unsigned j = 0; j < generations; j++) {
-      struct spot spot = spot_find(c->generation[j], hashes[i]);
-      if (!spot.segment)
-        continue; /* nothing of the segment is read here: it may be gone */
-      __builtin_prefetch(stripe_of_spot(&spot, spot.upper));
-      __builtin_prefetch(word_of(&spot, spot.lower));
-      __builtin_prefetch(word_of(&spot, spot.upper));
+    for (unsigned j = 0; j < generations; j++)
+      fetch_place(c->generation[j], cuckoo_place(&c->generation[j]->geometry, hashes[i]));
+}
+
+static size_t contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                bool *found)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool in = contains_any(f, hash_mix(&f->keys, hashes[i]));
+    hits += in;
+    if (found)
+      found[i] = in;
+  }
+  return hits;
+}
+
+/* Each key's spot is found, and its memory fetched, FILTER_AHEAD keys before its turn.  So its segment may
+ * leave the directory before its turn, perhaps before the turn of the key before it, whose answer must
+ * not be the newer one: each key is a call of its own.  Hence the spot must hold after the look.  Misses
+ * hold if there is still one generation after the last look. */
+static inline __attribute__((always_inline)) size_t
+look_at_many(const struct cuckoo *c, const uint64_t *hashes, size_t n, bool *found, bool growable)
+{
+  struct generation *first = c->generation[0];
+  const struct cuckoo_geometry g = first_geometry(first, growable);
+  struct look ahead[FILTER_AHEAD];
+  size_t hits = 0;
+  bool all_sure = true;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
+    struct look *look = &ahead[i % FILTER_AHEAD];
+    if (i >= FILTER_AHEAD) {
+      bool sure = true, in = look->stripe && look_end(look, &g, &sure);
+      all_sure &= (sure | in) & (!growable || look_holds(look));
+      hits += in;
+      if (found)
+        found[i - FILTER_AHEAD] = in;
     }
+    if (i < n) {
+      *look = look_begin(&g, first, hash_mix(&c->head.keys, hashes[i]));
+      __builtin_prefetch(look->stripe);
+      __builtin_prefetch(look->lower);
+      __builtin_prefetch(look->upper);
+    }
+  }
+  bool good = all_sure && (!growable || cuckoo_generations(c) == 1);
+  return good ? hits : contains_many_any(&c->head, hashes, n, found);
+}
+
+/* Keys of a batch that are looked up as one reader. */
+enum { LOOKS_AT_ONCE = 512 };
+
+typedef size_t many_call(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+
+static size_t some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  if (!is_usual(c) || !known_reader_enter())
+    return contains_many_any(f, hashes, n, found);
+  size_t hits = look_at_many(c, hashes, n, found, true);
+  known_reader_leave();
+  return hits;
+}
+
+/* In pieces, as grace periods go by quickly only while all readers are quick, and as one look that has to
+ * be made again has all of its piece made again. */
+static size_t in_pieces(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found,
+                        many_call *call)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    length = n - start < LOOKS_AT_ONCE ? n - start : LOOKS_AT_ONCE;
+    hits += call(f, hashes + start, length, found ? found + start : NULL);
+  }
+  return hits;
+}
+
+static size_t some_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  return is_usual(c) ? look_at_many(c, hashes, n, found, false)
+                     : contains_many_any(f, hashes, n, found);
+}
+
+static size_t contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                     bool *found)
+{
+  return in_pieces(f, hashes, n, found, some_growable);
+}
+
+static size_t contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                  bool *found)
+{
+  return in_pieces(f, hashes, n, found, some_fixed);
 }
 
 /* ---- figures ---- */
@@ -563,19 +814,25 @@ static void destroy(tamis_filter *f)
     tamis__generation_destroy(c, c->generation[i]);
   stripe_destroy(&c->opening);
   stripe_destroy(&c->slabs.lock);
+  stripe_destroy(&c->slabs.making);
   tamis__memory_put(&from, c, sizeof *c);
 }
 
-static const struct filter_operations operations = {
-    .destroy = destroy,
-    .contains = contains,
-    .add = add,
-    .add_unique = add_unique,
-    .add_unique_many = add_unique_many,
-    .remove = remove_key,
-    .prefetch = prefetch,
-    .stats = stats,
-};
+/* (growable_operations and fixed_operations are made here) */
+#define OPERATIONS(sort)                                      \
+  static const struct filter_operations sort##_operations = { \
+      .destroy = destroy,                                     \
+      .contains = contains_##sort,                            \
+      .contains_many = contains_many_##sort,                  \
+      .add = add_##sort,                                      \
+      .add_unique = add_unique_##sort,                        \
+      .add_unique_many = add_unique_many,                     \
+      .remove = remove_key,                                   \
+      .prefetch = prefetch,                                   \
+      .stats = stats,                                         \
+  };
+OPERATIONS(growable)
+OPERATIONS(fixed)
 
 static struct cuckoo_demand demand_of(const tamis_options *o)
 {
@@ -604,7 +861,7 @@ int tamis__cuckoo_fpp(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double least = 3 * ldexp((double) options->capacity, -64); /* what 64-bit hashes can give */
+  double least = hash_collisions(options->capacity); /* what 64-bit hashes can give */
   for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
     uint64_t needed;
     /* A hair more, so that rounding does not lead to the next shape. */
@@ -631,7 +888,8 @@ static int make_segments(struct cuckoo *c)
   for (uint64_t root = 0; root < cuckoo_roots(g); root++) {
     struct spot spot = {.generation = generation,
                         .index = root << g->depth_limit,
-                        .slot = &generation->slots[root << g->depth_limit]};
+                        .slot = &generation->slots[root << g->depth_limit],
+                        .root = &generation->slots[root << g->depth_limit]};
     int result = tamis__grow(c, &spot);
     if (result != TAMIS_OK)
       return result;
@@ -660,7 +918,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   if (!c)
     return TAMIS_ENOMEM;
   c->head = *head;
-  c->head.operations = &operations;
+  c->head.operations = options->growable ? &growable_operations : &fixed_operations;
   c->demand = demand_of(options);
   c->max_bytes = options->max_bytes;
   c->bytes = sizeof *c;

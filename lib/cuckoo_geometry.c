@@ -205,7 +205,7 @@ int cuckoo_geometry_plan(const struct cuckoo_demand *demand, struct cuckoo_geome
   if (!choose_segments(demand->capacity, &g))
     return TAMIS_EINVAL;
   /* Distinct keys collide already in their 64-bit hashes. */
-  if (demand->fpp < 3 * ldexp((double) demand->capacity, -64))
+  if (demand->fpp < hash_collisions(demand->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
@@ -230,4 +230,12 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
   finish(&g);
   *out = g;
   return TAMIS_OK;
+}
+
+uint64_t cuckoo_rest_of_two_hashes(const struct cuckoo_geometry *g, uint64_t hash, uint64_t rest,
+                                   unsigned used)
+{
+  uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
+  unsigned before = g->first_root_bits + used; /* bits of the string before `more` goes on */
+  return rest >> g->first_root_bits << before | cuckoo_top_bits(more, before);
 }

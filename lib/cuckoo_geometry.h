@@ -4,7 +4,7 @@
  *
  * Everything is a prefix of one bit string, the key's, which the mixed hash gives:
  *
- *    hash × roots of the first generation
+ *    hash_spread(hash) × roots of the first generation
  *     └─► root0 · rest           root0: the integer part; rest: bits, without end
  *                  │
  *    of a generation with roots = first roots × 2^k:
@@ -104,13 +104,14 @@ static inline uint64_t cuckoo_root_of_slot(const struct cuckoo_geometry *g, uint
   return slot >> g->depth_limit;
 }
 
-/* The first n bits of x, n from 0 to 63, as a number. */
+/* The first n bits of x, n from 0 to 63, as a number.  (~n is 63 - n, modulo 64.) */
 static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 {
-  return x >> 1 >> (63 - n);
+  return x >> 1 >> (~n & 63);
 }
 
 struct cuckoo_place {
+  uint64_t root_slot; /* the first slot of its root */
   uint64_t slot;
   uint64_t fingerprint; /* from bit 63 on */
   uint32_t lower, upper;
@@ -125,23 +126,24 @@ static inline uint32_t cuckoo_other(const struct cuckoo_geometry *g, uint64_t fi
   return (uint32_t) (cuckoo_top_bits(mixed, g->pair_bits) | UINT64_C(1) << g->pair_bits);
 }
 
+/* The rest of a key's string from `used` bits on, when the hash alone does not give enough: the lowest
+ * bits of the product follow from root0 and the others, so a second hash goes on where the random ones
+ * end.  Not inlined: the compiler would do all this beforehand, for those who do not need it. */
+uint64_t cuckoo_rest_of_two_hashes(const struct cuckoo_geometry *g, uint64_t hash, uint64_t rest,
+                                   unsigned used);
+
 static inline struct cuckoo_place cuckoo_place(const struct cuckoo_geometry *g, uint64_t hash)
 {
-  unsigned __int128 product = (unsigned __int128) hash * g->first_roots;
+  unsigned __int128 product = (unsigned __int128) hash_spread(hash) * g->first_roots;
   uint64_t root = (uint64_t) (product >> 64), rest = (uint64_t) product;
-  unsigned used = g->root_shift + g->pair_bits;
+  uint64_t pairs = rest << g->root_shift;
   root = root << g->root_shift | cuckoo_top_bits(rest, g->root_shift);
-  struct cuckoo_place place = {.lower =
-                                   (uint32_t) cuckoo_top_bits(rest << g->root_shift, g->pair_bits),
-                               .fingerprint = rest << used};
-  if (g->two_hashes) {
-    /* The lowest bits of the product follow from root0 and the others: a second hash goes on where
-     * the random ones end. */
-    uint64_t more = hash_mix_with(hash, UINT64_C(0x2545F4914F6CDD1D), UINT64_C(0x5851F42D4C957F2D));
-    unsigned before = g->first_root_bits + used; /* bits of the string before `more` goes on */
-    place.fingerprint = rest >> g->first_root_bits << before | cuckoo_top_bits(more, before);
-  }
-  place.slot = root << g->depth_limit | cuckoo_top_bits(place.fingerprint, g->depth_limit);
+  struct cuckoo_place place = {.lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
+                               .fingerprint = pairs << g->pair_bits};
+  if (__builtin_expect(g->two_hashes, 0))
+    place.fingerprint = cuckoo_rest_of_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
+  place.root_slot = root << g->depth_limit;
+  place.slot = place.root_slot | cuckoo_top_bits(place.fingerprint, g->depth_limit);
   place.upper = place.lower ^ cuckoo_other(g, place.fingerprint);
   return place;
 }

@@ -50,8 +50,10 @@ static struct slot_range slots_of(const struct cuckoo_geometry *g, uint64_t inde
 
 static void publish(struct generation *generation, struct slot_range range, slot_value value)
 {
-  for (uint64_t i = 0; i < range.count; i++)
+  for (uint64_t i = 0; i < range.count; i++) {
     slot_publish(&generation->slots[range.first + i], value);
+    HOOK(cuckoo_slot_published);
+  }
 }
 
 static void lock_all(const struct cuckoo_geometry *g, struct segment *segment)
@@ -297,7 +299,7 @@ int tamis__grow(struct cuckoo *c, const struct spot *full)
   tamis__limbo_drain(&c->limbo);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
-  int result = slot_load(full->slot) == full->seen ? enlarge(c, full) : TAMIS_OK;
+  int result = spot_holds(full) ? enlarge(c, full) : TAMIS_OK;
   stripe_unlock(growth);
   return result;
 }
@@ -415,9 +417,11 @@ void tamis__shrink(struct cuckoo *c, const struct spot *sparse)
   struct generation *generation = sparse->generation;
   struct stripe *growth = growth_stripe(generation, sparse->index);
   stripe_lock(growth);
-  struct segment *segment = slot_segment(slot_load(sparse->slot));
+  const slot *own =
+      &generation->slots[sparse->index]; /* as good as the root's first, with the stripe */
+  struct segment *segment = slot_segment(slot_load(own));
   while (segment && segment->depth > 0 && join(c, generation, sparse->index))
-    segment = slot_segment(slot_load(sparse->slot));
+    segment = slot_segment(slot_load(own));
   if (segment && segment->depth == 0 && !is_newest(c, generation) &&
       tamis__segment_used(&generation->geometry, segment) == 0)
     drop(c, generation, segment, sparse->index);

@@ -59,6 +59,7 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned)
 {
   stripe_init(&c->slabs.lock);
+  stripe_init(&c->slabs.making);
   c->slabs.planned = planned;
   c->slabs.planned_large = tamis__slab_heads(g) > 0;
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
@@ -162,11 +163,19 @@ static bool is_worth_a_slab(const struct cuckoo *c)
   return c->slabs.planned_large && bytes + slab_bytes(c->slabs.place_bytes) <= c->slabs.planned;
 }
 
-static struct segment *take_in_new_slab(struct cuckoo *c)
+/* A place, after waiting for who takes a slab just now: its bytes count before its places are there, so
+ * whoever finds no bytes left must not be refused before.  If there is none, from a new slab. */
+static struct segment *take_in_new_slab(struct cuckoo *c, bool may_take)
 {
   int result;
-  struct slab *slab = tamis__cuckoo_get(c, slab_bytes(c->slabs.place_bytes), &result);
-  return slab ? take_place(c, slab) : NULL;
+  stripe_lock(&c->slabs.making);
+  struct segment *segment = take_place(c, NULL); /* somebody else was faster */
+  if (!segment && may_take && is_worth_a_slab(c)) {
+    struct slab *slab = tamis__cuckoo_get(c, slab_bytes(c->slabs.place_bytes), &result);
+    segment = slab ? take_place(c, slab) : NULL;
+  }
+  stripe_unlock(&c->slabs.making);
+  return segment;
 }
 
 struct segment *tamis__segment_get(struct cuckoo *c, const struct cuckoo_geometry *g, int *result)
@@ -174,11 +183,12 @@ struct segment *tamis__segment_get(struct cuckoo *c, const struct cuckoo_geometr
   bool fits = g->segment_bytes == c->slabs.place_bytes && g->stripe_mask == c->slabs.stripe_mask;
   struct segment *segment = fits ? take_place(c, NULL) : NULL;
   if (!segment && fits && is_worth_a_slab(c))
-    segment = take_in_new_slab(c);
+    segment = take_in_new_slab(c, true);
   if (!segment)
     segment = tamis__cuckoo_get(c, g->segment_bytes, result);
+  /* In limbo, which has been asked, places may have waited; or some are on their way. */
   if (!segment && fits)
-    segment = take_place(c, NULL); /* in limbo, which has been asked, places may have waited */
+    segment = take_in_new_slab(c, false);
   if (segment)
     *result = TAMIS_OK;
   return segment;

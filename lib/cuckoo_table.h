@@ -19,6 +19,7 @@
 #include "counter.h"
 #include "cuckoo_geometry.h"
 #include "filter.h"
+#include "hook.h"
 #include "reclaim.h"
 #include "stripe.h"
 #include "word.h"
@@ -57,10 +58,10 @@ struct generation {
   struct stripe growth[GROWTH_STRIPES];
 };
 
-/* For what it may grow to. */
+/* For a segment a root: what it grows to has no bearing on what it is to take at first. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
-  return tamis__counter_shards(cuckoo_slots(g) * g->segment_bytes);
+  return tamis__counter_shards(cuckoo_roots(g) * g->segment_bytes);
 }
 
 /* A sum over shards can be caught between an add in one and a remove in another. */
@@ -83,9 +84,10 @@ struct slab {
 };
 
 struct slabs {
-  struct stripe lock; /* of what changes here and in the slabs; taken last, for a few steps */
-  struct slab *open;  /* those with a free place */
-  uint64_t taken;     /* slabs so far */
+  struct stripe lock;   /* of what changes here and in the slabs; taken last, for a few steps */
+  struct stripe making; /* who takes a slab from the allocator holds it; taken before the lock */
+  struct slab *open;    /* those with a free place */
+  uint64_t taken;       /* slabs so far */
   /* These do not change: */
   size_t place_bytes; /* segments of this size, with so many stripes, have a place; 0: none have */
   uint32_t stripe_mask;
@@ -226,27 +228,60 @@ static inline uint32_t other_bucket(const struct cuckoo_geometry *g, const struc
 
 struct spot {
   struct generation *generation;
-  slot *slot;
-  slot_value seen; /* what the slot held */
+  const slot *root; /* the root's first slot, which is looked at first */
+  slot_value root_seen;
+  const slot *slot; /* the one that decides */
+  slot_value seen;  /* what the slot held */
   struct segment *segment;
   uint64_t index; /* of the slot */
   uint64_t entry; /* what the key would be in the segment */
   uint32_t lower, upper;
 };
 
-static inline struct spot spot_find(struct generation *generation, uint64_t hash)
+/* The first slot of the root decides whether the root has one segment: then it is that one for all keys of
+ * the root, whatever their own slots hold while a join or a split goes through them.  So as long as
+ * nothing has split, look-ups share one slot of a root, and a large directory stays in the cache.
+ *
+ * A spot is as good as what its two slots held when the first one was read: from the moment in which a
+ * segment is marked, before any slot is changed, until the first slot is, nobody can change what it
+ * holds.
+ *
+ * With the generation's geometry; a caller that knows a part of it as a constant gets shorter code. */
+static inline struct spot spot_at(const struct cuckoo_geometry *g, struct generation *generation,
+                                  struct cuckoo_place place)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct cuckoo_place place = cuckoo_place(g, hash);
   struct spot spot = {.generation = generation,
-                      .slot = &generation->slots[place.slot],
+                      .root = &generation->slots[place.root_slot],
                       .index = place.slot,
                       .lower = place.lower,
                       .upper = place.upper};
-  spot.seen = slot_load(spot.slot);
+  spot.slot = spot.root;
+  spot.seen = spot.root_seen = slot_load(spot.root);
+  if (slot_depth(spot.seen) > 0) {
+    HOOK(cuckoo_root_read);
+    spot.slot = &generation->slots[place.slot];
+    spot.seen = slot_load(spot.slot);
+  }
   spot.segment = slot_segment(spot.seen);
   spot.entry = bucket_entry(&g->shape, place.fingerprint << slot_depth(spot.seen));
   return spot;
+}
+
+static inline struct spot spot_find_with(const struct cuckoo_geometry *g,
+                                         struct generation *generation, uint64_t hash)
+{
+  return spot_at(g, generation, cuckoo_place(g, hash));
+}
+
+static inline struct spot spot_find(struct generation *generation, uint64_t hash)
+{
+  return spot_find_with(&generation->geometry, generation, hash);
+}
+
+/* Whether the directory still leads where it did. */
+static inline bool spot_holds(const struct spot *spot)
+{
+  return slot_load(spot->root) == spot->root_seen && slot_load(spot->slot) == spot->seen;
 }
 
 /* ---- cuckoo_table.c ---- */

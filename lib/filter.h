@@ -12,16 +12,23 @@
 
 _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
+/* Keys of a batch whose memory is on its way at a time.  About as many as a core can wait for at once;
+ * few enough that what has come is still in the first-level cache when its turn comes. */
+enum { FILTER_AHEAD = 32 };
+
 /* Arguments are checked already; hashes are mixed with the seed already. */
 struct filter_operations {
   void (*destroy)(tamis_filter *f);
   bool (*contains)(const tamis_filter *f, uint64_t hash);
+  /* contains for each of these hashes, which are not mixed yet; how many are found.  found: may be
+   * NULL. */
+  size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
   /* add_unique on each in turn; their memory has been fetched. */
   void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: cannot */
-  /* Fetches what the calls above will read; what it fetches is not looked at. */
+  /* Fetches what an add of each will read; what it fetches is not looked at. */
   void (*prefetch)(const tamis_filter *f, const uint64_t *hashes, size_t n);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
 };

@@ -64,7 +64,18 @@ static _Thread_local struct {
 char tamis__readers;
 #endif
 
-_Thread_local bool tamis__reader_known = false;
+_Thread_local struct urcu_bp_reader **tamis__reader = NULL;
+
+static struct urcu_bp_reader **own_reader(void)
+{
+#ifdef _LGPL_SOURCE
+  return &urcu_bp_reader;
+#else /* liburcu's functions are called, and find it themselves */
+  static char somewhere;
+  static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
+  return &known;
+#endif
+}
 
 /* ---- fork and exit ----
  *
@@ -166,17 +177,17 @@ bool tamis__reader_introduce(void)
     pthread_once(&once, register_fork_handlers);
     pthread_mutex_lock(&waiter.introduce);
     if (registry_may_grow()) {
+      tamis__reader = own_reader();
       urcu_bp_read_lock(); /* the first one registers */
       urcu_bp_read_unlock();
-      tamis__reader_known = true;
     } else {
       stranger.term = waiter.term;
       waiter.strangers[waiter.term]++;
     }
     pthread_mutex_unlock(&waiter.introduce);
   }
-  stranger.depth += !tamis__reader_known;
-  return tamis__reader_known;
+  stranger.depth += !tamis__reader;
+  return tamis__reader != NULL;
 }
 
 void tamis__stranger_leave(void)

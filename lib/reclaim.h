@@ -20,23 +20,31 @@
 
 #include "stripe.h"
 
+#include <pthread.h>
 #include <stddef.h>
+
+/* Where liburcu keeps the calling thread's entry in its list of readers; NULL as long as the thread is
+ * not known to it. */
+extern _Thread_local struct urcu_bp_reader **tamis__reader
+    __attribute__((tls_model("initial-exec")));
 
 /* The read lock inlined; not for tools that would look into it: TSan must not see its barriers, UBSan
  * finds that liburcu gives its readers less alignment than it says, and an analyzer cannot know that
- * the thread is known. */
+ * the thread is known.
+ *
+ * liburcu's variable is another library's: to find the thread's own takes a function call, five of them
+ * for a look-up.  So the inlined functions look where the thread has kept its address. */
 #if !defined(TAMIS_SANITIZED) && !defined(__clang_analyzer__)
 #define _LGPL_SOURCE
+#include <urcu/tls-compat.h>
+#undef URCU_TLS
+#define URCU_TLS(name) (*tamis__reader) /* there is only one name: urcu_bp_reader */
 #endif
-#include <pthread.h>
 #include <urcu/urcu-bp.h>
 
 #ifdef TAMIS_TSAN
 extern char tamis__readers; /* stands for all readers, to TSan, which knows nothing of liburcu */
 #endif
-
-/* Whether the calling thread is known to liburcu. */
-extern _Thread_local bool tamis__reader_known __attribute__((tls_model("initial-exec")));
 
 /* Makes the thread known.  False: there was no memory for it; then the thread is inside all the same, is
  * counted under a lock that is never held for long, and leaves by the second function. */
@@ -47,19 +55,33 @@ void tamis__stranger_leave(void);
  * thread's own; never waits.  The first one in a thread takes a lock for the time of a list insert. */
 static inline void reader_enter(void)
 {
-  if (__builtin_expect(!tamis__reader_known, 0) && !tamis__reader_introduce())
+  if (__builtin_expect(!tamis__reader, 0) && !tamis__reader_introduce())
     return;
   urcu_bp_read_lock();
 }
 
-static inline void reader_leave(void)
+static inline void known_reader_leave(void)
 {
-  if (__builtin_expect(!tamis__reader_known, 0)) {
-    tamis__stranger_leave();
-    return;
-  }
   TSAN(__tsan_release(&tamis__readers));
   urcu_bp_read_unlock();
+}
+
+static inline void reader_leave(void)
+{
+  if (__builtin_expect(!tamis__reader, 0))
+    tamis__stranger_leave();
+  else
+    known_reader_leave();
+}
+
+/* reader_enter() without a function call.  False: that cannot be, nothing is done.  Left by
+ * known_reader_leave(). */
+static inline bool known_reader_enter(void)
+{
+  if (__builtin_expect(!tamis__reader || !*tamis__reader, 0))
+    return false;
+  urcu_bp_read_lock();
+  return true;
 }
 
 /* The first member of every block that is retired.  Readers do not look at it. */

@@ -154,7 +154,7 @@ static bool good_key(const void *key, size_t len)
 
 static inline uint64_t key_hash(const tamis_filter *f, const void *key, size_t len)
 {
-  if (f->hash)
+  if (__builtin_expect(f->hash != NULL, 0))
     return f->hash(f->hash_context, key ? key : "", len, f->keys.seed);
   return hash_bytes(&f->keys, key, len);
 }
@@ -164,54 +164,73 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? key_hash(f, key, len) : 0;
 }
 
-bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
+/* The exported functions do not call each other: through the table of a shared library's symbols that
+ * costs more than the rest of the call. */
+
+static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
-  return f && f->operations->contains(f, hash_mix(&f->keys, hash));
+  return f->operations->contains(f, hash_mix(&f->keys, hash));
 }
 
-bool tamis_contains(const tamis_filter *f, const void *key, size_t len)
+static inline int add(tamis_filter *f, uint64_t hash)
 {
-  return f && good_key(key, len) && tamis_contains_hash(f, key_hash(f, key, len));
+  return f->operations->add(f, hash_mix(&f->keys, hash));
 }
 
-int tamis_add_hash(tamis_filter *f, uint64_t hash)
+static inline int add_unique(tamis_filter *f, uint64_t hash)
 {
-  return f ? f->operations->add(f, hash_mix(&f->keys, hash)) : TAMIS_EINVAL;
+  return f->operations->add_unique(f, hash_mix(&f->keys, hash));
 }
 
-int tamis_add(tamis_filter *f, const void *key, size_t len)
+static inline int remove_one(tamis_filter *f, uint64_t hash)
 {
-  return f && good_key(key, len) ? tamis_add_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
-}
-
-int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
-{
-  return f ? f->operations->add_unique(f, hash_mix(&f->keys, hash)) : TAMIS_EINVAL;
-}
-
-int tamis_add_unique(tamis_filter *f, const void *key, size_t len)
-{
-  return f && good_key(key, len) ? tamis_add_unique_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
-}
-
-int tamis_remove_hash(tamis_filter *f, uint64_t hash)
-{
-  if (!f)
-    return TAMIS_EINVAL;
   return f->operations->remove ? f->operations->remove(f, hash_mix(&f->keys, hash))
                                : TAMIS_EUNSUPPORTED;
 }
 
+bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
+{
+  return f && contains(f, hash);
+}
+
+bool tamis_contains(const tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) && contains(f, key_hash(f, key, len));
+}
+
+int tamis_add_hash(tamis_filter *f, uint64_t hash)
+{
+  return f ? add(f, hash) : TAMIS_EINVAL;
+}
+
+int tamis_add(tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? add(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+}
+
+int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
+{
+  return f ? add_unique(f, hash) : TAMIS_EINVAL;
+}
+
+int tamis_add_unique(tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? add_unique(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+}
+
+int tamis_remove_hash(tamis_filter *f, uint64_t hash)
+{
+  return f ? remove_one(f, hash) : TAMIS_EINVAL;
+}
+
 int tamis_remove(tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) ? tamis_remove_hash(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+  return f && good_key(key, len) ? remove_one(f, key_hash(f, key, len)) : TAMIS_EINVAL;
 }
 
 /* ---- batches ---- */
 
-/* Keys fetched ahead of their use.  More than the misses a core can have under way at once (10 to
- * 50), few enough that what is fetched is still in the first-level cache when its turn comes. */
-enum { GROUP = 32 };
+enum { GROUP = 64 }; /* keys that are worked on at a time */
 
 /* A batch is given either as keys or as hashes. */
 struct batch {
@@ -225,38 +244,31 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < GROUP ? batch->n - start : GROUP;
 }
 
-/* Mixed hashes of a group, their memory already on the way.  A bad key (which only contains_many
- * lets come this far) hashes like an empty one. */
-static inline void group_start(const tamis_filter *f, const struct batch *batch, size_t start,
-                               size_t length, uint64_t mixed[GROUP])
+/* Of a group of keys.  A bad one (which only contains_many lets come this far) hashes like an empty
+ * one. */
+static void hash_group(const tamis_filter *f, const tamis_key *keys, size_t length,
+                       uint64_t hashes[GROUP])
 {
-  for (size_t i = 0; i < length; i++) {
-    uint64_t hash;
-    if (batch->hashes) {
-      hash = batch->hashes[start + i];
-    } else {
-      tamis_key key = batch->keys[start + i];
-      hash = key_hash(f, key.data, key.data ? key.len : 0);
-    }
-    mixed[i] = hash_mix(&f->keys, hash);
-  }
-  f->operations->prefetch(f, mixed, length);
+  for (size_t i = 0; i < length; i++)
+    hashes[i] = key_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
 }
 
-static size_t contains_batch(const tamis_filter *f, struct batch batch, bool *found)
+static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t n, bool *found)
 {
   size_t hits = 0;
-  uint64_t mixed[GROUP];
-  for (size_t start = 0, length; start < batch.n; start += length) {
+  uint64_t hashes[GROUP];
+  bool answers[GROUP];
+  struct batch batch = {.keys = keys, .n = n};
+  for (size_t start = 0, length; start < n; start += length) {
     length = group_length(&batch, start);
-    group_start(f, &batch, start, length, mixed);
+    hash_group(f, keys + start, length, hashes);
+    f->operations->contains_many(f, hashes, length, answers);
     for (size_t i = 0; i < length; i++) {
-      const tamis_key *key = batch.keys ? &batch.keys[start + i] : NULL;
-      bool hit = (!key || good_key(key->data, key->len)) && f->operations->contains(f, mixed[i]);
-      hits += hit;
-      if (found)
-        found[start + i] = hit;
+      answers[i] &= good_key(keys[start + i].data, keys[start + i].len);
+      hits += answers[i];
     }
+    if (found)
+      memcpy(found + start, answers, length * sizeof *found);
   }
   return hits;
 }
@@ -286,7 +298,11 @@ static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *resu
   int unwanted[GROUP];
   for (size_t start = 0, length; start < batch.n; start += length) {
     length = group_length(&batch, start);
-    group_start(f, &batch, start, length, mixed);
+    if (batch.keys)
+      hash_group(f, batch.keys + start, length, mixed);
+    for (size_t i = 0; i < length; i++)
+      mixed[i] = hash_mix(&f->keys, batch.keys ? mixed[i] : batch.hashes[start + i]);
+    f->operations->prefetch(f, mixed, length);
     int *group = results ? results + start : unwanted;
     (unique ? f->operations->add_unique_many : add_group)(f, mixed, length, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
@@ -298,13 +314,13 @@ static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *resu
 
 size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n, bool *found)
 {
-  return f && keys ? contains_batch(f, (struct batch){.keys = keys, .n = n}, found) : 0;
+  return f && keys ? contains_keys(f, keys, n, found) : 0;
 }
 
 size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                 bool *found)
 {
-  return f && hashes ? contains_batch(f, (struct batch){.hashes = hashes, .n = n}, found) : 0;
+  return f && hashes ? f->operations->contains_many(f, hashes, n, found) : 0;
 }
 
 int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)

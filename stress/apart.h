@@ -51,8 +51,8 @@ struct apart apart_of(const tamis_filter *cuckoo);
 /* The name of a key's hash. */
 static inline uint64_t apart_name(const struct apart *apart, uint64_t hash)
 {
-  unsigned __int128 string =
-      (unsigned __int128) hash_mix(&apart->keys, hash) * apart->first.first_roots;
+  uint64_t spread = hash_spread(hash_mix(&apart->keys, hash));
+  unsigned __int128 string = (unsigned __int128) spread * apart->first.first_roots;
   return (uint64_t) (string >> (64 - apart->bits));
 }
 

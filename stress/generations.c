@@ -5,7 +5,7 @@
  * A generation is opened when a segment is full that may not split any more; most filters have one or
  * two.  Here a few hundred keys open all that there can be: the filter has many roots, but the keys fall
  * on two of them (with one growth stripe), and they begin with the same bits, so that most splits make
- * no room.  No such keys are found by trying, so the mixing of hashes is inverted.
+ * no room.
  *
  *    owned    keys of one thread (owner.h), which has in now many and now few: copies of a key are in
  *             several generations, segments of older ones join and are dropped
@@ -64,52 +64,21 @@ struct run {
 
 /* ---- keys ---- */
 
-/* What x * factor is 1 of, modulo 2^64: each step doubles the bits that are right, 3 at first. */
-static uint64_t inverse_of(uint64_t factor)
-{
-  uint64_t x = factor;
-  for (unsigned i = 0; i < 5; i++)
-    x *= 2 - factor * x;
-  return x;
-}
-
-/* The y with y ^ y >> shift == x: what follows from the highest bits goes down by `shift` a step. */
-static uint64_t undo_shift(uint64_t x, unsigned shift)
-{
-  uint64_t y = x;
-  for (unsigned known = shift; known < 64; known += shift)
-    y = x ^ y >> shift;
-  return y;
-}
-
-/* The hash that hash_mix() makes `mixed` of. */
-static uint64_t unmix(const struct hash_keys *keys, uint64_t mixed)
-{
-  uint64_t x = undo_shift(mixed, 27) * inverse_of(UINT64_C(0x1C69B3F74AC4AE35)) - keys->mix[1];
-  x = undo_shift(x, 33) * inverse_of(UINT64_C(0x3C79AC492BA7B653));
-  x = undo_shift(x, 27) ^ keys->mix[0];
-  if (hash_mix(keys, x) != mixed)
-    error(2, 0, "hash_mix has changed: this is not its inverse");
-  return x;
-}
-
-/* The hash of a key whose string (cuckoo_geometry.h) is root · rest, up to the last bits. */
-static uint64_t hash_at(const struct hash_keys *keys, uint64_t root, uint64_t rest)
-{
-  unsigned __int128 string = (unsigned __int128) root << 64 | rest;
-  return unmix(keys, (uint64_t) (string / ROOTS) + 1);
-}
-
-/* After the root some bits are free, the next ones common to all keys, and the others free again. */
+/* Keys of two roots that begin with the same bits after some free ones: found by trying, some ten
+ * thousand times each. */
 static void choose_hashes(struct run *run, uint64_t seed)
 {
-  const struct hash_keys *keys = &run->filter->keys;
   const unsigned after = 64 - FREE_BITS - COMMON_BITS;
   const uint64_t mask = ((UINT64_C(1) << COMMON_BITS) - 1) << after;
   const uint64_t root = random_next(&seed) % GROWTH_STRIPES, common = random_next(&seed) & mask;
   for (uint64_t i = 0; i < run->n; i++) {
-    uint64_t other = random_next(&seed) % OTHER_ROOT == 0 ? GROWTH_STRIPES : 0;
-    run->hashes[i] = hash_at(keys, root + other, (random_next(&seed) & ~mask) | common);
+    uint64_t wanted = root + (random_next(&seed) % OTHER_ROOT == 0 ? GROWTH_STRIPES : 0);
+    unsigned __int128 string;
+    do {
+      run->hashes[i] = random_next(&seed);
+      string =
+          (unsigned __int128) hash_spread(hash_mix(&run->filter->keys, run->hashes[i])) * ROOTS;
+    } while (string >> 64 != wanted || ((uint64_t) string & mask) != common);
   }
 }
 

@@ -53,12 +53,11 @@ static void what_was_added_is_found(tamis_layout layout)
 }
 BOTH_LAYOUTS(what_was_added_is_found)
 
-static void add_unique_says_who_was_first(tamis_layout layout)
+static void play_unique_adds(tamis_layout layout, uint64_t first, unsigned n)
 {
-  enum { N = 20000 };
-  tamis_filter *f = make_filter(layout, N, 0.01);
+  tamis_filter *f = make_filter(layout, n, 0.01);
   unsigned won = 0;
-  for (uint64_t i = 0; i < N; i++) {
+  for (uint64_t i = first; i < first + n; i++) {
     bool seemed_there = tamis_contains_hash(f, i);
     int result = tamis_add_unique_hash(f, i);
     assert_int_equal(result, seemed_there ? TAMIS_PRESENT : TAMIS_OK);
@@ -66,9 +65,17 @@ static void add_unique_says_who_was_first(tamis_layout layout)
     won += result == TAMIS_OK;
   }
   assert_int_equal(stats_of(f).count, won);
-  assert_in_range(N - won, 0, N * 0.01);
+  assert_in_range(n - won, 0, n * 0.01 + 3);
   assert_valid(f);
   tamis_destroy(f);
+}
+
+/* In small filters some keys have one bit twice. */
+static void add_unique_says_who_was_first(tamis_layout layout)
+{
+  play_unique_adds(layout, 0, 20000);
+  for (uint64_t i = 0; i < 50; i++)
+    play_unique_adds(layout, 1000 * i, 100);
 }
 BOTH_LAYOUTS(add_unique_says_who_was_first)
 

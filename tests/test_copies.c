@@ -30,7 +30,7 @@ static struct copies *make_table(size_t n)
 static uint64_t key_at_home_in(size_t place, unsigned n)
 {
   for (uint64_t key = 1;; key++)
-    if ((hash_mix_with(key, 0, 0) & LARGEST_MASK) == place && n-- == 0)
+    if ((hash_spread(hash_fold(key, 0, 0)) >> 32 & LARGEST_MASK) == place && n-- == 0)
       return key;
 }
 

@@ -20,7 +20,7 @@ static uint64_t next_capacity(uint64_t n)
 /* What 64-bit hashes can give, and the widest lanes, which keep a growing filter's marker. */
 static bool possible(uint64_t capacity, double fpp, bool growable)
 {
-  return fpp >= 3 * (double) capacity * 0x1p-64 && fpp >= (growable ? 3e-8 : 1e-9);
+  return fpp >= 4 * (double) capacity * 0x1p-64 && fpp >= (growable ? 3e-8 : 1e-9);
 }
 
 static int try_plan(uint64_t capacity, double fpp, bool growable, struct cuckoo_geometry *g)
@@ -215,7 +215,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(try_plan(1000, 1e-12, growable, &g), TAMIS_EUNSUPPORTED);
     assert_int_equal(try_plan(1000, 1e-300, growable, &g), TAMIS_EUNSUPPORTED);
     assert_int_equal(try_plan(largest, 1e-7, growable, &g), TAMIS_EUNSUPPORTED);
-    assert_int_equal(try_plan(largest, 2e-7, growable, &g), TAMIS_OK);
+    assert_int_equal(try_plan(largest, 3e-7, growable, &g), TAMIS_OK);
     /* no address space */
     assert_int_equal(try_plan(UINT64_MAX, 0.3, growable, &g), TAMIS_EINVAL);
     assert_int_equal(try_plan(UINT64_C(1) << 57, 0.3, growable, &g), TAMIS_EINVAL);
@@ -319,6 +319,16 @@ static void there_are_kinds_with_one_hash_and_with_two(void **state)
   assert_true(two[0] >= 3 && two[1] >= 3 && two[0] + two[1] < kind_count);
 }
 
+/* The hash that hash_spread() makes x of. */
+static uint64_t unspread(uint64_t x)
+{
+  uint64_t inverse = HASH_MULTIPLIER;
+  for (unsigned i = 0; i < 6; i++) /* Newton: doubles the correct low bits each time */
+    inverse *= 2 - HASH_MULTIPLIER * inverse;
+  x *= inverse;
+  return x ^ x >> 32;
+}
+
 static void a_place_is_inside_the_table(void **state)
 {
   (void) state;
@@ -331,8 +341,8 @@ static void a_place_is_inside_the_table(void **state)
       assert_true(place.lower < cuckoo_buckets(g) / 2);
       assert_true(place.upper >= cuckoo_buckets(g) / 2 && place.upper < cuckoo_buckets(g));
     }
-    assert_true(cuckoo_place(g, UINT64_MAX).slot == cuckoo_slots(g) - 1);
-    assert_true(cuckoo_place(g, 0).slot < UINT64_C(1) << g->depth_limit);
+    assert_true(cuckoo_place(g, unspread(UINT64_MAX)).slot == cuckoo_slots(g) - 1);
+    assert_true(cuckoo_place(g, unspread(0)).slot < UINT64_C(1) << g->depth_limit);
   }
 }
 

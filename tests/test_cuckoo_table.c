@@ -8,6 +8,7 @@
 #include "cuckoo_table.h"
 #include "harness.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -378,26 +379,74 @@ static void at_the_limit_places_are_used_again(void **state)
   end(&x);
 }
 
-static void get_another_segment(void *fixture)
+static void give_a_place_back(void *fixture)
 {
   struct fixture *x = fixture;
   assert_null(x->c->slabs.open);
-  x->segment = get_segment(x);
+  put_segment(x, x->segment);
 }
 
-/* Of two threads that find no place and take a slab, the slower one gives its own back. */
-static void of_two_new_slabs_one_is_kept(void **state)
+/* A slab is not opened when another one has got a free place while it was taken. */
+static void a_new_slab_goes_back_if_a_place_is_free_by_then(void **state)
 {
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
-  x.bank.meanwhile = get_another_segment;
+  struct segment *segments[PLACES];
+  for (unsigned i = 0; i < PLACES; i++)
+    segments[i] = get_segment(&x);
+  x.segment = segments[9];
+  x.bank.meanwhile = give_a_place_back;
   x.bank.context = &x;
-  struct segment *segment = get_segment(&x);
-  assert_ptr_equal(segment->slab, x.segment->slab);
+  assert_ptr_equal(get_segment(&x), segments[9]);
   assert_int_equal(x.bank.bytes, before + slab);
+  for (unsigned i = 0; i < PLACES; i++)
+    put_segment(&x, segments[i]);
+  assert_int_equal(x.bank.bytes, before);
+  end(&x);
+}
+
+static struct other {
+  struct fixture *x;
+  pthread_t thread;
+  struct segment *segment;
+  _Atomic bool done;
+} other;
+
+static void *get_another_segment(void *unused)
+{
+  int result;
+  other.segment = try_segment(other.x, &result);
+  atomic_store(&other.done, true);
+  return unused;
+}
+
+static void start_another(void *unused)
+{
+  (void) unused;
+  assert_int_equal(pthread_create(&other.thread, NULL, get_another_segment, NULL), 0);
+  for (unsigned i = 0; i < 50 && !atomic_load(&other.done); i++)
+    usleep(1000); /* it is not to be done: it is to wait for the slab */
+}
+
+/* When a thread takes the last bytes for a slab, others wait for its places. */
+static void nobody_is_refused_while_a_slab_is_taken(void **state)
+{
+  (void) state;
+  struct fixture x;
+  size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
+  x.c->max_bytes = before + slab;
+  x.c->slabs.planned = before + slab;
+  x.c->slabs.planned_large = true;
+  x.c->slabs.large = SIZE_MAX;
+  other = (struct other){.x = &x};
+  x.bank.meanwhile = start_another;
+  struct segment *segment = get_segment(&x);
+  assert_int_equal(pthread_join(other.thread, NULL), 0);
+  assert_non_null(other.segment);
+  assert_ptr_equal(other.segment->slab, segment->slab);
   put_segment(&x, segment);
-  put_segment(&x, x.segment);
+  put_segment(&x, other.segment);
   assert_int_equal(x.bank.bytes, before);
   end(&x);
 }
@@ -494,7 +543,8 @@ int main(void)
       cmocka_unit_test(slabs_keep_close_to_what_is_in_use),
       cmocka_unit_test(without_a_slab_a_segment_has_its_own_block),
       cmocka_unit_test(at_the_limit_places_are_used_again),
-      cmocka_unit_test(of_two_new_slabs_one_is_kept),
+      cmocka_unit_test(a_new_slab_goes_back_if_a_place_is_free_by_then),
+      cmocka_unit_test(nobody_is_refused_while_a_slab_is_taken),
       cmocka_unit_test(small_filters_take_no_slabs),
       cmocka_unit_test(a_large_filter_takes_what_was_promised),
       cmocka_unit_test(occupancy_is_of_all_lanes),

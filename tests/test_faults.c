@@ -754,9 +754,9 @@ static void without_a_thread_memory_waits(void **state)
   assert_whole(&r);
   faults.attributes = false;
   double end = harness_seconds() + 10;
-  while (stats_of(r.f).bytes * 4 > waiting * 3 && harness_seconds() < end)
+  while (stats_of(r.f).bytes * 8 > waiting * 7 && harness_seconds() < end)
     usleep(1000);
-  assert_true(stats_of(r.f).bytes * 4 <= waiting * 3);
+  assert_true(stats_of(r.f).bytes * 8 <= waiting * 7);
   assert_whole(&r);
   tamis_destroy(r.f);
   assert_all_released();

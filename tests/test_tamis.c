@@ -95,7 +95,7 @@ static void extreme_good_options_work(void **state)
     for (int layout = 0; layout < 2; layout++) {
       tamis_options o = good_options();
       o.capacity = 1 + i;
-      o.fpp = rates[i] > 0 ? rates[i] : 13 * 0x1p-64;
+      o.fpp = rates[i] > 0 ? rates[i] : 17 * 0x1p-64;
       o.layout = (tamis_layout) layout;
       o.stripes = i * 1000 + 1;
       tamis_filter *f;

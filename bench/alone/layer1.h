@@ -208,6 +208,15 @@ static inline void reader_leave(void)
 {
 }
 
+static inline bool known_reader_enter(void)
+{
+  return true;
+}
+
+static inline void known_reader_leave(void)
+{
+}
+
 struct retired {
   struct retired *next;
   size_t size;

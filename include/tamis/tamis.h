@@ -153,7 +153,7 @@ typedef struct tamis_options {
  *   Errors   TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
  *            64-bit address space holds, stripes over 4096, half an allocator.
- *            TAMIS_EUNSUPPORTED: an fpp below 3 * capacity * 2^-64, which 64-bit hashes cannot
+ *            TAMIS_EUNSUPPORTED: an fpp below 4 * capacity * 2^-64, which 64-bit hashes cannot
  *            give, or, of a cuckoo filter, below 9.4e-10 (3e-8 if it grows); options of a newer
  *            header that this library does not know; no seed given, and no getrandom(2) to be had.
  *            TAMIS_EFULL: the filter would need more than max_bytes.

@@ -15,5 +15,5 @@ void model_reset_reclaim(void)
 {
   waiter.queue = waiter.in_grace = NULL;
   waiter.running = waiter.stopping = false;
-  tamis__reader_known = true; /* no need to introduce threads to liburcu, which is not there */
+  tamis__reader = own_reader(); /* no need to introduce threads to liburcu, which is not there */
 }
