@@ -4,7 +4,7 @@
 set datafile separator ","
 set datafile missing NaN
 set logscale y
-set format x "%.0s %c"
+set format x "%.1s %c"
 set format y "10^{%L}"
 set xlabel "keys"
 set ylabel "microseconds a call"
