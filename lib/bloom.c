@@ -89,17 +89,14 @@ static const struct bloom *const_bloom_of(const tamis_filter *f)
 /* The loop that follows is unrolled, however often the shape says that it runs. */
 #define STRAIGHT _Pragma("GCC unroll 8")
 
-/* What is compiled anew for each shape: never a call with the shape in a register. */
-#define SHAPED static inline __attribute__((always_inline))
-
 /* Where the key's touches count from: its line, or, in the classic layout, the first word. */
 static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   return b->words + bloom_walk_begin(&b->geometry, hash, shape).line * LINE_WORDS;
 }
 
-SHAPED bool look_in(const struct bloom *b, const word *line, uint64_t hash,
-                    struct bloom_shape shape)
+FOR_EACH_SORT bool look_in(const struct bloom *b, const word *line, uint64_t hash,
+                           struct bloom_shape shape)
 {
   const struct bloom_geometry *g = &b->geometry;
   struct bloom_walk walk = bloom_walk_begin(g, hash, shape);
@@ -116,7 +113,7 @@ SHAPED bool look_in(const struct bloom *b, const word *line, uint64_t hash,
   return in;
 }
 
-SHAPED bool look(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FOR_EACH_SORT bool look(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   return look_in(b, line_of(b, hash, shape), hash, shape);
 }
@@ -128,8 +125,8 @@ struct gaps {
   unsigned last; /* the last touch that lacks something */
 };
 
-SHAPED void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
-                      struct gaps *gaps)
+FOR_EACH_SORT void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
+                             struct gaps *gaps)
 {
   struct bloom_walk walk = bloom_walk_begin(&b->geometry, hash, shape);
   gaps->any = 0;
@@ -150,7 +147,8 @@ struct bits_set {
 };
 
 /* Words that had all bits of the key cost no write, and stay shared between the cores. */
-SHAPED struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape)
+FOR_EACH_SORT struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
+                                        struct bloom_shape shape)
 {
   struct bits_set bits = {0, 0};
   STRAIGHT
@@ -223,7 +221,7 @@ static inline void count(struct bloom *b, struct bits_set bits)
 
 /* ---- the operations, once for all shapes ---- */
 
-SHAPED int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FOR_EACH_SORT int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   struct gaps gaps;
   find_gaps(b, hash, shape, &gaps);
@@ -235,7 +233,7 @@ SHAPED int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   return TAMIS_OK;
 }
 
-SHAPED int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FOR_EACH_SORT int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   assert(stripe_held(stripe_of(&b->stripes, hash)));
   struct gaps gaps;
@@ -251,7 +249,7 @@ SHAPED int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape
 }
 
 /* The key was missing a moment ago. */
-SHAPED int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FOR_EACH_SORT int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   struct stripe *stripe = stripe_of(&b->stripes, hash);
   stripe_lock(stripe);
@@ -260,7 +258,7 @@ SHAPED int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   return result;
 }
 
-SHAPED int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FOR_EACH_SORT int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   if (look(b, hash, shape))
     return TAMIS_PRESENT;
@@ -270,8 +268,8 @@ SHAPED int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 
 /* First looks at all, and fetches the stripes of the keys that are missing: another core has used
  * half of them last. */
-SHAPED void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                            struct bloom_shape shape)
+FOR_EACH_SORT void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                                   struct bloom_shape shape)
 {
   for (size_t i = 0; i < n; i++) {
     results[i] = look(b, hashes[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
@@ -286,8 +284,8 @@ SHAPED void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, i
 /* Classic fetches the first words only: a look-up that misses rarely gets further. */
 enum { CLASSIC_PREFETCH = 4 };
 
-SHAPED void prefetch_one(const struct bloom *b, const word *line, uint64_t hash,
-                         struct bloom_shape shape)
+FOR_EACH_SORT void prefetch_one(const struct bloom *b, const word *line, uint64_t hash,
+                                struct bloom_shape shape)
 {
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
     __builtin_prefetch(line);
@@ -299,16 +297,16 @@ SHAPED void prefetch_one(const struct bloom *b, const word *line, uint64_t hash,
     __builtin_prefetch(&line[bloom_walk_next(&b->geometry, &walk, shape).offset]);
 }
 
-SHAPED void prefetch(const struct bloom *b, const uint64_t *hashes, size_t n,
-                     struct bloom_shape shape)
+FOR_EACH_SORT void prefetch(const struct bloom *b, const uint64_t *hashes, size_t n,
+                            struct bloom_shape shape)
 {
   for (size_t i = 0; i < n; i++)
     prefetch_one(b, line_of(b, hashes[i], shape), hashes[i], shape);
 }
 
 /* Each key's memory is fetched FILTER_AHEAD keys before its turn. */
-SHAPED size_t look_many(const struct bloom *b, const uint64_t *hashes, size_t n, bool *found,
-                        struct bloom_shape shape)
+FOR_EACH_SORT size_t look_many(const struct bloom *b, const uint64_t *hashes, size_t n, bool *found,
+                               struct bloom_shape shape)
 {
   struct {
     const word *line;

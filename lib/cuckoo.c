@@ -532,8 +532,7 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 }
 
 /* The usual case in a straight line: one generation, a known reader, and there is room. */
-static inline __attribute__((always_inline)) int insert_usually(tamis_filter *f, uint64_t hash,
-                                                                bool growable, bool unique)
+FOR_EACH_SORT int insert_usually(tamis_filter *f, uint64_t hash, bool growable, bool unique)
 {
   struct cuckoo *c = cuckoo_of(f);
   struct generation *first = c->generation[0];
@@ -682,8 +681,8 @@ static size_t contains_many_any(const tamis_filter *f, const uint64_t *hashes, s
  * leave the directory before its turn, perhaps before the turn of the key before it, whose answer must
  * not be the newer one: each key is a call of its own.  Hence the spot must hold after the look.  Misses
  * hold if there is still one generation after the last look. */
-static inline __attribute__((always_inline)) size_t
-look_at_many(const struct cuckoo *c, const uint64_t *hashes, size_t n, bool *found, bool growable)
+FOR_EACH_SORT size_t look_at_many(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                  bool *found, bool growable)
 {
   struct generation *first = c->generation[0];
   const struct cuckoo_geometry g = first_geometry(first, growable);

@@ -12,6 +12,14 @@
 
 _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
+/* What is compiled anew for each shape or sort of filter, and is never to be a call with that in a
+ * register.  (Where nothing is optimised it would only be one branch many times.) */
+#ifdef __OPTIMIZE__
+#define FOR_EACH_SORT static inline __attribute__((always_inline))
+#else
+#define FOR_EACH_SORT static inline
+#endif
+
 /* Keys of a batch whose memory is on its way at a time.  About as many as a core can wait for at once;
  * few enough that what has come is still in the first-level cache when its turn comes. */
 enum { FILTER_AHEAD = 32 };
