@@ -314,20 +314,17 @@ FOR_EACH_SORT size_t look_many(const struct bloom *b, const uint64_t *hashes, si
   } ahead[FILTER_AHEAD];
   size_t hits = 0;
   for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
-    const word *line = ahead[i % FILTER_AHEAD].line;
-    uint64_t hash = ahead[i % FILTER_AHEAD].hash;
+    size_t place = i % FILTER_AHEAD;
     if (i >= FILTER_AHEAD) {
-      bool in = look_in(b, line, hash, shape);
+      bool in = look_in(b, ahead[place].line, ahead[place].hash, shape);
       hits += in;
       if (found)
         found[i - FILTER_AHEAD] = in;
     }
     if (i < n) {
-      hash = hash_mix(&b->head.keys, hashes[i]);
-      line = line_of(b, hash, shape);
-      prefetch_one(b, line, hash, shape);
-      ahead[i % FILTER_AHEAD].line = line;
-      ahead[i % FILTER_AHEAD].hash = hash;
+      ahead[place].hash = hash_mix(&b->head.keys, hashes[i]);
+      ahead[place].line = line_of(b, ahead[place].hash, shape);
+      prefetch_one(b, ahead[place].line, ahead[place].hash, shape);
     }
   }
   return hits;
