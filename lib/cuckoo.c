@@ -81,7 +81,7 @@ static inline bool matches(const struct spot *spot, const struct cuckoo_geometry
                            uint32_t bucket)
 {
   uint64_t value = word_load(&segment_words(g, spot->segment)[bucket]);
-  return bucket_match(&g->shape, value, spot->entry) != 0;
+  return bucket_has_match(&g->shape, value, spot->entry);
 }
 
 struct versions {
@@ -93,30 +93,19 @@ struct look {
   const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
   const word *lower, *upper;
   uint64_t entry;
-  const slot *root, *slot; /* for look_holds(), as in a spot */
-  slot_value root_seen, seen;
 };
 
-static inline struct look look_begin(const struct cuckoo_geometry *g, struct generation *generation,
-                                     uint64_t hash)
+static inline struct look look_at(const struct cuckoo_geometry *g, const struct spot *spot)
 {
-  struct spot spot = spot_find_with(g, generation, hash);
-  struct look look = {
-      .root = spot.root, .slot = spot.slot, .root_seen = spot.root_seen, .seen = spot.seen};
-  if (!spot.segment)
+  struct look look = {.stripe = NULL};
+  if (!spot->segment)
     return look;
-  const word *words = segment_words(g, spot.segment);
-  look.stripe = stripe_of_bucket(g, spot.segment, spot.upper);
-  look.lower = &words[spot.lower];
-  look.upper = &words[spot.upper];
-  look.entry = spot.entry;
+  const word *words = segment_words(g, spot->segment);
+  look.stripe = stripe_of_bucket(g, spot->segment, spot->upper);
+  look.lower = &words[spot->lower];
+  look.upper = &words[spot->upper];
+  look.entry = spot->entry;
   return look;
-}
-
-/* Whether the directory still leads there. */
-static inline bool look_holds(const struct look *look)
-{
-  return slot_load(look->root) == look->root_seen && slot_load(look->slot) == look->seen;
 }
 
 /* Without a branch between the two buckets: where an entry stands is a matter of chance, and a wrong
@@ -124,26 +113,26 @@ static inline bool look_holds(const struct look *look)
 static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
                                 uint64_t entry)
 {
-  return (bucket_match(&g->shape, lower, entry) | bucket_match(&g->shape, upper, entry)) != 0;
+  return bucket_has_match(&g->shape, lower, entry) | bucket_has_match(&g->shape, upper, entry);
 }
 
-static inline bool look_end(const struct look *look, const struct cuckoo_geometry *g, bool *sure)
+/* What a look finds: a hit holds, and a miss if nothing has moved. */
+struct finding {
+  bool hit, moved, left; /* left: the segment had left the directory before */
+};
+
+static inline struct finding look_end(const struct look *look, const struct cuckoo_geometry *g)
 {
+  if (!look->stripe)
+    return (struct finding){.hit = false};
   uint64_t version = version_before(look->stripe);
   HOOK(cuckoo_versions_read);
   uint64_t lower = word_load(look->lower);
   HOOK(cuckoo_lower_read);
   uint64_t upper = word_load(look->upper);
-  *sure = version_after(look->stripe) == version;
-  return match_either(g, lower, upper, look->entry);
-}
-
-static inline bool look_at_one(const struct cuckoo_geometry *g, struct generation *generation,
-                               uint64_t hash, bool *sure)
-{
-  struct look look = look_begin(g, generation, hash);
-  *sure = true;
-  return look.stripe && look_end(&look, g, sure);
+  bool moved = version_after(look->stripe) != version;
+  return (struct finding){match_either(g, lower, upper, look->entry), moved,
+                          version_has_left(version)};
 }
 
 /* Nothing of the segment is read: it may be gone. */
@@ -193,14 +182,22 @@ static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, b
   return false;
 }
 
+static bool look_at_one(struct generation *generation, uint64_t hash, bool *sure)
+{
+  struct spot spot = spot_find(generation, hash);
+  struct look look = look_at(&generation->geometry, &spot);
+  struct finding finding = look_end(&look, &generation->geometry);
+  *sure = !finding.moved;
+  return finding.hit;
+}
+
 static bool look(const struct cuckoo *c, uint64_t hash)
 {
   bool sure, found;
   do {
     unsigned n = cuckoo_generations(c);
-    struct generation *first = c->generation[0];
-    found = n == 1 ? look_at_one(&first->geometry, first, hash, &sure)
-                   : look_at_several(c, n, hash, &sure);
+    found =
+        n == 1 ? look_at_one(c->generation[0], hash, &sure) : look_at_several(c, n, hash, &sure);
     if (found)
       return true;
     sure = sure && cuckoo_generations(c) == n;
@@ -209,28 +206,27 @@ static bool look(const struct cuckoo *c, uint64_t hash)
 }
 
 /* The segments of a filter that does not grow stay for ever: no need to be a reader. */
-static inline void enter(const struct cuckoo *c)
+static inline reader_pass enter(const struct cuckoo *c)
 {
-  if (c->demand.growable)
-    reader_enter();
+  return c->demand.growable ? reader_enter() : NULL;
 }
 
-static inline void leave(const struct cuckoo *c)
+static inline void leave(const struct cuckoo *c, reader_pass pass)
 {
   if (c->demand.growable)
-    reader_leave();
+    reader_leave(pass);
 }
 
 static bool contains_any(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  enter(c);
+  reader_pass pass = enter(c);
   bool found = look(c, hash);
-  leave(c);
+  leave(c, pass);
   return found;
 }
 
-/* The geometry of a first generation, parts of which are known when this is compiled. */
+/* The geometry of a first generation that needs one hash, parts of which are known when this is compiled. */
 static inline struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
 {
   struct cuckoo_geometry g = first->geometry;
@@ -242,37 +238,49 @@ static inline struct cuckoo_geometry first_geometry(const struct generation *fir
   return g;
 }
 
-/* One generation, one hash.  Whatever else there is, is for contains_any(). */
-static inline bool is_usual(const struct cuckoo *c)
+/* The two halves of a look.  Both ask for the geometry anew, as registers are few: what is loaded before the
+ * slot would have to wait in them. */
+FOR_EACH_SORT struct look look_begin(struct generation *first, uint64_t hash, bool growable)
 {
-  return cuckoo_generations(c) == 1 && !c->generation[0]->geometry.two_hashes;
+  struct cuckoo_geometry g = first_geometry(first, growable);
+  struct spot spot = spot_find_with(&g, first, hash);
+  g = first_geometry(first, growable);
+  return look_at(&g, &spot);
 }
 
-/* The usual case in a straight line: and a known reader, and nothing has moved meanwhile. */
+FOR_EACH_SORT struct finding look_finish(const struct generation *first, const struct look *look,
+                                         bool growable)
+{
+  struct cuckoo_geometry g = first_geometry(first, growable);
+  return look_end(look, &g);
+}
+
+FOR_EACH_SORT struct finding look_at_first(struct generation *first, uint64_t hash, bool growable)
+{
+  struct look look = look_begin(first, hash, growable);
+  return look_finish(first, &look, growable);
+}
+
+/* The usual case in a straight line: one generation, a known reader, and nothing has moved meanwhile. */
 static bool contains_growable(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   struct generation *first = c->generation[0];
-  bool sure;
-  if (!is_usual(c) || !known_reader_enter())
+  reader_pass pass;
+  if (cuckoo_generations(c) != 1 || !(pass = known_reader_enter()))
     return contains_any(f, hash);
-  struct cuckoo_geometry g = first_geometry(first, true);
-  bool found = look_at_one(&g, first, hash, &sure);
-  sure = sure && cuckoo_generations(c) == 1;
-  known_reader_leave();
-  return found || (!sure && contains_any(f, hash));
+  struct finding finding = look_at_first(first, hash, true);
+  bool sure = finding.hit | (!finding.moved & (cuckoo_generations(c) == 1));
+  known_reader_leave(pass);
+  return __builtin_expect(sure, 1) ? finding.hit : contains_any(f, hash);
 }
 
 /* As above. */
 static bool contains_fixed(const tamis_filter *f, uint64_t hash)
 {
-  const struct cuckoo *c = const_cuckoo_of(f);
-  struct generation *first = c->generation[0];
-  bool sure;
-  if (!is_usual(c))
-    return contains_any(f, hash);
-  struct cuckoo_geometry g = first_geometry(first, false);
-  return look_at_one(&g, first, hash, &sure) || (!sure && contains_any(f, hash));
+  struct finding finding = look_at_first(const_cuckoo_of(f)->generation[0], hash, false);
+  bool sure = finding.hit | !finding.moved;
+  return __builtin_expect(sure, 1) ? finding.hit : contains_any(f, hash);
 }
 
 /* ---- holding a key's buckets ---- */
@@ -280,7 +288,7 @@ static bool contains_fixed(const tamis_filter *f, uint64_t hash)
 static inline bool spot_lock(const struct spot *spot, const struct cuckoo_geometry *g)
 {
   segment_lock(g, spot->segment, spot->lower, spot->upper);
-  if (!spot->segment->left)
+  if (!stripe_has_left(stripe_of_bucket(g, spot->segment, spot->lower)))
     return true;
   segment_unlock(g, spot->segment, spot->lower, spot->upper);
   return false;
@@ -404,7 +412,7 @@ static inline int put(struct cuckoo *c, const struct spot *spot, const struct cu
   uint64_t lower = word_load(&words[spot->lower]), upper = word_load(&words[spot->upper]);
   uint64_t room_lower = bucket_free(s, lower), room_upper = bucket_free(s, upper);
   bool room = room_lower | room_upper;
-  if (bucket_match(s, lower, spot->entry) | bucket_match(s, upper, spot->entry)) {
+  if (match_either(g, lower, upper, spot->entry)) {
     int result = put_copy(c, spot, room, cornered);
     if (result != TAMIS_EFULL)
       return result;
@@ -514,7 +522,7 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   struct spot spot;
   int result;
   do {
-    enter(c);
+    reader_pass pass = enter(c);
     do {
       result = try(c, hash, &turn, &spot);
       if (result == NO_ROOM && spot.segment && !turn.cornered) {
@@ -524,7 +532,7 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
       }
     } while (result == AGAIN);
     turn.cornered = false;
-    leave(c);
+    leave(c, pass);
     if (result == NO_ROOM)
       result = make_room(c, &spot, &turn);
   } while (result == AGAIN);
@@ -537,14 +545,15 @@ FOR_EACH_SORT int insert_usually(tamis_filter *f, uint64_t hash, bool growable, 
   struct cuckoo *c = cuckoo_of(f);
   struct generation *first = c->generation[0];
   int result = NO_ROOM;
-  if (is_usual(c) && (!growable || known_reader_enter())) {
+  reader_pass pass = NULL;
+  if (!growable || (cuckoo_generations(c) == 1 && (pass = known_reader_enter()))) {
     HOOK(cuckoo_counted);
     const struct cuckoo_geometry g = first_geometry(first, growable);
     struct spot spot = spot_find_with(&g, first, hash);
     if (spot.segment)
       result = unique ? add_unique_at(c, &spot, &g) : add_at(c, &spot, &g, 1, false);
     if (growable)
-      known_reader_leave();
+      known_reader_leave(pass);
   }
   if (result == TAMIS_OK || result == TAMIS_PRESENT)
     return result;
@@ -569,6 +578,16 @@ static int add_unique_growable(tamis_filter *f, uint64_t hash)
 static int add_unique_fixed(tamis_filter *f, uint64_t hash)
 {
   return contains_fixed(f, hash) ? TAMIS_PRESENT : insert_usually(f, hash, false, true);
+}
+
+static int add_any(tamis_filter *f, uint64_t hash)
+{
+  return insert(cuckoo_of(f), hash, try_add);
+}
+
+static int add_unique_any(tamis_filter *f, uint64_t hash)
+{
+  return contains_any(f, hash) ? TAMIS_PRESENT : insert(cuckoo_of(f), hash, try_add_unique);
 }
 
 static void add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
@@ -643,11 +662,11 @@ static int remove_key(tamis_filter *f, uint64_t hash)
   struct cuckoo *c = cuckoo_of(f);
   struct hold hold;
   struct spot sparse = {.segment = NULL};
-  enter(c);
+  reader_pass pass = enter(c);
   hold_all(c, hash, &hold);
   int result = remove_held(&hold, &sparse);
   let_go(&hold);
-  leave(c);
+  leave(c, pass);
   if (sparse.segment)
     tamis__shrink(c, &sparse);
   return result;
@@ -677,35 +696,65 @@ static size_t contains_many_any(const tamis_filter *f, const uint64_t *hashes, s
   return hits;
 }
 
-/* Each key's spot is found, and its memory fetched, FILTER_AHEAD keys before its turn.  So its segment may
- * leave the directory before its turn, perhaps before the turn of the key before it, whose answer must
- * not be the newer one: each key is a call of its own.  Hence the spot must hold after the look.  Misses
- * hold if there is still one generation after the last look. */
+/* Keys that one thing is done to at a time: so the loops that do it have few variables each. */
+enum { LOOKS_IN_A_ROW = 8 };
+
+/* Some keys' spots are found, and their memory fetched. */
+FOR_EACH_SORT void begin_some(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                              struct look *looks, bool growable)
+{
+  for (size_t i = 0; i < n; i++) {
+    looks[i] = look_begin(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
+    __builtin_prefetch(looks[i].stripe);
+    __builtin_prefetch(looks[i].lower);
+    __builtin_prefetch(looks[i].upper);
+  }
+}
+
+/* FILTER_AHEAD keys later.  So a segment may have left the directory, perhaps before the turn of the key before
+ * it, whose answer must not be the newer one: each key is a call of its own.  Hence no segment must have
+ * left when it is looked at, and where there was none it is asked again.  Returns hits; *sure becomes
+ * false if it cannot be sure. */
+FOR_EACH_SORT size_t finish_some(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                 struct look *looks, bool *found, bool growable, bool *sure)
+{
+  size_t hits = 0;
+  bool all_sure = true;
+  for (size_t i = 0; i < n; i++) {
+    if (!looks[i].stripe)
+      looks[i] = look_begin(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
+    struct finding finding = look_finish(c->generation[0], &looks[i], growable);
+    all_sure &= (finding.hit | !finding.moved) & !(growable & finding.left);
+    hits += finding.hit;
+    if (found)
+      found[i] = finding.hit;
+  }
+  *sure &= all_sure;
+  return hits;
+}
+
+static inline size_t in_a_row(size_t i, size_t n)
+{
+  return n - i < LOOKS_IN_A_ROW ? n - i : LOOKS_IN_A_ROW;
+}
+
+/* Misses hold if there is still one generation after the last look. */
 FOR_EACH_SORT size_t look_at_many(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                   bool *found, bool growable)
 {
-  struct generation *first = c->generation[0];
-  const struct cuckoo_geometry g = first_geometry(first, growable);
   struct look ahead[FILTER_AHEAD];
   size_t hits = 0;
-  bool all_sure = true;
-  for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
-    struct look *look = &ahead[i % FILTER_AHEAD];
-    if (i >= FILTER_AHEAD) {
-      bool sure = true, in = look->stripe && look_end(look, &g, &sure);
-      all_sure &= (sure | in) & (!growable || look_holds(look));
-      hits += in;
-      if (found)
-        found[i - FILTER_AHEAD] = in;
-    }
-    if (i < n) {
-      *look = look_begin(&g, first, hash_mix(&c->head.keys, hashes[i]));
-      __builtin_prefetch(look->stripe);
-      __builtin_prefetch(look->lower);
-      __builtin_prefetch(look->upper);
-    }
+  bool sure = true;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKS_IN_A_ROW) {
+    struct look *looks = &ahead[i % FILTER_AHEAD];
+    size_t turn = i - FILTER_AHEAD;
+    if (i >= FILTER_AHEAD && turn < n)
+      hits += finish_some(c, hashes + turn, in_a_row(turn, n), looks, found ? found + turn : NULL,
+                          growable, &sure);
+    if (i < n)
+      begin_some(c, hashes + i, in_a_row(i, n), looks, growable);
   }
-  bool good = all_sure && (!growable || cuckoo_generations(c) == 1);
+  bool good = sure && (!growable || cuckoo_generations(c) == 1);
   return good ? hits : contains_many_any(&c->head, hashes, n, found);
 }
 
@@ -717,10 +766,11 @@ typedef size_t many_call(const tamis_filter *f, const uint64_t *hashes, size_t n
 static size_t some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  if (!is_usual(c) || !known_reader_enter())
+  reader_pass pass;
+  if (cuckoo_generations(c) != 1 || !(pass = known_reader_enter()))
     return contains_many_any(f, hashes, n, found);
   size_t hits = look_at_many(c, hashes, n, found, true);
-  known_reader_leave();
+  known_reader_leave(pass);
   return hits;
 }
 
@@ -739,9 +789,7 @@ static size_t in_pieces(const tamis_filter *f, const uint64_t *hashes, size_t n,
 
 static size_t some_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found)
 {
-  const struct cuckoo *c = const_cuckoo_of(f);
-  return is_usual(c) ? look_at_many(c, hashes, n, found, false)
-                     : contains_many_any(f, hashes, n, found);
+  return look_at_many(const_cuckoo_of(f), hashes, n, found, false);
 }
 
 static size_t contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
@@ -817,7 +865,8 @@ static void destroy(tamis_filter *f)
   tamis__memory_put(&from, c, sizeof *c);
 }
 
-/* (growable_operations and fixed_operations are made here) */
+/* growable_operations and fixed_operations; and any_operations, for a first generation that needs two
+ * hashes. */
 #define OPERATIONS(sort)                                      \
   static const struct filter_operations sort##_operations = { \
       .destroy = destroy,                                     \
@@ -832,6 +881,12 @@ static void destroy(tamis_filter *f)
   };
 OPERATIONS(growable)
 OPERATIONS(fixed)
+OPERATIONS(any)
+
+static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
+{
+  return g->two_hashes ? &any_operations : g->shape.ages ? &growable_operations : &fixed_operations;
+}
 
 static struct cuckoo_demand demand_of(const tamis_options *o)
 {
@@ -887,8 +942,8 @@ static int make_segments(struct cuckoo *c)
   for (uint64_t root = 0; root < cuckoo_roots(g); root++) {
     struct spot spot = {.generation = generation,
                         .index = root << g->depth_limit,
-                        .slot = &generation->slots[root << g->depth_limit],
-                        .root = &generation->slots[root << g->depth_limit]};
+                        .slot = generation_slot(generation, root << g->depth_limit),
+                        .root = generation_slot(generation, root << g->depth_limit)};
     int result = tamis__grow(c, &spot);
     if (result != TAMIS_OK)
       return result;
@@ -917,7 +972,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   if (!c)
     return TAMIS_ENOMEM;
   c->head = *head;
-  c->head.operations = options->growable ? &growable_operations : &fixed_operations;
+  c->head.operations = operations_for(g);
   c->demand = demand_of(options);
   c->max_bytes = options->max_bytes;
   c->bytes = sizeof *c;
@@ -972,9 +1027,13 @@ static const char *validate_segment(const struct cuckoo_geometry *g, const struc
                                     uint64_t *entries)
 {
   uint64_t used = 0;
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    if (stripe_held(&segment_stripes(segment)[i]))
+  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
+    struct stripe *stripe = &segment_stripes(segment)[i];
+    if (stripe_held(stripe))
       return "a stripe is still locked";
+    if (version_has_left(version_after(stripe)))
+      return "a segment is in the directory that has left";
+  }
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
     used += bucket_count(bucket_occupied(&g->shape, value));
@@ -984,8 +1043,6 @@ static const char *validate_segment(const struct cuckoo_geometry *g, const struc
         return "an entry is older than its segment is deep";
     }
   }
-  if (segment->left)
-    return "a segment is in the directory that has left";
   if (used != tamis__segment_used(g, segment))
     return "stripes count other entries than there are";
   *entries += used;
@@ -997,10 +1054,10 @@ static const char *validate_generation(const struct generation *generation)
   const struct cuckoo_geometry *g = &generation->geometry;
   uint64_t entries = 0, copies = 0, segments = 0;
   for (uint64_t i = 0, step; i < cuckoo_slots(g); i += step) {
-    slot_value value = slot_load(&generation->slots[i]);
+    slot_value value = slot_load(generation_slot(generation, i));
     step = UINT64_C(1) << (g->depth_limit - slot_depth(value));
     for (uint64_t j = i; j < i + step; j++)
-      if (slot_load(&generation->slots[j]) != value)
+      if (slot_load(generation_slot(generation, j)) != value)
         return "slots of one segment differ";
     const struct segment *segment = slot_segment(value);
     if (!segment)

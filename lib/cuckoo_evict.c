@@ -119,7 +119,8 @@ static bool move_entry(const struct cuckoo_geometry *g, struct segment *segment,
   struct stripe *stripe_to = stripe_of_bucket(g, segment, move->to);
   uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
   uint64_t room = bucket_free(&g->shape, to);
-  if (bucket_lane(&g->shape, from, move->lane) != move->entry || !room)
+  if (bucket_lane(&g->shape, from, move->lane) != move->entry || !room ||
+      stripe_has_left(stripe_from))
     return false;
   word_store(&words[move->to],
              bucket_replace(&g->shape, to, bucket_first(&g->shape, room), move->entry));
@@ -142,7 +143,7 @@ bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint
   for (unsigned i = 0; i < way.moves; i++) {
     const struct move *move = &way.move[i];
     segment_lock(g, segment, move->from, move->to);
-    bool moved = !segment->left && move_entry(g, segment, move);
+    bool moved = move_entry(g, segment, move);
     segment_unlock(g, segment, move->from, move->to);
     if (!moved)
       break;

@@ -14,6 +14,7 @@ enum {
   GROWING_BUCKETS_PER_STRIPE = 256,
   FIXED_BUCKETS_PER_STRIPE = 1024,
   GROWING_STRIPES = 16, /* a split takes all of them */
+  MANY_ROOTS = 64, /* spread writers by themselves: no more stripes each than a cache line has */
   FIXED_STRIPES = 32,
   FIRST_DEPTH = 7, /* the directory has 2^depth slots for each root: 3 % of a segment */
   NEXT_DEPTH = 10,
@@ -119,7 +120,8 @@ static void finish(struct cuckoo_geometry *g)
   uint64_t buckets = cuckoo_buckets(g);
   uint64_t most = g->shape.ages ? GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
   uint64_t each = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
-  while (stripes < most && stripes * each < buckets)
+  bool many = g->shape.ages && g->first_roots >= MANY_ROOTS;
+  while (stripes < most && stripes * each < buckets && !many)
     stripes *= 2;
   if (g->stripes_wanted)
     for (stripes = 1; stripes < most && stripes < g->stripes_wanted;)

@@ -111,19 +111,19 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 }
 
 struct cuckoo_place {
-  uint64_t root_slot; /* the first slot of its root */
+  uint64_t root;
   uint64_t slot;
   uint64_t fingerprint; /* from bit 63 on */
   uint32_t lower, upper;
 };
 
 /* What to xor to a bucket's index for the other bucket of an entry with these first w - 1 bits of
- * fingerprint: g, and the bit that tells the halves apart. */
+ * fingerprint: the bit that tells the halves apart, and g, the first m bits of a product. */
 static inline uint32_t cuckoo_other(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
-  uint64_t fixed = fingerprint >> (65 - g->shape.width);
+  uint64_t fixed = fingerprint >> (64 - g->shape.width) >> 1;
   uint64_t mixed = fixed * UINT64_C(0x9E3779B97F4A7C15);
-  return (uint32_t) (cuckoo_top_bits(mixed, g->pair_bits) | UINT64_C(1) << g->pair_bits);
+  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~g->pair_bits & 63));
 }
 
 /* The rest of a key's string from `used` bits on, when the hash alone does not give enough: the lowest
@@ -142,8 +142,8 @@ static inline struct cuckoo_place cuckoo_place(const struct cuckoo_geometry *g, 
                                .fingerprint = pairs << g->pair_bits};
   if (__builtin_expect(g->two_hashes, 0))
     place.fingerprint = cuckoo_rest_of_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
-  place.root_slot = root << g->depth_limit;
-  place.slot = place.root_slot | cuckoo_top_bits(place.fingerprint, g->depth_limit);
+  place.root = root;
+  place.slot = root << g->depth_limit | cuckoo_top_bits(place.fingerprint, g->depth_limit);
   place.upper = place.lower ^ cuckoo_other(g, place.fingerprint);
   return place;
 }

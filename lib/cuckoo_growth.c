@@ -14,7 +14,7 @@
  * Writers wait for a split or a join of their own segment while its stripes are held, which is the
  * time it takes to copy one segment.
  *
- * A segment leaves in this order: all its stripes are taken; it is copied; it is marked; the slots are
+ * A segment leaves in this order: all its stripes are taken; it is copied; they are marked; the slots are
  * changed; the stripes are let go; it is retired.  Readers that still look into it find what it held
  * when it was marked, which was true after their call began.  Writers that still wait for one of its
  * stripes find the mark and begin again at the directory.
@@ -51,7 +51,7 @@ static struct slot_range slots_of(const struct cuckoo_geometry *g, uint64_t inde
 static void publish(struct generation *generation, struct slot_range range, slot_value value)
 {
   for (uint64_t i = 0; i < range.count; i++) {
-    slot_publish(&generation->slots[range.first + i], value);
+    slot_publish(generation_slot(generation, range.first + i), value);
     HOOK(cuckoo_slot_published);
   }
 }
@@ -60,6 +60,13 @@ static void lock_all(const struct cuckoo_geometry *g, struct segment *segment)
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     stripe_lock(&segment_stripes(segment)[i]);
+}
+
+/* With all stripes.  Those who still wait for one will find it marked. */
+static void mark_left(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    version_leave(&segment_stripes(segment)[i]);
 }
 
 static void unlock_all(const struct cuckoo_geometry *g, struct segment *segment)
@@ -177,7 +184,7 @@ static int split(struct cuckoo *c, struct generation *generation, struct segment
     if (result == TAMIS_OK) {
       copy_split(g, parent, child);
       HOOK(cuckoo_split_copied);
-      parent->left = true;
+      mark_left(g, parent);
       struct slot_range range = slots_of(g, index, depth);
       range.count /= 2;
       publish(generation, range, slot_of_segment(child[0]));
@@ -352,11 +359,11 @@ static bool may_join(const struct cuckoo_geometry *g, struct segment *const chil
 static bool join(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  slot_value seen = slot_load(&generation->slots[index]);
+  slot_value seen = slot_load(generation_slot(generation, index));
   unsigned depth = slot_depth(seen);
   struct slot_range range = slots_of(g, index, depth - 1);
-  slot_value value[2] = {slot_load(&generation->slots[range.first]),
-                         slot_load(&generation->slots[range.first + range.count / 2])};
+  slot_value value[2] = {slot_load(generation_slot(generation, range.first)),
+                         slot_load(generation_slot(generation, range.first + range.count / 2))};
   struct segment *child[2] = {slot_segment(value[0]), slot_segment(value[1])};
   if (slot_depth(value[0]) != depth || slot_depth(value[1]) != depth || !may_join(g, child))
     return false;
@@ -369,7 +376,8 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
   bool good = join_copies(c, g, child, parent) && copy_joined(g, child, parent);
   if (good) {
     HOOK(cuckoo_join_copied);
-    child[0]->left = child[1]->left = true;
+    mark_left(g, child[0]);
+    mark_left(g, child[1]);
     publish(generation, range, slot_of_segment(parent));
   }
   unlock_all(g, child[1]);
@@ -399,7 +407,7 @@ static void drop(struct cuckoo *c, struct generation *generation, struct segment
   lock_all(g, segment);
   bool empty = tamis__segment_used(g, segment) == 0 && empty_copies(segment);
   if (empty) {
-    segment->left = true;
+    mark_left(g, segment);
     publish(generation, slots_of(g, index, 0), NULL);
   }
   unlock_all(g, segment);
@@ -418,7 +426,7 @@ void tamis__shrink(struct cuckoo *c, const struct spot *sparse)
   struct stripe *growth = growth_stripe(generation, sparse->index);
   stripe_lock(growth);
   const slot *own =
-      &generation->slots[sparse->index]; /* as good as the root's first, with the stripe */
+      generation_slot(generation, sparse->index); /* as good as the root's first, with the stripe */
   struct segment *segment = slot_segment(slot_load(own));
   while (segment && segment->depth > 0 && join(c, generation, sparse->index))
     segment = slot_segment(slot_load(own));

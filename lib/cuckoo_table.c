@@ -169,7 +169,7 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment *last = NULL;
   for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
-    struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
+    struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
     if (segment == last) /* slots of one segment follow each other */
       continue;
     last = segment;
@@ -209,7 +209,7 @@ static bool create_slab(struct cuckoo *c, struct generation *generation, int *re
 #ifdef TAMIS_TSAN
     init_segment(g, segment); /* zeros are good but for TSan; so their pages are not touched */
 #endif
-    slot_publish(&generation->slots[i], slot_of_segment(segment));
+    slot_publish(generation_slot(generation, i), slot_of_segment(segment));
   }
   generation->segments = roots;
   return true;

@@ -25,14 +25,11 @@
 #include "word.h"
 
 /* Followed in memory by its stripes and its buckets.  What is plain here never changes after the
- * segment is published, but for `left`. */
+ * segment is published. */
 struct segment {
   _Alignas(64) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of the fingerprints, from bit 63 on */
   unsigned depth;
-  /* No longer in the directory: nothing in it may change.  Written under all stripes, read under any
-   * one. */
-  bool left;
   /* NULL until a pair needs it.  Changed under copies_lock; see has_copies(). */
   _Atomic(struct copies *) copies;
   struct stripe copies_lock; /* taken after a pair's stripes */
@@ -50,7 +47,7 @@ enum generation_counter { ENTRIES, COPIES }; /* lanes in use; copies in side tab
 
 struct generation {
   struct cuckoo_geometry geometry;
-  slot *slots;
+  slot *slots;          /* see root_slot() */
   struct segment *slab; /* of a filter that does not grow: all segments in one block */
   struct counters counters;
   _Atomic uint64_t segments;
@@ -154,6 +151,21 @@ static inline void slot_publish(slot *s,
   atomic_store_explicit(s, value, memory_order_seq_cst);
 }
 
+/* The first slots of all roots stand first, then their second ones, and so on: most look-ups read a first
+ * one (see spot_at()), and these are few enough, close together, to stay in the cache. */
+static inline slot *root_slot(const struct cuckoo_geometry *g, const struct generation *generation,
+                              uint64_t root, uint64_t of_root)
+{
+  return &generation->slots[of_root * cuckoo_roots(g) + root];
+}
+
+static inline slot *generation_slot(const struct generation *generation, uint64_t index)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t root = cuckoo_root_of_slot(g, index);
+  return root_slot(g, generation, root, index - (root << g->depth_limit));
+}
+
 static inline unsigned slot_depth(const char *value)
 {
   return (uintptr_t) value & 63;
@@ -240,7 +252,7 @@ struct spot {
 
 /* The first slot of the root decides whether the root has one segment: then it is that one for all keys of
  * the root, whatever their own slots hold while a join or a split goes through them.  So as long as
- * nothing has split, look-ups share one slot of a root, and a large directory stays in the cache.
+ * nothing has split, look-ups share one slot of a root.
  *
  * A spot is as good as what its two slots held when the first one was read: from the moment in which a
  * segment is marked, before any slot is changed, until the first slot is, nobody can change what it
@@ -251,7 +263,7 @@ static inline struct spot spot_at(const struct cuckoo_geometry *g, struct genera
                                   struct cuckoo_place place)
 {
   struct spot spot = {.generation = generation,
-                      .root = &generation->slots[place.root_slot],
+                      .root = root_slot(g, generation, place.root, 0),
                       .index = place.slot,
                       .lower = place.lower,
                       .upper = place.upper};
@@ -259,7 +271,8 @@ static inline struct spot spot_at(const struct cuckoo_geometry *g, struct genera
   spot.seen = spot.root_seen = slot_load(spot.root);
   if (slot_depth(spot.seen) > 0) {
     HOOK(cuckoo_root_read);
-    spot.slot = &generation->slots[place.slot];
+    spot.slot =
+        root_slot(g, generation, place.root, cuckoo_top_bits(place.fingerprint, g->depth_limit));
     spot.seen = slot_load(spot.slot);
   }
   spot.segment = slot_segment(spot.seen);

@@ -22,7 +22,7 @@ _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
 /* Keys of a batch whose memory is on its way at a time.  About as many as a core can wait for at once;
  * few enough that what has come is still in the first-level cache when its turn comes. */
-enum { FILTER_AHEAD = 32 };
+enum { FILTER_AHEAD = 64 };
 
 /* Arguments are checked already; hashes are mixed with the seed already. */
 struct filter_operations {

@@ -64,12 +64,20 @@ static _Thread_local struct {
 char tamis__readers;
 #endif
 
-_Thread_local struct urcu_bp_reader **tamis__reader = NULL;
+/* What a thread begins with; and what a thread has that has been introduced, but is no case of
+ * known_reader_enter(). */
+struct urcu_bp_reader *tamis__no_reader[2];
+_Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
+
+static bool introduced(void)
+{
+  return tamis__reader != &tamis__no_reader[0];
+}
 
 static struct urcu_bp_reader **own_reader(void)
 {
 #ifdef _LGPL_SOURCE
-  return &urcu_bp_reader;
+  return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
 #else /* liburcu's functions are called, and find it themselves */
   static char somewhere;
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
@@ -168,29 +176,30 @@ static bool registry_may_grow(void)
   return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
 }
 
-/* Who is inside as a stranger stays one until it leaves, also if there is memory by then: it may come again
- * meanwhile, from an allocator that uses another filter. */
-bool tamis__reader_introduce(void)
+/* Makes the thread known.  False: there is no memory for that; then it is inside all the same, as a stranger,
+ * is counted under a lock that is never held for long, and stays one until it leaves, also if there is memory
+ * by then: it may come again meanwhile, from an allocator that uses another filter. */
+static bool introduce(void)
 {
   if (stranger.depth == 0) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_fork_handlers);
     pthread_mutex_lock(&waiter.introduce);
     if (registry_may_grow()) {
-      tamis__reader = own_reader();
       urcu_bp_read_lock(); /* the first one registers */
       urcu_bp_read_unlock();
+      tamis__reader = own_reader();
     } else {
       stranger.term = waiter.term;
       waiter.strangers[waiter.term]++;
     }
     pthread_mutex_unlock(&waiter.introduce);
   }
-  stranger.depth += !tamis__reader;
-  return tamis__reader != NULL;
+  stranger.depth += !introduced();
+  return introduced();
 }
 
-void tamis__stranger_leave(void)
+static void stranger_leave(void)
 {
   if (--stranger.depth > 0)
     return;
@@ -198,6 +207,21 @@ void tamis__stranger_leave(void)
   if (--waiter.strangers[stranger.term] == 0)
     pthread_cond_signal(&waiter.strangers_left);
   pthread_mutex_unlock(&waiter.introduce);
+}
+
+void tamis__reader_enter(void)
+{
+  if (introduced() || introduce())
+    urcu_bp_read_lock();
+}
+
+void tamis__reader_leave(void)
+{
+  if (introduced()) {
+    TSAN(__tsan_release(&tamis__readers));
+    urcu_bp_read_unlock();
+  } else
+    stranger_leave();
 }
 
 /* liburcu takes its registry down when the process ends; the thread must not be in it then.  A

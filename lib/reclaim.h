@@ -23,22 +23,10 @@
 #include <pthread.h>
 #include <stddef.h>
 
-/* Where liburcu keeps the calling thread's entry in its list of readers; NULL as long as the thread is
- * not known to it. */
-extern _Thread_local struct urcu_bp_reader **tamis__reader
-    __attribute__((tls_model("initial-exec")));
-
-/* The read lock inlined; not for tools that would look into it: TSan must not see its barriers, UBSan
- * finds that liburcu gives its readers less alignment than it says, and an analyzer cannot know that
- * the thread is known.
- *
- * liburcu's variable is another library's: to find the thread's own takes a function call, five of them
- * for a look-up.  So the inlined functions look where the thread has kept its address. */
-#if !defined(TAMIS_SANITIZED) && !defined(__clang_analyzer__)
+/* The steps of a reader are inlined; not for tools that would look into them: TSan must not see its
+ * barriers, and UBSan finds that liburcu gives its readers less alignment than it says. */
+#ifndef TAMIS_SANITIZED
 #define _LGPL_SOURCE
-#include <urcu/tls-compat.h>
-#undef URCU_TLS
-#define URCU_TLS(name) (*tamis__reader) /* there is only one name: urcu_bp_reader */
 #endif
 #include <urcu/urcu-bp.h>
 
@@ -46,42 +34,70 @@ extern _Thread_local struct urcu_bp_reader **tamis__reader
 extern char tamis__readers; /* stands for all readers, to TSan, which knows nothing of liburcu */
 #endif
 
-/* Makes the thread known.  False: there was no memory for it; then the thread is inside all the same, is
- * counted under a lock that is never held for long, and leaves by the second function. */
-bool tamis__reader_introduce(void);
-void tamis__stranger_leave(void);
+/* ---- readers: between entering and leaving no memory that was reachable is released ----
+ *
+ * Costs two stores to memory of the thread's own; never waits.  The first call of a thread, which makes it
+ * known to liburcu, takes a lock for the time of a list insert. */
 
-/* Between these two no memory that was reachable is released.  Costs two stores to memory of the
- * thread's own; never waits.  The first one in a thread takes a lock for the time of a list insert. */
-static inline void reader_enter(void)
+/* Where liburcu keeps the calling thread's entry in its list of readers, which is NULL while the thread is
+ * not known to it; one of tamis__no_reader's NULLs, if the thread has not been introduced, or if this
+ * system lets no reader in without a fence.  liburcu's own variable is another library's: to find the
+ * thread's part of it takes a function call each time. */
+extern _Thread_local struct urcu_bp_reader **tamis__reader
+    __attribute__((tls_model("initial-exec")));
+extern struct urcu_bp_reader *tamis__no_reader[2];
+
+/* What a reader leaves by. */
+typedef struct urcu_bp_reader *reader_pass;
+
+/* For every thread and system, also inside another reader. */
+void tamis__reader_enter(void);
+void tamis__reader_leave(void);
+
+/* The usual case, without a function call: a thread that liburcu knows and that is not inside yet.  It does
+ * what urcu_bp_read_lock() and urcu_bp_read_unlock() do then, where the barriers are the business of who
+ * waits for readers (membarrier).  NULL: it is not so; nothing is done. */
+static inline reader_pass known_reader_enter(void)
 {
-  if (__builtin_expect(!tamis__reader, 0) && !tamis__reader_introduce())
-    return;
-  urcu_bp_read_lock();
+  reader_pass pass = *tamis__reader;
+#ifdef _LGPL_SOURCE
+  if (!pass || (pass->ctr & URCU_BP_GP_CTR_NEST_MASK))
+    return NULL;
+  CMM_STORE_SHARED(pass->ctr, CMM_LOAD_SHARED(urcu_bp_gp.ctr));
+  cmm_barrier();
+#else
+  if (pass)
+    urcu_bp_read_lock();
+#endif
+  return pass;
 }
 
-static inline void known_reader_leave(void)
+static inline void known_reader_leave(reader_pass pass)
 {
   TSAN(__tsan_release(&tamis__readers));
+#ifdef _LGPL_SOURCE
+  cmm_barrier();
+  CMM_STORE_SHARED(pass->ctr, 0); /* not inside, whatever the phase */
+#else
+  (void) pass;
   urcu_bp_read_unlock();
+#endif
 }
 
-static inline void reader_leave(void)
+static inline reader_pass reader_enter(void)
 {
-  if (__builtin_expect(!tamis__reader, 0))
-    tamis__stranger_leave();
+  reader_pass pass = known_reader_enter();
+  if (!pass)
+    tamis__reader_enter();
+  return pass;
+}
+
+static inline void reader_leave(reader_pass pass)
+{
+  if (pass)
+    known_reader_leave(pass);
   else
-    known_reader_leave();
-}
-
-/* reader_enter() without a function call.  False: that cannot be, nothing is done.  Left by
- * known_reader_leave(). */
-static inline bool known_reader_enter(void)
-{
-  if (__builtin_expect(!tamis__reader || !*tamis__reader, 0))
-    return false;
-  urcu_bp_read_lock();
-  return true;
+    tamis__reader_leave();
 }
 
 /* The first member of every block that is retired.  Readers do not look at it. */

@@ -39,7 +39,8 @@ struct stripe {
   /* What the owner counts in its stripes.  Written under the lock, read without (relaxed: a number
    * that nothing hangs on). */
   _Atomic uint32_t used;
-  /* How many entries have left the stripe's buckets.  64 bits, so that it never comes round. */
+  /* How many entries have left the stripe's buckets; 63 bits, so that it never comes round.  The highest bit:
+   * the segment has left the directory, so nothing in it may change any more. */
   _Atomic uint64_t version;
 };
 
@@ -137,15 +138,42 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* ORDER version.before (acquire)
- *   pairs with     version.bump
+/* Before the directory changes.
+ * ORDER version.leave (seq_cst)
+ *   pairs with     version.before
+ *   makes visible  that what the buckets hold may be out of date
+ *   if weakened    release would tell it to who has seen what came later, but two readers could see an add
+ *                  to the segment's successor and one elsewhere in opposite orders
+ *   checked by     negative/left_marked_late, negative/version_leave_release */
+static inline void version_leave(struct stripe *stripe)
+{
+  assert(stripe_held(stripe));
+  uint64_t version = atomic_load_explicit(&stripe->version, memory_order_relaxed);
+  atomic_store_explicit(&stripe->version, version | UINT64_C(1) << 63, memory_order_seq_cst);
+}
+
+static inline bool version_has_left(uint64_t version)
+{
+  return version >> 63;
+}
+
+/* ORDER version.before (seq_cst)
+ *   pairs with     version.bump, version.leave
  *   makes visible  see there
- *   if weakened    the looks that follow could be done before it: false negative
+ *   if weakened    acquire would keep the looks that follow after it, but see version.leave; relaxed, they
+ *                  could be done before it: false negative
  *   checked by     negative/version_after_words (that it comes first),
- *                  negative/version_before_relaxed */
+ *                  negative/version_before_relaxed, negative/version_before_acquire */
 static inline uint64_t version_before(const struct stripe *stripe)
 {
-  return atomic_load_explicit(&stripe->version, memory_order_acquire);
+  return atomic_load_explicit(&stripe->version, memory_order_seq_cst);
+}
+
+/* Under its lock: whether the segment has left the directory. */
+static inline bool stripe_has_left(struct stripe *stripe)
+{
+  assert(stripe_held(stripe));
+  return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
 /* Relaxed: the acquire load of the bucket, which comes before, has made the bump visible; coherence

@@ -32,6 +32,15 @@ static bool known_bits_equal(unsigned width, bool ages, uint64_t lane, uint64_t 
   return true;
 }
 
+/* Every entry knows at least one bit: no lane is a bare marker. */
+static bool may_split(const struct bucket_shape *s, uint64_t word)
+{
+  for (unsigned i = 0; i < s->lanes; i++)
+    if (lane_of(s->width, word, i) == UINT64_C(1) << (s->width - 1))
+      return false;
+  return true;
+}
+
 static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t entry)
 {
   uint64_t occupied = bucket_occupied(s, word), matched = bucket_match(s, word, entry);
@@ -52,6 +61,8 @@ static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t ent
   assert_int_equal(bucket_free(s, word), occupied ^ s->high);
   if (first_free < s->lanes)
     assert_int_equal(bucket_first(s, bucket_free(s, word)), first_free);
+  if (!s->ages || may_split(s, word))
+    assert_int_equal(bucket_has_match(s, word, entry), matched != 0);
 }
 
 static void check_split(const struct bucket_shape *s, uint64_t word)
@@ -69,15 +80,6 @@ static void check_split(const struct bucket_shape *s, uint64_t word)
       assert_int_equal(bucket_rejuvenate(s, moved, bit), lane); /* a join undoes a split */
     }
   }
-}
-
-/* Every entry knows at least one bit: no lane is a bare marker. */
-static bool may_split(const struct bucket_shape *s, uint64_t word)
-{
-  for (unsigned i = 0; i < s->lanes; i++)
-    if (lane_of(s->width, word, i) == UINT64_C(1) << (s->width - 1))
-      return false;
-  return true;
 }
 
 /* ---- all contents of two neighbours, between which a carry or a borrow would show ---- */

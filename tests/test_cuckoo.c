@@ -870,7 +870,7 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
     tamis_add_hash(f, i);
   size_t most = 0;
   for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
-    const struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
+    const struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
     const struct copies *copies = atomic_load(&segment->copies);
     most = copies && copies->used > most ? copies->used : most;
   }
@@ -1145,8 +1145,9 @@ static void two_buckets_grow_through_generations(void **state)
     assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
-    g.first_root_bits = 3;
     g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
+    g.first_root_bits = seed / 8 % 2 ? 50 : 3; /* as if the roots were so many that it would not */
+    g.two_hashes |= g.first_root_bits == 50;
     g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;
@@ -1170,6 +1171,8 @@ static void two_buckets_grow_through_generations(void **state)
     }
     tamis_stats s = stats_of(f);
     assert_int_equal(s.count, N);
+    assert_int_equal(tamis_contains_many_hash(f, keys, N, NULL), N);
+    assert_int_equal(tamis_add_unique_hash(f, keys[0]), TAMIS_PRESENT);
     most_generations = s.generations > most_generations ? s.generations : most_generations;
     for (unsigned i = 0; i < N; i++) {
       assert_true(tamis_contains_hash(f, keys[i]));
@@ -1273,17 +1276,18 @@ static void validate_notices_whatever_is_broken(void **state)
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_of(f)->generation[0];
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = slot_segment(slot_load(&generation->slots[0]));
+  struct segment *segment = slot_segment(slot_load(generation_slot(generation, 0)));
   assert_int_equal(segment->depth, 0);
   assert_true(g->depth_limit > 0);
 
-  stripe_lock(&segment_stripes(segment)[0]);
+  struct stripe *stripe = &segment_stripes(segment)[g->stripe_mask];
+  stripe_lock(stripe);
   assert_broken(f, "a stripe is still locked");
-  stripe_unlock(&segment_stripes(segment)[0]);
-
-  segment->left = true;
+  uint64_t version = version_after(stripe);
+  version_leave(stripe);
+  stripe_unlock(stripe);
   assert_broken(f, "a segment is in the directory that has left");
-  segment->left = false;
+  stripe->version = version;
 
   atomic_fetch_add(&segment_stripes(segment)[0].used, 1);
   assert_broken(f, "stripes count other entries than there are");
@@ -1297,10 +1301,10 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "a segment is in the wrong slot");
   segment->prefix = 0;
 
-  slot_value value = slot_load(&generation->slots[1]);
-  slot_publish(&generation->slots[1], NULL);
+  slot_value value = slot_load(generation_slot(generation, 1));
+  slot_publish(generation_slot(generation, 1), NULL);
   assert_broken(f, "slots of one segment differ");
-  slot_publish(&generation->slots[1], value);
+  slot_publish(generation_slot(generation, 1), value);
 
   counter_add(&generation->counters, ENTRIES, 1);
   assert_broken(f, "counted entries are not those in buckets");

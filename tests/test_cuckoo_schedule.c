@@ -171,8 +171,8 @@ static int contains_two(tamis_filter *f, uint64_t unused)
 static void *run(void *arg)
 {
   struct call *call = arg;
-  reader_enter(); /* a thread's first call takes another way: here it is to be the usual one */
-  reader_leave();
+  reader_leave(
+      reader_enter()); /* a thread's first call goes another way: here it is to be the usual one */
   call->result = call->make(call->filter, call->hash);
   HOOK(call_returned);
   return NULL;
@@ -352,7 +352,7 @@ static void a_move_waits_for_who_holds_its_room(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct segment *segment =
-      slot_segment(slot_load(&cuckoo_of(p.t.filter)->generation[0]->slots[0]));
+      slot_segment(slot_load(generation_slot(cuckoo_of(p.t.filter)->generation[0], 0)));
   struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   schedule_stop_at("nowhere");
@@ -503,7 +503,8 @@ static void folding_waits_for_a_writer(void **state)
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 1);
   struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
-  struct segment *segment = slot_segment(slot_load(&cuckoo_of(t.filter)->generation[0]->slots[0]));
+  struct segment *segment =
+      slot_segment(slot_load(generation_slot(cuckoo_of(t.filter)->generation[0], 0)));
   uint64_t used = tamis__segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("nowhere");
@@ -525,7 +526,8 @@ static void copies_are_counted_under_their_lock(void **state)
   uint64_t hash = hash_at(&t, HOME, UPPER);
   for (unsigned i = 0; i < LANES; i++)
     add(&t, hash);
-  struct segment *segment = slot_segment(slot_load(&cuckoo_of(t.filter)->generation[0]->slots[0]));
+  struct segment *segment =
+      slot_segment(slot_load(generation_slot(cuckoo_of(t.filter)->generation[0], 0)));
   struct call writer = call_of(&t, tamis_add_hash, hash);
   struct call remover = call_of(&t, tamis_remove_hash, hash);
   for (unsigned i = 0; i < 2; i++) {
@@ -993,6 +995,17 @@ static uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint
   return hash;
 }
 
+/* As in a large filter, whose segments are made when keys come. */
+static void lose_segment(const struct tiny *t, uint64_t index)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  struct generation *first = c->generation[0];
+  slot *lost = generation_slot(first, index);
+  tamis__segment_destroy(c, &first->geometry, slot_segment(slot_load(lost)));
+  slot_publish(lost, NULL);
+  first->segments--;
+}
+
 /* The second key was added first, to a segment that has split since the batch has found its spot. */
 static void a_batch_answers_in_order(void **state)
 {
@@ -1010,6 +1023,25 @@ static void a_batch_answers_in_order(void **state)
   add(&t, keys[0]);
   schedule_go();
   assert_int_equal(finish(&reader), 3); /* the first is seen, so the second is */
+  finish_tiny(&t);
+}
+
+/* The same, where the segment of the second key has been made since. */
+static void a_batch_asks_again_where_there_was_no_segment(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
+  const uint64_t keys[2] = {hash_in_root(&t, 0, HOME, OTHER_UPPER),
+                            hash_in_root(&t, 1, HOME, OTHER_UPPER)};
+  lose_segment(&t, 1);
+  two_keys = keys;
+  struct call reader = call_of(&t, contains_two, 0);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  schedule_pass_by();
+  add(&t, keys[1]);
+  add(&t, keys[0]);
+  schedule_go();
+  assert_int_equal(finish(&reader), 3);
   finish_tiny(&t);
 }
 
@@ -1191,10 +1223,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
   struct cuckoo *c = cuckoo_of(t.filter);
   struct generation *old = c->generation[0];
-  /* as in a large filter, whose segments are made when keys come */
-  tamis__segment_destroy(c, &old->geometry, slot_segment(slot_load(&old->slots[1])));
-  slot_publish(&old->slots[1], NULL);
-  old->segments--;
+  lose_segment(&t, 1);
   struct call writer = call_of(&t, tamis_add_hash, hash_of_root(&t, 1));
   schedule_stop_at("nowhere");
   stripe_lock(&c->opening);
@@ -1209,7 +1238,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   stripe_unlock(&c->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&t, writer.hash);
-  assert_null(slot_load(&old->slots[1]));
+  assert_null(slot_load(generation_slot(old, 1)));
   finish_tiny(&t);
 }
 
@@ -1338,6 +1367,7 @@ int main(void)
       cmocka_unit_test(a_copy_goes_into_a_joined_segment),
       in_either_bucket(a_copy_changes_generations),
       cmocka_unit_test(a_batch_answers_in_order),
+      cmocka_unit_test(a_batch_asks_again_where_there_was_no_segment),
       cmocka_unit_test(a_copy_changes_generations_under_a_batch),
       cmocka_unit_test(a_generation_opens_under_a_reader),
       cmocka_unit_test(an_entry_comes_before_a_drop),

@@ -70,7 +70,7 @@ static void begin(struct fixture *x, uint64_t more_bytes)
   options.max_bytes = bytes + more_bytes;
   assert_int_equal(tamis_create(&options, &x->filter), TAMIS_OK);
   x->c = cuckoo_of(x->filter);
-  x->segment = slot_segment(slot_load(&x->c->generation[0]->slots[0]));
+  x->segment = slot_segment(slot_load(generation_slot(x->c->generation[0], 0)));
 }
 
 static void end(struct fixture *x)
@@ -211,7 +211,8 @@ static bool limbo_empties(const struct fixture *x)
 static void assert_clean(const struct fixture *x, const struct segment *segment)
 {
   const struct cuckoo_geometry *g = &x->c->generation[0]->geometry;
-  assert_false(segment->left);
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    assert_int_equal(version_after(&segment_stripes(segment)[i]), 0);
   assert_null(atomic_load(&segment->copies));
   assert_int_equal(tamis__segment_used(g, segment), 0);
   for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
@@ -261,8 +262,10 @@ static void a_place_is_used_again_after_its_grace_period(void **state)
   stripe_use(segment_stripes(segments[7]), 3);
   stripe_unlock(segment_stripes(segments[7]));
   assert_int_equal(tamis__segment_add_copy(x.c, segments[7], 1, SIZE_MAX), TAMIS_OK);
-  segments[7]->left = true;
-  reader_enter();
+  stripe_lock(segment_stripes(segments[7]));
+  version_leave(segment_stripes(segments[7]));
+  stripe_unlock(segment_stripes(segments[7]));
+  reader_pass pass = reader_enter();
   retire_segment(&x, segments[7]);
   usleep(10000);
   struct segment *other = get_segment(&x);
@@ -270,7 +273,7 @@ static void a_place_is_used_again_after_its_grace_period(void **state)
   assert_int_equal(word_load(segment_words(g, segments[7])), UINT64_C(0xa5a5a5a5a5a5a5a5));
   assert_int_equal(x.bank.bytes, before + 2 * slab);
   put_segment(&x, other);
-  reader_leave();
+  reader_leave(pass);
   assert_true(limbo_empties(&x));
   assert_int_equal(x.bank.bytes, before + slab);
   assert_ptr_equal(get_segment(&x), segments[7]);
@@ -494,7 +497,7 @@ static void a_large_filter_takes_what_was_promised(void **state)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
     assert_int_equal(stats_of(f).growths, 0);
     for (uint64_t i = 0; i < cuckoo_slots(&c->generation[0]->geometry); i++) {
-      const struct segment *segment = slot_segment(slot_load(&c->generation[0]->slots[i]));
+      const struct segment *segment = slot_segment(slot_load(generation_slot(c->generation[0], i)));
       in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
     assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.place_bytes);
@@ -531,6 +534,30 @@ static void occupancy_is_of_all_lanes(void **state)
   end(&x);
 }
 
+/* For few roots and many, in a first generation and later ones. */
+static void each_slot_has_its_own_place(void **state)
+{
+  (void) state;
+  enum { SLOTS = 1024 };
+  static slot slots[SLOTS];
+  for (unsigned roots = 1; roots <= 5; roots++)
+    for (unsigned shift = 0; shift < 3; shift++)
+      for (unsigned depth = 0; depth < 6; depth++) {
+        struct generation generation = {.slots = slots};
+        generation.geometry.first_roots = roots;
+        generation.geometry.root_shift = shift;
+        generation.geometry.depth_limit = depth;
+        uint64_t n = cuckoo_slots(&generation.geometry);
+        bool taken[SLOTS] = {false};
+        assert_true(n <= SLOTS);
+        for (uint64_t i = 0; i < n; i++) {
+          uint64_t place = (uint64_t) (generation_slot(&generation, i) - slots);
+          assert_true(place < n && !taken[place]);
+          taken[place] = true;
+        }
+      }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -548,6 +575,7 @@ int main(void)
       cmocka_unit_test(small_filters_take_no_slabs),
       cmocka_unit_test(a_large_filter_takes_what_was_promised),
       cmocka_unit_test(occupancy_is_of_all_lanes),
+      cmocka_unit_test(each_slot_has_its_own_place),
   };
   return cmocka_run_group_tests_name("cuckoo_table", tests, NULL, NULL);
 }

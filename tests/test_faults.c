@@ -848,13 +848,13 @@ static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
   _Atomic uint64_t bytes = filter_bytes + n * size;
   uint64_t before = pauses;
   assert_true(tamis__limbo_init(&limbo, release_to_user, &bytes, &bytes));
-  reader_enter();
+  reader_pass pass = reader_enter();
   for (unsigned i = 0; i < n; i++) {
     struct retired *block = tamis__memory_get(&user, size);
     assert_non_null(block);
     tamis__limbo_retire(&limbo, block, size);
   }
-  reader_leave();
+  reader_leave(pass);
   tamis__limbo_destroy(&limbo);
   assert_int_equal(bytes, filter_bytes);
   assert_all_released();
@@ -1023,23 +1023,23 @@ static bool is_released_within(struct waste *waste, double seconds)
   return released;
 }
 
-static void enter_as_stranger(void)
+static reader_pass enter_as_stranger(void)
 {
   faults.maps = true;
-  reader_enter();
+  reader_pass pass = reader_enter();
   faults.maps = false;
+  return pass;
 }
 
 static sem_t inside, may_leave;
 
 static void *enter_again_when_there_is_memory(void *unused)
 {
-  enter_as_stranger();
-  reader_enter();
-  reader_leave();
+  reader_pass pass = enter_as_stranger();
+  reader_leave(reader_enter());
   sem_post(&inside);
   sem_wait(&may_leave);
-  reader_leave();
+  reader_leave(pass);
   return unused;
 }
 
@@ -1072,11 +1072,11 @@ static void *come_and_go_in_turn(void *argument)
 {
   const struct runner *runner = argument;
   for (bool first = runner->first; !atomic_load(runner->stop); first = false) {
-    reader_enter();
+    reader_pass pass = reader_enter();
     if (!first)
       sem_post(runner->other_leaves);
     sem_wait(runner->leave);
-    reader_leave();
+    reader_leave(pass);
   }
   sem_post(runner->other_leaves);
   return NULL;
@@ -1110,15 +1110,15 @@ static void strangers_who_never_cease_to_come_do_not_keep_memory(void **state)
 #ifndef TAMIS_TSAN /* it allows no threads in the child */
 static void *fork_inside(void *status)
 {
-  enter_as_stranger();
+  reader_pass pass = enter_as_stranger();
   pid_t child = fork();
   if (child == 0) {
     struct waste waste;
     bool good = throw_away(&waste) && !is_released_within(&waste, 0.05);
-    reader_leave();
+    reader_leave(pass);
     _exit(!good || !is_released_within(&waste, 10));
   }
-  reader_leave();
+  reader_leave(pass);
   waitpid(child, status, 0);
   return NULL;
 }

@@ -149,13 +149,13 @@ struct long_reader {
 static void *read_for_long(void *arg)
 {
   struct long_reader *reader = arg;
-  reader_enter();
+  reader_pass pass = reader_enter();
   struct block *block = atomic_load(reader->shared);
   atomic_store(&reader->inside, true);
   while (!atomic_load(&reader->may_leave))
     usleep(100);
   reader->seen = block->content; /* still what it was */
-  reader_leave();
+  reader_leave(pass);
   return NULL;
 }
 
@@ -467,6 +467,7 @@ static void a_program_may_use_liburcu_itself(void **state)
     urcu_bp_read_lock(); /* a call inside of the program's own critical section, which splits too */
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
     assert_true(tamis_contains_hash(f, i));
+    assert_true(urcu_bp_read_ongoing());
     urcu_bp_read_unlock();
     if (i % (n / 20) == 0) {
 #ifndef TAMIS_TSAN
@@ -617,19 +618,19 @@ static void a_reader_may_fork(void **state)
   skip_where_no_child_has_threads();
   struct fixture x;
   begin(&x);
-  reader_enter();
+  reader_pass pass = reader_enter();
   retire(&x, make_block(&x));
   usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
   fflush(NULL);
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    reader_leave();
+    reader_leave(pass);
     _exit(child_works() ? 0 : 1);
   }
   assert_int_equal(wait_for_exit(child), 0);
   assert_int_equal(atomic_load(&released), 0);
-  reader_leave();
+  reader_leave(pass);
   assert_true(released_by_and_by(&x, 1)); /* in the parent all goes on */
   end(&x);
 }
@@ -697,7 +698,7 @@ static pthread_t reader_at_exit;
 
 static void *read_for_ever(void *unused)
 {
-  reader_enter();
+  reader_enter(); /* and never leaves */
   atomic_store(&forking, false);
   for (;;)
     pause();

@@ -43,8 +43,7 @@ static void fork_at(const char *place)
   _Atomic uint64_t bytes = SIZE;
   struct limbo limbo;
   assert_true(tamis__limbo_init(&limbo, release, NULL, &bytes));
-  reader_enter(); /* the first one registers the fork handlers */
-  reader_leave();
+  reader_leave(reader_enter()); /* the first one registers the fork handlers */
   struct retired *block = tamis__memory_get(&malloced, SIZE);
   assert_non_null(block);
   schedule_stop_at(place);

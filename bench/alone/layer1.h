@@ -151,6 +151,23 @@ static inline void version_bump(struct stripe *stripe)
   (void) stripe;
 }
 
+static inline void version_leave(struct stripe *stripe)
+{
+  (void) stripe;
+}
+
+static inline bool version_has_left(uint64_t version)
+{
+  (void) version;
+  return false;
+}
+
+static inline bool stripe_has_left(const struct stripe *stripe)
+{
+  (void) stripe;
+  return false;
+}
+
 static inline uint64_t version_before(const struct stripe *stripe)
 {
   (void) stripe;
@@ -200,21 +217,26 @@ static inline uint64_t counter_add(const struct counters *counters, unsigned kin
 
 #define TAMIS_LIB_RECLAIM_H
 
-static inline void reader_enter(void)
+typedef const char *reader_pass;
+
+static inline reader_pass reader_enter(void)
 {
+  return "";
 }
 
-static inline void reader_leave(void)
+static inline void reader_leave(reader_pass pass)
 {
+  (void) pass;
 }
 
-static inline bool known_reader_enter(void)
+static inline reader_pass known_reader_enter(void)
 {
-  return true;
+  return "";
 }
 
-static inline void known_reader_leave(void)
+static inline void known_reader_leave(reader_pass pass)
 {
+  (void) pass;
 }
 
 struct retired {

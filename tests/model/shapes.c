@@ -564,8 +564,8 @@ static void set_up_roots(unsigned fresh)
   make_cuckoo(2, 0, 0);
   struct generation *generation = cuckoo()->generation[0];
   for (unsigned i = 0; i < fresh; i++) {
-    struct segment *segment = slot_segment(slot_load(&generation->slots[i]));
-    slot_publish(&generation->slots[i], NULL);
+    struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
+    slot_publish(generation_slot(generation, i), NULL);
     tamis__segment_destroy(cuckoo(), &t.geometry, segment);
     generation->segments--;
   }
@@ -698,6 +698,51 @@ static void run_message(unsigned thread)
   } else if (contains(t.x) && !contains(t.y)) {
     model_fail("an add was seen before the one that came first");
   }
+}
+
+/* ---- batches ---- */
+
+/* y and z are of a segment that is full, so that an add splits it; x of another one, which has room. */
+static void set_up_batch(void)
+{
+  make_cuckoo(2, 0, 1);
+  for (unsigned i = 0; i < 4; i++)
+    put_to_stay(key_at(i % 2, ANY, ANY));
+  t.y = key_at(0, ANY, ANY);
+  t.z = key_at(1, ANY, ANY);
+  t.x = key_at(2, ANY, ANY);
+}
+
+/* A batch of both, whose places are found before the first one is looked up. */
+static void look_up_both(unsigned thread)
+{
+  uint64_t both[2] = {t.x, t.y};
+  bool found[2];
+  tamis_contains_many_hash(t.filter, both, 2, found);
+  t.result[thread][0] = found[0];
+  t.result[thread][1] = found[1];
+}
+
+static void run_batch_and_split(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.z);
+  } else if (thread == 1) {
+    must_add(t.y);
+    must_add(t.x);
+  } else {
+    look_up_both(thread);
+    if (t.result[thread][0] && !t.result[thread][1])
+      model_fail("an add was seen before the one that came first");
+  }
+}
+
+static void run_batch_independent(unsigned thread)
+{
+  if (thread == 2)
+    look_up_both(thread);
+  else
+    run_independent(thread);
 }
 
 static const char *check_nothing(void)
@@ -920,6 +965,10 @@ const struct shape shapes[] = {
      run_message, check_nothing, FULL, FULL},
     {"message_segments", "... in segments that they make?", 2, false, set_up_fresh_segments,
      run_message, check_nothing, FULL, FULL},
+    {"batch_and_split", "... by a batch, with a split in between?", 3, false, set_up_batch,
+     run_batch_and_split, check_nothing, BOUND(3), BOUND(2)},
+    {"batch_independent", "does a batch agree with others on the order of two adds?", 4, false,
+     set_up_batch, run_batch_independent, check_independent, BOUND(2), NEVER},
     {"copies", "is a key found of which copies come and go?", 2, false, set_up_copies, run_copies,
      check_copies, FULL, FULL},
     {"more_copies", "... more often?", 2, false, set_up_copies, run_more_copies, check_copies, FULL,
