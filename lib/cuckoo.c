@@ -18,8 +18,10 @@
  *     entry has left B between its two reads.  What is not in B at the end was not in B when A was
  *     read; and it was not in A then: the miss takes effect at the read of A.
  *
- *     Miss, several generations: the same for all buckets after the first; and as the slots and the
- *     number of generations are the same at the end, these were all the key's buckets then.
+ *     Miss, several generations: the newest are looked at first, the oldest at last, as if it were the
+ *     only one.  In the others nothing has come or gone since they were looked at: their slots, words and
+ *     versions are the same after the oldest one's look; and so is the number of generations.  So the miss
+ *     takes effect where that of the oldest does.
  *
  * [A] Moves copy before they clear, and bump in between (stripe.h says why that is enough); splits
  *     and joins fill new segments before they publish them.
@@ -84,18 +86,14 @@ static inline bool matches(const struct spot *spot, const struct cuckoo_geometry
   return bucket_has_match(&g->shape, value, spot->entry);
 }
 
-struct versions {
-  uint64_t lower, upper;
-};
-
-/* A look at a filter that has one generation: where, and for what. */
+/* A look at the only generation, or the oldest one: where, and for what. */
 struct look {
   const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
   const word *lower, *upper;
   uint64_t entry;
 };
 
-static inline struct look look_at(const struct cuckoo_geometry *g, const struct spot *spot)
+static inline struct look look_into(const struct cuckoo_geometry *g, const struct spot *spot)
 {
   struct look look = {.stripe = NULL};
   if (!spot->segment)
@@ -118,13 +116,14 @@ static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower,
 
 /* What a look finds: a hit holds, and a miss if nothing has moved. */
 struct finding {
-  bool hit, moved, left; /* left: the segment had left the directory before */
+  bool hit, moved;
+  bool old; /* the segment had left the directory before, or there was none */
 };
 
 static inline struct finding look_end(const struct look *look, const struct cuckoo_geometry *g)
 {
   if (!look->stripe)
-    return (struct finding){.hit = false};
+    return (struct finding){.old = true};
   uint64_t version = version_before(look->stripe);
   HOOK(cuckoo_versions_read);
   uint64_t lower = word_load(look->lower);
@@ -135,70 +134,87 @@ static inline struct finding look_end(const struct look *look, const struct cuck
                           version_has_left(version)};
 }
 
-/* Nothing of the segment is read: it may be gone. */
-static inline void fetch_place(struct generation *generation, struct cuckoo_place place)
+/* What a generation that is not the newest held. */
+struct seen {
+  const slot *root, *slot;
+  slot_value root_value, slot_value;
+  const struct stripe *lower_stripe, *upper_stripe; /* and what follows: if there is a segment */
+  uint64_t lower_version, upper_version;
+  const word *lower_word, *upper_word;
+  uint64_t lower, upper;
+};
+
+static inline bool look_at_older(const struct cuckoo_geometry *g, const struct spot *spot,
+                                 struct seen *seen)
 {
-  struct spot spot = spot_at(&generation->geometry, generation, place);
-  if (!spot.segment)
-    return;
-  __builtin_prefetch(stripe_of_spot(&spot, spot.upper));
-  __builtin_prefetch(word_of(&spot, spot.lower));
-  __builtin_prefetch(word_of(&spot, spot.upper));
+  *seen = (struct seen){.root = spot->root,
+                        .root_value = spot->root_seen,
+                        .slot = spot->slot,
+                        .slot_value = spot->seen};
+  HOOK(cuckoo_older_found);
+  if (!spot->segment)
+    return false;
+  struct look look = look_into(g, spot);
+  seen->lower_stripe = stripe_of_bucket(g, spot->segment, spot->lower);
+  seen->upper_stripe = look.stripe;
+  seen->lower_version = version_before(seen->lower_stripe);
+  seen->upper_version = version_before(seen->upper_stripe);
+  seen->lower_word = look.lower;
+  seen->upper_word = look.upper;
+  seen->lower = word_load(look.lower);
+  HOOK(cuckoo_older_lower_read);
+  seen->upper = word_load(look.upper);
+  return match_either(g, seen->lower, seen->upper, spot->entry);
 }
 
-static bool look_at_several(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
+/* Whether it has held that all the time. */
+static inline bool still_holds(const struct seen *seen)
 {
-  struct spot spots[CUCKOO_MAX_GENERATIONS];
-  struct versions versions[CUCKOO_MAX_GENERATIONS];
+  if (slot_load(seen->root) != seen->root_value || slot_load(seen->slot) != seen->slot_value)
+    return false;
+  if (!seen->lower_stripe)
+    return true;
+  bool same = word_load(seen->lower_word) == seen->lower;
+  HOOK(cuckoo_older_lower_read_again);
+  return same && word_load(seen->upper_word) == seen->upper &&
+         version_after(seen->lower_stripe) == seen->lower_version &&
+         version_after(seen->upper_stripe) == seen->upper_version;
+}
+
+/* Nothing of the segment is read; NULLs do no harm. */
+static inline void fetch(const struct look *look)
+{
+  __builtin_prefetch(look->stripe);
+  __builtin_prefetch(look->lower);
+  __builtin_prefetch(look->upper);
+}
+
+/* The newest generation has the most keys, and may be large: its memory is fetched first and looked at last. */
+static bool look_at_all(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
+{
+  struct seen seen[CUCKOO_MAX_GENERATIONS];
   struct generation *newest = c->generation[n - 1];
-  struct cuckoo_place place = cuckoo_place(&newest->geometry, hash);
-  fetch_place(newest, place); /* where most keys are, and what is looked at first */
-  for (unsigned i = 0; i < n; i++) {
-    spots[i] =
-        i < n - 1 ? spot_find(c->generation[i], hash) : spot_at(&newest->geometry, newest, place);
-    if (spots[i].segment)
-      versions[i] = (struct versions){version_before(stripe_of_spot(&spots[i], spots[i].lower)),
-                                      version_before(stripe_of_spot(&spots[i], spots[i].upper))};
-    HOOK(cuckoo_spot_read);
-  }
-  HOOK(cuckoo_versions_read);
-  for (unsigned i = n; i-- > 0;) {
-    if (!spots[i].segment)
-      continue;
-    const struct cuckoo_geometry *g = &spots[i].generation->geometry;
-    const word *words = segment_words(g, spots[i].segment);
-    uint64_t lower = word_load(&words[spots[i].lower]);
-    HOOK(cuckoo_lower_read);
-    uint64_t upper = word_load(&words[spots[i].upper]);
-    if (match_either(g, lower, upper, spots[i].entry))
+  struct spot spot = spot_find(newest, hash);
+  struct look look = look_into(&newest->geometry, &spot);
+  fetch(&look);
+  for (unsigned i = 0; i + 1 < n; i++) {
+    struct spot older = spot_find(c->generation[i], hash);
+    if (look_at_older(&c->generation[i]->geometry, &older, &seen[i]))
       return true;
   }
-  *sure = true;
-  for (unsigned i = 0; i < n && *sure; i++)
-    *sure = spot_holds(&spots[i]) &&
-            (!spots[i].segment ||
-             (version_after(stripe_of_spot(&spots[i], spots[i].lower)) == versions[i].lower &&
-              version_after(stripe_of_spot(&spots[i], spots[i].upper)) == versions[i].upper));
-  return false;
-}
-
-static bool look_at_one(struct generation *generation, uint64_t hash, bool *sure)
-{
-  struct spot spot = spot_find(generation, hash);
-  struct look look = look_at(&generation->geometry, &spot);
-  struct finding finding = look_end(&look, &generation->geometry);
-  *sure = !finding.moved;
+  struct finding finding = look_end(&look, &newest->geometry);
+  *sure = !finding.moved && spot_holds(&spot);
+  for (unsigned i = 0; i + 1 < n; i++)
+    *sure &= still_holds(&seen[i]);
   return finding.hit;
 }
 
 static bool look(const struct cuckoo *c, uint64_t hash)
 {
-  bool sure, found;
+  bool sure;
   do {
     unsigned n = cuckoo_generations(c);
-    found =
-        n == 1 ? look_at_one(c->generation[0], hash, &sure) : look_at_several(c, n, hash, &sure);
-    if (found)
+    if (look_at_all(c, n, hash, &sure))
       return true;
     sure = sure && cuckoo_generations(c) == n;
   } while (!sure);
@@ -226,7 +242,16 @@ static bool contains_any(const tamis_filter *f, uint64_t hash)
   return found;
 }
 
-/* The geometry of a first generation that needs one hash, parts of which are known when this is compiled. */
+/* The geometry of a generation that needs one hash, or of such a first one: parts of it are known when this
+ * is compiled. */
+static inline struct cuckoo_geometry later_geometry(const struct generation *generation)
+{
+  struct cuckoo_geometry g = generation->geometry;
+  g.shape.ages = true;
+  g.two_hashes = false;
+  return g;
+}
+
 static inline struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
 {
   struct cuckoo_geometry g = first->geometry;
@@ -245,7 +270,7 @@ FOR_EACH_SORT struct look look_begin(struct generation *first, uint64_t hash, bo
   struct cuckoo_geometry g = first_geometry(first, growable);
   struct spot spot = spot_find_with(&g, first, hash);
   g = first_geometry(first, growable);
-  return look_at(&g, &spot);
+  return look_into(&g, &spot);
 }
 
 FOR_EACH_SORT struct finding look_finish(const struct generation *first, const struct look *look,
@@ -261,14 +286,45 @@ FOR_EACH_SORT struct finding look_at_first(struct generation *first, uint64_t ha
   return look_finish(first, &look, growable);
 }
 
-/* The usual case in a straight line: one generation, a known reader, and nothing has moved meanwhile. */
+/* The usual cases in a straight line: one generation or two, a known reader, and nothing has moved
+ * meanwhile. */
+static bool contains_two(const tamis_filter *f, uint64_t hash)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  struct generation *first = c->generation[0], *second = c->generation[1];
+  reader_pass pass;
+  struct seen seen;
+  if (second->geometry.two_hashes || !(pass = known_reader_enter()))
+    return contains_any(f, hash);
+  struct cuckoo_string string = cuckoo_string(&first->geometry, hash);
+  struct cuckoo_geometry g = later_geometry(second);
+  struct spot spot = spot_at(&g, second, cuckoo_place_of(&g, string, hash));
+  g = later_geometry(second);
+  struct look look = look_into(&g, &spot);
+  __builtin_prefetch(look.lower);
+  __builtin_prefetch(look.upper);
+  g = first_geometry(first, true);
+  struct spot older = spot_at(&g, first, cuckoo_place_of(&g, string, hash));
+  g = first_geometry(first, true);
+  bool found = look_at_older(&g, &older, &seen), sure = true;
+  if (!found) {
+    g = later_geometry(second);
+    struct finding finding = look_end(&look, &g);
+    found = finding.hit;
+    sure = !finding.moved & spot_holds(&spot) & still_holds(&seen) & (cuckoo_generations(c) == 2);
+  }
+  known_reader_leave(pass);
+  return __builtin_expect(found | sure, 1) ? found : contains_any(f, hash);
+}
+
 static bool contains_growable(const tamis_filter *f, uint64_t hash)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   struct generation *first = c->generation[0];
+  unsigned n = cuckoo_generations(c);
   reader_pass pass;
-  if (cuckoo_generations(c) != 1 || !(pass = known_reader_enter()))
-    return contains_any(f, hash);
+  if (n != 1 || !(pass = known_reader_enter()))
+    return n == 2 ? contains_two(f, hash) : contains_any(f, hash);
   struct finding finding = look_at_first(first, hash, true);
   bool sure = finding.hit | (!finding.moved & (cuckoo_generations(c) == 1));
   known_reader_leave(pass);
@@ -674,6 +730,13 @@ static int remove_key(tamis_filter *f, uint64_t hash)
 
 /* ---- batches ---- */
 
+static void fetch_place(struct generation *generation, struct cuckoo_place place)
+{
+  struct spot spot = spot_at(&generation->geometry, generation, place);
+  struct look look = look_into(&generation->geometry, &spot);
+  fetch(&look);
+}
+
 static void prefetch(const tamis_filter *f, const uint64_t *hashes, size_t n)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
@@ -705,31 +768,26 @@ FOR_EACH_SORT void begin_some(const struct cuckoo *c, const uint64_t *hashes, si
 {
   for (size_t i = 0; i < n; i++) {
     looks[i] = look_begin(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
-    __builtin_prefetch(looks[i].stripe);
-    __builtin_prefetch(looks[i].lower);
-    __builtin_prefetch(looks[i].upper);
+    fetch(&looks[i]);
   }
 }
 
-/* FILTER_AHEAD keys later.  So a segment may have left the directory, perhaps before the turn of the key before
- * it, whose answer must not be the newer one: each key is a call of its own.  Hence no segment must have
- * left when it is looked at, and where there was none it is asked again.  Returns hits; *sure becomes
- * false if it cannot be sure. */
+/* FILTER_AHEAD keys later.  So a segment may have left the directory, or been made, perhaps before the turn of
+ * the key before it, whose answer must not be the newer one: each key is a call of its own.  Such a key is
+ * looked up anew. */
 FOR_EACH_SORT size_t finish_some(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                                 struct look *looks, bool *found, bool growable, bool *sure)
+                                 const struct look *looks, bool *found, bool growable)
 {
   size_t hits = 0;
-  bool all_sure = true;
   for (size_t i = 0; i < n; i++) {
-    if (!looks[i].stripe)
-      looks[i] = look_begin(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
     struct finding finding = look_finish(c->generation[0], &looks[i], growable);
-    all_sure &= (finding.hit | !finding.moved) & !(growable & finding.left);
-    hits += finding.hit;
+    bool hit = finding.hit;
+    if (__builtin_expect((!hit & finding.moved) | (growable & finding.old), 0))
+      hit = contains_any(&c->head, hash_mix(&c->head.keys, hashes[i]));
+    hits += hit;
     if (found)
-      found[i] = finding.hit;
+      found[i] = hit;
   }
-  *sure &= all_sure;
   return hits;
 }
 
@@ -744,18 +802,17 @@ FOR_EACH_SORT size_t look_at_many(const struct cuckoo *c, const uint64_t *hashes
 {
   struct look ahead[FILTER_AHEAD];
   size_t hits = 0;
-  bool sure = true;
   for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKS_IN_A_ROW) {
     struct look *looks = &ahead[i % FILTER_AHEAD];
     size_t turn = i - FILTER_AHEAD;
     if (i >= FILTER_AHEAD && turn < n)
       hits += finish_some(c, hashes + turn, in_a_row(turn, n), looks, found ? found + turn : NULL,
-                          growable, &sure);
+                          growable);
     if (i < n)
       begin_some(c, hashes + i, in_a_row(i, n), looks, growable);
   }
-  bool good = sure && (!growable || cuckoo_generations(c) == 1);
-  return good ? hits : contains_many_any(&c->head, hashes, n, found);
+  return !growable || cuckoo_generations(c) == 1 ? hits
+                                                 : contains_many_any(&c->head, hashes, n, found);
 }
 
 /* Keys of a batch that are looked up as one reader. */
@@ -766,11 +823,11 @@ typedef size_t many_call(const tamis_filter *f, const uint64_t *hashes, size_t n
 static size_t some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  reader_pass pass;
-  if (cuckoo_generations(c) != 1 || !(pass = known_reader_enter()))
+  if (cuckoo_generations(c) != 1)
     return contains_many_any(f, hashes, n, found);
+  reader_pass pass = reader_enter();
   size_t hits = look_at_many(c, hashes, n, found, true);
-  known_reader_leave(pass);
+  reader_leave(pass);
   return hits;
 }
 

@@ -132,20 +132,35 @@ static inline uint32_t cuckoo_other(const struct cuckoo_geometry *g, uint64_t fi
 uint64_t cuckoo_rest_of_two_hashes(const struct cuckoo_geometry *g, uint64_t hash, uint64_t rest,
                                    unsigned used);
 
-static inline struct cuckoo_place cuckoo_place(const struct cuckoo_geometry *g, uint64_t hash)
+/* The beginning of a key's string, which is the same for all generations. */
+struct cuckoo_string {
+  uint64_t root0, rest;
+};
+
+static inline struct cuckoo_string cuckoo_string(const struct cuckoo_geometry *g, uint64_t hash)
 {
   unsigned __int128 product = (unsigned __int128) hash_spread(hash) * g->first_roots;
-  uint64_t root = (uint64_t) (product >> 64), rest = (uint64_t) product;
-  uint64_t pairs = rest << g->root_shift;
-  root = root << g->root_shift | cuckoo_top_bits(rest, g->root_shift);
-  struct cuckoo_place place = {.lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
+  return (struct cuckoo_string){(uint64_t) (product >> 64), (uint64_t) product};
+}
+
+static inline struct cuckoo_place cuckoo_place_of(const struct cuckoo_geometry *g,
+                                                  struct cuckoo_string string, uint64_t hash)
+{
+  uint64_t rest = string.rest, pairs = rest << g->root_shift;
+  struct cuckoo_place place = {.root = string.root0 << g->root_shift |
+                                       cuckoo_top_bits(rest, g->root_shift),
+                               .lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
                                .fingerprint = pairs << g->pair_bits};
   if (__builtin_expect(g->two_hashes, 0))
     place.fingerprint = cuckoo_rest_of_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
-  place.root = root;
-  place.slot = root << g->depth_limit | cuckoo_top_bits(place.fingerprint, g->depth_limit);
+  place.slot = place.root << g->depth_limit | cuckoo_top_bits(place.fingerprint, g->depth_limit);
   place.upper = place.lower ^ cuckoo_other(g, place.fingerprint);
   return place;
+}
+
+static inline struct cuckoo_place cuckoo_place(const struct cuckoo_geometry *g, uint64_t hash)
+{
+  return cuckoo_place_of(g, cuckoo_string(g, hash), hash);
 }
 
 /* The first bits of an entry's fingerprint, from bit 63 on: w - 1 of them at least. */

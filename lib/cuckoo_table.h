@@ -151,12 +151,13 @@ static inline void slot_publish(slot *s,
   atomic_store_explicit(s, value, memory_order_seq_cst);
 }
 
-/* The first slots of all roots stand first, then their second ones, and so on: most look-ups read a first
- * one (see spot_at()), and these are few enough, close together, to stay in the cache. */
+/* The first slots of all roots stand together, then come the others, root by root: most look-ups read a first
+ * one (see spot_at()), and these are few enough to stay in the cache. */
 static inline slot *root_slot(const struct cuckoo_geometry *g, const struct generation *generation,
                               uint64_t root, uint64_t of_root)
 {
-  return &generation->slots[of_root * cuckoo_roots(g) + root];
+  uint64_t others = (UINT64_C(1) << g->depth_limit) - 1;
+  return &generation->slots[of_root ? cuckoo_roots(g) + root * others + of_root - 1 : root];
 }
 
 static inline slot *generation_slot(const struct generation *generation, uint64_t index)

@@ -20,8 +20,9 @@ _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 #define FOR_EACH_SORT static inline
 #endif
 
-/* Keys of a batch whose memory is on its way at a time.  About as many as a core can wait for at once;
- * few enough that what has come is still in the first-level cache when its turn comes. */
+/* Keys of a batch whose memory is on its way at a time.  More than a core can wait for at once, so that it
+ * always waits for as many; few enough that what has come is still in the first-level cache when its turn
+ * comes.  Measured: docs/performance.md. */
 enum { FILTER_AHEAD = 64 };
 
 /* Arguments are checked already; hashes are mixed with the seed already. */

@@ -36,8 +36,8 @@ extern char tamis__readers; /* stands for all readers, to TSan, which knows noth
 
 /* ---- readers: between entering and leaving no memory that was reachable is released ----
  *
- * Costs two stores to memory of the thread's own; never waits.  The first call of a thread, which makes it
- * known to liburcu, takes a lock for the time of a list insert. */
+ * Usually costs two stores to memory of the thread's own; never waits.  The first call of a thread, which
+ * makes it known to liburcu, takes a lock for the time of a list insert. */
 
 /* Where liburcu keeps the calling thread's entry in its list of readers, which is NULL while the thread is
  * not known to it; one of tamis__no_reader's NULLs, if the thread has not been introduced, or if this
@@ -50,24 +50,26 @@ extern struct urcu_bp_reader *tamis__no_reader[2];
 /* What a reader leaves by. */
 typedef struct urcu_bp_reader *reader_pass;
 
-/* For every thread and system, also inside another reader. */
+/* For every thread and system. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* The usual case, without a function call: a thread that liburcu knows and that is not inside yet.  It does
- * what urcu_bp_read_lock() and urcu_bp_read_unlock() do then, where the barriers are the business of who
- * waits for readers (membarrier).  NULL: it is not so; nothing is done. */
+/* The usual case, without a function call: of a thread that liburcu knows, where the barriers are the business
+ * of who waits for readers (membarrier).  Does what urcu_bp_read_lock() and urcu_bp_read_unlock() do then:
+ * the thread's counter has, in its lower half, how often the thread is inside.  NULL: it is not so; nothing
+ * is done. */
 static inline reader_pass known_reader_enter(void)
 {
   reader_pass pass = *tamis__reader;
-#ifdef _LGPL_SOURCE
-  if (!pass || (pass->ctr & URCU_BP_GP_CTR_NEST_MASK))
+  if (!pass)
     return NULL;
-  CMM_STORE_SHARED(pass->ctr, CMM_LOAD_SHARED(urcu_bp_gp.ctr));
+#ifdef _LGPL_SOURCE
+  bool inside = pass->ctr & URCU_BP_GP_CTR_NEST_MASK;
+  CMM_STORE_SHARED(pass->ctr,
+                   inside ? pass->ctr + URCU_BP_GP_COUNT : CMM_LOAD_SHARED(urcu_bp_gp.ctr));
   cmm_barrier();
 #else
-  if (pass)
-    urcu_bp_read_lock();
+  urcu_bp_read_lock();
 #endif
   return pass;
 }
@@ -77,7 +79,7 @@ static inline void known_reader_leave(reader_pass pass)
   TSAN(__tsan_release(&tamis__readers));
 #ifdef _LGPL_SOURCE
   cmm_barrier();
-  CMM_STORE_SHARED(pass->ctr, 0); /* not inside, whatever the phase */
+  CMM_STORE_SHARED(pass->ctr, pass->ctr - URCU_BP_GP_COUNT);
 #else
   (void) pass;
   urcu_bp_read_unlock();

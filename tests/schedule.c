@@ -52,6 +52,7 @@ void schedule_stop_at(const char *place)
   pthread_mutex_lock(&mutex);
   memset(&now, 0, sizeof now);
   now.stop_at = place;
+  pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&mutex);
   atomic_store_explicit(&tamis__hook, at_hook, memory_order_release);
 }

@@ -6,7 +6,8 @@
 #ifndef TAMIS_TESTS_SCHEDULE_H
 #define TAMIS_TESTS_SCHEDULE_H
 
-/* Threads that reach `place` from now on stop there.  One place at a time. */
+/* Threads that reach `place` from now on stop there.  One place at a time: those that stand at another one
+ * go on. */
 void schedule_stop_at(const char *place);
 
 /* Lets all stopped threads go, and stops no more. */

@@ -903,6 +903,19 @@ static void a_unique_add_of_a_present_key_does_not_wait(void **state)
 
 /* ---- look-ups over several generations ---- */
 
+/* Whether there is no room for a key, or it seems to be there already. */
+static bool no_place_for(const struct tiny *t, unsigned generation, uint64_t hash)
+{
+  struct generation *in = cuckoo_of(t->filter)->generation[generation];
+  const struct cuckoo_geometry *g = &in->geometry;
+  struct spot spot = spot_find(in, hash_mix(&t->keys, hash));
+  uint64_t lower = word_load(&segment_words(g, spot.segment)[spot.lower]);
+  uint64_t upper = word_load(&segment_words(g, spot.segment)[spot.upper]);
+  return bucket_has_match(&g->shape, lower, spot.entry) ||
+         bucket_has_match(&g->shape, upper, spot.entry) ||
+         !(bucket_free(&g->shape, lower) | bucket_free(&g->shape, upper));
+}
+
 static uint64_t entries_of(const struct tiny *t, unsigned generation)
 {
   return cuckoo_count(cuckoo_of(t->filter)->generation[generation], ENTRIES);
@@ -934,7 +947,7 @@ static void join_by_removing(struct tiny *t, unsigned n)
 
 /* Of this key there is always a copy.  The reader has read the slot of the first generation, whose
  * segment is then joined to another one; a copy goes into that, as the limit leaves no room in the
- * second generation; and the copy there is removed before the reader has read anything of it.  The
+ * second generation; and the copy there is removed before the reader has read its bucket.  The
  * reader finds the key in neither; only the slot tells. */
 static void a_copy_goes_into_a_joined_segment(void **state)
 {
@@ -947,7 +960,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
   drain(&t);
   struct call reader = call_of(&t, contains, key);
-  start_and_stop(&reader, "cuckoo_spot_read");
+  start_and_stop(&reader, "cuckoo_older_found");
   join_by_removing(&t, in_first);
   uint64_t first_has = entries_of(&t, 0), second_has = entries_of(&t, 1);
   allow_memory(&t, false);
@@ -962,9 +975,137 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   finish_tiny(&t);
 }
 
+/* Of this key there is always a copy, at first in the second generation.  The reader has found nothing in
+ * the first one; then a copy goes there, as the limit leaves no room in the second one, and the copy there
+ * is removed before the reader looks at it. */
+static void a_copy_goes_to_an_older_generation(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny_with_two(64 / LANES);
+  uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + LOWER; /* of another stripe */
+  uint64_t key = hash_at(&t, HOME, upper);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  while (no_place_for(&t, 0, key))
+    take(&t, t.in[0]);
+  drain(&t);
+  uint64_t first_has = entries_of(&t, 0), second_has = entries_of(&t, 1);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  allow_memory(&t, false);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has + 1);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 1), second_has - 1);
+  allow_memory(&t, true);
+  schedule_go();
+  assert_true(finish(&reader));
+  note(&t, key);
+  finish_tiny(&t);
+}
+
+static void go_on_to(const char *place)
+{
+  schedule_stop_at(place);
+  schedule_wait_either(place, 1, "call_returned", 1);
+}
+
+/* As an eviction does. */
+static void move_by_hand(const struct tiny *t, const struct spot *spot, uint32_t from, uint32_t to)
+{
+  const struct cuckoo_geometry *g = &t->geometry;
+  const struct bucket_shape *s = &g->shape;
+  word *words = segment_words(g, spot->segment);
+  segment_lock(g, spot->segment, from, to);
+  uint64_t match = bucket_match(s, word_load(&words[from]), spot->entry);
+  assert_int_equal(bucket_count(match), 1);
+  uint64_t entry = bucket_lane(s, word_load(&words[from]), bucket_first(s, match));
+  unsigned free = bucket_first(s, bucket_free(s, word_load(&words[to])));
+  word_store(&words[to], bucket_replace(s, word_load(&words[to]), free, entry));
+  version_bump(stripe_of_bucket(g, spot->segment, from));
+  word_store(&words[from], bucket_replace(s, word_load(&words[from]), bucket_first(s, match), 0));
+  stripe_use(stripe_of_bucket(g, spot->segment, to), 1);
+  stripe_use(stripe_of_bucket(g, spot->segment, from), -1);
+  segment_unlock(g, spot->segment, from, to);
+}
+
+/* A generation more, without any segment. */
+static void open_without_keys(const struct tiny *t)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  struct cuckoo_geometry g;
+  unsigned n = cuckoo_generations(c);
+  int result = cuckoo_geometry_next(&c->generation[0]->geometry, 0, 0.1, &g);
+  assert_int_equal(result, TAMIS_OK);
+  c->generation[n] = tamis__generation_create(c, &g, &result);
+  assert_non_null(c->generation[n]);
+  c->generations = n + 1;
+}
+
+/* The key is in the first of two generations, and moves whenever the reader has looked into the bucket to
+ * which it goes: before it looks into the second one, and when it looks at the first one again.  It sees
+ * the words as they were. */
+static void moves_in_an_older_generation(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, key);
+  open_generation(&t);
+  struct spot spot = spot_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
+  if (stands_in(&t, key, HOME))
+    move_by_hand(&t, &spot, HOME, OTHER_UPPER);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_older_lower_read");
+  move_by_hand(&t, &spot, OTHER_UPPER, HOME);
+  go_on_to("cuckoo_versions_read");
+  move_by_hand(&t, &spot, HOME, OTHER_UPPER);
+  go_on_to("cuckoo_older_lower_read_again");
+  move_by_hand(&t, &spot, OTHER_UPPER, HOME);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here that
+ * a remove takes those first; then only in a younger one.  The reader has found its spots in the two that it
+ * knows, and seen that the second one has no segment: there the copy goes, or into a third one. */
+static void copy_goes_where_nothing_was(bool third)
+{
+  struct tiny t = make_tiny(32);
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, hash_at(&t, LOWER, UPPER)); /* stays, so that nothing is dropped */
+  add(&t, key);
+  open_without_keys(&t);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_older_found");
+  schedule_pass_by();
+  if (third)
+    open_without_keys(&t);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), 1);
+  assert_int_equal(entries_of(&t, third ? 2 : 1), 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+static void a_copy_goes_to_a_new_segment(void **state)
+{
+  (void) state;
+  copy_goes_where_nothing_was(false);
+}
+
+static void a_copy_goes_to_a_third_generation(void **state)
+{
+  (void) state;
+  copy_goes_where_nothing_was(true);
+}
+
 /* Of this key there is always a copy: at first in the first generation, whose entries are so wide here
- * that a remove takes those first; then in the second one, too; then only there.  The reader has looked
- * there before, and finds the first one gone. */
+ * that a remove takes those first; then in the second one, too; then only there.  The reader has not looked
+ * there yet, and finds the first one gone. */
 static void a_copy_changes_generations(void **state)
 {
   bool lower = *(const unsigned *) *state == 0;
@@ -977,7 +1118,7 @@ static void a_copy_changes_generations(void **state)
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
   struct call reader = call_of(&t, contains, key);
-  start_and_stop(&reader, "cuckoo_lower_read");
+  start_and_stop(&reader, lower ? "cuckoo_older_found" : "cuckoo_older_lower_read");
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
@@ -1229,12 +1370,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   stripe_lock(&c->opening);
   start(&writer);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  struct cuckoo_geometry g;
-  int result = cuckoo_geometry_next(&old->geometry, 0, 0.4, &g);
-  assert_int_equal(result, TAMIS_OK);
-  c->generation[1] = tamis__generation_create(c, &g, &result);
-  assert_non_null(c->generation[1]);
-  c->generations = 2;
+  open_without_keys(&t);
   stripe_unlock(&c->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&t, writer.hash);
@@ -1365,6 +1501,10 @@ int main(void)
       cmocka_unit_test(two_unique_adds_and_a_new_generation),
       cmocka_unit_test(a_unique_add_of_a_present_key_does_not_wait),
       cmocka_unit_test(a_copy_goes_into_a_joined_segment),
+      cmocka_unit_test(a_copy_goes_to_an_older_generation),
+      cmocka_unit_test(moves_in_an_older_generation),
+      cmocka_unit_test(a_copy_goes_to_a_new_segment),
+      cmocka_unit_test(a_copy_goes_to_a_third_generation),
       in_either_bucket(a_copy_changes_generations),
       cmocka_unit_test(a_batch_answers_in_order),
       cmocka_unit_test(a_batch_asks_again_where_there_was_no_segment),

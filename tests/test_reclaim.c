@@ -494,14 +494,71 @@ static void a_program_may_use_liburcu_itself(void **state)
   urcu_bp_read_unlock();
 }
 
-/* ---- processes ---- */
-
 static int wait_for_exit(pid_t child)
 {
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
+
+/* A section of the program that begins in a call, in its allocator say, and goes on after it. */
+static void sections_need_not_nest(void **state)
+{
+  (void) state;
+  for (unsigned own = 0; own < 2; own++) { /* inside of one of the program's own, too */
+    if (own)
+      urcu_bp_read_lock();
+    reader_pass pass = reader_enter();
+    urcu_bp_read_lock();
+    reader_leave(pass);
+    assert_true(urcu_bp_read_ongoing());
+    urcu_bp_read_unlock();
+    assert_int_equal(!!urcu_bp_read_ongoing(), own);
+    if (own)
+      urcu_bp_read_unlock();
+    assert_false(urcu_bp_read_ongoing());
+  }
+}
+
+#ifdef _LGPL_SOURCE
+static void *work_with_fences(void *result)
+{
+  tamis_filter *f = make_cuckoo(100);
+  uint64_t keys[100];
+  for (uint64_t i = 0; i < 100; i++)
+    keys[i] = i;
+  bool good = f && work(f, 0, 3000) && tamis_add_many_hash(f, keys, 100, NULL) == TAMIS_OK &&
+              tamis_contains_many_hash(f, keys, 100, NULL) == 100;
+  reader_pass pass = reader_enter();
+  good &= !pass && urcu_bp_read_ongoing();
+  reader_leave(pass);
+  *(bool *) result = good && !urcu_bp_read_ongoing();
+  tamis_destroy(f);
+  return NULL;
+}
+
+/* Where the system has no membarrier, readers need fences, which liburcu has.  (In a process of its own, as
+ * readers that are known by now do without.) */
+static void readers_use_fences_where_they_must(void **state)
+{
+  (void) state;
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    bool good = false;
+    pthread_t thread;
+    urcu_bp_has_sys_membarrier = 0;
+    bool started = pthread_create(&thread, NULL, work_with_fences, &good) == 0;
+    if (started)
+      pthread_join(thread, NULL);
+    _exit(started && good ? 0 : 1);
+  }
+  assert_int_equal(wait_for_exit(child), 0);
+}
+#endif
+
+/* ---- processes ---- */
 
 /* In the child of a fork: a filter that goes through growth and joins. */
 static bool child_works(void)
@@ -796,6 +853,10 @@ int main(int argc, char **argv)
       cmocka_unit_test(threads_come_and_go_by_the_thousand),
       cmocka_unit_test(filters_come_and_go_while_others_are_in_use),
       cmocka_unit_test(a_program_may_use_liburcu_itself),
+      cmocka_unit_test(sections_need_not_nest),
+#ifdef _LGPL_SOURCE
+      cmocka_unit_test(readers_use_fences_where_they_must),
+#endif
       cmocka_unit_test(a_child_uses_what_its_parent_made),
       cmocka_unit_test(a_fork_may_come_at_any_time),
       cmocka_unit_test(a_reader_may_fork),
