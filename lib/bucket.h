@@ -126,19 +126,19 @@ static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t word,
   return bucket_occupied(s, word) & ~bucket_occupied(s, difference);
 }
 
-/* Whether there are any, which takes half as many steps.  Every entry must know at least one bit.
+/* Not 0 if there are any, which takes half as many steps.  Every entry must know at least one bit.
  *
  * What differs in the known part of a lane, `differs` less `unknown`, has no bit 0.  So taking 1 from it
  * borrows only if it is 0, and that sets the highest bit, which `differs` does not have then.  Where
  * `differs` has it, either the entry differs there, or the lane is empty, so that all of it is unknown.
  * (A lane that borrows takes one more from the next, which the bit 0 that is missing there makes up for,
  * unless that one is 0 too, and borrows as well.) */
-static inline bool bucket_has_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
 {
   uint64_t x = word | s->high;
   uint64_t unknown = s->ages ? x ^ (x - s->low) : 0;
   uint64_t differs = (word ^ s->low * entry) | unknown;
-  return ((differs - unknown - s->low) & ~differs & s->high) != 0;
+  return (differs - unknown - s->low) & ~differs & s->high;
 }
 
 /* ---- growing and shrinking ---- */

@@ -111,7 +111,8 @@ static inline struct look look_into(const struct cuckoo_geometry *g, const struc
 static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
                                 uint64_t entry)
 {
-  return bucket_has_match(&g->shape, lower, entry) | bucket_has_match(&g->shape, upper, entry);
+  return (bucket_has_match(&g->shape, lower, entry) | bucket_has_match(&g->shape, upper, entry)) !=
+         0;
 }
 
 /* What a look finds: a hit holds, and a miss if nothing has moved. */
@@ -311,7 +312,7 @@ static bool contains_two(const tamis_filter *f, uint64_t hash)
     g = later_geometry(second);
     struct finding finding = look_end(&look, &g);
     found = finding.hit;
-    sure = !finding.moved & spot_holds(&spot) & still_holds(&seen) & (cuckoo_generations(c) == 2);
+    sure = !finding.moved && spot_holds(&spot) && still_holds(&seen) && cuckoo_generations(c) == 2;
   }
   known_reader_leave(pass);
   return __builtin_expect(found | sure, 1) ? found : contains_any(f, hash);

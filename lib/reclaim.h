@@ -24,8 +24,9 @@
 #include <stddef.h>
 
 /* The steps of a reader are inlined; not for tools that would look into them: TSan must not see its
- * barriers, and UBSan finds that liburcu gives its readers less alignment than it says. */
-#ifndef TAMIS_SANITIZED
+ * barriers, UBSan finds that liburcu gives its readers less alignment than it says, and an analyzer cannot
+ * know that liburcu makes a thread known. */
+#if !defined(TAMIS_SANITIZED) && !defined(__clang_analyzer__)
 #define _LGPL_SOURCE
 #endif
 #include <urcu/urcu-bp.h>

@@ -62,7 +62,7 @@ static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t ent
   if (first_free < s->lanes)
     assert_int_equal(bucket_first(s, bucket_free(s, word)), first_free);
   if (!s->ages || may_split(s, word))
-    assert_int_equal(bucket_has_match(s, word, entry), matched != 0);
+    assert_int_equal(bucket_has_match(s, word, entry) != 0, matched != 0);
 }
 
 static void check_split(const struct bucket_shape *s, uint64_t word)
