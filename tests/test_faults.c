@@ -750,13 +750,17 @@ static void without_a_thread_memory_waits(void **state)
   arm(USER, NEVER, 0);
   assert_int_equal(create(&kind, USER, &r.f), TAMIS_OK);
   add_keys(&r, 0, 1000, add);
-  uint64_t waiting = stats_of(r.f).bytes;
+  const struct limbo *limbo = &cuckoo_of(r.f)->limbo;
+  uint64_t bytes = stats_of(r.f).bytes, held = limbo->held;
+  assert_true(held > 0);
   assert_whole(&r);
   faults.attributes = false;
   double end = harness_seconds() + 10;
-  while (stats_of(r.f).bytes * 8 > waiting * 7 && harness_seconds() < end)
+  do
     usleep(1000);
-  assert_true(stats_of(r.f).bytes * 8 <= waiting * 7);
+  while (stats_of(r.f).bytes > bytes - held && harness_seconds() < end);
+  assert_int_equal(limbo->held, 0);
+  assert_int_equal(stats_of(r.f).bytes, bytes - held);
   assert_whole(&r);
   tamis_destroy(r.f);
   assert_all_released();
