@@ -16,12 +16,15 @@
  *
  *     Miss, one generation: B's version is read, then A is, then B, then B's version, the same.  So no
  *     entry has left B between its two reads.  What is not in B at the end was not in B when A was
- *     read; and it was not in A then: the miss takes effect at the read of A.
+ *     read; and it was not in A then: the miss takes effect at the read of A.  (Or an entry was about to
+ *     leave B, and its bump came before the first version.  A move had put the copy into A by then, where
+ *     it would be seen; a remove has held the locks of both buckets since, so nothing has come to A, and
+ *     the miss takes effect when B is cleared.)
  *
- *     Miss, several generations: the newest are looked at first, the oldest at last, as if it were the
- *     only one.  In the others nothing has come or gone since they were looked at: their slots, words and
- *     versions are the same after the oldest one's look; and so is the number of generations.  So the miss
- *     takes effect where that of the oldest does.
+ *     Miss, several generations: the older ones are looked at first, the newest at last, as if it were the
+ *     only one.  In the older ones nothing has come or gone since: their slots, words and versions are
+ *     the same after the newest one's look; and so are the newest one's slots, and the number of
+ *     generations.  So the miss takes effect where that of the newest does.
  *
  * [A] Moves copy before they clear, and bump in between (stripe.h says why that is enough); splits
  *     and joins fill new segments before they publish them.
@@ -86,7 +89,7 @@ static inline bool matches(const struct spot *spot, const struct cuckoo_geometry
   return bucket_has_match(&g->shape, value, spot->entry);
 }
 
-/* A look at the only generation, or the oldest one: where, and for what. */
+/* A look at the only generation, or the newest one: where, and for what. */
 struct look {
   const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
   const word *lower, *upper;
@@ -302,8 +305,7 @@ static bool contains_two(const tamis_filter *f, uint64_t hash)
   struct spot spot = spot_at(&g, second, cuckoo_place_of(&g, string, hash));
   g = later_geometry(second);
   struct look look = look_into(&g, &spot);
-  __builtin_prefetch(look.lower);
-  __builtin_prefetch(look.upper);
+  fetch(&look);
   g = first_geometry(first, true);
   struct spot older = spot_at(&g, first, cuckoo_place_of(&g, string, hash));
   g = first_geometry(first, true);
@@ -832,8 +834,7 @@ static size_t some_growable(const tamis_filter *f, const uint64_t *hashes, size_
   return hits;
 }
 
-/* In pieces, as grace periods go by quickly only while all readers are quick, and as one look that has to
- * be made again has all of its piece made again. */
+/* In pieces, as grace periods go by quickly only while all readers are quick. */
 static size_t in_pieces(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found,
                         many_call *call)
 {

@@ -235,8 +235,9 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
  * probability.  False when f is NULL, or key is NULL with len > 0.
  *   Threads  any
  *   Blocks   never: no lock.  Bloom: a bounded number of steps.  Cuckoo: it looks again only when an
- *            entry has meanwhile left a bucket that shares a lock with one of the key's own, or the
- *            part of the table that holds them has been replaced: some other call has got on then.
+ *            entry has meanwhile left a bucket that shares a lock with one of the key's own, or (when the
+ *            filter has grown much) come to one of these, or the part of the table that holds them has
+ *            been replaced: some other call has got on then.
  *            Only the first call of a thread on a cuckoo filter that grows takes a lock, for a few
  *            steps, to make the thread known (and each call, as long as there is no memory for that)
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
