@@ -808,7 +808,7 @@ FOR_EACH_SORT size_t look_at_many(const struct cuckoo *c, const uint64_t *hashes
   for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKS_IN_A_ROW) {
     struct look *looks = &ahead[i % FILTER_AHEAD];
     size_t turn = i - FILTER_AHEAD;
-    if (i >= FILTER_AHEAD && turn < n)
+    if (i >= FILTER_AHEAD)
       hits += finish_some(c, hashes + turn, in_a_row(turn, n), looks, found ? found + turn : NULL,
                           growable);
     if (i < n)

@@ -1173,6 +1173,9 @@ static void two_buckets_grow_through_generations(void **state)
     assert_int_equal(s.count, N);
     assert_int_equal(tamis_contains_many_hash(f, keys, N, NULL), N);
     assert_int_equal(tamis_add_unique_hash(f, keys[0]), TAMIS_PRESENT);
+    for (uint64_t i = N; i < N + 10; i++) /* some seem to be there */
+      if (tamis_add_unique_hash(f, random_at(seed, i)) == TAMIS_OK)
+        assert_int_equal(tamis_remove_hash(f, random_at(seed, i)), TAMIS_OK);
     most_generations = s.generations > most_generations ? s.generations : most_generations;
     for (unsigned i = 0; i < N; i++) {
       assert_true(tamis_contains_hash(f, keys[i]));

@@ -229,6 +229,7 @@ static void null_arguments_are_refused(void **state)
 
   assert_int_equal(tamis_add(f, "a", 1), TAMIS_OK);
   assert_int_equal(tamis_contains_many(f, keys, 2, found), 1);
+  assert_int_equal(tamis_contains_many(f, keys, 2, NULL), 1);
   assert_true(found[0] && !found[1]);
 
   assert_int_equal(tamis_add_many(f, NULL, 0, NULL), TAMIS_OK);
