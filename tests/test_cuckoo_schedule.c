@@ -945,6 +945,19 @@ static void join_by_removing(struct tiny *t, unsigned n)
   }
 }
 
+/* A copy of a key of the second generation, whose pair is full there, goes to the first one, as the limit
+ * leaves no other room; and the copy in the second is removed. */
+static void take_back(const struct tiny *t, uint64_t key)
+{
+  uint64_t first_has = entries_of(t, 0), second_has = entries_of(t, 1);
+  allow_memory(t, false);
+  assert_int_equal(tamis_add_hash(t->filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(t, 0), first_has + 1);
+  assert_int_equal(tamis_remove_hash(t->filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(t, 1), second_has - 1);
+  allow_memory(t, true);
+}
+
 /* Of this key there is always a copy.  The reader has read the slot of the first generation, whose
  * segment is then joined to another one; a copy goes into that, as the limit leaves no room in the
  * second generation; and the copy there is removed before the reader has read its bucket.  The
@@ -962,13 +975,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   struct call reader = call_of(&t, contains, key);
   start_and_stop(&reader, "cuckoo_older_found");
   join_by_removing(&t, in_first);
-  uint64_t first_has = entries_of(&t, 0), second_has = entries_of(&t, 1);
-  allow_memory(&t, false);
-  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
-  assert_int_equal(entries_of(&t, 0), first_has + 1);
-  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
-  assert_int_equal(entries_of(&t, 1), second_has - 1);
-  allow_memory(&t, true);
+  take_back(&t, key);
   schedule_go();
   assert_true(finish(&reader));
   note(&t, key);
@@ -989,15 +996,9 @@ static void a_copy_goes_to_an_older_generation(void **state)
   while (no_place_for(&t, 0, key))
     take(&t, t.in[0]);
   drain(&t);
-  uint64_t first_has = entries_of(&t, 0), second_has = entries_of(&t, 1);
   struct call reader = call_of(&t, contains, key);
   start_and_stop(&reader, "cuckoo_versions_read");
-  allow_memory(&t, false);
-  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
-  assert_int_equal(entries_of(&t, 0), first_has + 1);
-  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
-  assert_int_equal(entries_of(&t, 1), second_has - 1);
-  allow_memory(&t, true);
+  take_back(&t, key);
   schedule_go();
   assert_true(finish(&reader));
   note(&t, key);
