@@ -17,8 +17,8 @@
 static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
 {
   struct cuckoo_geometry g;
-  struct cuckoo_spec demand = {.capacity = 1, .fpp = 0.01};
-  if (cuckoo_geometry_plan(&demand, &g) != TAMIS_OK)
+  struct cuckoo_spec spec = {.capacity = 1, .fpp = 0.01};
+  if (cuckoo_geometry_plan(&spec, &g) != TAMIS_OK)
     error(2, 0, "cannot plan");
   g.shape = bucket_shape(width, false);
   g.pair_bits = pair_bits;

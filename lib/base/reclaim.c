@@ -11,9 +11,9 @@
 #include <time.h>
 
 enum {
-  IDLE_SECONDS = 1,   /* until the thread ends */
-  EXIT_SECONDS = 1,   /* at most, that the end of the process waits for a grace period */
-  BACKLOG_DIVISOR = 32,          /* more than this part of a filter's memory is much to wait in backlog */
+  IDLE_SECONDS = 1,     /* until the thread ends */
+  EXIT_SECONDS = 1,     /* at most, that the end of the process waits for a grace period */
+  BACKLOG_DIVISOR = 32, /* more than this part of a filter's memory is much to wait in backlog */
   SMALL_BACKLOG = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000,
@@ -355,12 +355,12 @@ static void wake(void)
 /* ---- backlog ---- */
 
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
-                       const _Atomic uint64_t *bytes)
+                         const _Atomic uint64_t *bytes)
 {
   *backlog = (struct backlog){.release = release,
-                          .owner = owner,
-                          .bytes = bytes,
-                          .ticket = calloc(1, sizeof *backlog->ticket)};
+                              .owner = owner,
+                              .bytes = bytes,
+                              .ticket = calloc(1, sizeof *backlog->ticket)};
   return backlog->ticket != NULL;
 }
 

@@ -18,10 +18,13 @@
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
 
-#include "base/stripe.h"
+#include "base/sanitizer.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The steps of a reader are inlined; not for tools that would look into them: TSan must not see its
  * barriers, UBSan finds that liburcu gives its readers less alignment than it says, and an analyzer cannot
@@ -125,7 +128,7 @@ struct backlog {
 
 /* False: no memory. */
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
-                       const _Atomic uint64_t *bytes);
+                         const _Atomic uint64_t *bytes);
 
 /* Releases everything at once: no reader may be left, or come.  Fine after a failed init. */
 void tamis__backlog_destroy(struct backlog *backlog);
