@@ -103,11 +103,15 @@ static void add(tamis_filter *filter, uint64_t key)
 
 /* ---- cells ---- */
 
-/* "1e-6", where printf would say "1e-06". */
-static const char *rate_text(const char *format, double rate)
+/* Two digits at most, and "1e-6" where printf would say "1e-06". */
+static const char *rate_text(double rate)
 {
   static char text[32];
-  snprintf(text, sizeof text, format, rate);
+  const double least_plain = 0.001;
+  snprintf(text, sizeof text, rate < least_plain ? "%.1e" : "%.2g", rate);
+  char *zero = rate < least_plain ? strstr(text, ".0e") : NULL;
+  if (zero)
+    memmove(zero, zero + 2, strlen(zero + 2) + 1);
   char *exponent = strstr(text, "e-0");
   if (exponent)
     memmove(exponent + 2, exponent + 3, strlen(exponent + 3) + 1);
@@ -142,9 +146,9 @@ static void cell_rate(const tamis_filter *filter, uint64_t most_probes)
   uint64_t hits;
   double rate = measured_rate(filter, most_probes, &hits);
   if (hits < FEW)
-    printf(" (%s) |", rate_text("%.2g", stats_of(filter).fpp_estimate));
+    printf(" (%s) |", rate_text(stats_of(filter).fpp_estimate));
   else
-    printf(" %s |", rate_text("%.2g", rate));
+    printf(" %s |", rate_text(rate));
 }
 
 static void cell_keys(uint64_t keys)
@@ -170,7 +174,7 @@ static void planned(void)
   for (unsigned i = 0; i < sizeof rates / sizeof *rates; i++) {
     double classic = planned_bits(&subjects[CLASSIC], keys, rates[i]);
     double blocked = planned_bits(&subjects[BLOCKED], keys, rates[i]);
-    printf("| %s |", rate_text("%g", rates[i]));
+    printf("| %s |", rate_text(rates[i]));
     cell_bits(-log(rates[i]) / (M_LN2 * M_LN2));
     cell_bits(classic);
     cell_bits(blocked);
@@ -189,7 +193,7 @@ static void capacities(void)
   printf("| capacity |");
   for (unsigned r = 0; r < RATES; r++)
     for (unsigned s = 0; s < SUBJECTS; s++)
-      printf(" %s, %s |", subjects[s].name, rate_text("%g", rates[r]));
+      printf(" %s, %s |", subjects[s].name, rate_text(rates[r]));
   printf("\n|--:|");
   for (unsigned i = 0; i < RATES * SUBJECTS; i++)
     printf("--:|");
@@ -222,7 +226,7 @@ static void full_row(const struct subject *subject, uint64_t keys, double fpp)
   tamis_stats stats = stats_of(filter);
   double load = subject->kind == TAMIS_BLOOM ? (double) stats.bits_set / (double) stats.bits
                                              : stats.occupancy;
-  printf("| %s | %s |", subject->name, rate_text("%g", fpp));
+  printf("| %s | %s |", subject->name, rate_text(fpp));
   cell_rate(filter, 400000000);
   printf(" %.1f %% |", 100 * load);
   cell_bits(bits_per_key(stats.bytes, keys));
@@ -282,7 +286,7 @@ static void grown_head(tamis_filter *filters[GROWNS])
     filters[i] = create(&subjects[GROWABLE], growns[i].capacity, growns[i].fpp);
     for (uint64_t n = 0; n < growns[i].capacity; n++)
       add(filters[i], n);
-    printf(" fpp %s, capacity %" PRIu64 ": bits per key | rate |", rate_text("%g", growns[i].fpp),
+    printf(" fpp %s, capacity %" PRIu64 ": bits per key | rate |", rate_text(growns[i].fpp),
            growns[i].capacity);
   }
   printf("\n|--:|");
@@ -294,7 +298,7 @@ static void grown_head(tamis_filter *filters[GROWNS])
 static void grown(void)
 {
   enum { DOUBLINGS = 13 };
-  const uint64_t most_keys = 10000000;
+  const uint64_t most_keys = 13000000;
   tamis_filter *filters[GROWNS];
   grown_head(filters);
   for (unsigned doubling = 1; doubling <= DOUBLINGS; doubling++) {
