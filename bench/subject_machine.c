@@ -4,7 +4,7 @@
  * large as a filter, with and without prefetch; an atomic OR that nobody disputes; the hash of 8
  * bytes. The floor below which no filter on it can go.
  */
-#include "hash.h"
+#include "base/hash.h"
 #include "subject.h"
 
 #include <errno.h>

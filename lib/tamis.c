@@ -3,8 +3,8 @@
  * Layer 3: the public functions.  Each checks its arguments, turns the key into a mixed hash and
  * calls the filter's kind.
  */
-#include "bloom.h"
-#include "cuckoo.h"
+#include "bloom/bloom.h"
+#include "cuckoo/cuckoo.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "apart.h"
 
-#include "bloom_geometry.h"
-#include "cuckoo_table.h"
+#include "bloom/geometry.h"
+#include "cuckoo/table.h"
 #include "harness.h"
 
 #include <stdlib.h>
@@ -44,14 +44,14 @@ static bool name_is_new(const struct apart *apart, uint64_t hash, const uint64_t
 /* Whether a hash is as near to another one as the i-th is to be. */
 static bool near_enough(const struct apart *apart, uint64_t a, uint64_t b, unsigned i)
 {
-  struct cuckoo_place here = cuckoo_place(&apart->first, hash_mix(&apart->keys, a));
-  struct cuckoo_place there = cuckoo_place(&apart->first, hash_mix(&apart->keys, b));
+  struct cuckoo_address here = cuckoo_address(&apart->first, hash_mix(&apart->keys, a));
+  struct cuckoo_address there = cuckoo_address(&apart->first, hash_mix(&apart->keys, b));
   switch (i % 3) {
   case 1:
     return (apart_name(apart, a) ^ apart_name(apart, b)) == 1;
   case 2:
-    return cuckoo_root_of_slot(&apart->first, here.slot) ==
-               cuckoo_root_of_slot(&apart->first, there.slot) &&
+    return cuckoo_root_of_index(&apart->first, here.slot) ==
+               cuckoo_root_of_index(&apart->first, there.slot) &&
            (here.lower == there.lower || here.upper == there.upper);
   default:
     return true;
@@ -77,10 +77,10 @@ void apart_choose(const struct apart *apart, uint64_t seed, uint64_t *hashes, un
 /* Adds `change` to the number of users of each bit of a key; returns whether one has a single user. */
 static bool use_bits(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
 {
-  struct bloom_walk walk = bloom_walk_begin(g, mixed, g->shape);
+  struct bloom_probes walk = bloom_probes_begin(g, mixed, g->shape);
   bool alone = false;
   for (unsigned i = 0; i < g->shape.touches; i++) {
-    struct bloom_touch touch = bloom_walk_next(g, &walk, g->shape);
+    struct bloom_probe touch = bloom_probes_next(g, &walk, g->shape);
     for (uint64_t mask = touch.mask; mask; mask &= mask - 1) {
       uint16_t *user = &users[touch.word * 64 + (unsigned) __builtin_ctzll(mask)];
       *user = (uint16_t) (*user + change);

@@ -36,7 +36,7 @@
 #ifndef TAMIS_STRESS_APART_H
 #define TAMIS_STRESS_APART_H
 
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 
 enum { APART_BITS = 16 };
 

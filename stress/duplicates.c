@@ -9,7 +9,7 @@
  * removes many other keys at the same time, so that the copies go through splits, joins and new
  * generations.
  */
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 #include "harness.h"
 
 #include <error.h>

@@ -3,9 +3,9 @@
  * Question: how full is a segment of the cuckoo filter when an insert first finds no room?
  *
  * Fills single segments of every width and of many sizes with keys, many times each.  The loads that
- * lib/cuckoo_geometry.c plans with come from here; means that are lower are a failure.
+ * lib/cuckoo/geometry.c plans with come from here; means that are lower are a failure.
  */
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 #include "harness.h"
 
 #include <error.h>
@@ -17,7 +17,7 @@
 static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
 {
   struct cuckoo_geometry g;
-  struct cuckoo_demand demand = {.capacity = 1, .fpp = 0.01};
+  struct cuckoo_spec demand = {.capacity = 1, .fpp = 0.01};
   if (cuckoo_geometry_plan(&demand, &g) != TAMIS_OK)
     error(2, 0, "cannot plan");
   g.shape = bucket_shape(width, false);

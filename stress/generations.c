@@ -19,7 +19,7 @@
  *
  * The library is the one with hooks: threads pause between the steps of their calls.
  */
-#include "cuckoo_table.h"
+#include "cuckoo/table.h"
 #include "harness.h"
 #include "owner.h"
 #include "pauses.h"

@@ -13,7 +13,7 @@
  * fingerprints and few distinct hashes, so that moves, splits, joins and copies collide all the time.
  * With --fixed the filter does not grow, and is filled to its capacity: then it is moves that collide.
  */
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 #include "harness.h"
 #include "tiny.h"
 

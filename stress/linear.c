@@ -27,8 +27,8 @@
  * program with a library whose threads pause now and then between the steps of a call.
  */
 #include "apart.h"
-#include "bloom.h"
-#include "cuckoo.h"
+#include "bloom/bloom.h"
+#include "cuckoo/cuckoo.h"
 #include "harness.h"
 #include "history.h"
 #include "pauses.h"
@@ -590,7 +590,7 @@ static int create_opening(struct run *run, tamis_options *options)
   g.shape = bucket_shape(widths[random % 4], true);
   g.depth_limit = (unsigned) (random / 4 % 2);
   life->classes = OPENING_CLASSES;
-  life->peak = 2 * cuckoo_slots(&g) * cuckoo_lanes(&g) / run->threads + 1;
+  life->peak = 2 * cuckoo_directory_size(&g) * cuckoo_lanes(&g) / run->threads + 1;
   life->rounds = 2;
   life->calls = (run->settings->calls + 7) / 8;
   return tiny_create(options, &g, &life->filter);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "owner.h"
 
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 
 #include <error.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 
 #ifdef TAMIS_HOOKS
 #include "harness.h"
-#include "hook.h"
+#include "base/hook.h"
 
 #include <sched.h>
 #include <time.h>

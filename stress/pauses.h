@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * On the library with hooks (lib/hook.h): threads that pause now and then between the steps of a call,
+ * On the library with hooks (lib/base/hook.h): threads that pause now and then between the steps of a call,
  * so that calls meet in the middle.  On any other library these do nothing.
  */
 #ifndef TAMIS_STRESS_PAUSES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tiny.h"
 
-#include "cuckoo_table.h"
+#include "cuckoo/table.h"
 
 struct cuckoo_geometry tiny_geometry(uint64_t round)
 {
@@ -27,7 +27,7 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   int result = tamis__cuckoo_create_with(&tiny, &head, g, out);
   if (result == TAMIS_OK && g->first_roots % 2 == 0) {
     struct slabs *slabs = &cuckoo_of(*out)->slabs;
-    slabs->place_bytes = g->segment_bytes;
+    slabs->slot_bytes = g->segment_bytes;
     slabs->stripe_mask = g->stripe_mask;
     slabs->large = 0;
   }

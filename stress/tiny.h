@@ -8,7 +8,7 @@
 #ifndef TAMIS_STRESS_TINY_H
 #define TAMIS_STRESS_TINY_H
 
-#include "cuckoo.h"
+#include "cuckoo/cuckoo.h"
 
 /* The size and the shape follow from the round; after 210 rounds each has met each. */
 struct cuckoo_geometry tiny_geometry(uint64_t round);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "bloom.h"
-#include "counter.h"
+#include "bloom/bloom.h"
+#include "base/counter.h"
 #include "harness.h"
-#include "stripe.h"
+#include "base/stripe.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -407,7 +407,7 @@ static void validate_notices_locks_and_counts(void **state)
   assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
   assert_valid(f);
 
-  struct lone_stripe *stripes = blocks.block[STRIPES];
+  struct padded_stripe *stripes = blocks.block[STRIPES];
   size_t last = blocks.size[STRIPES] / sizeof *stripes - 1;
   stripe_lock(&stripes[last].stripe);
   assert_broken(f, "a stripe is still locked");

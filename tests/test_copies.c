@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "copies.h"
+#include "cuckoo/duplicates.h"
 #include "harness.h"
-#include "hash.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
 
@@ -11,17 +11,17 @@ enum { KEYS = 24, LARGEST_MASK = 63 };
 
 /* A table against the counts that it should hold. */
 struct model {
-  struct copies *copies;
+  struct duplicate_table *copies;
   size_t room;
   uint64_t keys[KEYS];
   uint64_t counts[KEYS];
 };
 
-static struct copies *make_table(size_t n)
+static struct duplicate_table *make_table(size_t n)
 {
-  struct copies *copies = calloc(1, tamis__copies_bytes(n));
+  struct duplicate_table *copies = calloc(1, tamis__duplicates_bytes(n));
   assert_non_null(copies);
-  tamis__copies_init(copies, n);
+  tamis__duplicates_init(copies, n);
   return copies;
 }
 
@@ -37,12 +37,12 @@ static uint64_t key_at_home_in(size_t place, unsigned n)
 /* What its owner does when a table has no room. */
 static void rebuild(struct model *m)
 {
-  struct copies *old = m->copies;
+  struct duplicate_table *old = m->copies;
   m->room = old->used + 1;
   m->copies = make_table(m->room);
   for (size_t i = 0; i <= old->mask; i++)
     if (old->entries[i].key)
-      tamis__copies_add(m->copies, old->entries[i].key, old->entries[i].count);
+      tamis__duplicates_add(m->copies, old->entries[i].key, old->entries[i].count);
   free(old);
 }
 
@@ -50,7 +50,7 @@ static void assert_same(const struct model *m)
 {
   size_t used = 0;
   for (unsigned i = 0; i < KEYS; i++) {
-    const struct copies_entry *entry = tamis__copies_find(m->copies, m->keys[i]);
+    const struct duplicate_count *entry = tamis__duplicates_find(m->copies, m->keys[i]);
     assert_int_equal(entry ? entry->count : 0, m->counts[i]);
     assert_true(!entry || entry->key == m->keys[i]);
     used += m->counts[i] != 0;
@@ -78,16 +78,16 @@ static void a_table_does_what_a_list_of_counts_does(void **state)
       bool adding = random_next(&random) % 8 < (step / 300 % 2 ? 3 : 5);
       unsigned i = (unsigned) (random_next(&random) % KEYS);
       if (adding) {
-        if (!m.counts[i] && m.copies->used >= tamis__copies_room(m.copies))
+        if (!m.counts[i] && m.copies->used >= tamis__duplicates_capacity(m.copies))
           rebuild(&m);
         uint64_t count = 1 + random_next(&random) % 3;
-        tamis__copies_add(m.copies, m.keys[i], count);
+        tamis__duplicates_add(m.copies, m.keys[i], count);
         m.counts[i] += count;
       } else {
-        struct copies_entry *entry = tamis__copies_find(m.copies, m.keys[i]);
+        struct duplicate_count *entry = tamis__duplicates_find(m.copies, m.keys[i]);
         assert_true(!entry == !m.counts[i]);
         if (entry) {
-          tamis__copies_take(m.copies, entry);
+          tamis__duplicates_remove(m.copies, entry);
           m.counts[i]--;
         }
       }
@@ -102,19 +102,19 @@ static void there_is_room_for_as_many_as_asked_for(void **state)
 {
   (void) state;
   for (size_t n = 1; n <= 1000; n++) {
-    struct copies *copies = make_table(n);
+    struct duplicate_table *copies = make_table(n);
     for (uint64_t key = 1; key <= n; key++) {
-      assert_true((copies->used < tamis__copies_room(copies)));
-      tamis__copies_add(copies, key, key);
+      assert_true((copies->used < tamis__duplicates_capacity(copies)));
+      tamis__duplicates_add(copies, key, key);
     }
-    while ((copies->used < tamis__copies_room(copies)))
-      tamis__copies_add(copies, 1000000 + copies->used, 1);
+    while ((copies->used < tamis__duplicates_capacity(copies)))
+      tamis__duplicates_add(copies, 1000000 + copies->used, 1);
     assert_int_equal(copies->used, (copies->mask + 1) / 2);
     /* the size follows from the places alone: by it the table is given back */
-    assert_int_equal(tamis__copies_bytes((copies->mask + 1) / 2), tamis__copies_bytes(n));
+    assert_int_equal(tamis__duplicates_bytes((copies->mask + 1) / 2), tamis__duplicates_bytes(n));
     for (uint64_t key = 1; key <= n; key++)
-      assert_int_equal(tamis__copies_find(copies, key)->count, key);
-    assert_null(tamis__copies_find(copies, n + 1 + 2000000));
+      assert_int_equal(tamis__duplicates_find(copies, key)->count, key);
+    assert_null(tamis__duplicates_find(copies, n + 1 + 2000000));
     free(copies);
   }
 }
@@ -127,23 +127,23 @@ static void closing_a_hole_loses_nothing(void **state)
   for (size_t start = 0; start < PLACES; start++)
     for (unsigned second_home = 0; second_home < 3; second_home++)
       for (unsigned gone = 0; gone < CHAIN; gone++) {
-        struct copies *copies = make_table(CHAIN);
+        struct duplicate_table *copies = make_table(CHAIN);
         assert_int_equal(copies->mask, PLACES - 1);
         uint64_t keys[CHAIN];
         for (unsigned i = 0; i < CHAIN; i++) {
           /* every third one is not at the start of the chain at home */
           size_t place = (start + (i % 3 == 2 ? second_home : 0)) % PLACES;
           keys[i] = key_at_home_in(place, i);
-          tamis__copies_add(copies, keys[i], i + 2);
+          tamis__duplicates_add(copies, keys[i], i + 2);
         }
         for (unsigned i = 0; i < gone + 2; i++)
-          tamis__copies_take(copies, tamis__copies_find(copies, keys[gone]));
-        assert_null(tamis__copies_find(copies, keys[gone]));
+          tamis__duplicates_remove(copies, tamis__duplicates_find(copies, keys[gone]));
+        assert_null(tamis__duplicates_find(copies, keys[gone]));
         for (unsigned i = 0; i < CHAIN; i++)
           if (i != gone)
-            assert_int_equal(tamis__copies_find(copies, keys[i])->count, i + 2);
-        tamis__copies_add(copies, keys[gone], 1);
-        assert_int_equal(tamis__copies_find(copies, keys[gone])->count, 1);
+            assert_int_equal(tamis__duplicates_find(copies, keys[i])->count, i + 2);
+        tamis__duplicates_add(copies, keys[gone], 1);
+        assert_int_equal(tamis__duplicates_find(copies, keys[gone])->count, 1);
         assert_int_equal(copies->used, CHAIN);
         free(copies);
       }
@@ -153,13 +153,13 @@ static void closing_a_hole_loses_nothing(void **state)
 static void large_keys_and_counts_are_whole(void **state)
 {
   (void) state;
-  struct copies *copies = make_table(2);
+  struct duplicate_table *copies = make_table(2);
   uint64_t key = UINT64_C(1) << 63 | 1, count = UINT64_C(1) << 40;
-  tamis__copies_add(copies, key, count);
-  tamis__copies_add(copies, 1, 1);
-  assert_int_equal(tamis__copies_find(copies, key)->count, count);
-  assert_int_equal(tamis__copies_find(copies, 1)->count, 1);
-  assert_null(tamis__copies_find(copies, UINT64_C(1) << 63));
+  tamis__duplicates_add(copies, key, count);
+  tamis__duplicates_add(copies, 1, 1);
+  assert_int_equal(tamis__duplicates_find(copies, key)->count, count);
+  assert_int_equal(tamis__duplicates_find(copies, 1)->count, 1);
+  assert_null(tamis__duplicates_find(copies, UINT64_C(1) << 63));
   free(copies);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/table.h"
 #include "harness.h"
-#include "stripe.h"
+#include "base/stripe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -743,14 +743,14 @@ static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
   struct generation *generation = cuckoo_of(f)->generation[0];
   assert_int_equal(cuckoo_roots(&generation->geometry), 1);
   unsigned room = 2 * generation->geometry.shape.lanes;
-  struct spot pair = spot_find(generation, hash_mix(&f->keys, 0));
+  struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, 0));
   uint64_t crowd[CROWD], hash = 0;
-  struct spot spots[CROWD];
+  struct bucket_pair pairs[CROWD];
   for (unsigned n = 0; n < CROWD; hash++) {
-    spots[n] = spot_find(generation, hash_mix(&f->keys, hash));
-    bool fits = spots[n].lower == pair.lower && spots[n].upper == pair.upper;
+    pairs[n] = pair_find(generation, hash_mix(&f->keys, hash));
+    bool fits = pairs[n].lower == pair.lower && pairs[n].upper == pair.upper;
     for (unsigned i = 0; i < n; i++)
-      fits &= spots[i].entry != spots[n].entry;
+      fits &= pairs[i].entry != pairs[n].entry;
     if (fits)
       crowd[n++] = hash;
   }
@@ -869,9 +869,9 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
   for (uint64_t i = 0; i < 4000; i++)
     tamis_add_hash(f, i);
   size_t most = 0;
-  for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
-    const struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
-    const struct copies *copies = atomic_load(&segment->copies);
+  for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
+    const struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, i)));
+    const struct duplicate_table *copies = atomic_load(&segment->copies);
     most = copies && copies->used > most ? copies->used : most;
   }
   assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
@@ -984,7 +984,7 @@ static void copies_make_room_at_the_limit(void **state)
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
     struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_demand){.growable = true,
+    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_spec){.growable = true,
                                                                   .capacity = options.capacity,
                                                                   .fpp = options.fpp},
                                           &g),
@@ -1140,7 +1140,7 @@ static void two_buckets_grow_through_generations(void **state)
   for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
     tamis_options options = options_for(1, 0.3);
     options.seed = seed;
-    struct cuckoo_demand demand = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
+    struct cuckoo_spec demand = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
     struct cuckoo_geometry g;
     assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
     g.pair_bits = 0;
@@ -1279,7 +1279,7 @@ static void validate_notices_whatever_is_broken(void **state)
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_of(f)->generation[0];
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = slot_segment(slot_load(generation_slot(generation, 0)));
+  struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, 0)));
   assert_int_equal(segment->depth, 0);
   assert_true(g->depth_limit > 0);
 
@@ -1304,10 +1304,10 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "a segment is in the wrong slot");
   segment->prefix = 0;
 
-  slot_value value = slot_load(generation_slot(generation, 1));
-  slot_publish(generation_slot(generation, 1), NULL);
+  directory_value value = directory_load(generation_directory_entry(generation, 1));
+  directory_publish(generation_directory_entry(generation, 1), NULL);
   assert_broken(f, "slots of one segment differ");
-  slot_publish(generation_slot(generation, 1), value);
+  directory_publish(generation_directory_entry(generation, 1), value);
 
   counter_add(&generation->counters, ENTRIES, 1);
   assert_broken(f, "counted entries are not those in buckets");
@@ -1327,20 +1327,20 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "an entry is older than its segment is deep");
   word_store(&words[i], before);
 
-  counter_add(&generation->counters, COPIES, 1);
+  counter_add(&generation->counters, DUPLICATES, 1);
   assert_broken(f, "counted copies are not those in side tables");
-  counter_add(&generation->counters, COPIES, UINT64_MAX);
+  counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
 
-  for (uint64_t key = 0; !has_copies(segment); key++)
+  for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct copies *copies = atomic_load(&segment->copies);
+  struct duplicate_table *copies = atomic_load(&segment->copies);
   size_t j = 0;
   while (!copies->entries[j].key)
     j++;
-  copies->entries[j].key ^= copies_key(1, 0); /* of another pair */
+  copies->entries[j].key ^= duplicates_key(1, 0); /* of another pair */
   assert_broken(f, "copies are counted of an entry that stands in no lane");
-  copies->entries[j].key ^= copies_key(1, 0);
+  copies->entries[j].key ^= duplicates_key(1, 0);
   assert_valid(f);
   tamis_destroy(f);
 }

@@ -14,7 +14,7 @@
 #ifndef TAMIS_BENCH_LAYER1_H
 #define TAMIS_BENCH_LAYER1_H
 
-#include "bucket.h" /* uses the name `word` for its own things */
+#include "cuckoo/bucket.h" /* uses the name `word` for its own things */
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -84,12 +84,12 @@ struct stripe {
   uint32_t unused[3];
 };
 
-struct lone_stripe {
+struct padded_stripe {
   _Alignas(64) struct stripe stripe;
 };
 
 struct stripes {
-  struct lone_stripe *all;
+  struct padded_stripe *all;
   uint64_t mask;
 };
 
@@ -217,24 +217,24 @@ static inline uint64_t counter_add(const struct counters *counters, unsigned kin
 
 #define TAMIS_LIB_RECLAIM_H
 
-typedef const char *reader_pass;
+typedef const char *reader_token;
 
-static inline reader_pass reader_enter(void)
+static inline reader_token reader_enter(void)
 {
   return "";
 }
 
-static inline void reader_leave(reader_pass pass)
+static inline void reader_leave(reader_token pass)
 {
   (void) pass;
 }
 
-static inline reader_pass known_reader_enter(void)
+static inline reader_token registered_reader_enter(void)
 {
   return "";
 }
 
-static inline void known_reader_leave(reader_pass pass)
+static inline void registered_reader_leave(reader_token pass)
 {
   (void) pass;
 }
@@ -244,35 +244,35 @@ struct retired {
   size_t size;
 };
 
-typedef void limbo_release(void *owner, struct retired *block, size_t size);
+typedef void backlog_release(void *owner, struct retired *block, size_t size);
 
-struct limbo {
-  limbo_release *release;
+struct backlog {
+  backlog_release *release;
   void *owner;
 };
 
-static inline bool tamis__limbo_init(struct limbo *limbo, limbo_release *release, void *owner,
+static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                                      const _Atomic uint64_t *bytes)
 {
   (void) bytes;
-  *limbo = (struct limbo){.release = release, .owner = owner};
+  *backlog = (struct backlog){.release = release, .owner = owner};
   return true;
 }
 
-static inline void tamis__limbo_destroy(struct limbo *limbo)
+static inline void tamis__backlog_destroy(struct backlog *backlog)
 {
-  (void) limbo;
+  (void) backlog;
 }
 
 /* Nobody else can see it: it is released at once. */
-static inline void tamis__limbo_retire(struct limbo *limbo, struct retired *block, size_t size)
+static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
 {
-  limbo->release(limbo->owner, block, size);
+  backlog->release(backlog->owner, block, size);
 }
 
-static inline bool tamis__limbo_drain(struct limbo *limbo)
+static inline bool tamis__backlog_drain(struct backlog *backlog)
 {
-  (void) limbo;
+  (void) backlog;
   return false;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * lib/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data in the
+ * lib/base/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data in the
  * middle of something.
  */
-#include "../../lib/reclaim.c"
+#include "../../lib/base/reclaim.c"
 
 #include "model.h"
 

@@ -8,8 +8,8 @@
  */
 #include "shapes.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/table.h"
 #include "tamis/tamis.h"
 
 #include <stdio.h>
@@ -70,20 +70,20 @@ static struct cuckoo *cuckoo(void)
   return cuckoo_of(t.filter);
 }
 
-static struct cuckoo_place place_of(uint64_t hash)
+static struct cuckoo_address place_of(uint64_t hash)
 {
-  return cuckoo_place(&t.geometry, hash_mix(&t.keys, hash));
+  return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
 }
 
-static struct spot spot_of(uint64_t hash)
+static struct bucket_pair spot_of(uint64_t hash)
 {
-  return spot_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
+  return pair_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
 }
 
 /* A new key of these buckets in this slot of the first generation. */
 static uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper)
 {
-  struct cuckoo_place place;
+  struct cuckoo_address place;
   do
     place = place_of(++t.last_hash);
   while ((slot_index != ANY && place.slot != slot_index) ||
@@ -115,17 +115,17 @@ static void take(uint64_t hash)
 
 static unsigned matches_in(uint64_t hash, uint32_t bucket)
 {
-  struct spot spot = spot_of(hash);
+  struct bucket_pair pair = spot_of(hash);
   const struct bucket_shape *s = &t.geometry.shape;
-  uint64_t value = word_load(&segment_words(&t.geometry, spot.segment)[bucket]);
-  return bucket_count(bucket_match(s, value, spot.entry));
+  uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
+  return bucket_count(bucket_match(s, value, pair.entry));
 }
 
 /* Lanes of the first generation that match a key. */
 static unsigned entries_of(uint64_t hash)
 {
-  struct spot spot = spot_of(hash);
-  return matches_in(hash, spot.lower) + matches_in(hash, spot.upper);
+  struct bucket_pair pair = spot_of(hash);
+  return matches_in(hash, pair.lower) + matches_in(hash, pair.upper);
 }
 
 static bool contains(uint64_t hash)
@@ -398,14 +398,14 @@ static const char *check_add_and_split(void)
                                                               : NULL;
 }
 
-/* What the set-up has retired is released: limbo is empty when the search begins. */
+/* What the set-up has retired is released: backlog is empty when the search begins. */
 static void empty_limbo(void)
 {
   for (unsigned i = 0; i < 3; i++) {
     model_wait_for_readers();
     figures();
   }
-  demand(!cuckoo()->limbo.waiting && !cuckoo()->limbo.fresh, "empty limbo");
+  demand(!cuckoo()->backlog.waiting && !cuckoo()->backlog.fresh, "empty backlog");
 }
 
 /* Two siblings with an entry each, x of which stays; without y they join. */
@@ -539,9 +539,9 @@ static void set_up_make(void)
   set_up_open();
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
-  struct spot full = spot_find(c->generation[0], hash);
+  struct bucket_pair full = pair_find(c->generation[0], hash);
   demand(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
-  demand(!spot_find(c->generation[1], hash).segment, "no segment");
+  demand(!pair_find(c->generation[1], hash).segment, "no segment");
 }
 
 /* An add of a key that is there in an older generation does not win, nor does one that has room in the
@@ -564,8 +564,8 @@ static void set_up_roots(unsigned fresh)
   make_cuckoo(2, 0, 0);
   struct generation *generation = cuckoo()->generation[0];
   for (unsigned i = 0; i < fresh; i++) {
-    struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
-    slot_publish(generation_slot(generation, i), NULL);
+    struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, i)));
+    directory_publish(generation_directory_entry(generation, i), NULL);
     tamis__segment_destroy(cuckoo(), &t.geometry, segment);
     generation->segments--;
   }
@@ -611,7 +611,7 @@ static void run_retire_and_add(unsigned thread)
   }
 }
 
-/* A split retires one, the next call that looks at limbo releases it. */
+/* A split retires one, the next call that looks at backlog releases it. */
 static void run_retire_of_split(unsigned thread)
 {
   if (thread == 0) {
@@ -822,8 +822,8 @@ static void run_fold(unsigned thread)
 {
   if (thread == 0) {
     must_add(t.x);
-    struct spot full = spot_of(t.y);
-    if (tamis__fold_copies(cuckoo(), &full) != TAMIS_OK)
+    struct bucket_pair full = spot_of(t.y);
+    if (tamis__fold_duplicates(cuckoo(), &full) != TAMIS_OK)
       model_fail("nothing was folded");
   } else {
     must_find(t.x);
