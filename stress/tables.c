@@ -7,9 +7,10 @@
  *    stress-tables planned     sizes for 10^6 keys, by tamis_bytes_for
  *    stress-tables capacities  sizes for other numbers of keys, by tamis_bytes_for
  *    stress-tables full        filters with 10^6 keys, filled and measured
+ *    stress-tables refused     how many keys filters take that may not grow
  *    stress-tables grown       cuckoo filters that have grown, measured
  *
- * The first two do not depend on chance.  Neither does the third: seeds and keys are always the same, and
+ * The first two do not depend on chance.  Neither do the next two: seeds and keys are always the same, and
  * one thread adds them.  The memory of a filter that grows also depends on when readers leave.
  */
 #include "tamis/tamis.h"
@@ -54,7 +55,6 @@ static tamis_options options_for(const struct subject *subject, uint64_t capacit
   options.growable = subject->growable;
   options.capacity = capacity;
   options.fpp = fpp;
-  options.seed = 1;
   return options;
 }
 
@@ -76,9 +76,11 @@ static double planned_bits(const struct subject *subject, uint64_t capacity, dou
   return bits_per_key(bytes, capacity);
 }
 
-static tamis_filter *create(const struct subject *subject, uint64_t capacity, double fpp)
+static tamis_filter *create(const struct subject *subject, uint64_t capacity, double fpp,
+                            uint64_t seed)
 {
   tamis_options options = options_for(subject, capacity, fpp);
+  options.seed = seed;
   tamis_filter *filter;
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK)
@@ -209,18 +211,9 @@ static void capacities(void)
 
 /* ---- full filters ---- */
 
-/* How many keys, in capacities, have been offered when the first one is refused. */
-static double refused_at(tamis_filter *filter, uint64_t keys)
-{
-  uint64_t offered = keys;
-  while (tamis_add_hash(filter, offered) == TAMIS_OK)
-    offered++;
-  return (double) offered / (double) keys;
-}
-
 static void full_row(const struct subject *subject, uint64_t keys, double fpp)
 {
-  tamis_filter *filter = create(subject, keys, fpp);
+  tamis_filter *filter = create(subject, keys, fpp, 1);
   for (uint64_t i = 0; i < keys; i++)
     add(filter, i);
   tamis_stats stats = stats_of(filter);
@@ -230,10 +223,7 @@ static void full_row(const struct subject *subject, uint64_t keys, double fpp)
   cell_rate(filter, 400000000);
   printf(" %.1f %% |", 100 * load);
   cell_bits(bits_per_key(stats.bytes, keys));
-  if (subject->growable)
-    puts(" – |");
-  else
-    printf(" %.3f |\n", refused_at(filter, keys));
+  putchar('\n');
   tamis_destroy(filter);
 }
 
@@ -244,11 +234,55 @@ static void full(void)
   const double fixed[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 1e-9, 0};
   const double growable[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 0};
   const double *const rates[] = {bloom, bloom, fixed, growable};
-  puts("| filter | fpp asked | rate measured | load | bits per key | refuses at |\n"
-       "|---|--:|--:|--:|--:|--:|");
+  puts("| filter | fpp asked | rate measured | load | bits per key |\n"
+       "|---|--:|--:|--:|--:|");
   for (unsigned s = 0; s < SUBJECTS; s++)
     for (const double *rate = rates[s]; *rate > 0; rate++)
       full_row(&subjects[s], keys, *rate);
+}
+
+/* ---- filters that may not grow ---- */
+
+/* How many keys, by capacity, have been offered when the first one is refused. */
+static double refused_at(const struct subject *subject, uint64_t capacity, double fpp,
+                         uint64_t seed)
+{
+  tamis_filter *filter = create(subject, capacity, fpp, seed);
+  uint64_t offered = 0;
+  while (tamis_add_hash(filter, offered) == TAMIS_OK)
+    offered++;
+  tamis_destroy(filter);
+  return (double) offered / (double) capacity;
+}
+
+static void cell_refused(const struct subject *subject, uint64_t capacity, double fpp)
+{
+  enum { SEEDS = 100, MOST_KEYS = 10000000 };
+  double least = INFINITY, most = 0;
+  for (uint64_t seed = 1; seed <= SEEDS && seed * capacity <= MOST_KEYS; seed++) {
+    double at = refused_at(subject, capacity, fpp, seed);
+    least = fmin(least, at);
+    most = fmax(most, at);
+  }
+  printf(" %.3f to %.3f |", least, most);
+}
+
+static void refused(void)
+{
+  static const struct {
+    unsigned subject;
+    double fpp;
+  } rows[] = {{BLOCKED, 0.3}, {BLOCKED, 0.1}, {BLOCKED, 0.01}, {BLOCKED, 0.001},
+              {FIXED, 0.03},  {FIXED, 0.01},  {FIXED, 0.001},  {FIXED, 1e-6}};
+  const uint64_t capacities_of[] = {1000, 10000, 100000, 1000000};
+  enum { CAPACITIES = sizeof capacities_of / sizeof *capacities_of };
+  puts("| filter | fpp asked | capacity 10^3 | 10^4 | 10^5 | 10^6 |\n|---|--:|--:|--:|--:|--:|");
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+    printf("| %s | %s |", subjects[rows[i].subject].name, rate_text(rows[i].fpp));
+    for (unsigned c = 0; c < CAPACITIES; c++)
+      cell_refused(&subjects[rows[i].subject], capacities_of[c], rows[i].fpp);
+    putchar('\n');
+  }
 }
 
 /* ---- filters that have grown ---- */
@@ -283,7 +317,7 @@ static void grown_head(tamis_filter *filters[GROWNS])
 {
   printf("| keys, by capacity |");
   for (unsigned i = 0; i < GROWNS; i++) {
-    filters[i] = create(&subjects[GROWABLE], growns[i].capacity, growns[i].fpp);
+    filters[i] = create(&subjects[GROWABLE], growns[i].capacity, growns[i].fpp, 1);
     for (uint64_t n = 0; n < growns[i].capacity; n++)
       add(filters[i], n);
     printf(" fpp %s, capacity %" PRIu64 ": bits per key | rate |", rate_text(growns[i].fpp),
@@ -326,12 +360,16 @@ int main(int argc, char **argv)
   static const struct {
     const char *name;
     void (*print)(void);
-  } tables[] = {{"planned", planned}, {"capacities", capacities}, {"full", full}, {"grown", grown}};
+  } tables[] = {{"planned", planned},
+                {"capacities", capacities},
+                {"full", full},
+                {"refused", refused},
+                {"grown", grown}};
   for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++)
     if (argc == 2 && strcmp(argv[1], tables[i].name) == 0) {
       tables[i].print();
       return EXIT_SUCCESS;
     }
-  fputs("usage: stress-tables planned | capacities | full | grown\n", stderr);
+  fputs("usage: stress-tables planned | capacities | full | refused | grown\n", stderr);
   return 2;
 }
