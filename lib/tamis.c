@@ -128,7 +128,7 @@ int tamis_create(const tamis_options *options, tamis_filter **out)
 void tamis_destroy(tamis_filter *filter)
 {
   if (filter)
-    filter->kind->destroy(filter);
+    filter->operations->kind->destroy(filter);
 }
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
@@ -352,8 +352,8 @@ int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
   if (!f || !out || out->struct_size < sizeof(tamis_stats))
     return TAMIS_EINVAL;
   tamis_stats filled = TAMIS_STATS_INIT;
-  filled.kind = f->kind->kind;
-  f->kind->stats(f, &filled);
+  filled.kind = f->operations->kind->kind;
+  f->operations->kind->stats(f, &filled);
   filled.seed = f->keys.seed;
   memcpy(out, &filled, sizeof filled);
   return TAMIS_OK;

@@ -26,6 +26,7 @@ enum {
 /* The calls on keys.  The arguments have been checked.  A hash is what tamis_hash() returns: the filter
  * mixes it with its seed. */
 struct filter_operations {
+  const struct filter_kind *kind;
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   /* Returns how many were found; found[i] says which, unless found is NULL. */
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
@@ -45,8 +46,8 @@ struct filter_kind {
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* The lowest rate that so many bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
-  /* A constructor.  `head` is what the filter begins with, but for its kind and its operations.  *out is
-   * written only with TAMIS_OK. */
+  /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written only
+   * with TAMIS_OK. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
@@ -62,12 +63,11 @@ struct tamis_filter {
   tamis_hash_function hash; /* NULL: XXH3 */
   void *hash_context;
   tamis_allocator allocator; /* allocate == NULL: the system's */
-  const struct filter_kind *kind;
 };
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)
 {
-  return f->kind->validate(f, reason);
+  return f->operations->kind->validate(f, reason);
 }
 
 #endif

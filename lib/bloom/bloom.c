@@ -131,7 +131,6 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (!b)
     return TAMIS_ENOMEM;
   b->head = *head;
-  b->head.kind = &tamis__bloom_kind;
   b->head.operations = tamis__bloom_operations(g.shape);
   b->geometry = g;
   b->bytes = total_bytes(&s);

@@ -346,6 +346,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
     add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
   }                                                                                            \
   static const struct filter_operations name##_operations = {                                  \
+      .kind = &tamis__bloom_kind,                                                              \
       .contains = name##_contains,                                                             \
       .contains_many = name##_contains_many,                                                   \
       .add = name##_add,                                                                       \

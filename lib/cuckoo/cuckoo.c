@@ -22,6 +22,7 @@
 /* any_operations are for a first generation that needs two hashes. */
 #define OPERATIONS(sort)                                       \
   static const struct filter_operations sort##_operations = {  \
+      .kind = &tamis__cuckoo_kind,                             \
       .contains = tamis__cuckoo_contains_##sort,               \
       .contains_many = tamis__cuckoo_contains_many_##sort,     \
       .add = tamis__cuckoo_add_##sort,                         \
@@ -140,7 +141,6 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   if (!c)
     return TAMIS_ENOMEM;
   c->head = *head;
-  c->head.kind = &tamis__cuckoo_kind;
   c->head.operations = operations_for(g);
   c->spec = spec_of(options);
   c->max_bytes = options->max_bytes;
