@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: how full is a segment of the cuckoo filter when an insert first finds no room?
+ * Question: how full is a segment of the cuckoo filter when an add first finds no room?
  *
- * Fills single segments of every width and of many sizes with keys, many times each.  The loads that
- * lib/cuckoo/geometry.c plans with come from here; means that are lower are a failure.
+ * The program fills single segments of every width and of many sizes, several times each.  The load
+ * factors that lib/cuckoo/geometry.c plans with were measured by it; a mean that is lower is a
+ * failure.
  */
 #include "cuckoo/cuckoo.h"
 #include "harness.h"
@@ -13,12 +14,12 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One segment, which does not grow. */
+/* The geometry of a single segment that does not grow. */
 static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
 {
   struct cuckoo_geometry g;
-  struct cuckoo_spec demand = {.capacity = 1, .fpp = 0.01};
-  if (cuckoo_geometry_plan(&demand, &g) != TAMIS_OK)
+  struct cuckoo_spec spec = {.capacity = 1, .fpp = 0.01};
+  if (cuckoo_geometry_plan(&spec, &g) != TAMIS_OK)
     error(2, 0, "cannot plan");
   g.shape = bucket_shape(width, false);
   g.pair_bits = pair_bits;
@@ -39,7 +40,8 @@ static tamis_filter *create(const struct cuckoo_geometry *g, uint64_t seed)
   return filter;
 }
 
-/* The part of the lanes in use.  (Keys that seem to be there already may be counted instead.) */
+/* Returns the load factor at which an add first fails.  (It does not follow from the number of
+ * keys: a key that matches an entry may be counted as a copy instead of taking a lane.) */
 static double fill(tamis_filter *filter)
 {
   uint64_t keys = 0;
@@ -75,8 +77,8 @@ int main(int argc, char **argv)
 {
   static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
   struct harness_settings s = {.rounds = 20, .threads = 1};
-  harness_parse("Fills segments of the cuckoo filter; a round is a segment of each kind.", NULL,
-                argc, argv, &s);
+  harness_parse("Fills segments of the cuckoo filter; a round fills one of each kind.", NULL, argc,
+                argv, &s);
   bool good = true;
   printf("lanes  buckets      mean deviation     least   planned deviation  (of the lanes, when "
          "full)\n");
