@@ -18,7 +18,7 @@
 
 enum {
   /* A copy that is folded from a lane into a duplicate count is in neither or in both for an
-   * instant. So is a copy that is added to one shard of a counter and removed from another. */
+   * instant.  So is a copy that is added to one shard of a counter and removed from another. */
   SLACK_PER_THREAD = 16
 };
 

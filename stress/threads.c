@@ -4,8 +4,9 @@
  * few calls, and end, again and again?
  *
  * Every worker starts one thread after the other, each of which makes a few calls for the worker's
- * owner. The first call of such a thread registers it with liburcu as a reader, and its end removes
- * it. Meanwhile the filter grows and shrinks, so grace periods wait for all registered readers.
+ * owner.  The first call of such a thread registers it with liburcu as a reader, and its end
+ * removes it.  Meanwhile the filter grows and shrinks, so grace periods wait for all registered
+ * readers.
  */
 #include "create.h"
 #include "harness.h"
