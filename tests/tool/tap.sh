@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# Functions and inputs of the tests of the command-line program.  A test that has set $tamis sources this
-# file, which changes to a temporary folder.
+# Functions and inputs of the tests of the command-line program.  A test that has set $tamis sources
+# this file, which changes to a temporary folder.
 
 number=0
 failures=0
@@ -25,7 +25,8 @@ skip() {
   echo "ok $number - $1 # SKIP $2"
 }
 
-# run ARGUMENTS...: runs tamis, with its output in out, its messages in err and its status in $status.
+# run ARGUMENTS...: runs tamis, with its output in out, its messages in err and its status in
+# $status.
 run() {
   "$tamis" "$@" >out 2>err
   status=$?
@@ -49,7 +50,7 @@ within() {
   return 1
 }
 
-# one_line STATUS TEXT: the last run ended with this status and one line of messages, "tamis: ...TEXT...".
+# one_line STATUS TEXT: the last run ended with this status and one message, "tamis: ...TEXT...".
 one_line() {
   [ "$status" -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q '^tamis: ' err &&
     grep -qF -- "$2" err && return
@@ -67,8 +68,8 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 # At this rate a filter errs once in a million test runs, so lines can be compared exactly.
 exact=--fpp=1e-11
-# A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are wrong once
-# in 10^7 runs.
+# A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are
+# wrong once in 10^7 runs.
 cuckoo='--kind=cuckoo --fpp=5e-8'
 
 exact_dedup() { gawk '!seen[$0]++' "$@"; }

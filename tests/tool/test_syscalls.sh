@@ -4,12 +4,13 @@
 # Tests the command-line program with failing system calls: test_syscalls.sh PATH-TO-TAMIS [full]
 #
 # Each command below runs once under strace, which shows its system calls, and then once for each of
-# these, which fails.  Either the failure does not matter: the output is right and the status is 0.  Or
-# the status is 1, one line gives the reason, and the output is a beginning of the right one.  EINTR and
-# EAGAIN must not matter.  By default each call fails in one way, with "full" in all ways.
+# these, which fails.  Either the failure does not matter: the output is right and the status is
+# 0.  Or the status is 1, one line gives the reason, and the output is a beginning of the right
+# one.  EINTR and EAGAIN must not matter.  By default each call fails in one way, with "full" in all
+# ways.
 #
-# The program is linked statically, as the dynamic loader would make calls of its own.  The calls that
-# the C library makes before main do not fail here.
+# The program is linked statically, as the dynamic loader would make calls of its own.  The calls
+# that the C library makes before main do not fail here.
 # shellcheck disable=SC2002  # pipes are tested
 set -u
 export LC_ALL=C
@@ -88,16 +89,16 @@ errors_of() {
   lseek) echo ESPIPE EINVAL ;;
   ioctl) echo ENOTTY EIO ;;
   fcntl | dup2) echo EINVAL EINTR ;;
-  # These do not fail with the arguments that the C library and liburcu use, which both end the process if
-  # they do.  (A futex call that waits may be interrupted, but not one that wakes.)
+  # These do not fail with the arguments that the C library and liburcu use, which both end the
+  # process if they do.  (A futex call that waits may be interrupted, but not one that wakes.)
   futex | rt_sigprocmask | membarrier | execve | exit | exit_group) ;;
   rseq | set_robust_list | set_tid_address | arch_prctl) ;;
   *) echo EPERM ;;
   esac
 }
 
-# must_go_on SYSCALL ERROR: whether the program has to repeat the call.  (After a failed close the state of
-# the descriptor is unknown.)
+# must_go_on SYSCALL ERROR: whether the program has to repeat the call.  (After a failed close the
+# state of the descriptor is unknown.)
 must_go_on() {
   case $1:$2 in
   close:* | clone*:* | fcntl:*) return 1 ;;
@@ -106,8 +107,8 @@ must_go_on() {
   esac
 }
 
-# by_stdio CALL: whether it is a write of the C library, which reports an interrupted one as an error.
-# (Signals only interrupt if they have a handler, and the program has none.)
+# by_stdio CALL: whether it is a write of the C library, which reports an interrupted one as an
+# error.  (Signals only interrupt if they have a handler, and the program has none.)
 by_stdio() { [[ $shape == print_* ]] || grep -q 'write(2,' <<<"$1"; }
 
 # right EXPECTED: the output is this; with several threads, in any order.
@@ -132,8 +133,8 @@ judge() {
   local injected
   injected=$(grep INJECTED log)
   [ -n "$injected" ] || return 0 # not every run makes the same calls
-  # The library has checked that there is memory for liburcu's list of threads.  If liburcu does not get it
-  # after that, it ends the process (docs/growth.md).
+  # The library has checked that there is memory for liburcu's list of threads.  If liburcu does not
+  # get it after that, it ends the process (docs/growth.md).
   grep -q 'mmap(NULL, 2080,' <<<"$injected" && return 0
   if [ "$status" -eq 0 ]; then
     right "$1" && ! grep -q 'write(2,' <<<"$injected" && return
@@ -158,9 +159,9 @@ judge() {
 
 # ---- the calls of a command ----
 
-# Prints NAME FIRST LAST for each system call that a thread makes after main has begun.  LAST is the number of
-# its last call, in the thread that makes most; FIRST is the number of the first one after main has begun.
-# The first call of main is fcntl(2, F_GETFD).
+# Prints NAME FIRST LAST for each system call that a thread makes after main has begun.  LAST is the
+# number of its last call, in the thread that makes most; FIRST is the number of the first one after
+# main has begun.  The first call of main is fcntl(2, F_GETFD).
 calls() {
   gawk '
     / resumed>/ { next }
@@ -225,7 +226,8 @@ all print_version version
 
 # ---- short reads and writes ----
 
-# done_before CALL N: the bytes that the worker has transferred before its N-th such call, in the good run.
+# done_before CALL N: the bytes that the worker has transferred before its N-th such call, in the
+# good run.
 done_before() {
   gawk -v call="$1" -v n="$2" '
     $2 ~ "^" call "\\([01]," && --n > 0 { sum += $NF }
