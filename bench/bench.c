@@ -318,7 +318,7 @@ static void run_growth(const struct arguments *a)
   growth_write_headers(&g);
   for (unsigned p = 0; p < a->fpp_count; p++) {
     g.fpp = a->fpp[p];
-    if (p == 0) /* the times do not depend on the rate */
+    if (p == 0) /* the times are measured at the first rate only */
       growth_times(&g, subjects, n, longest);
     for (unsigned i = 0; i < n && g.rates; i++)
       if (subjects[i]->bytes_now)
@@ -354,10 +354,9 @@ int main(int argc, char **argv)
   const struct argp argp = {.options = options,
                             .parser = parse,
                             .args_doc = "table [SECTION...]\nrun WORKLOAD...\ngrowth\ncheck\nlist",
-                            .doc =
-                                "Compares filters with the machine, with other data structures, "
-                                "and with themselves built "
-                                "for one thread; `list' prints subjects, workloads and sections."};
+                            .doc = "Compares filters with the machine, with other data structures, "
+                                   "and with themselves built for one thread; `list' "
+                                   "prints subjects, workloads and sections."};
   argp_err_exit_status = 2;
   argp_parse(&argp, argc, argv, 0, NULL, &a);
   set_defaults(&a);
