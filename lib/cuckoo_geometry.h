@@ -139,7 +139,7 @@ struct cuckoo_string {
 
 static inline struct cuckoo_string cuckoo_string(const struct cuckoo_geometry *g, uint64_t hash)
 {
-  unsigned __int128 product = (unsigned __int128) hash_spread(hash) * g->first_roots;
+  uint128 product = (uint128) hash_spread(hash) * g->first_roots;
   return (struct cuckoo_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
