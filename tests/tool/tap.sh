@@ -63,8 +63,23 @@ silent_output() { [ ! -s out ]; }
 # ---- a folder, and what both tests read ----
 
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+background=()
+# Nothing outlives the test: what it started in the background ends with it.
+clean_up() {
+  local group
+  for group in "${background[@]}"; do kill -KILL -- "-$group"; done 2>/dev/null
+  rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
 cd "$dir" || exit 1
+
+# in_background COMMAND: a shell runs it.  It is a process group of its own, and ends after a minute also
+# when the test is killed: a writer to a FIFO that nobody opens would otherwise wait for ever.
+in_background() {
+  timeout -s KILL 60 sh -c "$1" &
+  background+=($!)
+}
 # A filter may err.  Where the very lines are compared, it does so once in a million test runs.
 exact=--fpp=1e-11
 # A cuckoo filter's rates do not go as low: two of some 100000 lines may be wrong, once in 10^7 runs.
