@@ -64,8 +64,23 @@ silent_output() { [ ! -s out ]; }
 # ---- a temporary folder, and the inputs of several tests ----
 
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+background=()
+# Nothing outlives the test: what it started in the background ends with it.
+clean_up() {
+  local group
+  for group in "${background[@]}"; do kill -KILL -- "-$group"; done 2>/dev/null
+  rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
 cd "$dir" || exit 1
+
+# in_background COMMAND: a shell runs it.  It is a process group of its own, and ends after a minute also
+# when the test is killed: a writer to a FIFO that nobody opens would otherwise wait for ever.
+in_background() {
+  timeout -s KILL 60 sh -c "$1" &
+  background+=($!)
+}
 # At this rate a filter errs once in a million test runs, so lines can be compared exactly.
 exact=--fpp=1e-11
 # A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are

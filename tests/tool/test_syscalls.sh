@@ -19,9 +19,6 @@ tamis=$(realpath "${1:?usage: test_syscalls.sh PATH-TO-TAMIS [full]}")
 mode=${2:-short}
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
 
 if ! strace -o log -e trace=none true 2>err; then
   cat err

@@ -83,7 +83,7 @@ exact_dedup /proc/self/limits >expected
 run dedup $exact /proc/self/limits
 check "a file of /proc, whose size is 0" same_as expected
 mkfifo fifo
-cat paths >fifo &
+in_background 'cat paths >fifo'
 run dedup $exact fifo
 check "a FIFO" same_as paths.expected
 
@@ -384,7 +384,7 @@ else
   check "threads that do not start are done without" same_as numbers
 fi
 
-# ---- help, version, terminal ----
+# ---- help, version ----
 
 for words in "--help" "dedup --help" "common --help" "dedup --usage" "--version" "dedup -V"; do
   # shellcheck disable=SC2086
@@ -394,20 +394,6 @@ done
 run dedup --help
 check "dedup --help names the command" grep -q '^Usage: tamis dedup ' out
 check "dedup --help has examples" grep -q 'tamis dedup access.log' out
-
-if command -v script >/dev/null; then
-  (cat paths; sleep 0.5; cat paths) >fifo &
-  script -qec "'$tamis' dedup fifo >terminal.out" /dev/null </dev/null >terminal
-  check "progress is drawn on a terminal" grep -q 'dedup: .*lines/s.*duplicates' terminal
-  check "progress is cleared at the end" \
-    test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
-  check "progress does not harm the result" cmp -s terminal.out paths.expected
-  (cat paths; sleep 0.5; cat paths) >fifo &
-  script -qec "'$tamis' dedup --quiet fifo >terminal.out" /dev/null </dev/null >terminal
-  check "no progress with --quiet" test ! -s terminal
-else
-  skip "progress on a terminal" "no script(1)"
-fi
 
 echo "1..${number:?}"
 [ "${failures:?}" -eq 0 ]
