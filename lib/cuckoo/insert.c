@@ -2,24 +2,25 @@
  *
  * Layer 2: add and unique add.
  *
- *    1.  Find the key's bucket pair in the newest generation, and take its stripes.  2.  Check that
- *    the segment has not left the directory and that the generation is still the newest.  3.  Write
- *    the entry into a free lane, or count a duplicate.  4.  If there is no room: release the
- *    stripes, make room by an eviction or by growth, and try again.
+ *    1. Find the key's bucket pair in the newest generation, and take its stripes.
+ *    2. Check that the segment has not left the directory and that the generation is still the
+ *       newest.
+ *    3. Write the entry into a free lane, or count a duplicate.
+ *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
+ *       again.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
- * while it
- *     searches and inserts, and has read the number of generations again under them.  Two unique
- *     adds that know the same generations meet at the newest one's stripes.  If one knows more
- *     generations, it also holds the stripes of the pair that is newest to the other, unless it
- *     found no segment there.  Either the segment was created later; then so were the other's
+ *     while it searches and inserts, and has read the number of generations again under them.  Two
+ *     unique adds that know the same generations meet at the newest one's stripes.  If one knows
+ *     more generations, it also holds the stripes of the pair that is newest to the other, unless
+ *     it found no segment there.  Either the segment was created later; then so were the other's
  *     steps, and it reads the new number.  Or the segment has been dropped; then the other one
  *     finds it marked and begins again, or it had released its stripes before the drop found the
  *     segment empty.
  *
  * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), and copies for which there is no
- * lane, are
- *     counted in the duplicate table of the segment, with the matching entry that knows most.
+ *     lane, are counted in the duplicate table of the segment, with the matching entry that knows
+ *     most.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
  * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.  A call

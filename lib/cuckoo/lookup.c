@@ -8,9 +8,8 @@
  * in each generation, of which most filters have one.
  *
  * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the
- * versions
- *     again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or if a
- *     segment has left the directory.
+ *     versions again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or
+ *     if a segment has left the directory.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
  *     then, when the segment left, which was after this call had read the first directory entry of
@@ -35,8 +34,7 @@
  *     effect where that of the newest generation does.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
- * says why
- *     that is enough.  Splits and joins fill new segments before they publish them.
+ *     says why that is enough.  Splits and joins fill new segments before they publish them.
  */
 #include "cuckoo/lookup.h"
 
