@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tiny.h"
 
-#include "cuckoo_table.h"
+#include "cuckoo/directory.h"
 
 struct cuckoo_geometry tiny_geometry(uint64_t round)
 {
@@ -14,7 +14,7 @@ struct cuckoo_geometry tiny_geometry(uint64_t round)
   g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;
   g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
   g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
-  g.rate = 0.001; /* leaves the rest to later generations */
+  g.rate = 0.001; /* leaves the rest of the filter's rate to later generations */
   return g;
 }
 
@@ -27,7 +27,7 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   int result = tamis__cuckoo_create_with(&tiny, &head, g, out);
   if (result == TAMIS_OK && g->first_roots % 2 == 0) {
     struct slabs *slabs = &cuckoo_of(*out)->slabs;
-    slabs->place_bytes = g->segment_bytes;
+    slabs->slot_bytes = g->segment_bytes;
     slabs->stripe_mask = g->stripe_mask;
     slabs->large = 0;
   }

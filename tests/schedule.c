@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "schedule.h"
 
-#include "hook.h"
+#include "base/hook.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Replays one schedule exactly: threads of the library stop at a named place (lib/hook.h) until the
+ * Replays one schedule exactly: threads of the library stop at a named place (lib/base/hook.h) until the
  * test lets them go.  No sleeping, no timing: every wait is for an event.
  */
 #ifndef TAMIS_TESTS_SCHEDULE_H

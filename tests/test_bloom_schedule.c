@@ -4,8 +4,8 @@
  */
 #include "unit.h"
 
-#include "bloom.h"
-#include "hook.h"
+#include "base/hook.h"
+#include "bloom/bloom.h"
 #include "schedule.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 static void assert_valid(const tamis_filter *f)
 {
   const char *reason;
-  assert_true(tamis__bloom_validate(f, &reason));
+  assert_true(filter_validate(f, &reason));
 }
 
 struct call {

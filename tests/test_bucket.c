@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "bucket.h"
+#include "cuckoo/bucket.h"
 #include "harness.h"
 
 /* ---- the model ---- */

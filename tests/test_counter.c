@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "counter.h"
+#include "base/cores.h"
+#include "base/counter.h"
 #include "harness.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ enum { SCALE = 10 };
 enum { SCALE = 1 };
 #endif
 
-enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MOST_SHARDS = 64 };
+enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 64 };
 
 /* What the library asks of the system, so that it can be refused. */
 static _Atomic bool refuse_keys, refuse_values;
@@ -45,7 +46,7 @@ int __wrap_pthread_setspecific(pthread_key_t key, const void *value)
 
 /* ---- sets of counters ---- */
 
-static struct counter_shard shards[MOST_SHARDS];
+static struct counter_shard shards[MAX_SHARDS];
 
 static struct counters set_of(unsigned n)
 {
@@ -65,12 +66,12 @@ static unsigned own_number(void)
   struct counter_shard shard = {.value = {0}};
   struct counters counters = {&shard, 0};
   counter_add(&counters, 0, 1);
-  return tamis__thread_number;
+  return tamis__thread_index;
 }
 
 static bool is_number(unsigned n)
 {
-  return n >= 1 && n < MOST_SHARDS;
+  return n >= 1 && n < MAX_SHARDS;
 }
 
 /* ---- what is counted ---- */
@@ -82,7 +83,7 @@ static void bump(struct worker *worker)
     counter_add(counters, 0, 1);
     counter_add(counters, 7, 3);
   }
-  worker->result = tamis__thread_number;
+  worker->result = tamis__thread_index;
 }
 
 /* One shard for all, where threads meet, or several: some threads own one, the others meet. */
@@ -99,7 +100,7 @@ static void sum_over(unsigned n)
 static void sums_lose_nothing(void **state)
 {
   (void) state;
-  for (unsigned n = 1; n <= MOST_SHARDS; n *= 2)
+  for (unsigned n = 1; n <= MAX_SHARDS; n *= 2)
     sum_over(n);
 }
 
@@ -121,7 +122,7 @@ static void adds_return_the_new_value(void **state)
   counters = largest_set();
   assert_int_equal(counter_add(&counters, 2, 5), 5);
   assert_int_equal(counter_add(&counters, 2, UINT64_MAX), 4);
-  assert_int_equal(atomic_load(&shards[tamis__thread_number].value[2]), 4);
+  assert_int_equal(atomic_load(&shards[tamis__thread_index].value[2]), 4);
 }
 
 /* ---- threads that come and go ---- */
@@ -182,7 +183,7 @@ static void numbers_are_given_back(void **state)
 
 /* What an owner did before it ended comes before what the next owner does: to a thread sanitizer plain
  * accesses tell, as nothing else orders the threads. */
-static uint64_t plain[MOST_SHARDS + 1];
+static uint64_t plain[MAX_SHARDS + 1];
 
 static void *bump_plain(void *unused)
 {
@@ -202,7 +203,7 @@ static void owners_of_a_number_are_ordered(void **state)
   for (unsigned i = 0; i < LIVES; i++)
     join(threads[i]);
   uint64_t sum = 0;
-  for (unsigned i = 0; i <= MOST_SHARDS; i++)
+  for (unsigned i = 0; i <= MAX_SHARDS; i++)
     sum += plain[i];
   assert_in_range(sum, 1, LIVES);
 }
@@ -213,7 +214,7 @@ struct crowd {
   struct counters counters;
   pthread_barrier_t all_asked, others_gone;
   _Atomic unsigned threads;
-  unsigned numbers[MOST_SHARDS];
+  unsigned numbers[MAX_SHARDS];
 };
 
 static void *ask(void *arg)
@@ -221,12 +222,12 @@ static void *ask(void *arg)
   struct crowd *crowd = arg;
   unsigned *number = &crowd->numbers[atomic_fetch_add(&crowd->threads, 1)];
   counter_add(&crowd->counters, 0, 1);
-  *number = tamis__thread_number;
+  *number = tamis__thread_index;
   pthread_barrier_wait(&crowd->all_asked);
-  if (!tamis__thread_number) {
+  if (!tamis__thread_index) {
     pthread_barrier_wait(&crowd->others_gone);
     counter_add(&crowd->counters, 0, 1);
-    *number = tamis__thread_number;
+    *number = tamis__thread_index;
   }
   return NULL;
 }
@@ -237,9 +238,9 @@ static void a_thread_without_a_number_asks_again(void **state)
   own_number();
   static struct crowd crowd;
   crowd.counters = largest_set();
-  unsigned threads = MOST_SHARDS - 1, found = 0;
-  uint64_t seen = UINT64_C(1) << tamis__thread_number;
-  pthread_t thread[MOST_SHARDS];
+  unsigned threads = MAX_SHARDS - 1, found = 0;
+  uint64_t seen = UINT64_C(1) << tamis__thread_index;
+  pthread_t thread[MAX_SHARDS];
   pthread_barrier_init(&crowd.all_asked, NULL, threads + 1);
   pthread_barrier_init(&crowd.others_gone, NULL, 2);
   for (unsigned i = 0; i < threads; i++)
@@ -293,13 +294,13 @@ static void add_late(void *round)
   wait_for_step(TAKEN);
   for (unsigned i = 0; i < ROUNDS; i++)
     counter_add(&late.counters, 0, 1);
-  late.first_late = tamis__thread_number;
+  late.first_late = tamis__thread_index;
 }
 
 static void *own_first(void *unused)
 {
   counter_add(&late.counters, 0, 1);
-  late.first = tamis__thread_number;
+  late.first = tamis__thread_index;
   pthread_setspecific(late.key, &late.first);
   return unused;
 }
@@ -307,7 +308,7 @@ static void *own_first(void *unused)
 static void *own_next(void *unused)
 {
   counter_add(&late.counters, 0, 1);
-  late.next = tamis__thread_number;
+  late.next = tamis__thread_index;
   atomic_store(&late.step, TAKEN);
   for (unsigned i = 0; i < ROUNDS; i++)
     counter_add(&late.counters, 0, 1);
@@ -353,7 +354,7 @@ static void without_a_key_all_share(void **state)
     struct counters counters = largest_set();
     struct worker workers[THREADS];
     counter_add(&counters, 0, 1);
-    bool good = !tamis__thread_number;
+    bool good = !tamis__thread_index;
     harness_run(THREADS, 1, bump, &counters, workers);
     good = good && tamis__counter_sum(&counters, 0) == THREADS * ROUNDS + 1;
     for (unsigned i = 0; i < THREADS; i++)
@@ -370,7 +371,7 @@ static void a_thread_without_memory_shares(void **state)
   unsigned before = 0, number = 0, after = 0;
   join(start(note_number, &before));
   refuse_values = true;
-  for (unsigned i = 0; i < 2 * MOST_SHARDS; i++) {
+  for (unsigned i = 0; i < 2 * MAX_SHARDS; i++) {
     join(start(note_number, &number));
     assert_true(number && !is_number(number));
   }
@@ -397,7 +398,7 @@ static bool child_adds(unsigned number)
 {
   struct counters counters = largest_set();
   counter_add(&counters, 0, 1);
-  bool good = tamis__thread_number == number;
+  bool good = tamis__thread_index == number;
 #ifndef TAMIS_SANITIZED
   if (!*EMULATOR) {
     struct worker workers[THREADS];
@@ -411,7 +412,7 @@ static bool child_adds(unsigned number)
 static void a_child_keeps_its_threads_number(void **state)
 {
   (void) state;
-  static struct counter_shard others_shards[MOST_SHARDS];
+  static struct counter_shard others_shards[MAX_SHARDS];
   struct counters others = {others_shards, tamis__counter_shards(UINT64_MAX) - 1};
   unsigned number = own_number();
   atomic_store(&enough, false);
@@ -456,7 +457,7 @@ static void shards_are_a_small_part(void **state)
 {
   (void) state;
   unsigned most = tamis__counter_shards(UINT64_MAX);
-  assert_in_range(most, 8, MOST_SHARDS);
+  assert_in_range(most, 8, MAX_SHARDS);
   for (uint64_t bytes = 1; bytes < 1 << 20; bytes += 1 + bytes / 8) {
     unsigned count = tamis__counter_shards(bytes);
     assert_in_range(count, 2, most);

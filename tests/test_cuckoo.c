@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "base/stripe.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
-#include "stripe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +25,7 @@ enum { SCALE = 1 };
 static void assert_valid(const tamis_filter *f)
 {
   const char *reason;
-  if (!tamis__cuckoo_validate(f, &reason))
+  if (!filter_validate(f, &reason))
     fail_msg("%s", reason);
 }
 
@@ -743,14 +746,14 @@ static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
   struct generation *generation = cuckoo_of(f)->generation[0];
   assert_int_equal(cuckoo_roots(&generation->geometry), 1);
   unsigned room = 2 * generation->geometry.shape.lanes;
-  struct spot pair = spot_find(generation, hash_mix(&f->keys, 0));
+  struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, 0));
   uint64_t crowd[CROWD], hash = 0;
-  struct spot spots[CROWD];
+  struct bucket_pair pairs[CROWD];
   for (unsigned n = 0; n < CROWD; hash++) {
-    spots[n] = spot_find(generation, hash_mix(&f->keys, hash));
-    bool fits = spots[n].lower == pair.lower && spots[n].upper == pair.upper;
+    pairs[n] = pair_find(generation, hash_mix(&f->keys, hash));
+    bool fits = pairs[n].lower == pair.lower && pairs[n].upper == pair.upper;
     for (unsigned i = 0; i < n; i++)
-      fits &= spots[i].entry != spots[n].entry;
+      fits &= pairs[i].entry != pairs[n].entry;
     if (fits)
       crowd[n++] = hash;
   }
@@ -869,9 +872,10 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
   for (uint64_t i = 0; i < 4000; i++)
     tamis_add_hash(f, i);
   size_t most = 0;
-  for (uint64_t i = 0; i < cuckoo_slots(g); i++) {
-    const struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
-    const struct copies *copies = atomic_load(&segment->copies);
+  for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
+    const struct segment *segment =
+        directory_segment(directory_load(generation_directory_entry(generation, i)));
+    const struct duplicate_table *copies = atomic_load(&segment->duplicates);
     most = copies && copies->used > most ? copies->used : most;
   }
   assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
@@ -984,9 +988,9 @@ static void copies_make_room_at_the_limit(void **state)
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
     struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_demand){.growable = true,
-                                                                  .capacity = options.capacity,
-                                                                  .fpp = options.fpp},
+    assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_spec){.growable = true,
+                                                                .capacity = options.capacity,
+                                                                .fpp = options.fpp},
                                           &g),
                      TAMIS_OK);
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
@@ -1140,9 +1144,9 @@ static void two_buckets_grow_through_generations(void **state)
   for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
     tamis_options options = options_for(1, 0.3);
     options.seed = seed;
-    struct cuckoo_demand demand = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
+    struct cuckoo_spec spec = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
     struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
+    assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
     g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
@@ -1225,7 +1229,7 @@ static void validate_notices_a_lost_entry(void **state)
     if (!value || value == 1) /* a counter of the stripe */
       continue;
     words_of_largest[i] = 0;
-    noticed = !tamis__cuckoo_validate(f, &reason);
+    noticed = !filter_validate(f, &reason);
     words_of_largest[i] = value;
   }
   assert_true(noticed);
@@ -1267,7 +1271,7 @@ static void a_large_filter_makes_its_segments_as_keys_come(void **state)
 static void assert_broken(const tamis_filter *f, const char *expected)
 {
   const char *reason;
-  assert_false(tamis__cuckoo_validate(f, &reason));
+  assert_false(filter_validate(f, &reason));
   assert_string_equal(reason, expected);
 }
 
@@ -1279,7 +1283,8 @@ static void validate_notices_whatever_is_broken(void **state)
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_of(f)->generation[0];
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = slot_segment(slot_load(generation_slot(generation, 0)));
+  struct segment *segment =
+      directory_segment(directory_load(generation_directory_entry(generation, 0)));
   assert_int_equal(segment->depth, 0);
   assert_true(g->depth_limit > 0);
 
@@ -1297,17 +1302,17 @@ static void validate_notices_whatever_is_broken(void **state)
   atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
 
   segment->depth++; /* which the slot knows, too */
-  assert_broken(f, "a segment is in the wrong slot");
+  assert_broken(f, "a segment has the wrong directory entry");
   segment->depth--;
 
   segment->prefix = UINT64_C(1) << 63;
-  assert_broken(f, "a segment is in the wrong slot");
+  assert_broken(f, "a segment has the wrong directory entry");
   segment->prefix = 0;
 
-  slot_value value = slot_load(generation_slot(generation, 1));
-  slot_publish(generation_slot(generation, 1), NULL);
-  assert_broken(f, "slots of one segment differ");
-  slot_publish(generation_slot(generation, 1), value);
+  directory_value value = directory_load(generation_directory_entry(generation, 1));
+  directory_publish(generation_directory_entry(generation, 1), NULL);
+  assert_broken(f, "directory entries of one segment differ");
+  directory_publish(generation_directory_entry(generation, 1), value);
 
   counter_add(&generation->counters, ENTRIES, 1);
   assert_broken(f, "counted entries are not those in buckets");
@@ -1327,20 +1332,20 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "an entry is older than its segment is deep");
   word_store(&words[i], before);
 
-  counter_add(&generation->counters, COPIES, 1);
-  assert_broken(f, "counted copies are not those in side tables");
-  counter_add(&generation->counters, COPIES, UINT64_MAX);
+  counter_add(&generation->counters, DUPLICATES, 1);
+  assert_broken(f, "counted duplicates are not those in duplicate tables");
+  counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
 
-  for (uint64_t key = 0; !has_copies(segment); key++)
+  for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct copies *copies = atomic_load(&segment->copies);
+  struct duplicate_table *copies = atomic_load(&segment->duplicates);
   size_t j = 0;
-  while (!copies->entries[j].key)
+  while (!copies->slots[j].key)
     j++;
-  copies->entries[j].key ^= copies_key(1, 0); /* of another pair */
-  assert_broken(f, "copies are counted of an entry that stands in no lane");
-  copies->entries[j].key ^= copies_key(1, 0);
+  copies->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
+  assert_broken(f, "duplicates are counted of an entry that stands in no lane");
+  copies->slots[j].key ^= duplicates_key(1, 0);
   assert_valid(f);
   tamis_destroy(f);
 }

@@ -4,12 +4,15 @@
  */
 #include "unit.h"
 
-#include "cuckoo_table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 
 #include <string.h>
 
-enum { LONGEST_WAY = 16 }; /* in moves: cuckoo_evict.c */
+enum { MAX_PATH_MOVES = 16 }; /* in moves: cuckoo_evict.c */
 
 struct bench {
   struct cuckoo_geometry g;
@@ -90,13 +93,13 @@ static void a_way_is_found_up_to_its_longest_and_gone(void **state)
       struct bench b;
       begin(&b, 32, 5, true);
       uint32_t upper = write_chain(&b, moves, onward);
-      bool possible = moves <= LONGEST_WAY;
-      assert_int_equal(tamis__could_evict(&b.g, b.segment, 0, upper), possible);
+      bool possible = moves <= MAX_PATH_MOVES;
+      assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
       assert_int_equal(tamis__evict(&b.g, b.segment, 0, upper), possible);
       /* the room has come to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
       assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
-      assert_int_equal(tamis__segment_used(&b.g, b.segment), 2 * moves + 3);
+      assert_int_equal(segment_used(&b.g, b.segment), 2 * moves + 3);
       end(&b);
     }
 }
@@ -111,9 +114,10 @@ static void a_way_that_is_too_long_is_no_room(void **state)
     begin(&b, 32, 5, true);
     uint32_t upper = write_chain(&b, moves, 1);
     struct generation generation = {.geometry = b.g};
-    struct spot spot = {.generation = &generation, .segment = b.segment, .upper = upper};
+    struct bucket_pair pair = {.generation = &generation, .segment = b.segment, .upper = upper};
     struct cuckoo c = {.max_bytes = 0};
-    assert_int_equal(tamis__fold_copies(&c, &spot), moves <= LONGEST_WAY ? TAMIS_OK : TAMIS_EFULL);
+    assert_int_equal(tamis__fold_duplicates(&c, &pair),
+                     moves <= MAX_PATH_MOVES ? TAMIS_OK : TAMIS_EFULL);
     end(&b);
   }
 }
@@ -129,7 +133,7 @@ static void a_full_segment_has_no_way(void **state)
       for (uint32_t i = 0; i < cuckoo_buckets(&b.g); i++)
         word_store(word_of(&b, i), random_next(&b.seed) | b.g.shape.low);
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
-      assert_false(tamis__could_evict(&b.g, b.segment, 0, upper));
+      assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
       assert_false(tamis__evict(&b.g, b.segment, 0, upper));
       end(&b);
     }
@@ -143,7 +147,7 @@ struct full_pair {
   struct cuckoo c;
   struct generation generation;
   struct counter_shard shard;
-  struct spot spot;
+  struct bucket_pair pair;
 };
 
 static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
@@ -153,25 +157,26 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
   x->generation.geometry = x->b.g;
   x->generation.counters = (struct counters){&x->shard, 0};
   x->c.head.allocator = allocator;
-  assert_true(tamis__limbo_init(&x->c.limbo, tamis__segment_release, &x->c, &x->c.bytes));
-  x->spot = (struct spot){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
+  assert_true(tamis__backlog_init(&x->c.backlog, tamis__segment_reclaim, &x->c, &x->c.bytes));
+  x->pair = (struct bucket_pair){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
-  x->spot.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);
-  stripe_init(&x->b.segment->copies_lock);
-  word_store(word_of(&x->b, x->spot.lower), entry * x->b.g.shape.low);
-  word_store(word_of(&x->b, x->spot.upper), entry * x->b.g.shape.low);
+  x->pair.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);
+  stripe_init(&x->b.segment->duplicates_lock);
+  word_store(word_of(&x->b, x->pair.lower), entry * x->b.g.shape.low);
+  word_store(word_of(&x->b, x->pair.upper), entry * x->b.g.shape.low);
   atomic_store(&segment_stripes(x->b.segment)->used, 8);
   counter_add(&x->generation.counters, ENTRIES, 8);
 }
 
 static void end_full_pair(struct full_pair *x)
 {
-  struct copies *copies = atomic_load(&x->b.segment->copies);
+  struct duplicate_table *copies = atomic_load(&x->b.segment->duplicates);
   if (copies)
-    tamis__cuckoo_put(&x->c, copies, tamis__copies_bytes(tamis__copies_room(copies)));
+    tamis__cuckoo_release(&x->c, copies,
+                          tamis__duplicates_bytes(tamis__duplicates_capacity(copies)));
   assert_int_equal(x->c.bytes, 0);
-  tamis__limbo_destroy(&x->c.limbo);
-  stripe_destroy(&x->b.segment->copies_lock);
+  tamis__backlog_destroy(&x->c.backlog);
+  stripe_destroy(&x->b.segment->duplicates_lock);
   end(&x->b);
 }
 
@@ -185,10 +190,10 @@ static void copies_are_folded_where_there_is_no_room(void **state)
   (void) state;
   struct full_pair x;
   begin_full_pair(&x, (tamis_allocator){0});
-  assert_int_equal(tamis__fold_copies(&x.c, &x.spot), TAMIS_OK);
+  assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), TAMIS_OK);
   assert_int_equal(counted(&x, ENTRIES), 1);
-  assert_int_equal(counted(&x, COPIES), 7);
-  assert_int_equal(tamis__segment_used(&x.b.g, x.b.segment), 1);
+  assert_int_equal(counted(&x, DUPLICATES), 7);
+  assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
   end_full_pair(&x);
 }
 
@@ -198,10 +203,10 @@ static void nothing_is_folded_where_there_is_room(void **state)
   (void) state;
   struct full_pair x;
   begin_full_pair(&x, (tamis_allocator){0});
-  word_store(word_of(&x.b, x.spot.upper), 0);
-  assert_int_equal(tamis__fold_copies(&x.c, &x.spot), TAMIS_OK);
-  assert_int_equal(counted(&x, COPIES), 0);
-  assert_int_equal(free_lanes(&x.b, x.spot.lower), 0);
+  word_store(word_of(&x.b, x.pair.upper), 0);
+  assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), TAMIS_OK);
+  assert_int_equal(counted(&x, DUPLICATES), 0);
+  assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
   end_full_pair(&x);
 }
 
@@ -227,11 +232,11 @@ static void without_memory_room_that_others_make_is_enough(void **state)
     struct full_pair x;
     begin_full_pair(&x, (tamis_allocator){remove_meanwhile, release_nothing, NULL});
     if (others)
-      x.c.head.allocator.context = word_of(&x.b, x.spot.upper);
-    assert_int_equal(tamis__fold_copies(&x.c, &x.spot), others ? TAMIS_OK : TAMIS_ENOMEM);
+      x.c.head.allocator.context = word_of(&x.b, x.pair.upper);
+    assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), others ? TAMIS_OK : TAMIS_ENOMEM);
     assert_int_equal(counted(&x, ENTRIES), 8);
-    assert_int_equal(counted(&x, COPIES), 0);
-    assert_int_equal(free_lanes(&x.b, x.spot.lower), 0);
+    assert_int_equal(counted(&x, DUPLICATES), 0);
+    assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
     end_full_pair(&x);
   }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "cuckoo_geometry.h"
+#include "cuckoo/geometry.h"
 #include "harness.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ static bool possible(uint64_t capacity, double fpp, bool growable)
 
 static int try_plan(uint64_t capacity, double fpp, bool growable, struct cuckoo_geometry *g)
 {
-  struct cuckoo_demand demand = {.capacity = capacity, .fpp = fpp, .growable = growable};
-  return cuckoo_geometry_plan(&demand, g);
+  struct cuckoo_spec spec = {.capacity = capacity, .fpp = fpp, .growable = growable};
+  return cuckoo_geometry_plan(&spec, g);
 }
 
 static struct cuckoo_geometry plan(uint64_t capacity, double fpp, bool growable)
@@ -38,13 +38,13 @@ static struct cuckoo_geometry plan(uint64_t capacity, double fpp, bool growable)
 
 static double directory_bytes(const struct cuckoo_geometry *g)
 {
-  return 8 * (double) cuckoo_slots(g);
+  return 8 * (double) cuckoo_directory_size(g);
 }
 
 /* How many keys it holds when every segment has split as often as it may. */
 static double keys_at_most(const struct cuckoo_geometry *g)
 {
-  double lanes = (double) cuckoo_slots(g) * (double) cuckoo_lanes(g);
+  double lanes = (double) cuckoo_directory_size(g) * (double) cuckoo_lanes(g);
   bool one_pair = g->pair_bits == 0 && !g->shape.ages;
   return one_pair ? lanes : lanes * cuckoo_geometry_full_load(g);
 }
@@ -172,10 +172,10 @@ static void stripes_are_as_many_as_wanted(void **state)
   (void) state;
   for (unsigned stripes = 1; stripes <= 64; stripes++)
     for (int growable = 0; growable < 2; growable++) {
-      struct cuckoo_demand demand = {
+      struct cuckoo_spec spec = {
           .capacity = 1000000, .fpp = 0.001, .growable = growable, .stripes = stripes};
       struct cuckoo_geometry g;
-      assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
+      assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
       unsigned most = growable ? 16 : 32, wanted = stripes < most ? stripes : most;
       assert_true(g.stripe_mask + 1 >= wanted && (g.stripe_mask + 1) / 2 < wanted);
       if (growable) {
@@ -336,13 +336,13 @@ static void a_place_is_inside_the_table(void **state)
     const struct cuckoo_geometry *g = &kinds[i];
     for (uint64_t j = 0; j < 2002; j++) {
       uint64_t hash = j == 2000 ? 0 : j == 2001 ? UINT64_MAX : random_at(i, j);
-      struct cuckoo_place place = cuckoo_place(g, hash);
-      assert_true(place.slot < cuckoo_slots(g));
+      struct cuckoo_address place = cuckoo_address(g, hash);
+      assert_true(place.index < cuckoo_directory_size(g));
       assert_true(place.lower < cuckoo_buckets(g) / 2);
       assert_true(place.upper >= cuckoo_buckets(g) / 2 && place.upper < cuckoo_buckets(g));
     }
-    assert_true(cuckoo_place(g, unspread(UINT64_MAX)).slot == cuckoo_slots(g) - 1);
-    assert_true(cuckoo_place(g, unspread(0)).slot < UINT64_C(1) << g->depth_limit);
+    assert_true(cuckoo_address(g, unspread(UINT64_MAX)).index == cuckoo_directory_size(g) - 1);
+    assert_true(cuckoo_address(g, unspread(0)).index < UINT64_C(1) << g->depth_limit);
   }
 }
 
@@ -354,7 +354,7 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
     for (uint64_t j = 0; j < 500; j++) {
-      struct cuckoo_place place = cuckoo_place(g, random_at(i, j));
+      struct cuckoo_address place = cuckoo_address(g, random_at(i, j));
       for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
         uint64_t prefix = depth ? place.fingerprint >> (64 - depth) << (64 - depth) : 0;
         for (unsigned then = 0; then <= depth; then++) {
@@ -363,7 +363,7 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
                            bucket_lane_bits(&g->shape);
           assert_int_equal(bucket_age(&g->shape, entry), age);
           uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, depth);
-          uint32_t other = cuckoo_other(g, fingerprint);
+          uint32_t other = cuckoo_other_mask(g, fingerprint);
           assert_int_equal(place.lower ^ other, place.upper);
           assert_int_equal(place.upper ^ other, place.lower);
           assert_int_equal(cuckoo_known_bits(g, entry, depth),
@@ -377,8 +377,8 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
 /* A key's string after root0, from bit 127 on. */
 static unsigned __int128 string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
 {
-  struct cuckoo_place place = cuckoo_place(g, hash);
-  uint64_t root = cuckoo_root_of_slot(g, place.slot);
+  struct cuckoo_address place = cuckoo_address(g, hash);
+  uint64_t root = cuckoo_root_of_index(g, place.index);
   *root0 = root >> g->root_shift;
   uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1);
   unsigned __int128 string = (unsigned __int128) place.fingerprint << 64;
@@ -395,8 +395,8 @@ static void a_slot_is_the_root_and_the_first_bits_of_the_fingerprint(void **stat
   for (unsigned i = 0; i < kind_count; i++)
     for (uint64_t j = 0; j < 500; j++) {
       const struct cuckoo_geometry *g = &kinds[i];
-      struct cuckoo_place place = cuckoo_place(g, random_at(i, j));
-      uint64_t first = place.slot & ((UINT64_C(1) << g->depth_limit) - 1);
+      struct cuckoo_address place = cuckoo_address(g, random_at(i, j));
+      uint64_t first = place.index & ((UINT64_C(1) << g->depth_limit) - 1);
       assert_int_equal(first, cuckoo_top_bits(place.fingerprint, g->depth_limit));
     }
 }
@@ -452,47 +452,47 @@ static unsigned class_of(uint64_t x, uint64_t n, unsigned m)
   return (unsigned) ((unsigned __int128) x * m / n);
 }
 
-typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_place *place);
+typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_address *place);
 
 /* The highest of the slots, then the lowest, as far as there are enough: powers of two only. */
-static unsigned by_high_slot(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_high_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
-  return class_of(place->slot, cuckoo_slots(g), CLASSES);
+  return class_of(place->index, cuckoo_directory_size(g), CLASSES);
 }
 
-static unsigned by_low_slot(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_low_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   (void) g;
-  return place->slot % CLASSES;
+  return place->index % CLASSES;
 }
 
-static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   (void) g;
   return place->lower % CLASSES;
 }
 
-static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   (void) g;
   return place->upper % CLASSES;
 }
 
 /* The last bits that a new entry at full depth knows. */
-static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   unsigned known = g->depth_limit + g->shape.width - g->shape.ages;
   return (unsigned) (place->fingerprint >> (64 - known)) % CLASSES;
 }
 
 /* Three bits each of slot, pair and entry: they must not follow from each other. */
-static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   unsigned entry = (unsigned) (place->fingerprint << g->depth_limit >> 61);
-  return (unsigned) (place->slot % 8 * 64) + (place->lower % 8) * 8 + entry;
+  return (unsigned) (place->index % 8 * 64) + (place->lower % 8) * 8 + entry;
 }
 
-static unsigned by_both_buckets(const struct cuckoo_geometry *g, const struct cuckoo_place *place)
+static unsigned by_both_buckets(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   (void) g;
   return (place->lower % 16) * 32 + place->upper % 32;
@@ -504,7 +504,7 @@ static void spread(const struct cuckoo_geometry *g, uint64_t seed, classify *cla
   for (unsigned i = 0; i < CLASSES; i++)
     counts[i] = 0;
   for (uint64_t i = 0; i < SAMPLES; i++) {
-    struct cuckoo_place place = cuckoo_place(g, random_at(seed, i));
+    struct cuckoo_address place = cuckoo_address(g, random_at(seed, i));
     counts[class(g, &place)]++;
   }
   assert_even(counts);
@@ -516,7 +516,7 @@ static void keys_are_spread_evenly(void **state)
   unsigned tries = 0;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
-    uint64_t slots = cuckoo_slots(g);
+    uint64_t slots = cuckoo_directory_size(g);
     /* classes of exactly equal size, or of nearly */
     if (slots % CLASSES == 0 || slots > 1000000)
       spread(g, i, by_high_slot);
@@ -546,7 +546,7 @@ static void entries_use_all_their_values(void **state)
     for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
       uint64_t ones = 0, zeros = 0;
       for (uint64_t j = 0; j < 100; j++) {
-        struct cuckoo_place place = cuckoo_place(g, random_at(depth, j));
+        struct cuckoo_address place = cuckoo_address(g, random_at(depth, j));
         uint64_t entry = bucket_entry(&g->shape, place.fingerprint << depth);
         assert_true(entry != 0 && entry <= bucket_lane_bits(&g->shape));
         ones |= entry;

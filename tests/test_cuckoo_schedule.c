@@ -7,9 +7,13 @@
  */
 #include "unit.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
-#include "hook.h"
+#include "base/hook.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/segment.h"
 #include "schedule.h"
 
 #include <pthread.h>
@@ -58,19 +62,19 @@ static struct tiny make_tiny(unsigned width)
   return make_with(width, 0.5, 1, 1);
 }
 
-static struct cuckoo_place place_of(const struct tiny *t, uint64_t hash)
+static struct cuckoo_address place_of(const struct tiny *t, uint64_t hash)
 {
-  return cuckoo_place(&t->geometry, hash_mix(&t->keys, hash));
+  return cuckoo_address(&t->geometry, hash_mix(&t->keys, hash));
 }
 
 /* A hash that was not given out before, of a key that belongs in these buckets. */
 static uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
 {
-  struct cuckoo_place place;
+  struct cuckoo_address place;
   do
     place = place_of(t, ++t->last_hash);
   while (place.lower != lower || place.upper != upper ||
-         (t->generation && cuckoo_root_of_slot(&t->geometry, place.slot) != t->root));
+         (t->generation && cuckoo_root_of_index(&t->geometry, place.index) != t->root));
   return t->last_hash;
 }
 
@@ -105,12 +109,12 @@ static void take(struct tiny *t, uint64_t hash)
   forget(t, hash);
 }
 
-static bool stands_in(const struct tiny *t, uint64_t hash, uint32_t bucket)
+static bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket)
 {
-  struct spot spot =
-      spot_find(cuckoo_of(t->filter)->generation[t->generation], hash_mix(&t->keys, hash));
+  struct bucket_pair pair =
+      pair_find(cuckoo_of(t->filter)->generation[t->generation], hash_mix(&t->keys, hash));
   const struct cuckoo_geometry *g = &t->geometry;
-  return bucket_match(&g->shape, word_load(&segment_words(g, spot.segment)[bucket]), spot.entry);
+  return bucket_match(&g->shape, word_load(&segment_words(g, pair.segment)[bucket]), pair.entry);
 }
 
 /* Every key that should be there is, counts are exact, and the structure is whole. */
@@ -119,7 +123,7 @@ static void finish_tiny(struct tiny *t)
   const char *reason = NULL;
   for (unsigned i = 0; i < t->n; i++)
     assert_true(tamis_contains_hash(t->filter, t->in[i]));
-  if (!tamis__cuckoo_validate(t->filter, &reason))
+  if (!filter_validate(t->filter, &reason))
     fail_msg("%s", reason);
   assert_int_equal(stats_of(t->filter).count, t->n);
   for (unsigned i = 0; i < t->n; i++)
@@ -246,8 +250,8 @@ static struct pushed make_pushed_in(unsigned generation)
   p.moved = hash_at(&p.t, HOME, p.upper);
   add(&p.t, p.moved);
   take(&p.t, first_at_home);
-  assert_true(stands_in(&p.t, p.moved, p.upper));
-  assert_false(stands_in(&p.t, p.moved, HOME));
+  assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
+  assert_false(stands_in_bucket(&p.t, p.moved, HOME));
   add_at(&p.t, LOWER, p.upper, 2 * lanes - 1);
   p.next = hash_at(&p.t, LOWER, p.upper);
   return p;
@@ -261,8 +265,8 @@ static struct pushed make_pushed(void)
 static void push(struct pushed *p)
 {
   add(&p->t, p->next);
-  assert_true(stands_in(&p->t, p->moved, HOME));
-  assert_false(stands_in(&p->t, p->moved, p->upper));
+  assert_true(stands_in_bucket(&p->t, p->moved, HOME));
+  assert_false(stands_in_bucket(&p->t, p->moved, p->upper));
 }
 
 /* Nobody stops: what the tests below build on. */
@@ -338,8 +342,8 @@ static void a_move_half_done(void **state)
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   start_and_stop(&writer, "cuckoo_copied");
   assert_true(tamis_contains_hash(p.t.filter, p.moved));
-  assert_true(stands_in(&p.t, p.moved, HOME));
-  assert_true(stands_in(&p.t, p.moved, p.upper));
+  assert_true(stands_in_bucket(&p.t, p.moved, HOME));
+  assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&p.t, p.next);
@@ -351,15 +355,15 @@ static void a_move_waits_for_who_holds_its_room(void **state)
 {
   (void) state;
   struct pushed p = make_pushed();
-  struct segment *segment =
-      slot_segment(slot_load(generation_slot(cuckoo_of(p.t.filter)->generation[0], 0)));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
   struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   schedule_stop_at("nowhere");
   stripe_lock(stripe);
   start(&writer);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  bool moved = stands_in(&p.t, p.moved, HOME);
+  bool moved = stands_in_bucket(&p.t, p.moved, HOME);
   stripe_unlock(stripe);
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_false(moved);
@@ -393,11 +397,11 @@ static void a_planned_entry_is_replaced(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_planned");
+  start_and_stop(&writer, "cuckoo_path_planned");
   take(&p.t, p.moved);
   uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
   add(&p.t, in_its_place);
-  assert_true(stands_in(&p.t, in_its_place, UPPER));
+  assert_true(stands_in_bucket(&p.t, in_its_place, UPPER));
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&p.t, p.next);
@@ -411,7 +415,7 @@ static void a_planned_entry_is_removed(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_planned");
+  start_and_stop(&writer, "cuckoo_path_planned");
   take(&p.t, p.moved);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
@@ -426,7 +430,7 @@ static void planned_room_is_taken(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_planned");
+  start_and_stop(&writer, "cuckoo_path_planned");
   schedule_pass_by();
   add_at(&p.t, HOME, OTHER_UPPER, 2 * LANES);
   schedule_go();
@@ -442,9 +446,9 @@ static void an_entry_is_replaced_while_planning(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  schedule_stop_at("cuckoo_way_found");
+  schedule_stop_at("cuckoo_path_found");
   start(&writer);
-  schedule_wait_either("cuckoo_way_found", 1, "cuckoo_planned", 1);
+  schedule_wait_either("cuckoo_path_found", 1, "cuckoo_path_planned", 1);
   take(&p.t, p.moved);
   uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
   add(&p.t, in_its_place);
@@ -460,8 +464,8 @@ static void an_entry_is_replaced_while_planning(void **state)
 static int fold(tamis_filter *f, uint64_t hash)
 {
   struct cuckoo *c = cuckoo_of(f);
-  struct spot full = spot_find(c->generation[0], hash_mix(&f->keys, hash));
-  return tamis__fold_copies(c, &full);
+  struct bucket_pair full = pair_find(c->generation[0], hash_mix(&f->keys, hash));
+  return tamis__fold_duplicates(c, &full);
 }
 
 /* The copy in the upper bucket is counted instead, between the reader's two looks; another one stands in
@@ -474,7 +478,7 @@ static void a_copy_is_folded_between_two_looks(void **state)
   add(&t, first_at_home);
   add(&t, hash);
   take(&t, first_at_home);
-  assert_true(stands_in(&t, hash, UPPER));
+  assert_true(stands_in_bucket(&t, hash, UPPER));
   /* All entries of these three buckets belong in them, so that they are full when they are full. */
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 2);
@@ -483,9 +487,9 @@ static void a_copy_is_folded_between_two_looks(void **state)
   start_and_stop(&reader, "cuckoo_lower_read");
   schedule_pass_by();
   assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
-  assert_true(stands_in(&t, hash, HOME));
+  assert_true(stands_in_bucket(&t, hash, HOME));
   assert_int_equal(fold(t.filter, hash_at(&t, LOWER, UPPER)), TAMIS_OK);
-  assert_false(stands_in(&t, hash, UPPER));
+  assert_false(stands_in_bucket(&t, hash, UPPER));
   schedule_go();
   assert_true(finish(&reader));
   assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
@@ -503,18 +507,18 @@ static void folding_waits_for_a_writer(void **state)
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 1);
   struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
-  struct segment *segment =
-      slot_segment(slot_load(generation_slot(cuckoo_of(t.filter)->generation[0], 0)));
-  uint64_t used = tamis__segment_used(&t.geometry, segment);
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+  uint64_t used = segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("nowhere");
   stripe_lock(stripe);
   start(&folder);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  assert_int_equal(tamis__segment_used(&t.geometry, segment), used);
+  assert_int_equal(segment_used(&t.geometry, segment), used);
   stripe_unlock(stripe);
   assert_int_equal(finish(&folder), TAMIS_OK);
-  assert_int_equal(tamis__segment_used(&t.geometry, segment), used - 1);
+  assert_int_equal(segment_used(&t.geometry, segment), used - 1);
   finish_tiny(&t);
 }
 
@@ -526,19 +530,19 @@ static void copies_are_counted_under_their_lock(void **state)
   uint64_t hash = hash_at(&t, HOME, UPPER);
   for (unsigned i = 0; i < LANES; i++)
     add(&t, hash);
-  struct segment *segment =
-      slot_segment(slot_load(generation_slot(cuckoo_of(t.filter)->generation[0], 0)));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
   struct call writer = call_of(&t, tamis_add_hash, hash);
   struct call remover = call_of(&t, tamis_remove_hash, hash);
   for (unsigned i = 0; i < 2; i++) {
     struct call *call = i ? &remover : &writer;
     uint64_t count = stats_of(t.filter).count;
     schedule_stop_at("nowhere");
-    stripe_lock(&segment->copies_lock);
+    stripe_lock(&segment->duplicates_lock);
     start(call);
     schedule_wait_either("stripe_wait", 1, "call_returned", 1);
     assert_int_equal(stats_of(t.filter).count, count);
-    stripe_unlock(&segment->copies_lock);
+    stripe_unlock(&segment->duplicates_lock);
     assert_int_equal(finish(call), TAMIS_OK);
   }
   while (t.n > 1) /* one note is enough for finish_tiny() */
@@ -645,7 +649,7 @@ static void a_split_between_plan_and_move(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_planned");
+  start_and_stop(&writer, "cuckoo_path_planned");
   schedule_pass_by();
   split(&p.t);
   schedule_go();
@@ -776,7 +780,7 @@ static void join_under_a_writer(unsigned child)
   uint64_t hash;
   do
     hash = hash_at(&t, HOME, OTHER_UPPER);
-  while (place_of(&t, hash).slot != child);
+  while (place_of(&t, hash).index != child);
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&writer, "cuckoo_located");
   join(&t);
@@ -802,11 +806,11 @@ static void a_join_needs_a_whole_sibling(void **state)
   uint64_t alone;
   do
     alone = hash_at(&t, LOWER, UPPER);
-  while (place_of(&t, alone).slot > 1);
+  while (place_of(&t, alone).index > 1);
   add(&t, alone);
   while (stats_of(t.filter).growths < 2) {
     uint64_t hash = hash_at(&t, LOWER, UPPER);
-    if (place_of(&t, hash).slot > 1)
+    if (place_of(&t, hash).index > 1)
       add(&t, hash);
   }
   assert_int_equal(stats_of(t.filter).generations, 1);
@@ -824,7 +828,7 @@ static void a_join_under_a_reader(void **state)
   uint64_t at_home = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, at_home);
   assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
-  assert_true(stands_in(&t, hash, OTHER_UPPER));
+  assert_true(stands_in_bucket(&t, hash, OTHER_UPPER));
   split(&t);
   struct call reader = call_of(&t, contains, hash);
   start_and_stop(&reader, "cuckoo_lower_read");
@@ -908,11 +912,11 @@ static bool no_place_for(const struct tiny *t, unsigned generation, uint64_t has
 {
   struct generation *in = cuckoo_of(t->filter)->generation[generation];
   const struct cuckoo_geometry *g = &in->geometry;
-  struct spot spot = spot_find(in, hash_mix(&t->keys, hash));
-  uint64_t lower = word_load(&segment_words(g, spot.segment)[spot.lower]);
-  uint64_t upper = word_load(&segment_words(g, spot.segment)[spot.upper]);
-  return bucket_has_match(&g->shape, lower, spot.entry) ||
-         bucket_has_match(&g->shape, upper, spot.entry) ||
+  struct bucket_pair pair = pair_find(in, hash_mix(&t->keys, hash));
+  uint64_t lower = word_load(&segment_words(g, pair.segment)[pair.lower]);
+  uint64_t upper = word_load(&segment_words(g, pair.segment)[pair.upper]);
+  return bucket_has_match(&g->shape, lower, pair.entry) ||
+         bucket_has_match(&g->shape, upper, pair.entry) ||
          !(bucket_free(&g->shape, lower) | bucket_free(&g->shape, upper));
 }
 
@@ -924,7 +928,7 @@ static uint64_t entries_of(const struct tiny *t, unsigned generation)
 /* Until nothing waits for readers. */
 static void drain(const struct tiny *t)
 {
-  while (cuckoo_of(t->filter)->limbo.held)
+  while (cuckoo_of(t->filter)->backlog.held)
     stats_of(t->filter);
 }
 
@@ -1012,22 +1016,23 @@ static void go_on_to(const char *place)
 }
 
 /* As an eviction does. */
-static void move_by_hand(const struct tiny *t, const struct spot *spot, uint32_t from, uint32_t to)
+static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, uint32_t from,
+                         uint32_t to)
 {
   const struct cuckoo_geometry *g = &t->geometry;
   const struct bucket_shape *s = &g->shape;
-  word *words = segment_words(g, spot->segment);
-  segment_lock(g, spot->segment, from, to);
-  uint64_t match = bucket_match(s, word_load(&words[from]), spot->entry);
+  word *words = segment_words(g, pair->segment);
+  segment_lock(g, pair->segment, from, to);
+  uint64_t match = bucket_match(s, word_load(&words[from]), pair->entry);
   assert_int_equal(bucket_count(match), 1);
   uint64_t entry = bucket_lane(s, word_load(&words[from]), bucket_first(s, match));
   unsigned free = bucket_first(s, bucket_free(s, word_load(&words[to])));
   word_store(&words[to], bucket_replace(s, word_load(&words[to]), free, entry));
-  version_bump(stripe_of_bucket(g, spot->segment, from));
+  version_bump(stripe_of_bucket(g, pair->segment, from));
   word_store(&words[from], bucket_replace(s, word_load(&words[from]), bucket_first(s, match), 0));
-  stripe_use(stripe_of_bucket(g, spot->segment, to), 1);
-  stripe_use(stripe_of_bucket(g, spot->segment, from), -1);
-  segment_unlock(g, spot->segment, from, to);
+  stripe_use(stripe_of_bucket(g, pair->segment, to), 1);
+  stripe_use(stripe_of_bucket(g, pair->segment, from), -1);
+  segment_unlock(g, pair->segment, from, to);
 }
 
 /* A generation more, without any segment. */
@@ -1053,23 +1058,23 @@ static void moves_in_an_older_generation(void **state)
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
   open_generation(&t);
-  struct spot spot = spot_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
-  if (stands_in(&t, key, HOME))
-    move_by_hand(&t, &spot, HOME, OTHER_UPPER);
+  struct bucket_pair pair = pair_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
+  if (stands_in_bucket(&t, key, HOME))
+    move_by_hand(&t, &pair, HOME, OTHER_UPPER);
   struct call reader = call_of(&t, contains, key);
   start_and_stop(&reader, "cuckoo_older_lower_read");
-  move_by_hand(&t, &spot, OTHER_UPPER, HOME);
+  move_by_hand(&t, &pair, OTHER_UPPER, HOME);
   go_on_to("cuckoo_versions_read");
-  move_by_hand(&t, &spot, HOME, OTHER_UPPER);
+  move_by_hand(&t, &pair, HOME, OTHER_UPPER);
   go_on_to("cuckoo_older_lower_read_again");
-  move_by_hand(&t, &spot, OTHER_UPPER, HOME);
+  move_by_hand(&t, &pair, OTHER_UPPER, HOME);
   schedule_go();
   assert_true(finish(&reader));
   finish_tiny(&t);
 }
 
 /* Of this key there is always a copy: at first in the first generation, whose entries are so wide here that
- * a remove takes those first; then only in a younger one.  The reader has found its spots in the two that it
+ * a remove takes those first; then only in a younger one.  The reader has found its pairs in the two that it
  * knows, and seen that the second one has no segment: there the copy goes, or into a third one. */
 static void copy_goes_where_nothing_was(bool third)
 {
@@ -1115,7 +1120,7 @@ static void a_copy_changes_generations(void **state)
   if (!lower)
     add(&t, before);
   add(&t, key);
-  assert_true(stands_in(&t, key, lower ? HOME : OTHER_UPPER));
+  assert_true(stands_in_bucket(&t, key, lower ? HOME : OTHER_UPPER));
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
   struct call reader = call_of(&t, contains, key);
@@ -1133,7 +1138,7 @@ static uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint
   uint64_t hash;
   do
     hash = hash_at(t, lower, upper);
-  while (cuckoo_root_of_slot(&t->geometry, place_of(t, hash).slot) != root);
+  while (cuckoo_root_of_index(&t->geometry, place_of(t, hash).index) != root);
   return hash;
 }
 
@@ -1142,13 +1147,13 @@ static void lose_segment(const struct tiny *t, uint64_t index)
 {
   struct cuckoo *c = cuckoo_of(t->filter);
   struct generation *first = c->generation[0];
-  slot *lost = generation_slot(first, index);
-  tamis__segment_destroy(c, &first->geometry, slot_segment(slot_load(lost)));
-  slot_publish(lost, NULL);
+  directory_entry *lost = generation_directory_entry(first, index);
+  tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
+  directory_publish(lost, NULL);
   first->segments--;
 }
 
-/* The second key was added first, to a segment that has split since the batch has found its spot. */
+/* The second key was added first, to a segment that has split since the batch has found its pair. */
 static void a_batch_answers_in_order(void **state)
 {
   (void) state;
@@ -1231,10 +1236,10 @@ static void a_generation_opens_under_a_reader(void **state)
  * entries of this width know more.  So there is always one of the two. */
 static void replace_by_a_younger_copy(const struct tiny *t, uint64_t hash, uint32_t bucket)
 {
-  assert_true(stands_in(t, hash, bucket));
+  assert_true(stands_in_bucket(t, hash, bucket));
   assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
-  assert_false(stands_in(t, hash, bucket));
+  assert_false(stands_in_bucket(t, hash, bucket));
 }
 
 /* A key in its lower bucket, and one in its upper bucket, of a segment that splits no more. */
@@ -1251,8 +1256,8 @@ static struct aged make_aged(void)
   add(&a.t, a.lower);
   add(&a.t, a.upper);
   split(&a.t);
-  assert_true(stands_in(&a.t, a.lower, HOME));
-  assert_true(stands_in(&a.t, a.upper, OTHER_UPPER));
+  assert_true(stands_in_bucket(&a.t, a.lower, HOME));
+  assert_true(stands_in_bucket(&a.t, a.upper, OTHER_UPPER));
   return a;
 }
 
@@ -1268,22 +1273,22 @@ static void an_entry_comes_before_a_drop(void **state)
     take(&t, t.in[0]);
   uint64_t last = t.in[0];
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
-  struct spot spot = spot_find(first, hash_mix(&t.keys, key));
-  assert_true(spot.segment && spot_find(first, hash_mix(&t.keys, last)).segment == spot.segment);
-  struct stripe *stripe = stripe_of_bucket(&t.geometry, spot.segment, HOME);
+  struct bucket_pair pair = pair_find(first, hash_mix(&t.keys, key));
+  assert_true(pair.segment && pair_find(first, hash_mix(&t.keys, last)).segment == pair.segment);
+  struct stripe *stripe = stripe_of_bucket(&t.geometry, pair.segment, HOME);
   struct call remover = call_of(&t, tamis_remove_hash, last);
   schedule_stop_at("nowhere");
   stripe_lock(stripe);
   start(&remover);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  word_store(&segment_words(&t.geometry, spot.segment)[HOME], spot.entry);
+  word_store(&segment_words(&t.geometry, pair.segment)[HOME], pair.entry);
   stripe_use(stripe, 1);
   counter_add(&first->counters, ENTRIES, 1);
   stripe_unlock(stripe);
   assert_int_equal(finish(&remover), TAMIS_OK);
   forget(&t, last);
   note(&t, key);
-  assert_ptr_equal(slot_segment(slot_load(spot.slot)), spot.segment);
+  assert_ptr_equal(directory_segment(directory_load(pair.own_entry)), pair.segment);
   finish_tiny(&t);
 }
 
@@ -1316,7 +1321,7 @@ static void a_new_generation_under_a_writer(void **state)
   open_generation(&t);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  assert_false(stands_in(&t, hash, HOME) || stands_in(&t, hash, OTHER_UPPER));
+  assert_false(stands_in_bucket(&t, hash, HOME) || stands_in_bucket(&t, hash, OTHER_UPPER));
   note(&t, hash);
   finish_tiny(&t);
 }
@@ -1327,7 +1332,7 @@ static uint64_t hash_of_root(struct tiny *t, uint64_t root)
   uint64_t hash;
   do
     hash = hash_at(t, LOWER, UPPER);
-  while (place_of(t, hash).slot != root);
+  while (place_of(t, hash).index != root);
   return hash;
 }
 
@@ -1375,7 +1380,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   stripe_unlock(&c->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
   note(&t, writer.hash);
-  assert_null(slot_load(generation_slot(old, 1)));
+  assert_null(directory_load(generation_directory_entry(old, 1)));
   finish_tiny(&t);
 }
 
@@ -1404,7 +1409,7 @@ static void a_unique_add_that_knows_a_generation_too_few(void **state)
  * different in the next bit. */
 static uint64_t nearly_equal(struct tiny *t, uint64_t hash)
 {
-  struct cuckoo_place a = place_of(t, hash), b;
+  struct cuckoo_address a = place_of(t, hash), b;
   unsigned equal = t->geometry.shape.width - 1;
   do
     b = place_of(t, ++t->last_hash);

@@ -4,8 +4,11 @@
  */
 #include "unit.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 
 #include <pthread.h>
@@ -70,7 +73,8 @@ static void begin(struct fixture *x, uint64_t more_bytes)
   options.max_bytes = bytes + more_bytes;
   assert_int_equal(tamis_create(&options, &x->filter), TAMIS_OK);
   x->c = cuckoo_of(x->filter);
-  x->segment = slot_segment(slot_load(generation_slot(x->c->generation[0], 0)));
+  x->segment =
+      directory_segment(directory_load(generation_directory_entry(x->c->generation[0], 0)));
 }
 
 static void end(struct fixture *x)
@@ -88,14 +92,14 @@ static void a_side_table_is_given_back_as_it_was_taken(void **state)
     for (uint64_t used = 0; used <= first; used++) {
       struct fixture x;
       begin(&x, 1 << 20);
-      assert_int_equal(tamis__segment_reserve_copies(x.c, x.segment, first), TAMIS_OK);
+      assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, first), TAMIS_OK);
       for (uint64_t key = 1; key <= used; key++)
-        assert_int_equal(tamis__segment_add_copy(x.c, x.segment, key, SIZE_MAX), TAMIS_OK);
-      assert_int_equal(tamis__segment_reserve_copies(x.c, x.segment, 100), TAMIS_OK);
-      struct copies *copies = atomic_load(&x.segment->copies);
-      assert_true(tamis__copies_room(copies) >= used + 100);
+        assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, SIZE_MAX), TAMIS_OK);
+      assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, 100), TAMIS_OK);
+      struct duplicate_table *copies = atomic_load(&x.segment->duplicates);
+      assert_true(tamis__duplicates_capacity(copies) >= used + 100);
       for (uint64_t key = 1; key <= used; key++)
-        assert_int_equal(tamis__copies_find(copies, key)->count, 1);
+        assert_int_equal(tamis__duplicates_find(copies, key)->count, 1);
       assert_int_equal(x.c->bytes, x.bank.bytes);
       end(&x);
     }
@@ -110,10 +114,10 @@ static void a_side_table_takes_no_more_entries_than_it_may(void **state)
     begin(&x, 1 << 20);
     for (uint64_t key = 1; key <= most + 5; key++) {
       int expected = key <= most ? TAMIS_OK : TAMIS_EFULL;
-      assert_int_equal(tamis__segment_add_copy(x.c, x.segment, key, most), expected);
-      assert_int_equal(tamis__segment_add_copy(x.c, x.segment, key, most), expected);
+      assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
+      assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
     }
-    assert_int_equal(atomic_load(&x.segment->copies)->used, most);
+    assert_int_equal(atomic_load(&x.segment->duplicates)->used, most);
     end(&x);
   }
 }
@@ -134,12 +138,12 @@ static void at_the_limit_memory_that_waits_is_released(void **state)
   void *block = NULL;
   double patience = harness_seconds() + 5;
   while (!block && harness_seconds() < patience) {
-    block = tamis__cuckoo_get(x.c, g->segment_bytes, &result);
+    block = tamis__cuckoo_allocate(x.c, g->segment_bytes, &result);
     assert_true(block || result == TAMIS_EFULL);
     usleep(1000);
   }
   assert_non_null(block);
-  tamis__cuckoo_put(x.c, block, g->segment_bytes);
+  tamis__cuckoo_release(x.c, block, g->segment_bytes);
   end(&x);
 }
 
@@ -153,7 +157,7 @@ static void a_block_beyond_the_limit_is_refused(void **state)
   const size_t sizes[] = {x.c->max_bytes + 1, SIZE_MAX - 64, SIZE_MAX};
   for (unsigned i = 0; i < 3; i++) {
     int result = TAMIS_OK;
-    assert_null(tamis__cuckoo_get(x.c, sizes[i], &result));
+    assert_null(tamis__cuckoo_allocate(x.c, sizes[i], &result));
     assert_int_equal(result, TAMIS_EFULL);
     assert_int_equal(x.c->bytes, x.bank.bytes);
   }
@@ -168,10 +172,10 @@ enum { PLACES = 64 };
 static size_t begin_slabs(struct fixture *x, uint64_t more_bytes)
 {
   begin(x, more_bytes);
-  x->c->slabs.place_bytes = x->c->generation[0]->geometry.segment_bytes;
+  x->c->slabs.slot_bytes = x->c->generation[0]->geometry.segment_bytes;
   x->c->slabs.stripe_mask = x->c->generation[0]->geometry.stripe_mask;
   x->c->slabs.large = 0;
-  return sizeof(struct slab) + PLACES * x->c->slabs.place_bytes;
+  return sizeof(struct slab) + PLACES * x->c->slabs.slot_bytes;
 }
 
 static struct segment *try_segment(const struct fixture *x, int *result)
@@ -201,11 +205,11 @@ static void retire_segment(const struct fixture *x, struct segment *segment)
 static bool limbo_empties(const struct fixture *x)
 {
   double patience = harness_seconds() + 5;
-  while (x->c->limbo.held && harness_seconds() < patience) {
-    tamis__limbo_drain(&x->c->limbo);
+  while (x->c->backlog.held && harness_seconds() < patience) {
+    tamis__backlog_drain(&x->c->backlog);
     usleep(1000);
   }
-  return !x->c->limbo.held;
+  return !x->c->backlog.held;
 }
 
 static void assert_clean(const struct fixture *x, const struct segment *segment)
@@ -213,8 +217,8 @@ static void assert_clean(const struct fixture *x, const struct segment *segment)
   const struct cuckoo_geometry *g = &x->c->generation[0]->geometry;
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     assert_int_equal(version_after(&segment_stripes(segment)[i]), 0);
-  assert_null(atomic_load(&segment->copies));
-  assert_int_equal(tamis__segment_used(g, segment), 0);
+  assert_null(atomic_load(&segment->duplicates));
+  assert_int_equal(segment_used(g, segment), 0);
   for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
     assert_int_equal(word_load(&segment_words(g, segment)[i]), 0);
 }
@@ -235,7 +239,7 @@ static void segments_share_a_slab(void **state)
     assert_int_equal(x.bank.bytes, before + (i < PLACES ? 1 : 2) * slab);
     for (unsigned j = 0; j < i; j++)
       assert_true(llabs((char *) segments[i] - (char *) segments[j]) >=
-                  (ptrdiff_t) x.c->slabs.place_bytes);
+                  (ptrdiff_t) x.c->slabs.slot_bytes);
   }
   put_segment(&x, segments[PLACES]);
   assert_int_equal(x.bank.bytes, before + slab);
@@ -261,11 +265,11 @@ static void a_place_is_used_again_after_its_grace_period(void **state)
   stripe_lock(segment_stripes(segments[7]));
   stripe_use(segment_stripes(segments[7]), 3);
   stripe_unlock(segment_stripes(segments[7]));
-  assert_int_equal(tamis__segment_add_copy(x.c, segments[7], 1, SIZE_MAX), TAMIS_OK);
+  assert_int_equal(tamis__segment_add_duplicate(x.c, segments[7], 1, SIZE_MAX), TAMIS_OK);
   stripe_lock(segment_stripes(segments[7]));
   version_leave(segment_stripes(segments[7]));
   stripe_unlock(segment_stripes(segments[7]));
-  reader_pass pass = reader_enter();
+  reader_token pass = reader_enter();
   retire_segment(&x, segments[7]);
   usleep(10000);
   struct segment *other = get_segment(&x);
@@ -332,7 +336,7 @@ static void without_a_slab_a_segment_has_its_own_block(void **state)
   (void) state;
   for (unsigned limited = 0; limited < 2; limited++) {
     struct fixture x;
-    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, place = x.c->slabs.place_bytes;
+    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, place = x.c->slabs.slot_bytes;
     if (limited)
       x.c->max_bytes = before + place;
     else
@@ -465,7 +469,7 @@ static void small_filters_take_no_slabs(void **state)
     struct segment *segment = get_segment(&x);
     assert_int_equal(segment->slab != NULL, large);
     put_segment(&x, segment);
-    x.c->slabs.place_bytes -= 64; /* segments of another size */
+    x.c->slabs.slot_bytes -= 64; /* segments of another size */
     segment = get_segment(&x);
     assert_null(segment->slab);
     put_segment(&x, segment);
@@ -496,11 +500,12 @@ static void a_large_filter_takes_what_was_promised(void **state)
     for (uint64_t key = 0; stats_of(f).segments < roots; key++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
     assert_int_equal(stats_of(f).growths, 0);
-    for (uint64_t i = 0; i < cuckoo_slots(&c->generation[0]->geometry); i++) {
-      const struct segment *segment = slot_segment(slot_load(generation_slot(c->generation[0], i)));
+    for (uint64_t i = 0; i < cuckoo_directory_size(&c->generation[0]->geometry); i++) {
+      const struct segment *segment =
+          directory_segment(directory_load(generation_directory_entry(c->generation[0], i)));
       in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
-    assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.place_bytes);
+    assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.slot_bytes);
     assert_int_equal(in_slabs, roots >= 256 ? roots / PLACES * PLACES : 0);
     assert_int_equal(bank.bytes, promised);
     assert_int_equal(c->bytes, bank.bytes);
@@ -539,19 +544,19 @@ static void each_slot_has_its_own_place(void **state)
 {
   (void) state;
   enum { SLOTS = 1024 };
-  static slot slots[SLOTS];
+  static directory_entry slots[SLOTS];
   for (unsigned roots = 1; roots <= 5; roots++)
     for (unsigned shift = 0; shift < 3; shift++)
       for (unsigned depth = 0; depth < 6; depth++) {
-        struct generation generation = {.slots = slots};
+        struct generation generation = {.directory = slots};
         generation.geometry.first_roots = roots;
         generation.geometry.root_shift = shift;
         generation.geometry.depth_limit = depth;
-        uint64_t n = cuckoo_slots(&generation.geometry);
+        uint64_t n = cuckoo_directory_size(&generation.geometry);
         bool taken[SLOTS] = {false};
         assert_true(n <= SLOTS);
         for (uint64_t i = 0; i < n; i++) {
-          uint64_t place = (uint64_t) (generation_slot(&generation, i) - slots);
+          uint64_t place = (uint64_t) (generation_directory_entry(&generation, i) - slots);
           assert_true(place < n && !taken[place]);
           taken[place] = true;
         }

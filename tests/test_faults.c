@@ -12,12 +12,14 @@
  */
 #include "unit.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "base/memory.h"
+#include "base/reclaim.h"
+#include "base/stripe.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/growth.h"
 #include "harness.h"
-#include "memory.h"
-#include "reclaim.h"
-#include "stripe.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -362,7 +364,7 @@ static int create(const struct kind *kind, enum source source, tamis_filter **ou
   int result = tamis__cuckoo_create_with(&options, &head, &g, out);
   if (result == TAMIS_OK && kind->slabs) {
     struct slabs *slabs = &cuckoo_of(*out)->slabs;
-    slabs->place_bytes = g.segment_bytes;
+    slabs->slot_bytes = g.segment_bytes;
     slabs->stripe_mask = g.stripe_mask;
     slabs->large = 0;
   }
@@ -438,7 +440,7 @@ static void assert_whole(const struct run *r)
   assert_bytes(r);
   if (is_cuckoo(r)) {
     const char *reason;
-    if (!tamis__cuckoo_validate(r->f, &reason))
+    if (!filter_validate(r->f, &reason))
       fail_msg("%s: %s", r->kind->name, reason);
   }
   if (r->source == USER)
@@ -750,8 +752,8 @@ static void without_a_thread_memory_waits(void **state)
   arm(USER, NEVER, 0);
   assert_int_equal(create(&kind, USER, &r.f), TAMIS_OK);
   add_keys(&r, 0, 1000, add);
-  const struct limbo *limbo = &cuckoo_of(r.f)->limbo;
-  uint64_t bytes = stats_of(r.f).bytes, held = limbo->held;
+  const struct backlog *backlog = &cuckoo_of(r.f)->backlog;
+  uint64_t bytes = stats_of(r.f).bytes, held = backlog->held;
   assert_true(held > 0);
   assert_whole(&r);
   faults.attributes = false;
@@ -759,7 +761,7 @@ static void without_a_thread_memory_waits(void **state)
   do
     usleep(1000);
   while (stats_of(r.f).bytes > bytes - held && harness_seconds() < end);
-  assert_int_equal(limbo->held, 0);
+  assert_int_equal(backlog->held, 0);
   assert_int_equal(stats_of(r.f).bytes, bytes - held);
   assert_whole(&r);
   tamis_destroy(r.f);
@@ -841,25 +843,25 @@ static void failures_at_the_limit_do_no_harm(void **state)
 
 static void release_to_user(void *bytes, struct retired *block, size_t size)
 {
-  tamis__memory_put(&user, block, size);
+  tamis__memory_release(&user, block, size);
   atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
 }
 
 /* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
 static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
 {
-  struct limbo limbo;
+  struct backlog backlog;
   _Atomic uint64_t bytes = filter_bytes + n * size;
   uint64_t before = pauses;
-  assert_true(tamis__limbo_init(&limbo, release_to_user, &bytes, &bytes));
-  reader_pass pass = reader_enter();
+  assert_true(tamis__backlog_init(&backlog, release_to_user, &bytes, &bytes));
+  reader_token pass = reader_enter();
   for (unsigned i = 0; i < n; i++) {
-    struct retired *block = tamis__memory_get(&user, size);
+    struct retired *block = tamis__memory_allocate(&user, size);
     assert_non_null(block);
-    tamis__limbo_retire(&limbo, block, size);
+    tamis__backlog_retire(&backlog, block, size);
   }
   reader_leave(pass);
-  tamis__limbo_destroy(&limbo);
+  tamis__backlog_destroy(&backlog);
   assert_int_equal(bytes, filter_bytes);
   assert_all_released();
   return pauses - before;
@@ -996,23 +998,23 @@ static void threads_that_liburcu_does_not_know_are_readers(void **state)
 static const tamis_allocator malloced = {0};
 
 struct waste {
-  struct limbo limbo;
+  struct backlog backlog;
   _Atomic uint64_t bytes;
 };
 
 static void release_to_system(void *unused, struct retired *block, size_t size)
 {
   (void) unused;
-  tamis__memory_put(&malloced, block, size);
+  tamis__memory_release(&malloced, block, size);
 }
 
 static bool throw_away(struct waste *waste)
 {
-  struct retired *block = tamis__memory_get(&malloced, sizeof *block);
-  bool good = block && tamis__limbo_init(&waste->limbo, release_to_system, NULL, &waste->bytes);
+  struct retired *block = tamis__memory_allocate(&malloced, sizeof *block);
+  bool good = block && tamis__backlog_init(&waste->backlog, release_to_system, NULL, &waste->bytes);
   waste->bytes = sizeof *block;
   if (good)
-    tamis__limbo_retire(&waste->limbo, block, sizeof *block);
+    tamis__backlog_retire(&waste->backlog, block, sizeof *block);
   return good;
 }
 
@@ -1021,16 +1023,16 @@ static bool is_released_within(struct waste *waste, double seconds)
   double end = harness_seconds() + seconds;
   bool released = false;
   while (!released && harness_seconds() < end) {
-    released = tamis__limbo_drain(&waste->limbo);
+    released = tamis__backlog_drain(&waste->backlog);
     usleep(1000);
   }
   return released;
 }
 
-static reader_pass enter_as_stranger(void)
+static reader_token enter_as_stranger(void)
 {
   faults.maps = true;
-  reader_pass pass = reader_enter();
+  reader_token pass = reader_enter();
   faults.maps = false;
   return pass;
 }
@@ -1039,7 +1041,7 @@ static sem_t inside, may_leave;
 
 static void *enter_again_when_there_is_memory(void *unused)
 {
-  reader_pass pass = enter_as_stranger();
+  reader_token pass = enter_as_stranger();
   reader_leave(reader_enter());
   sem_post(&inside);
   sem_wait(&may_leave);
@@ -1062,7 +1064,7 @@ static void a_stranger_stays_one_until_it_leaves(void **state)
   sem_post(&may_leave);
   pthread_join(thread, NULL);
   assert_true(is_released_within(&waste, 10));
-  tamis__limbo_destroy(&waste.limbo);
+  tamis__backlog_destroy(&waste.backlog);
 }
 
 struct runner {
@@ -1076,7 +1078,7 @@ static void *come_and_go_in_turn(void *argument)
 {
   const struct runner *runner = argument;
   for (bool first = runner->first; !atomic_load(runner->stop); first = false) {
-    reader_pass pass = reader_enter();
+    reader_token pass = reader_enter();
     if (!first)
       sem_post(runner->other_leaves);
     sem_wait(runner->leave);
@@ -1104,7 +1106,7 @@ static void strangers_who_never_cease_to_come_do_not_keep_memory(void **state)
   for (unsigned round = 0; round < 5; round++) {
     assert_true(throw_away(&waste));
     assert_true(is_released_within(&waste, 10));
-    tamis__limbo_destroy(&waste.limbo);
+    tamis__backlog_destroy(&waste.backlog);
   }
   stop = true;
   for (unsigned i = 0; i < 2; i++)
@@ -1114,7 +1116,7 @@ static void strangers_who_never_cease_to_come_do_not_keep_memory(void **state)
 #ifndef TAMIS_TSAN /* it allows no threads in the child */
 static void *fork_inside(void *status)
 {
-  reader_pass pass = enter_as_stranger();
+  reader_token pass = enter_as_stranger();
   pid_t child = fork();
   if (child == 0) {
     struct waste waste;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "hash.h"
+#include "base/hash.h"
 
 /* The precomputed secret must give what XXH3 gives with the seed alone, on both sides of the length
  * (240) at which XXH3 changes its method. */

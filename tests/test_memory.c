@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "memory.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +14,15 @@ static void blocks_are_zero_and_aligned(void **state)
   (void) state;
   size_t sizes[] = {1, 64, 4096, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    unsigned char *block = tamis__memory_get(&from_system, sizes[i]);
+    unsigned char *block = tamis__memory_allocate(&from_system, sizes[i]);
     assert_non_null(block);
     assert_int_equal((uintptr_t) block % 64, 0);
     for (size_t j = 0; j < sizes[i]; j++)
       assert_int_equal(block[j], 0);
     memset(block, 1, sizes[i]);
-    tamis__memory_put(&from_system, block, sizes[i]);
+    tamis__memory_release(&from_system, block, sizes[i]);
   }
-  tamis__memory_put(&from_system, NULL, 100);
+  tamis__memory_release(&from_system, NULL, 100);
 }
 
 /* What is mapped for the sake of alignment goes back too, and so does the last page. */
@@ -47,9 +47,9 @@ static void large_blocks_leave_nothing_mapped(void **state)
   enum { BLOCKS = 2000 };
   size_t before = bytes_mapped();
   for (size_t i = 0; i < BLOCKS; i++) {
-    void *block = tamis__memory_get(&from_system, (2 << 20) + i * 4097);
+    void *block = tamis__memory_allocate(&from_system, (2 << 20) + i * 4097);
     assert_non_null(block);
-    tamis__memory_put(&from_system, block, (2 << 20) + i * 4097);
+    tamis__memory_release(&from_system, block, (2 << 20) + i * 4097);
   }
   assert_true(bytes_mapped() < before + (size_t) BLOCKS / 2 * 4096);
 }
@@ -57,8 +57,8 @@ static void large_blocks_leave_nothing_mapped(void **state)
 static void too_much_is_refused(void **state)
 {
   (void) state;
-  assert_null(tamis__memory_get(&from_system, SIZE_MAX));
-  assert_null(tamis__memory_get(&from_system, SIZE_MAX / 2));
+  assert_null(tamis__memory_allocate(&from_system, SIZE_MAX));
+  assert_null(tamis__memory_allocate(&from_system, SIZE_MAX / 2));
 }
 
 /* An allocator that keeps a balance and hands out dirty memory. */

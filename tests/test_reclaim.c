@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/memory.h"
+#include "base/reclaim.h"
 #include "harness.h"
-#include "memory.h"
-#include "reclaim.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ enum { SCALE = 1 };
 
 enum { PATIENCE_SECONDS = 10 };
 
-/* ---- limbo by itself ---- */
+/* ---- backlog by itself ---- */
 
 static atomic_uint released;
 
@@ -49,7 +49,7 @@ struct block {
 };
 
 struct fixture {
-  struct limbo limbo;
+  struct backlog backlog;
   _Atomic uint64_t bytes;
   unsigned retired;
 };
@@ -57,7 +57,7 @@ struct fixture {
 static void release(void *owner, struct retired *block, size_t size)
 {
   struct fixture *x = owner;
-  tamis__memory_put(&counting, block, size);
+  tamis__memory_release(&counting, block, size);
   atomic_fetch_sub(&x->bytes, size);
 }
 
@@ -66,12 +66,12 @@ static void begin(struct fixture *x)
   atomic_store(&released, 0);
   x->retired = 0;
   x->bytes = 0;
-  assert_true(tamis__limbo_init(&x->limbo, release, x, &x->bytes));
+  assert_true(tamis__backlog_init(&x->backlog, release, x, &x->bytes));
 }
 
 static struct block *make_block(struct fixture *x)
 {
-  struct block *block = tamis__memory_get(&counting, sizeof *block);
+  struct block *block = tamis__memory_allocate(&counting, sizeof *block);
   assert_non_null(block);
   block->content = 42;
   atomic_fetch_add(&x->bytes, sizeof *block);
@@ -81,7 +81,7 @@ static struct block *make_block(struct fixture *x)
 static void retire(struct fixture *x, struct block *block)
 {
   x->retired++;
-  tamis__limbo_retire(&x->limbo, &block->retired, sizeof *block);
+  tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block);
 }
 
 /* Retires until `n` blocks have been released; false if that takes too long. */
@@ -97,7 +97,7 @@ static bool released_by_and_by(struct fixture *x, unsigned n)
 
 static void end(struct fixture *x)
 {
-  tamis__limbo_destroy(&x->limbo);
+  tamis__backlog_destroy(&x->backlog);
   assert_int_equal(atomic_load(&released), x->retired);
   assert_int_equal(atomic_load(&x->bytes), 0);
 }
@@ -113,9 +113,9 @@ static void what_is_retired_is_released_by_a_later_call(void **state)
   assert_true(released_by_and_by(&x, 10)); /* again and again */
   assert_int_equal(atomic_load(&x.bytes),
                    (x.retired - atomic_load(&released)) * sizeof(struct block));
-  assert_int_equal(atomic_load(&x.limbo.held), atomic_load(&x.bytes));
+  assert_int_equal(atomic_load(&x.backlog.held), atomic_load(&x.bytes));
   end(&x);
-  assert_int_equal(atomic_load(&x.limbo.held), 0);
+  assert_int_equal(atomic_load(&x.backlog.held), 0);
 }
 
 static void destroy_releases_everything_at_once(void **state)
@@ -133,9 +133,9 @@ static void destroy_releases_everything_at_once(void **state)
 static void destroy_is_fine_after_a_failed_init(void **state)
 {
   (void) state;
-  struct limbo limbo;
-  memset(&limbo, 0, sizeof limbo);
-  tamis__limbo_destroy(&limbo);
+  struct backlog backlog;
+  memset(&backlog, 0, sizeof backlog);
+  tamis__backlog_destroy(&backlog);
 }
 
 /* A reader that stays inside until it is told to leave. */
@@ -149,7 +149,7 @@ struct long_reader {
 static void *read_for_long(void *arg)
 {
   struct long_reader *reader = arg;
-  reader_pass pass = reader_enter();
+  reader_token pass = reader_enter();
   struct block *block = atomic_load(reader->shared);
   atomic_store(&reader->inside, true);
   while (!atomic_load(&reader->may_leave))
@@ -233,8 +233,8 @@ static void retire_in_turn(struct fixture *x, struct fixture *y)
   atomic_store(&a.may_leave, true);
   pthread_join(a.thread, NULL);
   for (unsigned i = 0; i < 50; i++, usleep(1000)) {
-    tamis__limbo_drain(&x->limbo);
-    tamis__limbo_drain(&y->limbo);
+    tamis__backlog_drain(&x->backlog);
+    tamis__backlog_drain(&y->backlog);
     assert_true(atomic_load(&released) <= 1);
   }
   atomic_store(&b.may_leave, true);
@@ -250,7 +250,7 @@ static void what_comes_during_a_grace_period_waits_for_the_next(void **state)
   begin(&y);
   retire_in_turn(&x, &y);
   x.retired += y.retired; /* which `released` counts together */
-  tamis__limbo_destroy(&y.limbo);
+  tamis__backlog_destroy(&y.backlog);
   end(&x);
 }
 
@@ -519,7 +519,7 @@ static void sections_need_not_nest(void **state)
   for (unsigned own = 0; own < 2; own++) { /* inside of one of the program's own, too */
     if (own)
       urcu_bp_read_lock();
-    reader_pass pass = reader_enter();
+    reader_token pass = reader_enter();
     urcu_bp_read_lock();
     reader_leave(pass);
     assert_true(urcu_bp_read_ongoing());
@@ -541,7 +541,7 @@ static void *work_with_fences(void *result)
     keys[i] = i;
   bool good = f && work(f, 0, 3000) && tamis_add_many_hash(f, keys, 100, NULL) == TAMIS_OK &&
               tamis_contains_many_hash(f, keys, 100, NULL) == 100;
-  reader_pass pass = reader_enter();
+  reader_token pass = reader_enter();
   good &= !pass && urcu_bp_read_ongoing();
   reader_leave(pass);
   *(bool *) result = good && !urcu_bp_read_ongoing();
@@ -677,7 +677,7 @@ static void a_reader_may_fork(void **state)
   skip_where_no_child_has_threads();
   struct fixture x;
   begin(&x);
-  reader_pass pass = reader_enter();
+  reader_token pass = reader_enter();
   retire(&x, make_block(&x));
   usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
   fflush(NULL);
@@ -703,8 +703,8 @@ static void a_child_forgets_its_parents_readers(void **state)
   begin(&x);
   _Atomic(struct block *) shared = make_block(&x);
   while (
-      atomic_load(&x.limbo.held)) /* so that the thread waits for no reader when the fork comes */
-    tamis__limbo_drain(&x.limbo);
+      atomic_load(&x.backlog.held)) /* so that the thread waits for no reader when the fork comes */
+    tamis__backlog_drain(&x.backlog);
   struct long_reader reader = {.shared = &shared};
   assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
   while (!atomic_load(&reader.inside))
@@ -716,7 +716,7 @@ static void a_child_forgets_its_parents_readers(void **state)
     _exit(released_by_and_by(&x, 1) ? 0 : 1);
   assert_int_equal(wait_for_exit(child), 0);
   retire(&x, atomic_exchange(&shared, NULL));
-  tamis__limbo_drain(&x.limbo);
+  tamis__backlog_drain(&x.backlog);
   assert_int_equal(atomic_load(&released), 0); /* in the parent it is there */
   atomic_store(&reader.may_leave, true);
   pthread_join(reader.thread, NULL);

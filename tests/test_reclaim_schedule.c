@@ -4,9 +4,9 @@
  */
 #include "unit.h"
 
-#include "hook.h"
-#include "memory.h"
-#include "reclaim.h"
+#include "base/hook.h"
+#include "base/memory.h"
+#include "base/reclaim.h"
 #include "schedule.h"
 
 #include <stdio.h>
@@ -17,14 +17,14 @@
 enum { PATIENCE_SECONDS = 10 };
 
 /* Until a later call has released what was retired; false if that takes too long. */
-static bool released_by_and_by(struct limbo *limbo)
+static bool released_by_and_by(struct backlog *backlog)
 {
   time_t end = time(NULL) + PATIENCE_SECONDS;
-  while (atomic_load(&limbo->held) && time(NULL) < end) {
-    tamis__limbo_drain(limbo);
+  while (atomic_load(&backlog->held) && time(NULL) < end) {
+    tamis__backlog_drain(backlog);
     usleep(1000);
   }
-  return !atomic_load(&limbo->held);
+  return !atomic_load(&backlog->held);
 }
 
 static const tamis_allocator malloced = {NULL, NULL, NULL};
@@ -32,7 +32,7 @@ static const tamis_allocator malloced = {NULL, NULL, NULL};
 static void release(void *unused, struct retired *block, size_t size)
 {
   (void) unused;
-  tamis__memory_put(&malloced, block, size);
+  tamis__memory_release(&malloced, block, size);
 }
 
 /* The thread has taken the tickets, and stands at `place` when the fork comes.  In the child, where that
@@ -41,27 +41,27 @@ static void fork_at(const char *place)
 {
   enum { SIZE = 64 };
   _Atomic uint64_t bytes = SIZE;
-  struct limbo limbo;
-  assert_true(tamis__limbo_init(&limbo, release, NULL, &bytes));
+  struct backlog backlog;
+  assert_true(tamis__backlog_init(&backlog, release, NULL, &bytes));
   reader_leave(reader_enter()); /* the first one registers the fork handlers */
-  struct retired *block = tamis__memory_get(&malloced, SIZE);
+  struct retired *block = tamis__memory_allocate(&malloced, SIZE);
   assert_non_null(block);
   schedule_stop_at(place);
-  tamis__limbo_retire(&limbo, block, SIZE);
+  tamis__backlog_retire(&backlog, block, SIZE);
   schedule_wait(place, 1);
   fflush(NULL);
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
     atomic_store(&tamis__hook, NULL);
-    _exit(released_by_and_by(&limbo) ? 0 : 1);
+    _exit(released_by_and_by(&backlog) ? 0 : 1);
   }
   schedule_go();
   int status;
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);
-  assert_true(released_by_and_by(&limbo)); /* in the parent all goes on */
-  tamis__limbo_destroy(&limbo);
+  assert_true(released_by_and_by(&backlog)); /* in the parent all goes on */
+  tamis__backlog_destroy(&backlog);
 }
 
 /* TSan allows no new threads after a fork of several; nor does qemu-user (7.2). */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/stripe.h"
 #include "harness.h"
-#include "stripe.h"
 
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static void bump(struct worker *worker)
 static void stripes_exclude_each_other(void **state)
 {
   (void) state;
-  struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct lone_stripe)), 3}};
+  struct shared shared = {.stripes = {aligned_alloc(64, 4 * sizeof(struct padded_stripe)), 3}};
   assert_non_null(shared.stripes.all);
   tamis__stripes_init(&shared.stripes);
   struct worker workers[THREADS];
@@ -48,7 +48,7 @@ static void stripes_exclude_each_other(void **state)
 static void a_stripe_is_a_cache_line(void **state)
 {
   (void) state;
-  assert_int_equal(sizeof(struct lone_stripe), 64);
+  assert_int_equal(sizeof(struct padded_stripe), 64);
   unsigned count = tamis__stripe_count();
   assert_in_range(count, 64, 1024);
   assert_int_equal(count & (count - 1), 0);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * lib/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data in the
+ * lib/base/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data in the
  * middle of something.
  */
-#include "../../lib/reclaim.c"
+#include "../../lib/base/reclaim.c"
+
+#include "base/stripe.h"
 
 #include "model.h"
 

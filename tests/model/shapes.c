@@ -8,8 +8,12 @@
  */
 #include "shapes.h"
 
-#include "cuckoo.h"
-#include "cuckoo_table.h"
+#include "cuckoo/cuckoo.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/segment.h"
 #include "tamis/tamis.h"
 
 #include <stdio.h>
@@ -33,7 +37,7 @@ static struct {
 
 static const tamis_allocator from_the_world = {model_allocate, model_release, NULL};
 
-static void demand(bool good, const char *what)
+static void expect(bool good, const char *what)
 {
   if (good)
     return;
@@ -62,7 +66,7 @@ static void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit
   options.fpp = fpp;
   options.seed = SEED;
   struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
-  demand(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
+  expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
 }
 
 static struct cuckoo *cuckoo(void)
@@ -70,23 +74,23 @@ static struct cuckoo *cuckoo(void)
   return cuckoo_of(t.filter);
 }
 
-static struct cuckoo_place place_of(uint64_t hash)
+static struct cuckoo_address place_of(uint64_t hash)
 {
-  return cuckoo_place(&t.geometry, hash_mix(&t.keys, hash));
+  return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
 }
 
-static struct spot spot_of(uint64_t hash)
+static struct bucket_pair spot_of(uint64_t hash)
 {
-  return spot_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
+  return pair_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
 }
 
 /* A new key of these buckets in this slot of the first generation. */
 static uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper)
 {
-  struct cuckoo_place place;
+  struct cuckoo_address place;
   do
     place = place_of(++t.last_hash);
-  while ((slot_index != ANY && place.slot != slot_index) ||
+  while ((slot_index != ANY && place.index != slot_index) ||
          (lower != ANY && place.lower != lower) || (upper != ANY && place.upper != upper));
   return t.last_hash;
 }
@@ -98,7 +102,7 @@ static uint64_t key(void)
 
 static uint64_t put(uint64_t hash)
 {
-  demand(tamis_add_hash(t.filter, hash) == TAMIS_OK, "add");
+  expect(tamis_add_hash(t.filter, hash) == TAMIS_OK, "add");
   return hash;
 }
 
@@ -110,22 +114,22 @@ static uint64_t put_to_stay(uint64_t hash)
 
 static void take(uint64_t hash)
 {
-  demand(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
+  expect(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
 }
 
 static unsigned matches_in(uint64_t hash, uint32_t bucket)
 {
-  struct spot spot = spot_of(hash);
+  struct bucket_pair pair = spot_of(hash);
   const struct bucket_shape *s = &t.geometry.shape;
-  uint64_t value = word_load(&segment_words(&t.geometry, spot.segment)[bucket]);
-  return bucket_count(bucket_match(s, value, spot.entry));
+  uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
+  return bucket_count(bucket_match(s, value, pair.entry));
 }
 
 /* Lanes of the first generation that match a key. */
 static unsigned entries_of(uint64_t hash)
 {
-  struct spot spot = spot_of(hash);
-  return matches_in(hash, spot.lower) + matches_in(hash, spot.upper);
+  struct bucket_pair pair = spot_of(hash);
+  return matches_in(hash, pair.lower) + matches_in(hash, pair.upper);
 }
 
 static bool contains(uint64_t hash)
@@ -144,7 +148,7 @@ static tamis_stats figures(void)
 static const char *whole(void)
 {
   const char *reason;
-  if (!tamis__cuckoo_validate(t.filter, &reason))
+  if (!filter_validate(t.filter, &reason))
     return reason;
   for (unsigned i = 0; i < t.n; i++)
     if (!contains(t.in[i]))
@@ -196,7 +200,7 @@ static void set_up_move(void)
     put_to_stay(key_at(ANY, LOWER, UPPER));
   take(hole);
   t.y = key_at(ANY, LOWER, UPPER);
-  demand(matches_in(t.x, UPPER) == 1 && entries_of(hole) == 0, "where x stands");
+  expect(matches_in(t.x, UPPER) == 1 && entries_of(hole) == 0, "where x stands");
 }
 
 static bool evict(unsigned lower, unsigned upper)
@@ -398,14 +402,14 @@ static const char *check_add_and_split(void)
                                                               : NULL;
 }
 
-/* What the set-up has retired is released: limbo is empty when the search begins. */
+/* What the set-up has retired is released: backlog is empty when the search begins. */
 static void empty_limbo(void)
 {
   for (unsigned i = 0; i < 3; i++) {
     model_wait_for_readers();
     figures();
   }
-  demand(!cuckoo()->limbo.waiting && !cuckoo()->limbo.fresh, "empty limbo");
+  expect(!cuckoo()->backlog.waiting && !cuckoo()->backlog.fresh, "empty backlog");
 }
 
 /* Two siblings with an entry each, x of which stays; without y they join. */
@@ -413,11 +417,11 @@ static void set_up_join(void)
 {
   set_up_split();
   put(t.y);
-  demand(figures().growths == 1, "split");
+  expect(figures().growths == 1, "split");
   for (unsigned i = 1; i < 4; i++)
     take(t.in[i]);
   t.n = 1;
-  demand(figures().segments == 2, "two segments");
+  expect(figures().segments == 2, "two segments");
   empty_limbo();
 }
 
@@ -539,9 +543,9 @@ static void set_up_make(void)
   set_up_open();
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
-  struct spot full = spot_find(c->generation[0], hash);
-  demand(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
-  demand(!spot_find(c->generation[1], hash).segment, "no segment");
+  struct bucket_pair full = pair_find(c->generation[0], hash);
+  expect(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
+  expect(!pair_find(c->generation[1], hash).segment, "no segment");
 }
 
 /* An add of a key that is there in an older generation does not win, nor does one that has room in the
@@ -564,8 +568,9 @@ static void set_up_roots(unsigned fresh)
   make_cuckoo(2, 0, 0);
   struct generation *generation = cuckoo()->generation[0];
   for (unsigned i = 0; i < fresh; i++) {
-    struct segment *segment = slot_segment(slot_load(generation_slot(generation, i)));
-    slot_publish(generation_slot(generation, i), NULL);
+    struct segment *segment =
+        directory_segment(directory_load(generation_directory_entry(generation, i)));
+    directory_publish(generation_directory_entry(generation, i), NULL);
     tamis__segment_destroy(cuckoo(), &t.geometry, segment);
     generation->segments--;
   }
@@ -611,7 +616,7 @@ static void run_retire_and_add(unsigned thread)
   }
 }
 
-/* A split retires one, the next call that looks at limbo releases it. */
+/* A split retires one, the next call that looks at backlog releases it. */
 static void run_retire_of_split(unsigned thread)
 {
   if (thread == 0) {
@@ -822,8 +827,8 @@ static void run_fold(unsigned thread)
 {
   if (thread == 0) {
     must_add(t.x);
-    struct spot full = spot_of(t.y);
-    if (tamis__fold_copies(cuckoo(), &full) != TAMIS_OK)
+    struct bucket_pair full = spot_of(t.y);
+    if (tamis__fold_duplicates(cuckoo(), &full) != TAMIS_OK)
       model_fail("nothing was folded");
   } else {
     must_find(t.x);
@@ -847,7 +852,7 @@ static void make_bloom(void)
   options.seed = SEED;
   options.stripes = 1;
   options.allocator = &from_the_world;
-  demand(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
+  expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
   t.x = 1;
   t.y = 2;
 }

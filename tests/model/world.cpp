@@ -50,7 +50,7 @@ static const int timed_out = ETIMEDOUT, not_now = EAGAIN;
 #include "model.h"
 
 /* counter.c: each of relacy's threads has a number of its own, as if it were one. */
-extern "C" __thread unsigned tamis__thread_number;
+extern "C" __thread unsigned tamis__thread_index;
 
 namespace
 {
@@ -169,7 +169,7 @@ place &place_at(uint32_t index)
 /* After threads may have been switched. */
 void resume()
 {
-  tamis__thread_number = self() + 1;
+  tamis__thread_index = self() + 1;
 }
 
 /* ---- what an execution tells when it is printed ---- */
@@ -926,7 +926,7 @@ model_report model_check(const shape *s, const model_effort *effort, bool acq_re
   w.acq_rel = acq_rel;
   w.used = w.block_count = 0;
   model_reset_reclaim();
-  tamis__thread_number = 1;
+  tamis__thread_index = 1;
   s->set_up();
   w.used_at_start = w.used;
   w.blocks_at_start = w.block_count;

@@ -5,21 +5,15 @@
 #   run.sh SOURCE_DIR WORK_DIR NAME          by its own check
 #   run.sh SOURCE_DIR WORK_DIR NAME LIST     by each check of a list, one a line: says which find it
 #
-# NAME.patch begins with what the bug is, and three lines:
-#   Build: release | asan | tsan   how the broken library is built
-#   Check: TARGET [ARG ...]        the program that must fail
-#   Says: REGEX                    what it must print while failing
-# and perhaps, where the others would take long:
-#   Test: NAME                     the one test of that program that is run
-# A bug that no check can or should find has one line instead, with the reason:
-#   Survives: REASON
+# The file NAME.bug says what the bug is, how the broken library is built, and which check must fail;
+# `seed`, beside this script, describes the format and applies the bug.
 #
 # WORK_DIR keeps trees that are built without a bug, one for each that runs at the same time: so only
 # what a bug changes is compiled.
 set -u
 source=$1 work=$2 name=$3 list=${4:-}
-patch=$source/tests/negative/$name.patch
-field() { sed -n "s/^$1: *//p" "$patch" | head -n 1; }
+seed=$source/tests/negative/seed
+field() { "$seed" field "$name" "$1"; }
 build=$(field Build) says=$(field Says) reason=$(field Survives)
 read -r -a check <<<"$(field Check)"
 test=$(field Test)
@@ -67,7 +61,7 @@ rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean"
 
 # ---- the bug ----
 
-patch -s -p1 --no-backup-if-mismatch <"$patch" || { echo "$name: the patch no longer applies"; exit 2; }
+"$seed" apply . "$name" || { echo "$name: the bug does not apply"; exit 2; }
 make_target || { echo "$name: the broken library does not build"; exit 2; }
 program() { find "build/$build/tests" "build/$build/stress" -maxdepth 1 -type f -name "$1" -perm -u+x; }
 

@@ -3,7 +3,7 @@
 #
 # Tests of the command-line program against exact tools: test_tool.sh PATH-TO-TAMIS
 # Prints "ok N - name" or "not ok N - name" for each, and exits 1 if any failed.
-# shellcheck disable=SC2002,SC2094  # pipes are what is tested, and outputs that are inputs
+# shellcheck disable=SC2002,SC2094  # pipes are tested, and outputs that are inputs
 set -u
 export LC_ALL=C
 
@@ -218,7 +218,7 @@ seq 1000 >expected.repeating
 run common --kind cuckoo --capacity 1k --memory 16K --quiet --fpp 5e-8 repeating numbers
 check "cuckoo: lines that A repeats take no room" same_as expected.repeating
 
-in_memory() { # SIZE: the filter took no more, says the summary
+in_memory() { # SIZE: according to the summary, the filter took no more
   gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1
     found = $2 * unit <= most * 1.005 } END { exit !found }' err
 }
@@ -377,7 +377,7 @@ else
   (ulimit -v 150000; "$tamis" dedup --kind cuckoo --capacity 1G numbers >out 2>err)
   status=$?
   check "a cuckoo filter that memory does not hold" one_line 1 "out of memory"
-  # 8 MiB of stack each: a few threads start, the others do not.
+  # A thread takes 8 MiB of stack, so only a few of these start.
   (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k numbers >out 2>err)
   status=$?
   sort -n -o out out

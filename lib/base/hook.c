@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/hook.h"
+
+#ifdef TAMIS_HOOKS
+void (*_Atomic tamis__hook)(const char *place);
+#else
+typedef int tamis__no_hooks; /* ISO C wants a declaration in every file */
+#endif

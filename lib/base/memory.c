@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 64 };
+
+/* From this size on a block is mapped rather than malloc'ed; also the size of a huge page. */
+static const size_t huge = (size_t) 2 << 20;
+
+/* Maps more than asked and trims both ends, so that the block starts on a huge page.  (That the
+ * length is no multiple of the page size does not matter to the kernel.) */
+static void *map_aligned(size_t size)
+{
+  if (size > SIZE_MAX - 2 * huge)
+    return NULL;
+  size_t page_size = (size_t) sysconf(_SC_PAGESIZE);
+  size_t length = (size + page_size - 1) & ~(page_size - 1);
+  char *start =
+      mmap(NULL, length + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) { /* perhaps there is room for the block, but not for the slack */
+    start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+  }
+  size_t before = (huge - (uintptr_t) start % huge) % huge;
+  if (before)
+    munmap(start, before);
+  munmap(start + before + length, huge - before);
+#ifdef MADV_HUGEPAGE
+  (void) madvise(start + before, length, MADV_HUGEPAGE); /* a wish; a kernel without them is fine */
+#endif
+  return start + before;
+}
+
+void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
+{
+  void *block;
+  if (!from->allocate && size >= huge)
+    return map_aligned(size);
+  if (from->allocate)
+    block = from->allocate(from->context, ALIGNMENT, size);
+  else if (posix_memalign(&block, ALIGNMENT, size))
+    block = NULL;
+  if (block)
+    memset(block, 0, size);
+  return block;
+}
+
+void tamis__memory_release(const tamis_allocator *from, void *block, size_t size)
+{
+  if (!block)
+    return;
+  if (from->release)
+    from->release(from->context, block, ALIGNMENT, size);
+  else if (size >= huge)
+    munmap(block, size);
+  else
+    free(block);
+}

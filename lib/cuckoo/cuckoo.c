@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the cuckoo filter as a kind: its sizes, creation and figures.  table.h shows what it consists
+ * of, and which file does what.
+ */
+#include "cuckoo/cuckoo.h"
+
+#include "base/memory.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/insert.h"
+#include "cuckoo/lookup.h"
+#include "cuckoo/remove.h"
+#include "cuckoo/segment.h"
+#include "cuckoo/slabs.h"
+#include "cuckoo/validate.h"
+
+#include <math.h>
+
+/* ---- operations ---- */
+
+/* any_operations are for a first generation that needs two hashes. */
+#define OPERATIONS(sort)                                       \
+  static const struct filter_operations sort##_operations = {  \
+      .kind = &tamis__cuckoo_kind,                             \
+      .contains = tamis__cuckoo_contains_##sort,               \
+      .contains_many = tamis__cuckoo_contains_many_##sort,     \
+      .add = tamis__cuckoo_add_##sort,                         \
+      .add_unique = tamis__cuckoo_add_unique_##sort,           \
+      .add_many = tamis__cuckoo_add_many_##sort,               \
+      .add_unique_many = tamis__cuckoo_add_unique_many_##sort, \
+      .remove = tamis__cuckoo_remove,                          \
+  };
+OPERATIONS(any)
+OPERATIONS(growable)
+OPERATIONS(fixed)
+
+static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
+{
+  return g->two_hashes ? &any_operations : g->shape.ages ? &growable_operations : &fixed_operations;
+}
+
+static struct cuckoo_spec spec_of(const tamis_options *o)
+{
+  return (struct cuckoo_spec){
+      .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
+}
+
+/* ---- sizes ---- */
+
+static uint64_t total_bytes(const struct cuckoo_geometry *g)
+{
+  return sizeof(struct cuckoo) + sizeof(struct generation) +
+         cuckoo_shards(g) * sizeof(struct counter_shard) +
+         cuckoo_directory_size(g) * sizeof(directory_entry) + cuckoo_roots(g) * g->segment_bytes +
+         tamis__slab_heads(g);
+}
+
+static int bytes_for(const tamis_options *options, uint64_t *bytes)
+{
+  struct cuckoo_geometry g;
+  struct cuckoo_spec spec = spec_of(options);
+  int result = cuckoo_geometry_plan(&spec, &g);
+  if (result == TAMIS_OK)
+    *bytes = total_bytes(&g);
+  return result;
+}
+
+static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
+{
+  tamis_options trial = *options;
+  int result = TAMIS_EFULL;
+  double lowest = hash_collisions(options->capacity); /* that 64-bit hashes can give */
+  for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
+    uint64_t needed;
+    /* Slightly more, so that rounding does not lead to the next shape. */
+    trial.fpp = fmax(cuckoo_geometry_lowest_rate(shape, options->growable), lowest) * (1 + 1e-9);
+    result = bytes_for(&trial, &needed);
+    if (result == TAMIS_OK && needed <= bytes) {
+      *fpp = trial.fpp;
+      return TAMIS_OK;
+    }
+  }
+  return result == TAMIS_OK ? TAMIS_EFULL : result;
+}
+
+/* ---- creation ---- */
+
+static void destroy(tamis_filter *f)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  tamis_allocator from = f->allocator;
+  tamis__backlog_destroy(&c->backlog);
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    tamis__generation_destroy(c, c->generation[i]);
+  stripe_destroy(&c->opening);
+  tamis__slabs_destroy(c);
+  tamis__memory_release(&from, c, sizeof *c);
+}
+
+/* The segments of the first generation are created with the filter, so that the first adds need not do it.
+ * Those of a larger filter are created as keys come. */
+enum { EARLY_SEGMENTS = 1024 };
+
+static int create_first_segments(struct cuckoo *c)
+{
+  struct generation *generation = c->generation[0];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (!c->spec.growable || cuckoo_roots(g) > EARLY_SEGMENTS)
+    return TAMIS_OK;
+  for (uint64_t root = 0; root < cuckoo_roots(g); root++) {
+    uint64_t index = root << g->depth_limit;
+    directory_entry *entry = generation_directory_entry(generation, index);
+    struct bucket_pair pair = {
+        .generation = generation, .index = index, .own_entry = entry, .root_entry = entry};
+    int result = tamis__grow(c, &pair);
+    if (result != TAMIS_OK)
+      return result;
+  }
+  return TAMIS_OK;
+}
+
+static int create_first_generation(struct cuckoo *c, const struct cuckoo_geometry *g)
+{
+  int result = TAMIS_ENOMEM;
+  if (!tamis__backlog_init(&c->backlog, tamis__segment_reclaim, c, &c->bytes))
+    return result;
+  c->generation[0] = tamis__generation_create(c, g, &result);
+  if (!c->generation[0])
+    return result;
+  atomic_store_explicit(&c->generations, 1, memory_order_relaxed); /* not shared yet */
+  return create_first_segments(c);
+}
+
+int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
+                              const struct cuckoo_geometry *g, tamis_filter **out)
+{
+  if (options->max_bytes && total_bytes(g) > options->max_bytes)
+    return TAMIS_EFULL;
+  struct cuckoo *c = tamis__memory_allocate(&head->allocator, sizeof *c);
+  if (!c)
+    return TAMIS_ENOMEM;
+  c->head = *head;
+  c->head.operations = operations_for(g);
+  c->spec = spec_of(options);
+  c->max_bytes = options->max_bytes;
+  c->bytes = sizeof *c;
+  stripe_init(&c->opening);
+  tamis__slabs_init(c, g, total_bytes(g));
+  int result = create_first_generation(c, g);
+  if (result == TAMIS_OK)
+    *out = &c->head;
+  else
+    destroy(&c->head);
+  return result;
+}
+
+static int create(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out)
+{
+  struct cuckoo_geometry g;
+  struct cuckoo_spec spec = spec_of(options);
+  int result = cuckoo_geometry_plan(&spec, &g);
+  return result == TAMIS_OK ? tamis__cuckoo_create_with(options, head, &g, out) : result;
+}
+
+/* ---- figures ---- */
+
+/* A generation has its planned rate when it is full and has split as often as it may.  With fewer splits
+ * its entries know more bits; with fewer entries, there are fewer that can match. */
+static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (!segments || !entries)
+    return 0;
+  double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
+  double full = g->shape.ages ? cuckoo_geometry_full_load(g) : 1;
+  double depth = log2((double) segments / (double) cuckoo_roots(g));
+  depth = fmin(fmax(depth, 0), g->depth_limit);
+  return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
+}
+
+static void stats(const tamis_filter *f, tamis_stats *out)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  unsigned n = cuckoo_generations(c);
+  /* The filter is const to the caller of tamis_get_stats(), but the object itself is not. */
+  tamis__backlog_drain((struct backlog *) &c->backlog);
+  out->capacity = c->spec.capacity;
+  out->fpp = c->spec.fpp;
+  out->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+  out->growths = atomic_load_explicit(&c->splits, memory_order_relaxed) + n - 1;
+  out->joins = atomic_load_explicit(&c->joins, memory_order_relaxed);
+  out->generations = n;
+  uint64_t lanes = 0, entries_in_all = 0;
+  for (unsigned i = 0; i < n; i++) {
+    struct generation *generation = c->generation[i];
+    uint64_t entries = cuckoo_count(generation, ENTRIES);
+    uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
+    entries_in_all += entries;
+    out->count += entries + cuckoo_count(generation, DUPLICATES);
+    out->segments += segments;
+    out->fpp_estimate += rate_now(generation, entries, segments);
+    lanes += segments * cuckoo_lanes(&generation->geometry);
+    out->fingerprint_bits = generation->geometry.shape.width - generation->geometry.shape.ages;
+  }
+  out->estimated_count = (double) out->count;
+  out->load = out->estimated_count / (double) out->capacity;
+  out->occupancy = lanes ? (double) entries_in_all / (double) lanes : 0;
+}
+
+const struct filter_kind tamis__cuckoo_kind = {
+    .kind = TAMIS_CUCKOO,
+    .bytes_for = bytes_for,
+    .fpp_for = fpp_for,
+    .create = create,
+    .destroy = destroy,
+    .stats = stats,
+    .validate = tamis__cuckoo_validate,
+};

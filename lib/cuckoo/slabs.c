@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: where the segments of a large filter that grows have their memory.
+ *
+ * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter that is
+ * larger than the TLB covers then misses it twice.  So such segments have slots in slabs.  A slab is a
+ * block of somewhat more than a huge page (a head and 64 segments, so that nothing is left over), for
+ * which base/memory.c asks the system for huge pages.
+ *
+ *               allocate               retire                a grace period
+ *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
+ *
+ *    slab: allocated when no slab has a free slot; released together with the last of its slots
+ *
+ * Memory while a filter grows: at most one slab has free slots, because another one is only allocated when
+ * none has.  One slab is little, as only a filter that takes as much memory as MIN_SLABS_GROWN slabs
+ * allocates any.  A first generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates
+ * them earlier, as long as a whole slab fits within the plan: all its segments together then take exactly
+ * what was promised.  Small filters take no slabs; nor do small segments, of which only small filters
+ * have many.
+ *
+ * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last one.
+ * So slots are taken from the oldest slab that has a free one.  The segments that joins create fill the
+ * old slabs up, and the newer ones drain.  Keys spread evenly, so all segments of one depth join at about
+ * the same time; when they have, the newer half of the slabs is gone but for a few.  Until then the filter
+ * takes at most as much as before these joins.  The list of slabs with free slots is nearly in the order
+ * of age: the place of a slab that has just got its first free slot is searched from the oldest one on,
+ * but only MAX_LIST_STEPS far.  Old slabs fill up again at once, so the search is short for those that
+ * matter.
+ *
+ * Memory at a limit: a segment for which no slab can be allocated gets a block of its own, as in a small
+ * filter.  A slab counts as memory of the filter whatever is in it.  So a filter at its limit holds as
+ * many segments as without slabs, less the free slots, which only segments can use.
+ */
+#include "cuckoo/slabs.h"
+
+#include "cuckoo/memory.h"
+
+#include <string.h>
+
+enum {
+  SLAB_SLOTS = 64,
+  MIN_SLABS_PLANNED = 4, /* a first generation that fills fewer slabs takes none */
+  MIN_SLABS_GROWN = 32,  /* a filter that takes less memory than these allocates no further slabs */
+  MAX_LIST_STEPS = 32
+};
+
+static size_t slab_bytes(size_t slot_bytes)
+{
+  return sizeof(struct slab) + SLAB_SLOTS * slot_bytes;
+}
+
+/* So many slabs are full then, and the last segments have blocks of their own. */
+uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
+{
+  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
+  bool slabs = g->shape.ages && g->segment_bytes == largest.segment_bytes &&
+               cuckoo_roots(g) >= MIN_SLABS_PLANNED * SLAB_SLOTS;
+  return slabs ? cuckoo_roots(g) / SLAB_SLOTS * sizeof(struct slab) : 0;
+}
+
+void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned)
+{
+  stripe_init(&c->slabs.lock);
+  stripe_init(&c->slabs.allocating);
+  c->slabs.planned = planned;
+  c->slabs.planned_large = tamis__slab_heads(g) > 0;
+  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
+  c->slabs.slot_bytes = c->spec.growable ? largest.segment_bytes : 0;
+  c->slabs.stripe_mask = largest.stripe_mask;
+  c->slabs.large = MIN_SLABS_GROWN * slab_bytes(c->slabs.slot_bytes);
+}
+
+void tamis__slabs_destroy(struct cuckoo *c)
+{
+  stripe_destroy(&c->slabs.lock);
+  stripe_destroy(&c->slabs.allocating);
+}
+
+/* ---- the list of slabs with a free slot ---- */
+
+static void open_slab_locked(struct slabs *slabs, struct slab *slab)
+{
+  struct slab *previous = NULL, *next = slabs->open;
+  for (unsigned i = 0; i < MAX_LIST_STEPS && next && next->number < slab->number; i++) {
+    previous = next;
+    next = next->next;
+  }
+  slab->previous = previous;
+  slab->next = next;
+  if (next)
+    next->previous = slab;
+  if (previous)
+    previous->next = slab;
+  else
+    slabs->open = slab;
+}
+
+static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
+{
+  if (slab->previous)
+    slab->previous->next = slab->next;
+  else
+    slabs->open = slab->next;
+  if (slab->next)
+    slab->next->previous = slab->previous;
+}
+
+/* A slot, its slab, and whether it is still as the allocator made it.  NULL: there is none. */
+static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *clean)
+{
+  struct slab *slab = *from = slabs->open;
+  if (!slab)
+    return NULL;
+  struct retired *slot = slab->free;
+  *clean = !slot;
+  if (slot)
+    slab->free = slot->next;
+  else
+    slot = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
+  if (++slab->used == SLAB_SLOTS)
+    close_slab_locked(slabs, slab);
+  return (struct segment *) slot;
+}
+
+/* ---- slots ---- */
+
+/* Takes a slot of a slab in the list.  If the list is empty, `fresh` (unless NULL) becomes its first slab;
+ * otherwise it is released, as another thread has been faster. */
+static struct segment *take_slot(struct cuckoo *c, struct slab *fresh)
+{
+  struct slabs *slabs = &c->slabs;
+  struct slab *slab;
+  bool clean = true;
+  stripe_lock(&slabs->lock);
+  if (fresh && !slabs->open) {
+    fresh->number = slabs->allocated++;
+    open_slab_locked(slabs, fresh);
+    fresh = NULL;
+  }
+  struct segment *segment = take_slot_locked(slabs, &slab, &clean);
+  stripe_unlock(&slabs->lock);
+  tamis__cuckoo_release(c, fresh, slab_bytes(slabs->slot_bytes));
+  if (!clean)
+    memset((void *) segment, 0, slabs->slot_bytes);
+  if (segment)
+    segment->slab = slab;
+  return segment;
+}
+
+static void release_slot(struct cuckoo *c, struct segment *segment)
+{
+  struct slabs *slabs = &c->slabs;
+  struct slab *slab = segment->slab;
+  stripe_lock(&slabs->lock);
+  segment->retired.next = slab->free;
+  slab->free = &segment->retired;
+  if (slab->used == SLAB_SLOTS)
+    open_slab_locked(slabs, slab);
+  bool empty = --slab->used == 0;
+  if (empty)
+    close_slab_locked(slabs, slab);
+  stripe_unlock(&slabs->lock);
+  if (empty)
+    tamis__cuckoo_release(c, slab, slab_bytes(slabs->slot_bytes));
+}
+
+static bool may_allocate_slab(const struct cuckoo *c)
+{
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
+  if (bytes >= c->slabs.planned)
+    return bytes >= c->slabs.large;
+  return c->slabs.planned_large && bytes + slab_bytes(c->slabs.slot_bytes) <= c->slabs.planned;
+}
+
+/* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is just
+ * allocating a slab: that slab's bytes are counted before its slots are in the list, so a thread that finds
+ * no bytes left must not be refused before that. */
+static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
+{
+  int result;
+  stripe_lock(&c->slabs.allocating);
+  struct segment *segment = take_slot(c, NULL);
+  if (!segment && may_allocate && may_allocate_slab(c)) {
+    struct slab *slab = tamis__cuckoo_allocate(c, slab_bytes(c->slabs.slot_bytes), &result);
+    segment = slab ? take_slot(c, slab) : NULL;
+  }
+  stripe_unlock(&c->slabs.allocating);
+  return segment;
+}
+
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                               int *result)
+{
+  bool fits = g->segment_bytes == c->slabs.slot_bytes && g->stripe_mask == c->slabs.stripe_mask;
+  struct segment *segment = fits ? take_slot(c, NULL) : NULL;
+  if (!segment && fits && may_allocate_slab(c))
+    segment = take_slot_in_turn(c, true);
+  if (!segment)
+    segment = tamis__cuckoo_allocate(c, g->segment_bytes, result);
+  /* That has drained the backlog, which may have freed slots; and another thread may be adding a slab. */
+  if (!segment && fits)
+    segment = take_slot_in_turn(c, false);
+  if (segment)
+    *result = TAMIS_OK;
+  return segment;
+}
+
+void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size)
+{
+  if (segment->slab)
+    release_slot(c, segment);
+  else
+    tamis__cuckoo_release(c, segment, size);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: what a cuckoo filter consists of.
+ *
+ *    struct cuckoo ──► generation 0 ──► directory ──► segment ──► buckets (words of lanes)
+ *                      generation 1 ──► directory      ├ stripes (lock, version)
+ *                                                      └ duplicate table
+ *
+ * The files of this folder, each of which includes only those above it:
+ *
+ *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
+ *    bucket.h      layer 0: a bucket as the value of one word
+ *    duplicates.*  counts of further copies of keys, in a small hash table
+ *    table.h       the structures
+ *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
+ *    memory.*      the filter's memory within max_bytes
+ *    slabs.*       where the segments of a large filter that grows have their memory
+ *    segment.*     creates, takes down and retires segments; their duplicate tables
+ *    generation.*  creates and takes down generations
+ *    evict.*       makes room in a segment by moving entries, or by counting duplicates
+ *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
+ *    lookup.*      contains
+ *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
+ *    insert.*      add and unique add
+ *    remove.*      remove
+ *    cuckoo.*      the kind: sizes, creation, figures
+ *    validate.*    whether the structure is whole, for tests
+ */
+#ifndef TAMIS_LIB_CUCKOO_TABLE_H
+#define TAMIS_LIB_CUCKOO_TABLE_H
+
+#include "base/counter.h"
+#include "base/filter.h"
+#include "base/reclaim.h"
+#include "base/stripe.h"
+#include "base/word.h"
+#include "cuckoo/duplicates.h"
+#include "cuckoo/geometry.h"
+
+/* Its stripes and its buckets follow in memory.  The plain members do not change after the segment is
+ * published. */
+struct segment {
+  _Alignas(64) struct retired retired; /* first: see reclaim.h */
+  uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
+  unsigned depth;
+  /* NULL until a bucket pair needs it.  It changes under duplicates_lock; see has_duplicates(). */
+  _Atomic(struct duplicate_table *) duplicates;
+  struct stripe duplicates_lock; /* taken after the stripes of a bucket pair */
+  struct slab *slab;             /* the slab that the segment has a slot in; NULL: none */
+};
+
+_Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
+_Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
+
+/* The value of a directory entry: a segment's address plus its depth, which fits in because segments are
+ * aligned to 64 bytes, and saves readers a look into the segment.  NULL: there is no segment yet. */
+typedef char *directory_value;
+typedef _Atomic(directory_value) directory_entry;
+
+enum { GROWTH_STRIPES = 16 };
+
+/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted in duplicate tables. */
+enum generation_counter { ENTRIES, DUPLICATES };
+
+struct generation {
+  struct cuckoo_geometry geometry;
+  directory_entry *directory; /* in the order of generation_root_entry() */
+  struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
+  struct counters counters;
+  _Atomic uint64_t segments;
+  /* The call that changes the directory entries of a root holds one of these, which it takes before the
+   * stripes of segments. */
+  struct stripe growth[GROWTH_STRIPES];
+};
+
+/* The slots of SLAB_SLOTS segments follow in memory. */
+struct slab {
+  /* The neighbours in the list of slabs that have a free slot. */
+  _Alignas(64) struct slab *next;
+  struct slab *previous;
+  uint64_t number;      /* slabs that were allocated before this one */
+  struct retired *free; /* slots that were given back */
+  unsigned used;        /* slots in use */
+  unsigned touched;     /* slots, from the first on, that have been in use at some time */
+};
+
+struct slabs {
+  struct stripe lock;       /* protects the list and the slabs; taken last, for a few steps */
+  struct stripe allocating; /* held by the thread that allocates a slab; taken before the lock */
+  struct slab *open;        /* slabs with a free slot */
+  uint64_t allocated;       /* slabs so far */
+  /* These do not change: */
+  size_t
+      slot_bytes; /* only segments of this size, and with these stripes, have slots; 0: none has */
+  uint32_t stripe_mask; /* of those segments */
+  uint64_t planned;     /* bytes of the filter, as tamis_bytes_for() says */
+  bool planned_large;   /* slabs are meant to be part of these */
+  uint64_t large;       /* bytes from which on a filter that outgrows the plan allocates slabs */
+};
+
+struct cuckoo {
+  struct tamis_filter head;
+  struct cuckoo_spec spec;
+  uint64_t max_bytes; /* 0: no limit */
+  /* Generations are only ever appended.  Those below the count are complete. */
+  struct generation *generation[CUCKOO_MAX_GENERATIONS];
+  _Atomic unsigned generations;
+  struct stripe opening; /* held by the call that appends one; taken after a growth stripe */
+  _Atomic uint64_t bytes;
+  _Atomic uint64_t splits, joins;
+  struct slabs slabs;
+  struct backlog backlog;
+};
+
+static inline struct cuckoo *cuckoo_of(tamis_filter *f)
+{
+  return (struct cuckoo *) f;
+}
+
+static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
+{
+  return (const struct cuckoo *) f;
+}
+
+/* ---- generations ---- */
+
+/* ORDER generations.load (seq_cst)
+ *   pairs with     generations.publish
+ *   makes visible  the generations below the count
+ *   if weakened    acquire would keep that; but see directory.load
+ *   checked by     negative/directory_published_relaxed, negative/generations_load_acquire */
+static inline unsigned cuckoo_generations(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->generations, memory_order_seq_cst);
+}
+
+/* The shards of a generation's counters, for a segment at each root: what the generation grows to has no
+ * bearing on what it takes at first. */
+static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
+{
+  return tamis__counter_shards(cuckoo_roots(g) * g->segment_bytes);
+}
+
+/* A sum over shards may be taken between an add in one shard and a remove in another: then it can be
+ * negative. */
+static inline uint64_t cuckoo_count(const struct generation *generation,
+                                    enum generation_counter which)
+{
+  int64_t sum = (int64_t) tamis__counter_sum(&generation->counters, which);
+  return sum > 0 ? (uint64_t) sum : 0;
+}
+
+static inline void cuckoo_count_change(const struct generation *generation,
+                                       enum generation_counter which, int change)
+{
+  counter_add(&generation->counters, which, (uint64_t) (int64_t) change);
+}
+
+/* ---- the parts of a segment ---- */
+
+static inline word *segment_words(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  return (word *) ((char *) segment + g->words_offset);
+}
+
+static inline struct stripe *segment_stripes(const struct segment *segment)
+{
+  return (struct stripe *) (segment + 1);
+}
+
+static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
+                                              const struct segment *segment, uint32_t bucket)
+{
+  return &segment_stripes(segment)[bucket & g->stripe_mask];
+}
+
+/* Takes the stripes of two buckets in the order of their indices, or the one stripe that both have. */
+static inline void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
+                                uint32_t a, uint32_t b)
+{
+  uint32_t first = a & g->stripe_mask, second = b & g->stripe_mask;
+  struct stripe *stripes = segment_stripes(segment);
+  stripe_lock(&stripes[first < second ? first : second]);
+  if (first != second)
+    stripe_lock(&stripes[first < second ? second : first]);
+}
+
+static inline void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,
+                                  uint32_t a, uint32_t b)
+{
+  stripe_unlock(stripe_of_bucket(g, segment, a));
+  if (((a ^ b) & g->stripe_mask) != 0)
+    stripe_unlock(stripe_of_bucket(g, segment, b));
+}
+
+/* The other bucket of an entry that stands in `bucket`. */
+static inline uint32_t other_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint32_t bucket, uint64_t entry)
+{
+  return bucket ^
+         cuckoo_other_mask(g, cuckoo_fingerprint(g, entry, segment->prefix, segment->depth));
+}
+
+/* Lanes in use.  Exact when no writer runs. */
+static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  uint64_t used = 0;
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    used += stripe_used(&segment_stripes(segment)[i]);
+  return used;
+}
+
+/* Whether a bucket pair whose stripes the caller holds may have duplicates.
+ * Relaxed: the duplicates of this pair were counted under its stripes, which the caller has taken since.
+ * Those of other pairs do not matter. */
+static inline bool has_duplicates(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed) != NULL;
+}
+
+#endif

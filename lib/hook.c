@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "hook.h"
-
-#ifdef TAMIS_HOOKS
-void (*_Atomic tamis__hook)(const char *place);
-#else
-typedef int tamis__no_hooks; /* ISO C wants a declaration in every file */
-#endif
