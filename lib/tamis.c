@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions.  Each checks its arguments, turns the key into a mixed hash and
- * calls the filter's kind.
+ * Layer 3: the public functions.  Each checks its arguments, hashes the key, and calls the filter's
+ * table of operations, or that of its kind.
  */
+#include "base/filter.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 
@@ -40,9 +41,22 @@ const char *tamis_strerror(int result)
   }
 }
 
+/* ---- kinds ---- */
+
+static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind};
+
+/* NULL: there is no such kind. */
+static const struct filter_kind *find_kind(tamis_kind kind)
+{
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (kinds[i]->kind == kind)
+      return kinds[i];
+  return NULL;
+}
+
 /* ---- options ---- */
 
-/* Sizes beyond this are no options struct of any version. */
+/* No version's options are larger than this. */
 enum { ABSURD_SIZE = 4096 };
 
 static bool all_zero(const unsigned char *bytes, size_t n)
@@ -53,7 +67,7 @@ static bool all_zero(const unsigned char *bytes, size_t n)
   return true;
 }
 
-/* Fields that a newer header added, and this library does not know, may only be zero. */
+/* Fields that a newer header has added, and that this library does not know, may only be zero. */
 static int check_struct(const tamis_options *o)
 {
   if (!o || o->struct_size < sizeof *o || o->struct_size > ABSURD_SIZE)
@@ -67,13 +81,11 @@ enum { MAX_STRIPES = 4096 };
 
 static int check_fields(const tamis_options *o)
 {
-  bool known_kind = o->kind == TAMIS_BLOOM || o->kind == TAMIS_CUCKOO;
   bool known_layout = o->layout == TAMIS_LAYOUT_BLOCKED || o->layout == TAMIS_LAYOUT_CLASSIC;
-  bool whole_allocator = !o->allocator || (o->allocator->allocate && o->allocator->release);
-  /* written so that NaN fails */
-  bool good_rate = o->fpp > 0 && o->fpp < 1;
-  if (!known_kind || !known_layout || !whole_allocator || !good_rate || o->capacity == 0 ||
-      o->stripes > MAX_STRIPES)
+  bool complete_allocator = !o->allocator || (o->allocator->allocate && o->allocator->release);
+  bool valid_fpp = o->fpp > 0 && o->fpp < 1; /* false for NaN */
+  if (!find_kind(o->kind) || !known_layout || !complete_allocator || !valid_fpp ||
+      o->capacity == 0 || o->stripes > MAX_STRIPES)
     return TAMIS_EINVAL;
   return TAMIS_OK;
 }
@@ -110,14 +122,13 @@ int tamis_create(const tamis_options *options, tamis_filter **out)
                               .hash_context = options->hash_context};
   if (options->allocator)
     head.allocator = *options->allocator;
-  return (options->kind == TAMIS_CUCKOO ? tamis__cuckoo_create : tamis__bloom_create)(options,
-                                                                                      &head, out);
+  return find_kind(options->kind)->create(options, &head, out);
 }
 
 void tamis_destroy(tamis_filter *filter)
 {
   if (filter)
-    filter->operations->destroy(filter);
+    filter->kind->destroy(filter);
 }
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
@@ -127,7 +138,7 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
     return result;
   if (!bytes)
     return TAMIS_EINVAL;
-  return (options->kind == TAMIS_CUCKOO ? tamis__cuckoo_bytes : tamis__bloom_bytes)(options, bytes);
+  return find_kind(options->kind)->bytes_for(options, bytes);
 }
 
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -136,13 +147,12 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   if (result != TAMIS_OK)
     return result;
   tamis_options checked = *options;
-  checked.fpp = 0.5; /* whatever the caller's is */
+  checked.fpp = 0.5; /* the caller's is not looked at */
   if ((result = check_fields(&checked)) != TAMIS_OK)
     return result;
   if (!fpp)
     return TAMIS_EINVAL;
-  return (checked.kind == TAMIS_CUCKOO ? tamis__cuckoo_fpp : tamis__bloom_fpp)(&checked, bytes,
-                                                                               fpp);
+  return find_kind(checked.kind)->fpp_for(&checked, bytes, fpp);
 }
 
 /* ---- single keys ---- */
@@ -164,28 +174,27 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? key_hash(f, key, len) : 0;
 }
 
-/* The exported functions do not call each other: through the table of a shared library's symbols that
- * costs more than the rest of the call. */
+/* The exported functions do not call each other: in a shared library such a call goes through the table
+ * of symbols, which costs more than the rest of the function. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
-  return f->operations->contains(f, hash_mix(&f->keys, hash));
+  return f->operations->contains(f, hash);
 }
 
 static inline int add(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->add(f, hash_mix(&f->keys, hash));
+  return f->operations->add(f, hash);
 }
 
 static inline int add_unique(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->add_unique(f, hash_mix(&f->keys, hash));
+  return f->operations->add_unique(f, hash);
 }
 
 static inline int remove_one(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->remove ? f->operations->remove(f, hash_mix(&f->keys, hash))
-                               : TAMIS_EUNSUPPORTED;
+  return f->operations->remove ? f->operations->remove(f, hash) : TAMIS_EUNSUPPORTED;
 }
 
 bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
@@ -230,8 +239,6 @@ int tamis_remove(tamis_filter *f, const void *key, size_t len)
 
 /* ---- batches ---- */
 
-enum { GROUP = 64 }; /* keys that are worked on at a time */
-
 /* A batch is given either as keys or as hashes. */
 struct batch {
   const tamis_key *keys;
@@ -241,28 +248,32 @@ struct batch {
 
 static inline size_t group_length(const struct batch *batch, size_t start)
 {
-  return batch->n - start < GROUP ? batch->n - start : GROUP;
+  return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* Of a group of keys.  A bad one (which only contains_many lets come this far) hashes like an empty
- * one. */
-static void hash_group(const tamis_filter *f, const tamis_key *keys, size_t length,
-                       uint64_t hashes[GROUP])
+/* The hashes of a group of keys, which are written to `room`, or stand in the batch.  An invalid key
+ * hashes like an empty one: only contains_many lets such a key come this far. */
+static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
+                                    size_t length, uint64_t room[FILTER_GROUP])
 {
+  if (batch->hashes)
+    return batch->hashes + start;
+  const tamis_key *keys = batch->keys + start;
   for (size_t i = 0; i < length; i++)
-    hashes[i] = key_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
+    room[i] = key_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
+  return room;
 }
 
 static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t n, bool *found)
 {
   size_t hits = 0;
-  uint64_t hashes[GROUP];
-  bool answers[GROUP];
+  uint64_t hashes[FILTER_GROUP];
+  bool answers[FILTER_GROUP];
   struct batch batch = {.keys = keys, .n = n};
   for (size_t start = 0, length; start < n; start += length) {
     length = group_length(&batch, start);
-    hash_group(f, keys + start, length, hashes);
-    f->operations->contains_many(f, hashes, length, answers);
+    f->operations->contains_many(f, group_hashes(f, &batch, start, length, hashes), length,
+                                 answers);
     for (size_t i = 0; i < length; i++) {
       answers[i] &= good_key(keys[start + i].data, keys[start + i].len);
       hits += answers[i];
@@ -283,28 +294,18 @@ static bool good_batch(const tamis_filter *f, const struct batch *batch)
   return true;
 }
 
-static void add_group(tamis_filter *f, const uint64_t *mixed, size_t n, int *results)
-{
-  for (size_t i = 0; i < n; i++)
-    results[i] = f->operations->add(f, mixed[i]);
-}
-
 static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *results)
 {
   if (!good_batch(f, &batch))
     return TAMIS_EINVAL;
   int failure = TAMIS_OK;
-  uint64_t mixed[GROUP];
-  int unwanted[GROUP];
+  uint64_t room[FILTER_GROUP];
+  int unwanted[FILTER_GROUP];
   for (size_t start = 0, length; start < batch.n; start += length) {
     length = group_length(&batch, start);
-    if (batch.keys)
-      hash_group(f, batch.keys + start, length, mixed);
-    for (size_t i = 0; i < length; i++)
-      mixed[i] = hash_mix(&f->keys, batch.keys ? mixed[i] : batch.hashes[start + i]);
-    f->operations->prefetch(f, mixed, length);
+    const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    (unique ? f->operations->add_unique_many : add_group)(f, mixed, length, group);
+    (unique ? f->operations->add_unique_many : f->operations->add_many)(f, hashes, length, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)
         failure = group[i];
@@ -347,11 +348,12 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 
 int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
 {
-  /* Later versions append fields; a program built with this header knows the first ones. */
+  /* A later version appends fields, and a program that was built with this header knows the first ones. */
   if (!f || !out || out->struct_size < sizeof(tamis_stats))
     return TAMIS_EINVAL;
   tamis_stats filled = TAMIS_STATS_INIT;
-  f->operations->stats(f, &filled);
+  filled.kind = f->kind->kind;
+  f->kind->stats(f, &filled);
   filled.seed = f->keys.seed;
   memcpy(out, &filled, sizeof filled);
   return TAMIS_OK;

@@ -2,7 +2,7 @@
 #include "apart.h"
 
 #include "bloom/geometry.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
 #include "harness.h"
 
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static bool near_enough(const struct apart *apart, uint64_t a, uint64_t b, unsig
   case 1:
     return (apart_name(apart, a) ^ apart_name(apart, b)) == 1;
   case 2:
-    return cuckoo_root_of_index(&apart->first, here.slot) ==
-               cuckoo_root_of_index(&apart->first, there.slot) &&
+    return cuckoo_root_of_index(&apart->first, here.index) ==
+               cuckoo_root_of_index(&apart->first, there.index) &&
            (here.lower == there.lower || here.upper == there.upper);
   default:
     return true;
@@ -79,7 +79,7 @@ static bool use_bits(const struct bloom_geometry *g, uint64_t mixed, uint16_t *u
 {
   struct bloom_probes walk = bloom_probes_begin(g, mixed, g->shape);
   bool alone = false;
-  for (unsigned i = 0; i < g->shape.touches; i++) {
+  for (unsigned i = 0; i < g->shape.probes; i++) {
     struct bloom_probe touch = bloom_probes_next(g, &walk, g->shape);
     for (uint64_t mask = touch.mask; mask; mask &= mask - 1) {
       uint16_t *user = &users[touch.word * 64 + (unsigned) __builtin_ctzll(mask)];

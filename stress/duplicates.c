@@ -155,7 +155,7 @@ static bool play(const struct settings *s, double fpp, bool crowded, uint64_t se
   for (unsigned k = 0; k < s->keys; k++)
     wrong_in_the_end += check_key(&run, k);
   const char *reason = "whole";
-  bool whole = tamis__cuckoo_validate(run.filter, &reason);
+  bool whole = filter_validate(run.filter, &reason);
   tamis_stats empty = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &empty);
   bool good = wrong == 0 && wrong_in_the_end == 0 && right && whole && empty.count == 0;

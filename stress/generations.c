@@ -19,7 +19,7 @@
  *
  * The library is the one with hooks: threads pause between the steps of their calls.
  */
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
 #include "harness.h"
 #include "owner.h"
 #include "pauses.h"

@@ -327,7 +327,7 @@ static uint64_t check_all(struct run *run, is_in *in, tamis_stats *stats)
     wrong += complain("keys missing in the end", missing, 0);
   if (stats->count != count)
     wrong += complain("count", stats->count, count);
-  if (!tamis__cuckoo_validate(run->filter, &reason))
+  if (!filter_validate(run->filter, &reason))
     wrong += complain(reason, 1, 0);
   return wrong;
 }
@@ -394,7 +394,7 @@ static uint64_t remove_rest(struct run *run)
     complain("last removes that failed, or keys that stayed", failed, 0);
   if (stats.count)
     failed += complain("count after the last remove", stats.count, 0);
-  if (!tamis__cuckoo_validate(run->filter, &reason))
+  if (!filter_validate(run->filter, &reason))
     failed += complain(reason, 1, 0);
   return failed;
 }

@@ -490,7 +490,7 @@ static void check_whole(struct run *run)
     /* A key that several add at once counts at most once; bystanders count as well. */
     if (stats.count > count + BLOOM_BYSTANDERS)
       complain(run, "count of keys", stats.count, count + BLOOM_BYSTANDERS);
-    if (!tamis__bloom_validate(life->filter, &reason))
+    if (!filter_validate(life->filter, &reason))
       complain(run, reason, 1, 0);
     return;
   }
@@ -498,7 +498,7 @@ static void check_whole(struct run *run)
     count += run->hands[t].held_n;
   if (stats.count != count)
     complain(run, "count of keys", stats.count, count);
-  if (!tamis__cuckoo_validate(life->filter, &reason))
+  if (!filter_validate(life->filter, &reason))
     complain(run, reason, 1, 0);
 }
 

@@ -230,7 +230,7 @@ uint64_t owners_judge(const struct owner *owners, uint64_t n, double fpp)
     wrong += complain("false positives", false_positives, (uint64_t) most);
   if (stats.count != in)
     wrong += complain("count", stats.count, in);
-  if (!tamis__cuckoo_validate(owners[0].filter, &reason))
+  if (!filter_validate(owners[0].filter, &reason))
     wrong += complain(reason, 1, 0);
   return wrong;
 }

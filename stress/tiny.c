@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tiny.h"
 
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
 
 struct cuckoo_geometry tiny_geometry(uint64_t round)
 {

@@ -16,7 +16,7 @@
 static void assert_valid(const tamis_filter *f)
 {
   const char *reason;
-  if (!tamis__bloom_validate(f, &reason))
+  if (!filter_validate(f, &reason))
     fail_msg("%s", reason);
 }
 
@@ -362,7 +362,7 @@ static void validate_notices_a_lost_bit(void **state)
     w++;
   *w &= *w - 1;
   const char *reason;
-  assert_false(tamis__bloom_validate(f, &reason));
+  assert_false(filter_validate(f, &reason));
   assert_string_equal(reason, "counted bits are not the set bits");
   tamis_destroy(f);
 }
@@ -389,7 +389,7 @@ static void *remember_all(void *context, size_t alignment, size_t size)
 static void assert_broken(const tamis_filter *f, const char *expected)
 {
   const char *reason;
-  assert_false(tamis__bloom_validate(f, &reason));
+  assert_false(filter_validate(f, &reason));
   assert_string_equal(reason, expected);
 }
 

@@ -52,7 +52,7 @@ static void touches_are_where_they_should_be(void **state)
         for (uint64_t i = 0; i < 4000; i++) {
           struct bloom_probes walk = bloom_probes_begin(&g, random_at(r, i), g.shape);
           uint64_t line = 0, seen = 0;
-          for (unsigned t = 0; t < g.shape.touches; t++) {
+          for (unsigned t = 0; t < g.shape.probes; t++) {
             struct bloom_probe touch = bloom_probes_next(&g, &walk, g.shape);
             assert_true(touch.word < g.lines * LINE_WORDS);
             assert_in_range(__builtin_popcountll(touch.mask), 1, g.shape.bits_per_probe);
@@ -90,7 +90,7 @@ static void rate_formula_matches_simulation(void **state)
       for (uint64_t i = 0; i < g->capacity + PROBES; i++) {
         struct bloom_probes walk = bloom_probes_begin(g, random_next(&seed), g->shape);
         unsigned missing = 0;
-        for (unsigned t = 0; t < g->shape.touches; t++) {
+        for (unsigned t = 0; t < g->shape.probes; t++) {
           struct bloom_probe touch = bloom_probes_next(g, &walk, g->shape);
           if (i < g->capacity)
             words[touch.word] |= touch.mask;
@@ -125,7 +125,7 @@ static void every_pair_of_bits_is_as_likely(void **state)
     unsigned together[64][64] = {{0}};
     for (uint64_t i = 0; i < KEYS; i++) {
       struct bloom_probes walk = bloom_probes_begin(&g, random_at(s, i), g.shape);
-      for (unsigned t = 0; t < g.shape.touches; t++) {
+      for (unsigned t = 0; t < g.shape.probes; t++) {
         uint64_t mask = bloom_probes_next(&g, &walk, g.shape).mask;
         for (; mask; mask &= mask - 1)
           for (uint64_t higher = mask & (mask - 1); higher; higher &= higher - 1)
@@ -134,7 +134,7 @@ static void every_pair_of_bits_is_as_likely(void **state)
     }
     double draws = g.shape.bits_per_probe;
     double expected =
-        (double) KEYS * g.shape.touches * (1 - 2 * pow(63.0 / 64, draws) + pow(62.0 / 64, draws));
+        (double) KEYS * g.shape.probes * (1 - 2 * pow(63.0 / 64, draws) + pow(62.0 / 64, draws));
     for (unsigned a = 0; a < 64; a++)
       for (unsigned b = a + 1; b < 64; b++)
         assert_close(together[a][b], expected, 6 / sqrt(expected));
@@ -150,7 +150,7 @@ static double rate_of_contents(const struct bloom_geometry *g, const uint64_t wo
     for (unsigned start = 0; start < LINE_WORDS; start++)
       for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
         double found = 1;
-        for (unsigned t = 0; t < g->shape.touches; t++) {
+        for (unsigned t = 0; t < g->shape.probes; t++) {
           uint64_t word = words[line * LINE_WORDS + (start + t * stride) % LINE_WORDS];
           found *= pow(__builtin_popcountll(word) / 64.0, g->shape.bits_per_probe);
         }
@@ -178,7 +178,7 @@ static void small_filters_keep_the_rate_too(void **state)
       uint64_t words[MOST_LINES * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < small[s].keys; i++) {
         struct bloom_probes walk = bloom_probes_begin(&g, random_next(&seed), g.shape);
-        for (unsigned t = 0; t < g.shape.touches; t++) {
+        for (unsigned t = 0; t < g.shape.probes; t++) {
           struct bloom_probe touch = bloom_probes_next(&g, &walk, g.shape);
           words[touch.word] |= touch.mask;
         }
@@ -249,7 +249,7 @@ static void classic_is_the_textbook_filter(void **state)
     struct bloom_geometry g = plan(TAMIS_LAYOUT_CLASSIC, 10000000, rates[r]);
     double textbook = -log(rates[r]) / (M_LN2 * M_LN2) * 1e7;
     assert_close((double) bloom_geometry_bits(&g), textbook, 0.02);
-    assert_close(g.shape.touches, -log2(rates[r]), 0.5 / -log2(rates[r]) + 1e-9);
+    assert_close(g.shape.probes, -log2(rates[r]), 0.5 / -log2(rates[r]) + 1e-9);
   }
 }
 

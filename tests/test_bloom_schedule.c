@@ -13,7 +13,7 @@
 static void assert_valid(const tamis_filter *f)
 {
   const char *reason;
-  assert_true(tamis__bloom_validate(f, &reason));
+  assert_true(filter_validate(f, &reason));
 }
 
 struct call {

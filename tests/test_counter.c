@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/cores.h"
 #include "base/counter.h"
 #include "harness.h"
 

@@ -2,7 +2,10 @@
 #include "unit.h"
 
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 #include "base/stripe.h"
 
@@ -22,7 +25,7 @@ enum { SCALE = 1 };
 static void assert_valid(const tamis_filter *f)
 {
   const char *reason;
-  if (!tamis__cuckoo_validate(f, &reason))
+  if (!filter_validate(f, &reason))
     fail_msg("%s", reason);
 }
 
@@ -871,7 +874,7 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
   size_t most = 0;
   for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
     const struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, i)));
-    const struct duplicate_table *copies = atomic_load(&segment->copies);
+    const struct duplicate_table *copies = atomic_load(&segment->duplicates);
     most = copies && copies->used > most ? copies->used : most;
   }
   assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
@@ -1140,9 +1143,9 @@ static void two_buckets_grow_through_generations(void **state)
   for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
     tamis_options options = options_for(1, 0.3);
     options.seed = seed;
-    struct cuckoo_spec demand = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
+    struct cuckoo_spec spec = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
     struct cuckoo_geometry g;
-    assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
+    assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
     g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
@@ -1225,7 +1228,7 @@ static void validate_notices_a_lost_entry(void **state)
     if (!value || value == 1) /* a counter of the stripe */
       continue;
     words_of_largest[i] = 0;
-    noticed = !tamis__cuckoo_validate(f, &reason);
+    noticed = !filter_validate(f, &reason);
     words_of_largest[i] = value;
   }
   assert_true(noticed);
@@ -1267,7 +1270,7 @@ static void a_large_filter_makes_its_segments_as_keys_come(void **state)
 static void assert_broken(const tamis_filter *f, const char *expected)
 {
   const char *reason;
-  assert_false(tamis__cuckoo_validate(f, &reason));
+  assert_false(filter_validate(f, &reason));
   assert_string_equal(reason, expected);
 }
 
@@ -1297,16 +1300,16 @@ static void validate_notices_whatever_is_broken(void **state)
   atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
 
   segment->depth++; /* which the slot knows, too */
-  assert_broken(f, "a segment is in the wrong slot");
+  assert_broken(f, "a segment has the wrong directory entry");
   segment->depth--;
 
   segment->prefix = UINT64_C(1) << 63;
-  assert_broken(f, "a segment is in the wrong slot");
+  assert_broken(f, "a segment has the wrong directory entry");
   segment->prefix = 0;
 
   directory_value value = directory_load(generation_directory_entry(generation, 1));
   directory_publish(generation_directory_entry(generation, 1), NULL);
-  assert_broken(f, "slots of one segment differ");
+  assert_broken(f, "directory entries of one segment differ");
   directory_publish(generation_directory_entry(generation, 1), value);
 
   counter_add(&generation->counters, ENTRIES, 1);
@@ -1328,19 +1331,19 @@ static void validate_notices_whatever_is_broken(void **state)
   word_store(&words[i], before);
 
   counter_add(&generation->counters, DUPLICATES, 1);
-  assert_broken(f, "counted copies are not those in side tables");
+  assert_broken(f, "counted duplicates are not those in duplicate tables");
   counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
 
   for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct duplicate_table *copies = atomic_load(&segment->copies);
+  struct duplicate_table *copies = atomic_load(&segment->duplicates);
   size_t j = 0;
-  while (!copies->entries[j].key)
+  while (!copies->slots[j].key)
     j++;
-  copies->entries[j].key ^= duplicates_key(1, 0); /* of another pair */
-  assert_broken(f, "copies are counted of an entry that stands in no lane");
-  copies->entries[j].key ^= duplicates_key(1, 0);
+  copies->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
+  assert_broken(f, "duplicates are counted of an entry that stands in no lane");
+  copies->slots[j].key ^= duplicates_key(1, 0);
   assert_valid(f);
   tamis_destroy(f);
 }

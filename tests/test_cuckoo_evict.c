@@ -4,7 +4,10 @@
  */
 #include "unit.h"
 
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 
 #include <string.h>
@@ -96,7 +99,7 @@ static void a_way_is_found_up_to_its_longest_and_gone(void **state)
       /* the room has come to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
       assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
-      assert_int_equal(tamis__segment_used(&b.g, b.segment), 2 * moves + 3);
+      assert_int_equal(segment_used(&b.g, b.segment), 2 * moves + 3);
       end(&b);
     }
 }
@@ -166,7 +169,7 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
 
 static void end_full_pair(struct full_pair *x)
 {
-  struct duplicate_table *copies = atomic_load(&x->b.segment->copies);
+  struct duplicate_table *copies = atomic_load(&x->b.segment->duplicates);
   if (copies)
     tamis__cuckoo_release(&x->c, copies, tamis__duplicates_bytes(tamis__duplicates_capacity(copies)));
   assert_int_equal(x->c.bytes, 0);
@@ -188,7 +191,7 @@ static void copies_are_folded_where_there_is_no_room(void **state)
   assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), TAMIS_OK);
   assert_int_equal(counted(&x, ENTRIES), 1);
   assert_int_equal(counted(&x, DUPLICATES), 7);
-  assert_int_equal(tamis__segment_used(&x.b.g, x.b.segment), 1);
+  assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
   end_full_pair(&x);
 }
 

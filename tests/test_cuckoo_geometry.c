@@ -25,8 +25,8 @@ static bool possible(uint64_t capacity, double fpp, bool growable)
 
 static int try_plan(uint64_t capacity, double fpp, bool growable, struct cuckoo_geometry *g)
 {
-  struct cuckoo_spec demand = {.capacity = capacity, .fpp = fpp, .growable = growable};
-  return cuckoo_geometry_plan(&demand, g);
+  struct cuckoo_spec spec = {.capacity = capacity, .fpp = fpp, .growable = growable};
+  return cuckoo_geometry_plan(&spec, g);
 }
 
 static struct cuckoo_geometry plan(uint64_t capacity, double fpp, bool growable)
@@ -172,10 +172,10 @@ static void stripes_are_as_many_as_wanted(void **state)
   (void) state;
   for (unsigned stripes = 1; stripes <= 64; stripes++)
     for (int growable = 0; growable < 2; growable++) {
-      struct cuckoo_spec demand = {
+      struct cuckoo_spec spec = {
           .capacity = 1000000, .fpp = 0.001, .growable = growable, .stripes = stripes};
       struct cuckoo_geometry g;
-      assert_int_equal(cuckoo_geometry_plan(&demand, &g), TAMIS_OK);
+      assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
       unsigned most = growable ? 16 : 32, wanted = stripes < most ? stripes : most;
       assert_true(g.stripe_mask + 1 >= wanted && (g.stripe_mask + 1) / 2 < wanted);
       if (growable) {
@@ -337,12 +337,12 @@ static void a_place_is_inside_the_table(void **state)
     for (uint64_t j = 0; j < 2002; j++) {
       uint64_t hash = j == 2000 ? 0 : j == 2001 ? UINT64_MAX : random_at(i, j);
       struct cuckoo_address place = cuckoo_address(g, hash);
-      assert_true(place.slot < cuckoo_directory_size(g));
+      assert_true(place.index < cuckoo_directory_size(g));
       assert_true(place.lower < cuckoo_buckets(g) / 2);
       assert_true(place.upper >= cuckoo_buckets(g) / 2 && place.upper < cuckoo_buckets(g));
     }
-    assert_true(cuckoo_address(g, unspread(UINT64_MAX)).slot == cuckoo_directory_size(g) - 1);
-    assert_true(cuckoo_address(g, unspread(0)).slot < UINT64_C(1) << g->depth_limit);
+    assert_true(cuckoo_address(g, unspread(UINT64_MAX)).index == cuckoo_directory_size(g) - 1);
+    assert_true(cuckoo_address(g, unspread(0)).index < UINT64_C(1) << g->depth_limit);
   }
 }
 
@@ -378,7 +378,7 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
 static unsigned __int128 string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
 {
   struct cuckoo_address place = cuckoo_address(g, hash);
-  uint64_t root = cuckoo_root_of_index(g, place.slot);
+  uint64_t root = cuckoo_root_of_index(g, place.index);
   *root0 = root >> g->root_shift;
   uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1);
   unsigned __int128 string = (unsigned __int128) place.fingerprint << 64;
@@ -396,7 +396,7 @@ static void a_slot_is_the_root_and_the_first_bits_of_the_fingerprint(void **stat
     for (uint64_t j = 0; j < 500; j++) {
       const struct cuckoo_geometry *g = &kinds[i];
       struct cuckoo_address place = cuckoo_address(g, random_at(i, j));
-      uint64_t first = place.slot & ((UINT64_C(1) << g->depth_limit) - 1);
+      uint64_t first = place.index & ((UINT64_C(1) << g->depth_limit) - 1);
       assert_int_equal(first, cuckoo_top_bits(place.fingerprint, g->depth_limit));
     }
 }
@@ -457,13 +457,13 @@ typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_a
 /* The highest of the slots, then the lowest, as far as there are enough: powers of two only. */
 static unsigned by_high_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
-  return class_of(place->slot, cuckoo_directory_size(g), CLASSES);
+  return class_of(place->index, cuckoo_directory_size(g), CLASSES);
 }
 
 static unsigned by_low_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   (void) g;
-  return place->slot % CLASSES;
+  return place->index % CLASSES;
 }
 
 static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
@@ -489,7 +489,7 @@ static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cucko
 static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
 {
   unsigned entry = (unsigned) (place->fingerprint << g->depth_limit >> 61);
-  return (unsigned) (place->slot % 8 * 64) + (place->lower % 8) * 8 + entry;
+  return (unsigned) (place->index % 8 * 64) + (place->lower % 8) * 8 + entry;
 }
 
 static unsigned by_both_buckets(const struct cuckoo_geometry *g, const struct cuckoo_address *place)

@@ -8,7 +8,11 @@
 #include "unit.h"
 
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/segment.h"
 #include "base/hook.h"
 #include "schedule.h"
 
@@ -70,7 +74,7 @@ static uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
   do
     place = place_of(t, ++t->last_hash);
   while (place.lower != lower || place.upper != upper ||
-         (t->generation && cuckoo_root_of_index(&t->geometry, place.slot) != t->root));
+         (t->generation && cuckoo_root_of_index(&t->geometry, place.index) != t->root));
   return t->last_hash;
 }
 
@@ -119,7 +123,7 @@ static void finish_tiny(struct tiny *t)
   const char *reason = NULL;
   for (unsigned i = 0; i < t->n; i++)
     assert_true(tamis_contains_hash(t->filter, t->in[i]));
-  if (!tamis__cuckoo_validate(t->filter, &reason))
+  if (!filter_validate(t->filter, &reason))
     fail_msg("%s", reason);
   assert_int_equal(stats_of(t->filter).count, t->n);
   for (unsigned i = 0; i < t->n; i++)
@@ -505,16 +509,16 @@ static void folding_waits_for_a_writer(void **state)
   struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
   struct segment *segment =
       directory_segment(directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
-  uint64_t used = tamis__segment_used(&t.geometry, segment);
+  uint64_t used = segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("nowhere");
   stripe_lock(stripe);
   start(&folder);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  assert_int_equal(tamis__segment_used(&t.geometry, segment), used);
+  assert_int_equal(segment_used(&t.geometry, segment), used);
   stripe_unlock(stripe);
   assert_int_equal(finish(&folder), TAMIS_OK);
-  assert_int_equal(tamis__segment_used(&t.geometry, segment), used - 1);
+  assert_int_equal(segment_used(&t.geometry, segment), used - 1);
   finish_tiny(&t);
 }
 
@@ -776,7 +780,7 @@ static void join_under_a_writer(unsigned child)
   uint64_t hash;
   do
     hash = hash_at(&t, HOME, OTHER_UPPER);
-  while (place_of(&t, hash).slot != child);
+  while (place_of(&t, hash).index != child);
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&writer, "cuckoo_located");
   join(&t);
@@ -802,11 +806,11 @@ static void a_join_needs_a_whole_sibling(void **state)
   uint64_t alone;
   do
     alone = hash_at(&t, LOWER, UPPER);
-  while (place_of(&t, alone).slot > 1);
+  while (place_of(&t, alone).index > 1);
   add(&t, alone);
   while (stats_of(t.filter).growths < 2) {
     uint64_t hash = hash_at(&t, LOWER, UPPER);
-    if (place_of(&t, hash).slot > 1)
+    if (place_of(&t, hash).index > 1)
       add(&t, hash);
   }
   assert_int_equal(stats_of(t.filter).generations, 1);
@@ -1133,7 +1137,7 @@ static uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint
   uint64_t hash;
   do
     hash = hash_at(t, lower, upper);
-  while (cuckoo_root_of_index(&t->geometry, place_of(t, hash).slot) != root);
+  while (cuckoo_root_of_index(&t->geometry, place_of(t, hash).index) != root);
   return hash;
 }
 
@@ -1142,7 +1146,7 @@ static void lose_segment(const struct tiny *t, uint64_t index)
 {
   struct cuckoo *c = cuckoo_of(t->filter);
   struct generation *first = c->generation[0];
-  slot *lost = generation_directory_entry(first, index);
+  directory_entry *lost = generation_directory_entry(first, index);
   tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
   directory_publish(lost, NULL);
   first->segments--;
@@ -1283,7 +1287,7 @@ static void an_entry_comes_before_a_drop(void **state)
   assert_int_equal(finish(&remover), TAMIS_OK);
   forget(&t, last);
   note(&t, key);
-  assert_ptr_equal(directory_segment(directory_load(pair.slot)), pair.segment);
+  assert_ptr_equal(directory_segment(directory_load(pair.own_entry)), pair.segment);
   finish_tiny(&t);
 }
 
@@ -1327,7 +1331,7 @@ static uint64_t hash_of_root(struct tiny *t, uint64_t root)
   uint64_t hash;
   do
     hash = hash_at(t, LOWER, UPPER);
-  while (place_of(t, hash).slot != root);
+  while (place_of(t, hash).index != root);
   return hash;
 }
 

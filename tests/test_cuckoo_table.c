@@ -5,7 +5,10 @@
 #include "unit.h"
 
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
 #include "harness.h"
 
 #include <pthread.h>
@@ -92,7 +95,7 @@ static void a_side_table_is_given_back_as_it_was_taken(void **state)
       for (uint64_t key = 1; key <= used; key++)
         assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, SIZE_MAX), TAMIS_OK);
       assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, 100), TAMIS_OK);
-      struct duplicate_table *copies = atomic_load(&x.segment->copies);
+      struct duplicate_table *copies = atomic_load(&x.segment->duplicates);
       assert_true(tamis__duplicates_capacity(copies) >= used + 100);
       for (uint64_t key = 1; key <= used; key++)
         assert_int_equal(tamis__duplicates_find(copies, key)->count, 1);
@@ -113,7 +116,7 @@ static void a_side_table_takes_no_more_entries_than_it_may(void **state)
       assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
       assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
     }
-    assert_int_equal(atomic_load(&x.segment->copies)->used, most);
+    assert_int_equal(atomic_load(&x.segment->duplicates)->used, most);
     end(&x);
   }
 }
@@ -213,8 +216,8 @@ static void assert_clean(const struct fixture *x, const struct segment *segment)
   const struct cuckoo_geometry *g = &x->c->generation[0]->geometry;
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     assert_int_equal(version_after(&segment_stripes(segment)[i]), 0);
-  assert_null(atomic_load(&segment->copies));
-  assert_int_equal(tamis__segment_used(g, segment), 0);
+  assert_null(atomic_load(&segment->duplicates));
+  assert_int_equal(segment_used(g, segment), 0);
   for (uint64_t i = 0; i < cuckoo_buckets(g); i++)
     assert_int_equal(word_load(&segment_words(g, segment)[i]), 0);
 }
@@ -539,11 +542,11 @@ static void each_slot_has_its_own_place(void **state)
 {
   (void) state;
   enum { SLOTS = 1024 };
-  static slot slots[SLOTS];
+  static directory_entry slots[SLOTS];
   for (unsigned roots = 1; roots <= 5; roots++)
     for (unsigned shift = 0; shift < 3; shift++)
       for (unsigned depth = 0; depth < 6; depth++) {
-        struct generation generation = {.slots = slots};
+        struct generation generation = {.directory = slots};
         generation.geometry.first_roots = roots;
         generation.geometry.root_shift = shift;
         generation.geometry.depth_limit = depth;

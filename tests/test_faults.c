@@ -13,7 +13,9 @@
 #include "unit.h"
 
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/growth.h"
 #include "harness.h"
 #include "base/memory.h"
 #include "base/reclaim.h"
@@ -438,7 +440,7 @@ static void assert_whole(const struct run *r)
   assert_bytes(r);
   if (is_cuckoo(r)) {
     const char *reason;
-    if (!tamis__cuckoo_validate(r->f, &reason))
+    if (!filter_validate(r->f, &reason))
       fail_msg("%s: %s", r->kind->name, reason);
   }
   if (r->source == USER)

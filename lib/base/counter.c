@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/counter.h"
 
+#include "base/cores.h"
+
 #include <pthread.h>
 #include <stdbool.h>
-#include <unistd.h>
-
-unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most)
-{
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  unsigned n = least;
-  while (n < most && (long) n < (long) per_core * cores)
-    n *= 2;
-  return n;
-}
 
 /* ---- shards ---- */
 
@@ -57,7 +49,7 @@ static _Atomic bool key_made;
  *   pairs with     index.acquire
  *   makes visible  what the thread has counted
  *   if weakened    the next owner goes on from an older value: adds are lost
- *   checked by     negative/number_kept_at_the_end, negative/number_given_relaxed */
+ *   checked by     negative/index_kept_at_the_end, negative/index_released_relaxed */
 static void give(unsigned number)
 {
   atomic_fetch_and_explicit(&taken, ~(UINT64_C(1) << number), memory_order_release);
@@ -101,7 +93,7 @@ __attribute__((destructor)) static void before_unload(void)
  *   pairs with     index.release
  *   makes visible  see there
  *   if weakened    see there
- *   checked by     negative/number_taken_relaxed */
+ *   checked by     negative/index_acquired_relaxed */
 static unsigned take(void)
 {
   uint64_t before = atomic_load_explicit(&taken, memory_order_relaxed);

@@ -30,10 +30,6 @@ struct counters {
   unsigned mask; /* number of shards - 1; a power of two - 1 */
 };
 
-/* The smallest power of two that is at least `per_core` times the online cores, within limits that are
- * powers of two themselves. */
-unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most);
-
 /* How many shards suit this machine and a filter of so many bytes, of which they should be a small
  * part: a power of two, 2 to 64. */
 unsigned tamis__counter_shards(uint64_t bytes);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between layer 3 and layer 2: what every kind of filter has, and what it must be able to do.
- * A new kind is a file with a table of these, and its functions to create and to size a filter,
- * which tamis.c calls.
+ * Layer 0: what all filters have in common.
+ *
+ * A kind of filter is a folder beside this one.  It offers one `struct filter_kind`, which tamis.c lists
+ * in its table of kinds, and each filter of the kind carries a table of operations for the calls that
+ * are made once for every key.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H
@@ -12,43 +14,60 @@
 
 _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
-/* What is compiled anew for each shape or sort of filter, and is never to be a call with that in a
- * register.  (Where nothing is optimised it would only be one branch many times.) */
-#ifdef __OPTIMIZE__
-#define FORCE_INLINE static inline __attribute__((always_inline))
-#else
-#define FORCE_INLINE static inline
-#endif
+enum {
+  /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
+  FILTER_GROUP = 64,
+  /* Keys of a batch whose memory is being fetched at any moment.  More than a core can wait for at once,
+   * so that it always waits for as many as it can; few enough that what has come is still in the
+   * first-level cache when it is used.  docs/performance.md has the measurement. */
+  FILTER_AHEAD = 64
+};
 
-/* Keys of a batch whose memory is on its way at a time.  More than a core can wait for at once, so that it
- * always waits for as many; few enough that what has come is still in the first-level cache when its turn
- * comes.  Measured: docs/performance.md. */
-enum { FILTER_AHEAD = 64 };
-
-/* Arguments are checked already; hashes are mixed with the seed already. */
+/* The calls on keys.  The arguments have been checked.  A hash is what tamis_hash() returns: the filter
+ * mixes it with its seed. */
 struct filter_operations {
-  void (*destroy)(tamis_filter *f);
   bool (*contains)(const tamis_filter *f, uint64_t hash);
-  /* contains for each of these hashes, which are not mixed yet; how many are found.  found: may be
-   * NULL. */
+  /* Returns how many were found; found[i] says which, unless found is NULL. */
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* add_unique on each in turn; their memory has been fetched. */
+  /* The same for each of at most FILTER_GROUP hashes, in their order. */
+  void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
-  int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: cannot */
-  /* Fetches what an add of each will read; what it fetches is not looked at. */
-  void (*prefetch)(const tamis_filter *f, const uint64_t *hashes, size_t n);
-  void (*stats)(const tamis_filter *f, tamis_stats *out);
+  int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
 };
 
-/* The head of every filter; nothing in it changes after creation. */
+/* The calls on whole filters.  The options have been checked as far as they mean the same to all
+ * kinds; what else they ask for, the kind checks. */
+struct filter_kind {
+  tamis_kind kind;
+  /* The bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
+  int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
+  /* The lowest rate that so many bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
+  int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
+  /* A constructor.  `head` is what the filter begins with, but for its kind and its operations.  *out is
+   * written only with TAMIS_OK. */
+  int (*create)(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out);
+  void (*destroy)(tamis_filter *f);
+  void (*stats)(const tamis_filter *f, tamis_stats *out);
+  /* Whether the filter's structure is whole.  If not, *reason says what is wrong.  For tests: it looks
+   * at all memory of the filter, while no other call runs. */
+  bool (*validate)(const tamis_filter *f, const char **reason);
+};
+
+/* The head of every filter.  Nothing in it changes after creation. */
 struct tamis_filter {
   const struct filter_operations *operations;
   struct hash_keys keys;
   tamis_hash_function hash; /* NULL: XXH3 */
   void *hash_context;
   tamis_allocator allocator; /* allocate == NULL: the system's */
+  const struct filter_kind *kind;
 };
+
+static inline bool filter_validate(const tamis_filter *f, const char **reason)
+{
+  return f->kind->validate(f, reason);
+}
 
 #endif

@@ -30,7 +30,7 @@ struct hash_keys {
  * Evensen's "moremur" (2019). */
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
 {
-  unsigned __int128 product = (unsigned __int128) (x ^ key0) * UINT64_C(0x3C79AC492BA7B653);
+  unsigned __int128 product = (unsigned __int128) UINT64_C(0x3C79AC492BA7B653) * (x ^ key0);
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 

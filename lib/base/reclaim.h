@@ -12,9 +12,12 @@
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
 
-#include "base/stripe.h"
+#include "base/sanitizer.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found liburcu's reader as registered_reader_enter() knows it.
  * Without it, liburcu's functions are called.  So they are for tools that would look into the inlined

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/stripe.h"
 
-#include "base/counter.h"
+#include "base/cores.h"
 #include "base/hook.h"
 
 #include <sched.h>

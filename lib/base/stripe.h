@@ -13,26 +13,13 @@
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
 
+#include "base/sanitizer.h"
+
 #include <assert.h>
 #include <ck_spinlock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TAMIS_TSAN 1
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define TAMIS_TSAN 1
-#endif
-
-#ifdef TAMIS_TSAN
-#include <sanitizer/tsan_interface.h>
-#define TSAN(call) call
-#else
-#define TSAN(call) ((void) 0)
-#endif
 
 struct stripe {
   ck_spinlock_fas_t lock;

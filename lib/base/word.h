@@ -18,7 +18,7 @@ typedef _Atomic uint64_t word;
  *   if weakened    acquire would keep that, but two readers on a machine without multi-copy
  *                  atomicity could see two adds in opposite orders: not linearizable.  On x86-64
  *                  and on ARMv8 the stronger load is the same instruction
- *   checked by     negative/plain_store (that the access is atomic), negative/bit_look_acquire */
+ *   checked by     negative/plain_store (that the access is atomic), negative/bit_load_acquire */
 static inline uint64_t word_load(const word *w)
 {
   return atomic_load_explicit(w, memory_order_seq_cst);

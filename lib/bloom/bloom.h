@@ -1,22 +1,53 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: what a Bloom filter consists of.
+ *
+ *    bloom.c        the kind: sizes, creation, figures, validation
+ *    operations.c   look-up, add and unique add; the essay on why they are correct is there
+ *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
+ */
 #ifndef TAMIS_LIB_BLOOM_H
 #define TAMIS_LIB_BLOOM_H
 
+#include "base/counter.h"
 #include "base/filter.h"
+#include "base/stripe.h"
+#include "base/word.h"
+#include "bloom/geometry.h"
 
-/* The options are checked, `head` is filled in but for its operations.  TAMIS_OK, TAMIS_EINVAL,
- * TAMIS_EUNSUPPORTED, TAMIS_EFULL or TAMIS_ENOMEM. */
-int tamis__bloom_create(const tamis_options *options, const struct tamis_filter *head,
-                        tamis_filter **out);
+extern const struct filter_kind tamis__bloom_kind;
 
-/* What that would take. */
-int tamis__bloom_bytes(const tamis_options *options, uint64_t *bytes);
+/* KEYS: adds that set bits in their last gap.  BITS: bits set. */
+enum bloom_counter { KEYS, BITS };
 
-/* The lowest rate that so many bytes allow, to 1 %.  Also TAMIS_EFULL: none. */
-int tamis__bloom_fpp(const tamis_options *options, uint64_t bytes, double *fpp);
+/* Whether a filter that must not outgrow its capacity comes near to it.  It only goes up. */
+enum bloom_fullness { OPEN, NEAR, FULL };
 
-/* Whether the filter's counters and bits agree with each other and with its geometry; if not,
- * *reason says how not.  Looks at every bit; no other call may be running. */
-bool tamis__bloom_validate(const tamis_filter *f, const char **reason);
+struct bloom {
+  struct tamis_filter head;
+  struct bloom_geometry geometry;
+  word *words;
+  struct stripes stripes;
+  struct counters counters;
+  uint64_t bytes;
+  bool limited;    /* not growable: keys past the capacity are refused */
+  double max_bits; /* more bits than this mean that more than `capacity` distinct keys are in */
+  _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most twice */
+};
+
+static inline struct bloom *bloom_of(tamis_filter *f)
+{
+  return (struct bloom *) f;
+}
+
+static inline const struct bloom *const_bloom_of(const tamis_filter *f)
+{
+  return (const struct bloom *) f;
+}
+
+const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
+
+/* Whether the keys that are added before the counters are summed up again might exceed the capacity. */
+bool tamis__bloom_near_capacity(const struct bloom *b);
 
 #endif

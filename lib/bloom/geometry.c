@@ -16,12 +16,12 @@ static const double tolerance = 1.1, deviations = 3;
  * formula in 3 * 10^9 probes.) */
 static const double generator_reserve = 0.002;
 
-/* The shapes of the blocked layout: for each range of rates, the fewest touches that need at most
+/* The shapes of the blocked layout: for each range of rates, the fewest probes that need at most
  * 3 % more bits than the best shape.  `spread` is the standard deviation of the rate from line to
  * line over its mean, at the lower end of the range (simulated: docs/bloom.md). */
 static const struct {
   double at_least; /* smallest fpp of the range */
-  unsigned touches, bits_per_probe;
+  unsigned probes, bits_per_probe;
   double spread;
 } shapes[] = {
     {0.45, 1, 1, 0.05},  {0.17, 1, 2, 0.14},   {0.13, 1, 3, 0.20},  {0.025, 2, 2, 0.39},
@@ -58,7 +58,7 @@ static double classic_rate(double keys, double bits, unsigned k, double *relativ
  * that only depends on how many bits of S lie in which of the eight words; so with n keys the
  * inner probability is (1 - (1 - q(S)) / lines)^n.  Subsets with the same counts are one term.
  * All starts and odd strides are equivalent (multiplying by an odd number permutes the words), so
- * the key that is looked up may be taken to use words 0 .. touches-1. */
+ * the key that is looked up may be taken to use words 0 .. probes-1. */
 struct terms {
   unsigned count;
   double weight[8];      /* of a given bits in one word; a term's weight is their product */
@@ -83,10 +83,10 @@ static void word_weights(unsigned t, double weight[])
   }
 }
 
-/* Counts a[0 .. touches-1] up, each from 0 to bits_per_probe; false after the last. */
+/* Counts a[0 .. probes-1] up, each from 0 to bits_per_probe; false after the last. */
 static bool odometer(struct bloom_shape shape, unsigned a[])
 {
-  for (unsigned wheel = 0; wheel < shape.touches; wheel++) {
+  for (unsigned wheel = 0; wheel < shape.probes; wheel++) {
     if (++a[wheel] <= shape.bits_per_probe)
       return true;
     a[wheel] = 0;
@@ -103,7 +103,7 @@ static double miss_probability(struct bloom_shape shape, const double word_miss[
   for (unsigned start = 0; start < LINE_WORDS; start++)
     for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
       double miss = 1;
-      for (unsigned i = 0; i < shape.touches; i++)
+      for (unsigned i = 0; i < shape.probes; i++)
         miss *= word_miss[a[(start + i * stride) % LINE_WORDS]];
       sum += miss;
       patterns++;
@@ -132,7 +132,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
   unsigned a[LINE_WORDS] = {0}, i = 0;
   do {
     double weight = 1;
-    for (unsigned w = 0; w < shape.touches; w++)
+    for (unsigned w = 0; w < shape.probes; w++)
       weight *= terms->weight[a[w]];
     rate += weight * exp(keys * log1p(-terms->hit[i++] / lines));
   } while (odometer(shape, a));
@@ -142,7 +142,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* The probability that one key sets one given bit of its line. */
 static double bit_hit(const struct bloom_geometry *g)
 {
-  return g->shape.touches / (double) LINE_WORDS * (1 - pow(63.0 / 64, g->shape.bits_per_probe));
+  return g->shape.probes / (double) LINE_WORDS * (1 - pow(63.0 / 64, g->shape.bits_per_probe));
 }
 
 /* ---- both ---- */
@@ -152,14 +152,14 @@ static double log_miss(const struct bloom_geometry *g)
 {
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
     return log1p(-bit_hit(g) / (double) g->lines);
-  return g->shape.touches * log1p(-1 / (double) bloom_geometry_bits(g));
+  return g->shape.probes * log1p(-1 / (double) bloom_geometry_bits(g));
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 {
   double deviation;
   if (g->shape.layout != TAMIS_LAYOUT_BLOCKED)
-    return classic_rate(keys, (double) bloom_geometry_bits(g), g->shape.touches, &deviation);
+    return classic_rate(keys, (double) bloom_geometry_bits(g), g->shape.probes, &deviation);
   struct terms terms;
   blocked_terms(g->shape, &terms);
   double rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
@@ -203,7 +203,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     deviation = plan->spread / sqrt(lines);
   } else {
-    rate = classic_rate(keys, lines * LINE_BITS, g->shape.touches, &deviation);
+    rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
   return rate * reserve * fmax(1, (1 + deviations * deviation) / tolerance) +
@@ -241,14 +241,13 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
     unsigned i = 0;
     while (fpp < shapes[i].at_least)
       i++;
-    plan.geometry.shape.touches = shapes[i].touches;
+    plan.geometry.shape.probes = shapes[i].probes;
     plan.geometry.shape.bits_per_probe = shapes[i].bits_per_probe;
     plan.spread = shapes[i].spread;
     blocked_terms(plan.geometry.shape, &plan.terms);
   } else {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    plan.geometry.shape.touches =
-        (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
+    plan.geometry.shape.probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
   }
 
   /* More keys than lines in an address space, whatever the rate: said first. */

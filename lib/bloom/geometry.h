@@ -3,11 +3,11 @@
  * Layer 0: the shape of a Bloom filter.  How many bits a promise needs, and which bits a key has.
  *
  * The bit array is made of 64-bit words, eight to a cache line ("line").  A key's bits are a short
- * series of touches, each a word and a mask:
+ * series of probes, each a word and a mask:
  *
- *   classic   k touches of one bit each, anywhere in the array
- *   blocked   all touches in one line: line = the key's hash scaled to the number of lines, then
- *             `touches` different words of it, `bits_per_probe` bits in each.  Several bits to a
+ *   classic   k probes of one bit each, anywhere in the array
+ *   blocked   all probes in one line: line = the key's hash scaled to the number of lines, then
+ *             `probes` different words of it, `bits_per_probe` bits in each.  Several bits to a
  *             word save memory operations (an atomic OR costs the same for one bit or three) at
  *             1 to 3 % more memory; the words are start, start + stride, start + 2 stride ... mod 8
  *             with an odd stride, so that keys that share a word rarely share the next.
@@ -28,11 +28,11 @@ enum { BLOOM_MAX_PROBES = 64 };
 /* How a key's bits lie. */
 struct bloom_shape {
   tamis_layout layout;
-  unsigned touches;        /* words looked at for a key */
+  unsigned probes;         /* words looked at for a key */
   unsigned bits_per_probe; /* bits looked at in each; classic: 1 */
 };
 
-/* All shapes that a plan may choose for the blocked layout: touches, bits_per_probe. */
+/* All shapes that a plan may choose for the blocked layout: probes, bits_per_probe. */
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3) SHAPE(5, 3)
 
@@ -67,7 +67,7 @@ static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
 {
-  return g->shape.touches * g->shape.bits_per_probe;
+  return g->shape.probes * g->shape.bits_per_probe;
 }
 
 /* floor(hash * n / 2^64): a hash scaled to 0 .. n-1 without a division.
@@ -77,7 +77,7 @@ static inline uint64_t scale(uint64_t hash, uint64_t n)
   return (uint64_t) ((unsigned __int128) hash * n >> 64);
 }
 
-/* A key's bits, one touch after the other.
+/* A key's bits, one probe after the other.
  *
  *   blocked   the line is from the top of hash * multiplier, the rest from the mixed hash itself:
  *             6 bits a position from the lowest on, 6 for the words from the highest on
@@ -104,52 +104,53 @@ enum { POSITION_BITS = 6, WORD_AND_STRIDE_BITS = 6 };
 
 /* The shape is that of the geometry; a caller that knows it as a constant gets straight code. */
 static inline struct bloom_probes bloom_probes_begin(const struct bloom_geometry *g, uint64_t hash,
-                                                 struct bloom_shape shape)
+                                                     struct bloom_shape shape)
 {
-  struct bloom_probes walk = {.hash = hash, .pattern = hash};
+  struct bloom_probes probes = {.hash = hash, .pattern = hash};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    walk.line = scale(hash * HASH_MULTIPLIER, g->lines);
-    walk.word = (unsigned) (hash >> 61);
-    walk.stride = (unsigned) (hash >> 58) | 1;
+    probes.line = scale(hash * HASH_MULTIPLIER, g->lines);
+    probes.word = (unsigned) (hash >> 61);
+    probes.stride = (unsigned) (hash >> 58) | 1;
   }
-  return walk;
+  return probes;
 }
 
 static inline struct bloom_probe bloom_probes_next(const struct bloom_geometry *g,
-                                                 struct bloom_probes *walk, struct bloom_shape shape)
+                                                   struct bloom_probes *probes,
+                                                   struct bloom_shape shape)
 {
-  struct bloom_probe touch = {0};
+  struct bloom_probe probe = {0};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
     unsigned bits = shape.bits_per_probe * POSITION_BITS;
-    if (walk->taken + bits >
+    if (probes->taken + bits >
         64 - WORD_AND_STRIDE_BITS) { /* the low bits of a product are no good */
-      walk->pattern = hash_spread(walk->hash) >> WORD_AND_STRIDE_BITS;
-      walk->taken = 0;
+      probes->pattern = hash_spread(probes->hash) >> WORD_AND_STRIDE_BITS;
+      probes->taken = 0;
     }
-    touch.offset = walk->word % LINE_WORDS;
-    touch.positions = walk->pattern;
-    walk->word += walk->stride;
-    walk->pattern >>= bits;
-    walk->taken += bits;
+    probe.offset = probes->word % LINE_WORDS;
+    probe.positions = probes->pattern;
+    probes->word += probes->stride;
+    probes->pattern >>= bits;
+    probes->taken += bits;
   } else {
-    walk->pattern *= HASH_MULTIPLIER;
-    touch.positions = scale(walk->pattern, g->lines * LINE_BITS);
-    touch.offset = touch.positions / 64;
+    probes->pattern *= HASH_MULTIPLIER;
+    probe.positions = scale(probes->pattern, g->lines * LINE_BITS);
+    probe.offset = probe.positions / 64;
   }
-  touch.word = walk->line * LINE_WORDS + touch.offset;
+  probe.word = probes->line * LINE_WORDS + probe.offset;
   for (unsigned i = 0; i < shape.bits_per_probe; i++)
-    touch.mask |= UINT64_C(1) << (touch.positions >> i * POSITION_BITS) % 64;
-  return touch;
+    probe.mask |= UINT64_C(1) << (probe.positions >> i * POSITION_BITS) % 64;
+  return probe;
 }
 
-/* Whether a word has all bits of a touch, as the lowest bit; the others mean nothing.  For a look-up
+/* Whether a word has all bits of a probe, as the lowest bit; the others mean nothing.  For a look-up
  * this is less work than the mask. */
-static inline uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe touch,
-                                      struct bloom_shape shape)
+static inline uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe probe,
+                                           struct bloom_shape shape)
 {
   uint64_t all = 1;
   for (unsigned i = 0; i < shape.bits_per_probe; i++)
-    all &= value >> (touch.positions >> i * POSITION_BITS) % 64;
+    all &= value >> (probe.positions >> i * POSITION_BITS) % 64;
   return all;
 }
 

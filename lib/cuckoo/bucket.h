@@ -52,31 +52,31 @@ static inline uint64_t bucket_lane_bits(const struct bucket_shape *s)
   return UINT64_MAX >> (64 - s->width);
 }
 
-static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t word, unsigned lane)
+static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t value, unsigned lane)
 {
-  return word >> lane * s->width & bucket_lane_bits(s);
+  return value >> lane * s->width & bucket_lane_bits(s);
 }
 
-static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t word, unsigned lane,
+static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t value, unsigned lane,
                                       uint64_t entry)
 {
   unsigned shift = lane * s->width;
-  return (word & ~(bucket_lane_bits(s) << shift)) | entry << shift;
+  return (value & ~(bucket_lane_bits(s) << shift)) | entry << shift;
 }
 
 /* ---- sets of lanes, as the highest bits of the lanes that are in ---- */
 
 /* Lanes that are not 0.  Adding all ones below the highest bit carries into it unless they were 0;
  * nothing carries out of a lane, as the highest bit is left out of the sum. */
-static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t word)
+static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t value)
 {
   uint64_t below = s->high - s->low; /* every bit but the highest one of each lane */
-  return (((word & below) + below) | word) & s->high;
+  return (((value & below) + below) | value) & s->high;
 }
 
-static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t word)
+static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t value)
 {
-  return bucket_occupied(s, word) ^ s->high;
+  return bucket_occupied(s, value) ^ s->high;
 }
 
 /* The first lane of a set that is not empty. */
@@ -116,14 +116,14 @@ static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
  * bit is set for it, so that the subtraction borrows from no other lane, empty ones neither.  (Of an
  * empty lane nothing is known then, so it matches, and is left out at the end.  Where entries do not age
  * it has something that no entry is.) */
-static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value, uint64_t entry)
 {
-  uint64_t difference = word ^ s->low * entry;
+  uint64_t difference = value ^ s->low * entry;
   if (!s->ages)
     return bucket_free(s, difference);
-  uint64_t x = word | s->high;
+  uint64_t x = value | s->high;
   difference &= ~(x ^ (x - s->low));
-  return bucket_occupied(s, word) & ~bucket_occupied(s, difference);
+  return bucket_occupied(s, value) & ~bucket_occupied(s, difference);
 }
 
 /* Not 0 if there are any, which takes half as many steps.  Every entry must know at least one bit.
@@ -133,11 +133,12 @@ static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t word,
  * `differs` has it, either the entry differs there, or the lane is empty, so that all of it is unknown.
  * (A lane that borrows takes one more from the next, which the bit 0 that is missing there makes up for,
  * unless that one is 0 too, and borrows as well.) */
-static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t value,
+                                        uint64_t entry)
 {
-  uint64_t x = word | s->high;
+  uint64_t x = value | s->high;
   uint64_t unknown = s->ages ? x ^ (x - s->low) : 0;
-  uint64_t differs = (word ^ s->low * entry) | unknown;
+  uint64_t differs = (value ^ s->low * entry) | unknown;
   return (differs - unknown - s->low) & ~differs & s->high;
 }
 
@@ -145,11 +146,11 @@ static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t w
 
 /* What moves to the sibling that takes fingerprints beginning with `bit`: those lanes, each one step
  * older, at their places; the other lanes are empty.  Every entry must know at least one bit. */
-static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t word, unsigned bit)
+static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = word & s->high;
-  uint64_t mine = bit ? ones : bucket_occupied(s, word) ^ ones;
-  return (word & bucket_spread(s, mine) & ~s->high) << 1;
+  uint64_t ones = value & s->high;
+  uint64_t mine = bit ? ones : bucket_occupied(s, value) ^ ones;
+  return (value & bucket_spread(s, mine) & ~s->high) << 1;
 }
 
 /* An entry one step younger: `bit` is known again.  A new entry has no room for it and gives up its

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair, by moving entries to their other buckets.
+ * Layer 2: room in a full bucket pair.
  *
- *    plan     breadth first from both buckets of the key: each entry of a full bucket leads to its
- *             other bucket, until one has a free lane.  Reads only, without locks: what it finds may
- *             be out of date.
- *    execute  the moves of the shortest way, the one into the free lane first.  Each takes the stripes
- *             of its two buckets, looks whether the entry still stands where it stood and the other
- *             bucket still has a free lane, and then copies first and clears afterwards: an entry is
- *             always in at least one of its buckets, and a way that is given up half done has lost
- *             nothing.
+ *    plan     Breadth first from both buckets: each entry of a full bucket leads to its other bucket,
+ *             until a bucket has a free lane.  The search reads words without locks, so what it finds may
+ *             be out of date.  Breadth first finds the shortest cuckoo path.
+ *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes of its
+ *             two buckets, and checks that the entry still stands in its lane and that the other bucket
+ *             still has a free one.  Then it copies the entry, bumps the version, and clears the lane.  So
+ *             an entry is in at least one of its buckets at every instant, and a path that is given up half
+ *             way has lost nothing.
  */
-#include "cuckoo/table.h"
-#include "base/hook.h"
+#include "cuckoo/evict.h"
+
+#include "cuckoo/segment.h"
 
 enum {
-  /* Buckets looked at before a segment counts as full.  More fill it better (docs/cuckoo.md), but the
-   * last inserts into a full segment take longer.  Fewer where segments split: a search is done as
-   * reader, and grace periods go by quickly only while all readers are quick. */
+  /* Buckets that are searched before a segment counts as full.  More of them fill it better
+   * (docs/cuckoo.md), but make the last inserts into a full segment slower.  A filter that grows searches
+   * fewer: its searches run inside read sections, for which grace periods wait. */
   MAX_NODES = 512,
   MAX_NODES_GROWABLE = 256,
-  MAX_PATH_MOVES =
-      16 /* longer ones are rare: breadth first, two lanes a bucket are 512 buckets in 8 */
+  /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
+  MAX_PATH_MOVES = 16
 };
 
 struct node {
   uint32_t bucket;
-  uint16_t parent; /* index of the node whose entry leads here; of itself for the first two */
-  uint16_t lane;   /* of that entry in the parent's bucket */
-  uint32_t entry; /* that entry: `bucket` is its other bucket, whatever stands in the lane by now */
+  uint16_t
+      parent;    /* index of the node whose entry leads here; the first two are their own parents */
+  uint16_t lane; /* of that entry in the parent's bucket */
+  uint32_t entry; /* that entry, whatever stands in the lane by now */
 };
 
 struct search {
@@ -47,30 +49,15 @@ struct cuckoo_path {
   struct move move[MAX_PATH_MOVES]; /* in the order of execution */
 };
 
-static uint64_t look(const struct cuckoo_geometry *g, const struct segment *segment,
-                     uint32_t bucket)
+static uint64_t load_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
+                            uint32_t bucket)
 {
   return word_load(&segment_words(g, segment)[bucket]);
 }
 
-/* The moves that lead to a node, from it back to one of the key's buckets.  False: too many. */
-static bool trace(const struct node *nodes, unsigned last, struct cuckoo_path *way)
-{
-  HOOK(cuckoo_path_found);
-  way->moves = 0;
-  for (unsigned i = last; nodes[i].parent != i; i = nodes[i].parent) {
-    if (way->moves == MAX_PATH_MOVES)
-      return false;
-    way->move[way->moves++] = (struct move){.from = nodes[nodes[i].parent].bucket,
-                                            .to = nodes[i].bucket,
-                                            .lane = nodes[i].lane,
-                                            .entry = nodes[i].entry};
-  }
-  return true;
-}
+/* ---- plan ---- */
 
-/* The search.  search->nodes are the buckets that were tried.  The first of them that has room, or NULL:
- * there is no way. */
+/* Fills search->nodes with the buckets that it tries.  Returns the first one with a free lane, or NULL. */
 static const struct node *find_room(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint32_t lower, uint32_t upper, struct search *search)
 {
@@ -82,7 +69,7 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
   nodes[count++] = (struct node){.bucket = lower, .parent = 0};
   nodes[count++] = (struct node){.bucket = upper, .parent = 1};
   for (unsigned i = 0; i < count; i++) {
-    uint64_t value = look(g, segment, nodes[i].bucket);
+    uint64_t value = load_bucket(g, segment, nodes[i].bucket);
     if (bucket_free(&g->shape, value)) {
       room = &nodes[i];
       break;
@@ -90,8 +77,7 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
     for (unsigned lane = 0; lane < g->shape.lanes && count < limit; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       uint32_t other = other_bucket(g, segment, nodes[i].bucket, entry);
-      /* The two buckets of one pair lead to each other: not back to where it came from. */
-      if (other == nodes[nodes[i].parent].bucket)
+      if (other == nodes[nodes[i].parent].bucket) /* not back to where the path came from */
         continue;
       __builtin_prefetch(&segment_words(g, segment)[other]);
       nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane, (uint32_t) entry};
@@ -101,18 +87,45 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
   return room;
 }
 
-/* False: there is no way, or only one that is too long; search->nodes are the buckets that were tried.
- * A way of no moves: somebody else has made room. */
-static bool plan(const struct cuckoo_geometry *g, const struct segment *segment, uint32_t lower,
-                 uint32_t upper, struct search *search, struct cuckoo_path *way)
+/* The moves that lead to a node, from there back to one of the key's buckets.  False: too many. */
+static bool trace_path(const struct node *nodes, unsigned last, struct cuckoo_path *path)
 {
-  const struct node *room = find_room(g, segment, lower, upper, search);
-  return room && trace(search->nodes, (unsigned) (room - search->nodes), way);
+  HOOK(cuckoo_path_found);
+  path->moves = 0;
+  for (unsigned i = last; nodes[i].parent != i; i = nodes[i].parent) {
+    if (path->moves == MAX_PATH_MOVES)
+      return false;
+    path->move[path->moves++] = (struct move){.from = nodes[nodes[i].parent].bucket,
+                                              .to = nodes[i].bucket,
+                                              .lane = nodes[i].lane,
+                                              .entry = nodes[i].entry};
+  }
+  return true;
 }
 
-/* One move, with the stripes of both buckets.  False: what was planned is not possible any more. */
-static bool move_entry(const struct cuckoo_geometry *g, struct segment *segment,
-                       const struct move *move)
+/* False: there is no path, or only one that is too long; search->nodes are the buckets that were tried.  A
+ * path of no moves means that another thread has made room. */
+static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
+                      uint32_t lower, uint32_t upper, struct search *search,
+                      struct cuckoo_path *path)
+{
+  const struct node *room = find_room(g, segment, lower, upper, search);
+  return room && trace_path(search->nodes, (unsigned) (room - search->nodes), path);
+}
+
+bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
+                        uint32_t lower, uint32_t upper)
+{
+  struct search search;
+  struct cuckoo_path path;
+  return plan_path(g, segment, lower, upper, &search, &path);
+}
+
+/* ---- execute ---- */
+
+/* False: what was planned is not possible any more.  The caller holds the stripes of both buckets. */
+static bool move_entry_locked(const struct cuckoo_geometry *g, struct segment *segment,
+                              const struct move *move)
 {
   word *words = segment_words(g, segment);
   struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
@@ -136,14 +149,14 @@ bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint
                   uint32_t upper)
 {
   struct search search;
-  struct cuckoo_path way;
-  if (!plan(g, segment, lower, upper, &search, &way))
+  struct cuckoo_path path;
+  if (!plan_path(g, segment, lower, upper, &search, &path))
     return false;
   HOOK(cuckoo_path_planned);
-  for (unsigned i = 0; i < way.moves; i++) {
-    const struct move *move = &way.move[i];
+  for (unsigned i = 0; i < path.moves; i++) {
+    const struct move *move = &path.move[i];
     segment_lock(g, segment, move->from, move->to);
-    bool moved = move_entry(g, segment, move);
+    bool moved = move_entry_locked(g, segment, move);
     segment_unlock(g, segment, move->from, move->to);
     if (!moved)
       break;
@@ -151,15 +164,7 @@ bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint
   return true;
 }
 
-bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
-                        uint32_t lower, uint32_t upper)
-{
-  struct search search;
-  struct cuckoo_path way;
-  return plan(g, segment, lower, upper, &search, &way);
-}
-
-/* ---- copies ---- */
+/* ---- duplicates ---- */
 
 static unsigned equal_lanes(const struct bucket_shape *s, uint64_t value, uint64_t entry)
 {
@@ -169,8 +174,10 @@ static unsigned equal_lanes(const struct bucket_shape *s, uint64_t value, uint64
   return equal;
 }
 
-/* With the stripes of both buckets: counts one of the equal entries, and clears its lane. */
-static int fold_one(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket, uint64_t entry)
+/* Counts one of the equal entries of a bucket and clears its lane.  The caller holds the stripes of both
+ * buckets of the entry. */
+static int fold_one_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
+                           uint64_t entry)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   uint32_t other = other_bucket(g, pair->segment, bucket, entry);
@@ -187,23 +194,23 @@ static int fold_one(struct cuckoo *c, const struct bucket_pair *pair, uint32_t b
   version_bump(stripe);
   word_store(w, bucket_replace(&g->shape, value, lane, 0));
   stripe_use(stripe, -1);
-  counter_add(&pair->generation->counters, ENTRIES, UINT64_MAX);
-  counter_add(&pair->generation->counters, DUPLICATES, 1);
+  cuckoo_count_change(pair->generation, ENTRIES, -1);
+  cuckoo_count_change(pair->generation, DUPLICATES, 1);
   return TAMIS_OK;
 }
 
-/* Folds the copies of an entry of a bucket until one lane is left of them; *folded counts. */
-static int fold_entry(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket, uint64_t entry,
-                      unsigned *folded)
+/* Folds the copies of an entry of a bucket until one lane is left of them.  *folded counts the lanes. */
+static int fold_entry(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
+                      uint64_t entry, unsigned *folded)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   uint32_t other = other_bucket(g, pair->segment, bucket, entry);
   int result = TAMIS_OK;
   segment_lock(g, pair->segment, bucket, other);
-  unsigned here = equal_lanes(&g->shape, look(g, pair->segment, bucket), entry);
-  unsigned there = equal_lanes(&g->shape, look(g, pair->segment, other), entry);
+  unsigned here = equal_lanes(&g->shape, load_bucket(g, pair->segment, bucket), entry);
+  unsigned there = equal_lanes(&g->shape, load_bucket(g, pair->segment, other), entry);
   for (; here > 0 && here + there > 1 && result == TAMIS_OK; here--) {
-    result = fold_one(c, pair, bucket, entry);
+    result = fold_one_locked(c, pair, bucket, entry);
     *folded += result == TAMIS_OK;
   }
   segment_unlock(g, pair->segment, bucket, other);
@@ -214,26 +221,26 @@ int tamis__fold_duplicates(struct cuckoo *c, const struct bucket_pair *full)
 {
   const struct cuckoo_geometry *g = &full->generation->geometry;
   struct search search;
-  struct cuckoo_path way;
+  struct cuckoo_path path;
   unsigned folded = 0;
   int result = TAMIS_EFULL;
-  if (plan(g, full->segment, full->lower, full->upper, &search, &way))
+  if (plan_path(g, full->segment, full->lower, full->upper, &search, &path))
     return TAMIS_OK;
   for (unsigned i = 0; i < search.count; i++) {
     uint32_t bucket = search.nodes[i].bucket;
-    uint64_t value = look(g, full->segment, bucket);
+    uint64_t value = load_bucket(g, full->segment, bucket);
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
       uint64_t entry = bucket_lane(&g->shape, value, lane);
       if (!entry)
         continue;
       uint32_t other = other_bucket(g, full->segment, bucket, entry);
       unsigned equal = equal_lanes(&g->shape, value, entry) +
-                       equal_lanes(&g->shape, look(g, full->segment, other), entry);
+                       equal_lanes(&g->shape, load_bucket(g, full->segment, other), entry);
       if (equal > 1 && fold_entry(c, full, bucket, entry, &folded) == TAMIS_ENOMEM)
         result = TAMIS_ENOMEM;
     }
   }
-  /* Somebody else may have folded what was found, or removed it. */
+  /* Another thread may have folded what was found, or removed it. */
   bool room = folded || tamis__path_exists(g, full->segment, full->lower, full->upper);
   return room ? TAMIS_OK : result;
 }

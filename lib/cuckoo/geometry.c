@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/geometry.h"
 
-#include "base/stripe.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-  SEGMENT_HEADER = 64,
   GROWING_PAIR_BITS = 11, /* 4096 buckets: what one split copies */
   FIXED_PAIR_BITS = 15,   /* nothing to copy: larger ones, as their loads differ less */
   GROWING_BUCKETS_PER_STRIPE = 256,
@@ -127,7 +125,7 @@ static void finish(struct cuckoo_geometry *g)
     for (stripes = 1; stripes < most && stripes < g->stripes_wanted;)
       stripes *= 2;
   g->stripe_mask = (uint32_t) stripes - 1;
-  g->words_offset = (SEGMENT_HEADER + stripes * sizeof(struct stripe) + 63) & ~(size_t) 63;
+  g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
   g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
   unsigned bits = g->first_root_bits + g->root_shift + g->pair_bits;
   g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
@@ -197,17 +195,17 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   return least < 0x1p56;
 }
 
-int cuckoo_geometry_plan(const struct cuckoo_spec *demand, struct cuckoo_geometry *out)
+int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
-  struct cuckoo_geometry g = {.stripes_wanted = demand->stripes};
-  if (!(demand->growable ? demand->fpp >= lowest_growing_rate &&
-                               choose_growing_shape(share * demand->fpp, FIRST_DEPTH, &g)
-                         : choose_fixed_shape(demand->fpp, &g)))
+  struct cuckoo_geometry g = {.stripes_wanted = spec->stripes};
+  if (!(spec->growable ? spec->fpp >= lowest_growing_rate &&
+                             choose_growing_shape(share * spec->fpp, FIRST_DEPTH, &g)
+                       : choose_fixed_shape(spec->fpp, &g)))
     return TAMIS_EUNSUPPORTED;
-  if (!choose_segments(demand->capacity, &g))
+  if (!choose_segments(spec->capacity, &g))
     return TAMIS_EINVAL;
   /* Distinct keys collide already in their 64-bit hashes. */
-  if (demand->fpp < hash_collisions(demand->capacity))
+  if (spec->fpp < hash_collisions(spec->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
@@ -234,8 +232,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
   return TAMIS_OK;
 }
 
-uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash, uint64_t rest,
-                                   unsigned used)
+uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash,
+                                       uint64_t rest, unsigned used)
 {
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned before = g->first_root_bits + used; /* bits of the string before `more` goes on */

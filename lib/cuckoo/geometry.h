@@ -10,7 +10,7 @@
  *    of a generation with roots = first roots × 2^k:
  *         root = root0 · k bits │ pair: m bits │ fingerprint: all that follows
  *
- *    slot   = root · the first D bits of the fingerprint         (the directory)
+ *    index   = root · the first D bits of the fingerprint         (the directory)
  *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
  *    entry  = w - 1 bits of the fingerprint, after the `depth` bits that the segment stands for
  *
@@ -25,12 +25,17 @@
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
 
-#include "cuckoo/bucket.h"
 #include "base/hash.h"
+#include "cuckoo/bucket.h"
 
 #include <stddef.h>
 
-enum { CUCKOO_MAX_GENERATIONS = 24 }; /* each holds several times as many keys as all before */
+enum {
+  CUCKOO_MAX_GENERATIONS = 24, /* each holds several times as many keys as all before it */
+  /* Bytes of what precedes the buckets of a segment in memory: table.h checks them. */
+  CUCKOO_SEGMENT_HEADER = 64,
+  CUCKOO_STRIPE_BYTES = 16
+};
 
 /* Of one generation; nothing in it changes. */
 struct cuckoo_geometry {
@@ -59,7 +64,7 @@ struct cuckoo_spec {
 
 /* The first generation.
  *   Errors  TAMIS_EUNSUPPORTED: no width gives such a rate; TAMIS_EINVAL: no address space holds it */
-int cuckoo_geometry_plan(const struct cuckoo_spec *demand, struct cuckoo_geometry *out);
+int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
 /* The generation after `first`, the first one, and perhaps others, when `keys` are in the filter, and
  * `left` is what the earlier generations leave of the rate asked.
@@ -99,9 +104,9 @@ static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
   return cuckoo_roots(g) << g->depth_limit;
 }
 
-static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t slot)
+static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uint64_t index)
 {
-  return slot >> g->depth_limit;
+  return index >> g->depth_limit;
 }
 
 /* The first n bits of x, n from 0 to 63, as a number.  (~n is 63 - n, modulo 64.) */
@@ -112,7 +117,7 @@ static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 
 struct cuckoo_address {
   uint64_t root;
-  uint64_t slot;
+  uint64_t index;
   uint64_t fingerprint; /* from bit 63 on */
   uint32_t lower, upper;
 };
@@ -129,33 +134,36 @@ static inline uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64
 /* The rest of a key's string from `used` bits on, when the hash alone does not give enough: the lowest
  * bits of the product follow from root0 and the others, so a second hash goes on where the random ones
  * end.  Not inlined: the compiler would do all this beforehand, for those who do not need it. */
-uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash, uint64_t rest,
-                                   unsigned used);
+uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash,
+                                       uint64_t rest, unsigned used);
 
 /* The beginning of a key's string, which is the same for all generations. */
 struct cuckoo_hash_string {
   uint64_t root0, rest;
 };
 
-static inline struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g, uint64_t hash)
+static inline struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g,
+                                                           uint64_t hash)
 {
   unsigned __int128 product = (unsigned __int128) hash_spread(hash) * g->first_roots;
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-static inline struct cuckoo_address cuckoo_address_of(const struct cuckoo_geometry *g,
-                                                  struct cuckoo_hash_string string, uint64_t hash)
+static inline struct cuckoo_address
+cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string string, uint64_t hash)
 {
   uint64_t rest = string.rest, pairs = rest << g->root_shift;
-  struct cuckoo_address place = {.root = string.root0 << g->root_shift |
-                                       cuckoo_top_bits(rest, g->root_shift),
-                               .lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
-                               .fingerprint = pairs << g->pair_bits};
+  struct cuckoo_address address = {.root = string.root0 << g->root_shift |
+                                           cuckoo_top_bits(rest, g->root_shift),
+                                   .lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
+                                   .fingerprint = pairs << g->pair_bits};
   if (__builtin_expect(g->two_hashes, 0))
-    place.fingerprint = cuckoo_string_from_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
-  place.slot = place.root << g->depth_limit | cuckoo_top_bits(place.fingerprint, g->depth_limit);
-  place.upper = place.lower ^ cuckoo_other_mask(g, place.fingerprint);
-  return place;
+    address.fingerprint =
+        cuckoo_string_from_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
+  address.index =
+      address.root << g->depth_limit | cuckoo_top_bits(address.fingerprint, g->depth_limit);
+  address.upper = address.lower ^ cuckoo_other_mask(g, address.fingerprint);
+  return address;
 }
 
 static inline struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *g, uint64_t hash)

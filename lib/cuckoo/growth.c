@@ -2,34 +2,51 @@
  *
  * Layer 2: growing and shrinking, one segment at a time.
  *
- *    split      a full segment of depth d leaves the directory; two of depth d + 1 come in, each with
- *               the entries whose next fingerprint bit is its own, in the same buckets
- *    open       a segment that may not split any more is full: a new generation takes the new keys
- *    make       the segment of a root on which nothing has fallen yet
- *    join       two siblings that hold little become one again
- *    drop       an empty segment of an older generation goes
+ *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace it, each
+ *             with the entries whose next fingerprint bit is its own, in the same buckets and lanes.
+ *    open     A segment that must not split any more is full.  A new generation takes the new keys.
+ *    create   The first key of a root comes to a generation, and gets a segment of depth 0.
+ *    join     Two siblings that hold little become one segment again.
+ *    drop     An empty segment of an older generation leaves the directory.
  *
- * Who changes the slots of a root holds the root's growth stripe: so the segment of one of its slots
- * cannot leave under his hands, although he is no reader.  Readers never wait for any of this.
- * Writers wait for a split or a join of their own segment while its stripes are held, which is the
- * time it takes to copy one segment.
+ * Readers never wait for any of this.  Writers wait for a split or a join of their own segment while its
+ * stripes are held, which is the time that it takes to copy one segment.
  *
- * A segment leaves in this order: all its stripes are taken; it is copied; they are marked; the slots are
- * changed; the stripes are let go; it is retired.  Readers that still look into it find what it held
- * when it was marked, which was true after their call began.  Writers that still wait for one of its
- * stripes find the mark and begin again at the directory.
+ * The growth stripe.  Whoever changes the directory entries of a root holds the root's growth stripe.  So
+ * the growth stripe keeps the segments of the root alive without an RCU read section: none of them can
+ * leave the directory, and be released, while another call holds it.
+ *
+ * How a segment leaves:
+ *
+ *    1. All its stripes are taken: from now on nobody changes it.
+ *    2. Its entries are copied into segments that no other thread knows yet.
+ *    3. Its stripes are marked as having left.
+ *    4. Its directory entries are changed to the new segments.
+ *    5. Its stripes are released.
+ *    6. The growth stripe is released, and the segment is retired.
+ *
+ *    A reader that still searches it finds what it held when it was marked, which was true at a moment
+ *    after the reader's call began: a reader that came later would have found the new directory entries.
+ *    A writer that has waited for one of its stripes finds the mark and begins again at the directory.
+ *
+ *    The segment is retired after the growth stripe is released, because retiring may pause (reclaim.h).
  */
-#include "cuckoo/table.h"
-#include "base/hook.h"
+#include "cuckoo/growth.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/segment.h"
 
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right after a
- * split they fill nearly all of them: so a segment must lose more than a third before it joins, and
- * then gain as much before it splits again.  Small segments may split long before they are full. */
+ * split they fill nearly all of them.  So a segment must lose more than a third of its keys before it
+ * joins, and gain as many before it splits again.  Small segments may split long before they are full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
-/* A segment that is emptier than this and has no room all the same holds many copies, or was chosen by
- * somebody who knows the seed; it is not worth a split.  (Tiny segments can be unlucky.) */
+/* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of keys,
+ * or was chosen by somebody who knows the seed.  It is not worth a split.  (Tiny segments can be unlucky.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
+
+/* ---- directory entries and stripes ---- */
 
 static struct stripe *growth_stripe(struct generation *generation, uint64_t index)
 {
@@ -37,18 +54,21 @@ static struct stripe *growth_stripe(struct generation *generation, uint64_t inde
   return &generation->growth[root % GROWTH_STRIPES];
 }
 
-/* The slots that lead to the segment of depth `depth` that slot `index` leads to. */
+/* The directory entries of a segment. */
 struct directory_range {
   uint64_t first, count;
 };
 
-static struct directory_range directory_range_of(const struct cuckoo_geometry *g, uint64_t index, unsigned depth)
+/* Those of the segment of depth `depth` to which the entry `index` belongs. */
+static struct directory_range directory_range_of(const struct cuckoo_geometry *g, uint64_t index,
+                                                 unsigned depth)
 {
   uint64_t count = UINT64_C(1) << (g->depth_limit - depth);
   return (struct directory_range){index & ~(count - 1), count};
 }
 
-static void publish(struct generation *generation, struct directory_range range, directory_value value)
+static void publish(struct generation *generation, struct directory_range range,
+                    directory_value value)
 {
   for (uint64_t i = 0; i < range.count; i++) {
     directory_publish(generation_directory_entry(generation, range.first + i), value);
@@ -62,8 +82,8 @@ static void lock_all(const struct cuckoo_geometry *g, struct segment *segment)
     stripe_lock(&segment_stripes(segment)[i]);
 }
 
-/* With all stripes.  Those who still wait for one will find it marked. */
-static void mark_left(const struct cuckoo_geometry *g, struct segment *segment)
+/* The caller holds all stripes of the segment. */
+static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *segment)
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     version_leave(&segment_stripes(segment)[i]);
@@ -75,18 +95,62 @@ static void unlock_all(const struct cuckoo_geometry *g, struct segment *segment)
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* A word of a segment that nobody else knows; publishing the segment makes it visible. */
+/* ---- segments that have left the directory ---- */
+
+/* A chain through retired.next, which is free for this until the segments are retired. */
+struct departed {
+  struct retired *first;
+};
+
+static void depart(struct departed *departed, struct segment *segment)
+{
+  segment->retired.next = departed->first;
+  departed->first = &segment->retired;
+}
+
+/* The caller holds no lock any more. */
+static void retire_departed(struct cuckoo *c, const struct cuckoo_geometry *g,
+                            const struct departed *departed)
+{
+  for (struct retired *next, *each = departed->first; each; each = next) {
+    next = each->next;
+    tamis__segment_retire(c, g, (struct segment *) each);
+  }
+}
+
+/* ---- segments that no other thread knows yet; publishing them makes their contents visible ---- */
+
 static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                        uint64_t value)
+                          uint64_t value)
 {
   atomic_store_explicit(&segment_words(g, segment)[bucket], value, memory_order_relaxed);
 }
 
 static void count_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                        uint32_t entries)
+                          uint32_t entries)
 {
   struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
+}
+
+/* Puts an entry into one of the two buckets that it may stand in.  False: there is no room. */
+static bool insert_private(const struct cuckoo_geometry *g, struct segment *segment,
+                           uint32_t bucket, uint64_t entry)
+{
+  uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
+  do {
+    for (unsigned i = 0; i < 2; i++) {
+      uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
+      uint64_t room = bucket_free(&g->shape, value);
+      if (room) {
+        store_private(g, segment, both[i],
+                      bucket_replace(&g->shape, value, bucket_first(&g->shape, room), entry));
+        count_private(g, segment, both[i], 1);
+        return true;
+      }
+    }
+  } while (tamis__evict(g, segment, both[0], both[1]));
+  return false;
 }
 
 static void count(_Atomic uint64_t *figure, uint64_t change)
@@ -94,8 +158,9 @@ static void count(_Atomic uint64_t *figure, uint64_t change)
   atomic_fetch_add_explicit(figure, change, memory_order_relaxed); /* a figure */
 }
 
-/* ---- copies: a pair and an entry in one number ---- */
+/* ---- duplicate tables of segments that split or join ---- */
 
+/* The key of a duplicate is a bucket pair and an entry in one number: see duplicates_key(). */
 static uint64_t aged_key(const struct cuckoo_geometry *g, uint64_t key, unsigned *bit)
 {
   uint64_t entry = key & bucket_lane_bits(&g->shape);
@@ -110,46 +175,52 @@ static uint64_t rejuvenated_key(const struct cuckoo_geometry *g, uint64_t key, u
 
 static struct duplicate_table *duplicates_of(const struct segment *segment)
 {
-  return atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
 }
 
-static int split_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
-                        struct segment *child[2])
+static int split_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g,
+                            struct segment *parent, struct segment *child[2])
 {
-  struct duplicate_table *copies = duplicates_of(parent);
-  if (!copies || !copies->used)
+  struct duplicate_table *table = duplicates_of(parent);
+  if (!table || !table->used)
     return TAMIS_OK;
   for (unsigned i = 0; i < 2; i++) {
-    int result = tamis__segment_reserve_duplicates(c, child[i], copies->used);
+    int result = tamis__segment_reserve_duplicates(c, child[i], table->used);
     if (result != TAMIS_OK)
       return result;
   }
-  for (size_t i = 0; i <= copies->mask; i++) {
+  for (size_t i = 0; i <= table->mask; i++) {
     unsigned bit;
-    uint64_t key = copies->entries[i].key;
+    uint64_t key = table->slots[i].key;
     if (key) {
       key = aged_key(g, key, &bit);
-      tamis__duplicates_add(duplicates_of(child[bit]), key, copies->entries[i].count);
+      tamis__duplicates_add(duplicates_of(child[bit]), key, table->slots[i].count);
     }
   }
   return TAMIS_OK;
 }
 
-static bool join_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *child[2],
-                        struct segment *parent)
+static bool join_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g,
+                            struct segment *child[2], struct segment *parent)
 {
   for (unsigned bit = 0; bit < 2; bit++) {
-    struct duplicate_table *copies = duplicates_of(child[bit]);
-    if (!copies || !copies->used)
+    struct duplicate_table *table = duplicates_of(child[bit]);
+    if (!table || !table->used)
       continue;
-    if (tamis__segment_reserve_duplicates(c, parent, copies->used) != TAMIS_OK)
+    if (tamis__segment_reserve_duplicates(c, parent, table->used) != TAMIS_OK)
       return false;
-    for (size_t i = 0; i <= copies->mask; i++)
-      if (copies->entries[i].key)
-        tamis__duplicates_add(duplicates_of(parent), rejuvenated_key(g, copies->entries[i].key, bit),
-                          copies->entries[i].count);
+    for (size_t i = 0; i <= table->mask; i++)
+      if (table->slots[i].key)
+        tamis__duplicates_add(duplicates_of(parent), rejuvenated_key(g, table->slots[i].key, bit),
+                              table->slots[i].count);
   }
   return true;
+}
+
+static bool no_duplicates(const struct segment *segment)
+{
+  struct duplicate_table *table = duplicates_of(segment);
+  return !table || !table->used;
 }
 
 /* ---- split ---- */
@@ -167,9 +238,10 @@ static void copy_split(const struct cuckoo_geometry *g, struct segment *parent,
   }
 }
 
-/* With the growth stripe. */
-static int split(struct cuckoo *c, struct generation *generation, struct segment *parent,
-                 uint64_t index)
+/* Memory is allocated before the stripes are taken, but for duplicate tables, whose size is known under
+ * them only.  The caller holds the growth stripe. */
+static int split_locked(struct cuckoo *c, struct generation *generation, struct segment *parent,
+                        uint64_t index, struct departed *departed)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   unsigned depth = parent->depth;
@@ -184,7 +256,7 @@ static int split(struct cuckoo *c, struct generation *generation, struct segment
     if (result == TAMIS_OK) {
       copy_split(g, parent, child);
       HOOK(cuckoo_split_copied);
-      mark_left(g, parent);
+      mark_left_locked(g, parent);
       struct directory_range range = directory_range_of(g, index, depth);
       range.count /= 2;
       publish(generation, range, directory_value_of(child[0]));
@@ -194,7 +266,7 @@ static int split(struct cuckoo *c, struct generation *generation, struct segment
     unlock_all(g, parent);
   }
   if (result == TAMIS_OK) {
-    tamis__segment_retire(c, g, parent);
+    depart(departed, parent);
     count(&generation->segments, 1);
     count(&c->splits, 1);
   } else {
@@ -204,12 +276,12 @@ static int split(struct cuckoo *c, struct generation *generation, struct segment
   return result;
 }
 
-/* ---- open, make ---- */
+/* ---- open a generation, create a segment ---- */
 
-/* What the generations so far leave of the rate. */
+/* The part of the promised rate that the generations so far leave. */
 static double rate_left(const struct cuckoo *c, unsigned generations)
 {
-  double left = c->demand.fpp;
+  double left = c->spec.fpp;
   for (unsigned i = 0; i < generations; i++)
     left -= c->generation[i]->geometry.rate;
   return left;
@@ -226,7 +298,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 /* ORDER generations.publish (seq_cst)
  *   pairs with     generations.load
  *   makes visible  the generation
- *   if weakened    see there
+ *   if weakened    see generations.load
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
 {
@@ -234,6 +306,7 @@ static void publish_generation(struct cuckoo *c, struct generation *generation, 
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
 
+/* Opens a generation after `full`, unless another thread has. */
 static int open_generation(struct cuckoo *c, const struct generation *full)
 {
   int result = TAMIS_OK;
@@ -258,9 +331,10 @@ static bool is_newest(const struct cuckoo *c, const struct generation *generatio
   return c->generation[cuckoo_generations(c) - 1] == generation;
 }
 
-/* With the growth stripe.  Only in the newest generation, which stays so meanwhile: a slot without a
- * segment in an older one stays without, on which look-ups and unique adds rely that have seen it. */
-static int make(struct cuckoo *c, struct generation *generation, uint64_t index)
+/* Creates the first segment of a root, only in the newest generation, which stays the newest meanwhile.  So
+ * a root of an older generation that has no segment never gets one, and look-ups and unique adds that have
+ * seen it without one rely on that.  The caller holds the growth stripe. */
+static int create_segment_locked(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   int result = TAMIS_OK;
@@ -279,59 +353,43 @@ static int make(struct cuckoo *c, struct generation *generation, uint64_t index)
   return result;
 }
 
-/* With the growth stripe; the slot still leads to the segment that was full. */
-static int grow_locked(struct cuckoo *c, const struct bucket_pair *full)
+/* ---- grow ---- */
+
+/* The caller holds the growth stripe, and the pair is current. */
+static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, struct departed *departed)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   if (!is_newest(c, generation))
-    return TAMIS_OK; /* the caller does not know of the newest yet */
+    return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (!full->segment)
-    return make(c, generation, full->index);
+    return create_segment_locked(c, generation, full->index);
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
     return TAMIS_OK;
   if (cuckoo_lanes(g) >= SKEW_MIN_LANES &&
-      SKEW_DIVISOR * tamis__segment_used(g, full->segment) < cuckoo_lanes(g))
+      SKEW_DIVISOR * segment_used(g, full->segment) < cuckoo_lanes(g))
     return tamis__fold_duplicates(c, full);
   int result = full->segment->depth == g->depth_limit
                    ? open_generation(c, generation)
-                   : split(c, generation, full->segment, full->index);
+                   : split_locked(c, generation, full->segment, full->index, departed);
   return result == TAMIS_EFULL ? tamis__fold_duplicates(c, full) : result;
 }
 
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full)
 {
-  if (!c->demand.growable)
+  if (!c->spec.growable)
     return tamis__fold_duplicates(c, full);
+  struct departed departed = {NULL};
   tamis__backlog_drain(&c->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
-  int result = pair_is_current(full) ? grow_locked(c, full) : TAMIS_OK;
+  int result = pair_is_current(full) ? grow_locked(c, full, &departed) : TAMIS_OK;
   stripe_unlock(growth);
+  retire_departed(c, &full->generation->geometry, &departed);
   return result;
 }
 
-/* ---- join, drop ---- */
-
-/* Puts an entry into one of the two buckets it may stand in, of a segment that nobody else knows. */
-static bool put_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                        uint64_t entry)
-{
-  uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
-  do {
-    for (unsigned i = 0; i < 2; i++) {
-      uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
-      uint64_t room = bucket_free(&g->shape, value);
-      if (room) {
-        store_private(g, segment, both[i],
-                    bucket_replace(&g->shape, value, bucket_first(&g->shape, room), entry));
-        count_private(g, segment, both[i], 1);
-        return true;
-      }
-    }
-  } while (tamis__evict(g, segment, both[0], both[1]));
-  return false;
-}
+/* ---- join ---- */
 
 static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2],
                         struct segment *parent)
@@ -341,7 +399,7 @@ static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2
       uint64_t value = word_load(&segment_words(g, child[bit])[i]);
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = bucket_lane(&g->shape, value, lane);
-        if (entry && !put_private(g, parent, i, bucket_rejuvenate(&g->shape, entry, bit)))
+        if (entry && !insert_private(g, parent, i, bucket_rejuvenate(&g->shape, entry, bit)))
           return false;
       }
     }
@@ -351,21 +409,24 @@ static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2
 static bool may_join(const struct cuckoo_geometry *g, struct segment *const child[2])
 {
   double lanes = (double) cuckoo_lanes(g);
-  uint64_t used = tamis__segment_used(g, child[0]) + tamis__segment_used(g, child[1]);
+  uint64_t used = segment_used(g, child[0]) + segment_used(g, child[1]);
   return (double) used <= lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* With the growth stripe.  Whether it has. */
-static bool join(struct cuckoo *c, struct generation *generation, uint64_t index)
+/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds the
+ * growth stripe. */
+static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_t index,
+                        struct departed *departed)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  directory_value seen = directory_load(generation_directory_entry(generation, index));
-  unsigned depth = directory_depth(seen);
+  unsigned depth = directory_depth(directory_load(generation_directory_entry(generation, index)));
   struct directory_range range = directory_range_of(g, index, depth - 1);
-  directory_value value[2] = {directory_load(generation_directory_entry(generation, range.first)),
-                         directory_load(generation_directory_entry(generation, range.first + range.count / 2))};
+  directory_value value[2] = {
+      directory_load(generation_directory_entry(generation, range.first)),
+      directory_load(generation_directory_entry(generation, range.first + range.count / 2))};
   struct segment *child[2] = {directory_segment(value[0]), directory_segment(value[1])};
-  if (directory_depth(value[0]) != depth || directory_depth(value[1]) != depth || !may_join(g, child))
+  if (directory_depth(value[0]) != depth || directory_depth(value[1]) != depth ||
+      !may_join(g, child))
     return false;
   int result;
   struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
@@ -373,65 +434,64 @@ static bool join(struct cuckoo *c, struct generation *generation, uint64_t index
     return false;
   lock_all(g, child[0]);
   lock_all(g, child[1]);
-  bool good = join_duplicates(c, g, child, parent) && copy_joined(g, child, parent);
-  if (good) {
+  bool copied = join_duplicates(c, g, child, parent) && copy_joined(g, child, parent);
+  if (copied) {
     HOOK(cuckoo_join_copied);
-    mark_left(g, child[0]);
-    mark_left(g, child[1]);
+    mark_left_locked(g, child[0]);
+    mark_left_locked(g, child[1]);
     publish(generation, range, directory_value_of(parent));
   }
   unlock_all(g, child[1]);
   unlock_all(g, child[0]);
-  if (good) {
-    tamis__segment_retire(c, g, child[0]);
-    tamis__segment_retire(c, g, child[1]);
+  if (copied) {
+    depart(departed, child[0]);
+    depart(departed, child[1]);
     count(&generation->segments, (uint64_t) -1);
     count(&c->joins, 1);
   } else {
     tamis__segment_destroy(c, g, parent);
   }
-  return good;
+  return copied;
 }
 
-static bool no_duplicates(const struct segment *segment)
-{
-  struct duplicate_table *copies = duplicates_of(segment);
-  return !copies || !copies->used;
-}
+/* ---- drop ---- */
 
-/* With the growth stripe. */
-static void drop(struct cuckoo *c, struct generation *generation, struct segment *segment,
-                 uint64_t index)
+/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth stripe. */
+static void drop_locked(struct generation *generation, struct segment *segment, uint64_t index,
+                        struct departed *departed)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   lock_all(g, segment);
-  bool empty = tamis__segment_used(g, segment) == 0 && no_duplicates(segment);
+  bool empty = segment_used(g, segment) == 0 && no_duplicates(segment);
   if (empty) {
-    mark_left(g, segment);
+    mark_left_locked(g, segment);
     publish(generation, directory_range_of(g, index, 0), NULL);
   }
   unlock_all(g, segment);
   if (empty) {
-    tamis__segment_retire(c, g, segment);
+    depart(departed, segment);
     count(&generation->segments, (uint64_t) -1);
   }
 }
 
+/* ---- shrink ---- */
+
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  if (!c->demand.growable)
+  if (!c->spec.growable)
     return;
+  struct departed departed = {NULL};
   tamis__backlog_drain(&c->backlog);
   struct generation *generation = sparse->generation;
+  const directory_entry *own = generation_directory_entry(generation, sparse->index);
   struct stripe *growth = growth_stripe(generation, sparse->index);
-  stripe_lock(growth);
-  const slot *own =
-      generation_directory_entry(generation, sparse->index); /* as good as the root's first, with the stripe */
+  stripe_lock(growth); /* with it, the own entry decides as well as the root's first one */
   struct segment *segment = directory_segment(directory_load(own));
-  while (segment && segment->depth > 0 && join(c, generation, sparse->index))
+  while (segment && segment->depth > 0 && join_locked(c, generation, sparse->index, &departed))
     segment = directory_segment(directory_load(own));
   if (segment && segment->depth == 0 && !is_newest(c, generation) &&
-      tamis__segment_used(&generation->geometry, segment) == 0)
-    drop(c, generation, segment, sparse->index);
+      segment_used(&generation->geometry, segment) == 0)
+    drop_locked(generation, segment, sparse->index, &departed);
   stripe_unlock(growth);
+  retire_departed(c, &generation->geometry, &departed);
 }

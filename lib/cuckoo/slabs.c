@@ -2,44 +2,47 @@
  *
  * Layer 2: where the segments of a large filter that grows have their memory.
  *
- * Segments that come one by one from an allocator lie on small pages, and a look-up in a filter larger
- * than the TLB covers misses it twice.  So they have places in slabs, blocks of somewhat more than a huge
- * page, which memory.c asks the system for as such.  (Not a power of two: the head and 64 segments, so
- * that nothing is left over.)
+ * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter that is
+ * larger than the TLB covers then misses it twice.  So such segments have slots in slabs.  A slab is a
+ * block of somewhat more than a huge page (a head and 64 segments, so that nothing is left over), for
+ * which base/memory.c asks the system for huge pages.
  *
- *             take                    retire             a grace period
- *    free place ───► segment in use ─────────► in backlog ────────────────► free place, of the same slab
+ *               allocate               retire                a grace period
+ *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
  *
- *    slab: taken when no slab has a free place; given back with the last of its places
+ *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
- * What it may cost.  While a filter grows, at most one slab has free places: a new one is only taken when
- * there is none.  That is little, as only filters take slabs that have as much memory as MIN_SLABS_GROWN of
- * them.  A first generation that is planned to fill some takes them before, as long as a whole one is
- * within what was promised: all its segments together take exactly that.  Small filters, and small
- * segments, of which only small filters have many, are as they would be without slabs.
+ * Memory while a filter grows: at most one slab has free slots, because another one is only allocated when
+ * none has.  One slab is little, as only a filter that takes as much memory as MIN_SLABS_GROWN slabs
+ * allocates any.  A first generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates
+ * them earlier, as long as a whole slab fits within the plan: all its segments together then take exactly
+ * what was promised.  Small filters take no slabs; nor do small segments, of which only small filters
+ * have many.
  *
- * While a filter shrinks, places fall free here and there, and none of them may be the last of its slab.
- * So places are taken in the oldest slab that has one: old slabs are kept full, by the segments that joins
- * make, and the others drain.  All segments of one depth join at about the same time, as keys spread
- * evenly; when they have, the newer half of the slabs is empty and gone, but for a few.  Until then the
- * filter takes as much as before these joins at most.  (The list of slabs with free places is in the
- * order of age, nearly: that of one that has just got its first free place is looked for from the oldest
- * on, but only so far.  Old ones are full again at once, so the search is short for those that matter.)
+ * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last one.
+ * So slots are taken from the oldest slab that has a free one.  The segments that joins create fill the
+ * old slabs up, and the newer ones drain.  Keys spread evenly, so all segments of one depth join at about
+ * the same time; when they have, the newer half of the slabs is gone but for a few.  Until then the filter
+ * takes at most as much as before these joins.  The list of slabs with free slots is nearly in the order
+ * of age: the place of a slab that has just got its first free slot is searched from the oldest one on,
+ * but only MAX_LIST_STEPS far.  Old slabs fill up again at once, so the search is short for those that
+ * matter.
  *
- * When memory is short, a segment for which there is no slab has a block to itself, as in small filters.
- * A slab counts as memory of the filter, whatever is in it.  So at the limit of its bytes a filter goes
- * as far as it would without slabs, but for the places that are free in older slabs: which segments
- * take, and nothing else does.
+ * Memory at a limit: a segment for which no slab can be allocated gets a block of its own, as in a small
+ * filter.  A slab counts as memory of the filter whatever is in it.  So a filter at its limit holds as
+ * many segments as without slabs, less the free slots, which only segments can use.
  */
-#include "cuckoo/table.h"
+#include "cuckoo/slabs.h"
+
+#include "cuckoo/memory.h"
 
 #include <string.h>
 
 enum {
   SLAB_SLOTS = 64,
-  MIN_SLABS_PLANNED = 4, /* slabs that a first generation must fill to take any */
-  MIN_SLABS_GROWN = 32,  /* slabs that a filter must be worth to take more than that */
-  MAX_LIST_STEPS = 32    /* to a slab's place in the list */
+  MIN_SLABS_PLANNED = 4, /* a first generation that fills fewer slabs takes none */
+  MIN_SLABS_GROWN = 32,  /* a filter that takes less memory than these allocates no further slabs */
+  MAX_LIST_STEPS = 32
 };
 
 static size_t slab_bytes(size_t slot_bytes)
@@ -47,7 +50,7 @@ static size_t slab_bytes(size_t slot_bytes)
   return sizeof(struct slab) + SLAB_SLOTS * slot_bytes;
 }
 
-/* That many slabs are full then; the last segments have blocks to themselves. */
+/* So many slabs are full then, and the last segments have blocks of their own. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
@@ -59,64 +62,71 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned)
 {
   stripe_init(&c->slabs.lock);
-  stripe_init(&c->slabs.making);
+  stripe_init(&c->slabs.allocating);
   c->slabs.planned = planned;
   c->slabs.planned_large = tamis__slab_heads(g) > 0;
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
-  c->slabs.slot_bytes = c->demand.growable ? largest.segment_bytes : 0;
+  c->slabs.slot_bytes = c->spec.growable ? largest.segment_bytes : 0;
   c->slabs.stripe_mask = largest.stripe_mask;
   c->slabs.large = MIN_SLABS_GROWN * slab_bytes(c->slabs.slot_bytes);
 }
 
-/* ---- the open ones; with the lock ---- */
-
-static void open_slab(struct slabs *slabs, struct slab *slab)
+void tamis__slabs_destroy(struct cuckoo *c)
 {
-  struct slab *before = NULL, *next = slabs->open;
+  stripe_destroy(&c->slabs.lock);
+  stripe_destroy(&c->slabs.allocating);
+}
+
+/* ---- the list of slabs with a free slot ---- */
+
+static void open_slab_locked(struct slabs *slabs, struct slab *slab)
+{
+  struct slab *previous = NULL, *next = slabs->open;
   for (unsigned i = 0; i < MAX_LIST_STEPS && next && next->number < slab->number; i++) {
-    before = next;
+    previous = next;
     next = next->next;
   }
-  slab->before = before;
+  slab->previous = previous;
   slab->next = next;
   if (next)
-    next->before = slab;
-  if (before)
-    before->next = slab;
+    next->previous = slab;
+  if (previous)
+    previous->next = slab;
   else
     slabs->open = slab;
 }
 
-static void close_slab(struct slabs *slabs, const struct slab *slab)
+static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
 {
-  if (slab->before)
-    slab->before->next = slab->next;
+  if (slab->previous)
+    slab->previous->next = slab->next;
   else
     slabs->open = slab->next;
   if (slab->next)
-    slab->next->before = slab->before;
+    slab->next->previous = slab->previous;
 }
 
-/* A place, and whether it is as the allocator gave it.  NULL: there is none. */
-static struct segment *take_locked(struct slabs *slabs, struct slab **from, bool *clean)
+/* A slot, its slab, and whether it is still as the allocator made it.  NULL: there is none. */
+static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *clean)
 {
   struct slab *slab = *from = slabs->open;
   if (!slab)
     return NULL;
-  struct retired *place = slab->free;
-  *clean = !place;
-  if (place)
-    slab->free = place->next;
+  struct retired *slot = slab->free;
+  *clean = !slot;
+  if (slot)
+    slab->free = slot->next;
   else
-    place = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
+    slot = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
   if (++slab->used == SLAB_SLOTS)
-    close_slab(slabs, slab);
-  return (struct segment *) place;
+    close_slab_locked(slabs, slab);
+  return (struct segment *) slot;
 }
 
-/* ---- places ---- */
+/* ---- slots ---- */
 
-/* A place in a slab that is open, or in `fresh`, which becomes one if no other is. */
+/* Takes a slot of a slab in the list.  If the list is empty, `fresh` (unless NULL) becomes its first slab;
+ * otherwise it is released, as another thread has been faster. */
 static struct segment *take_slot(struct cuckoo *c, struct slab *fresh)
 {
   struct slabs *slabs = &c->slabs;
@@ -124,13 +134,13 @@ static struct segment *take_slot(struct cuckoo *c, struct slab *fresh)
   bool clean = true;
   stripe_lock(&slabs->lock);
   if (fresh && !slabs->open) {
-    fresh->number = slabs->taken++;
-    open_slab(slabs, fresh);
+    fresh->number = slabs->allocated++;
+    open_slab_locked(slabs, fresh);
     fresh = NULL;
   }
-  struct segment *segment = take_locked(slabs, &slab, &clean);
+  struct segment *segment = take_slot_locked(slabs, &slab, &clean);
   stripe_unlock(&slabs->lock);
-  tamis__cuckoo_release(c, fresh, slab_bytes(slabs->slot_bytes)); /* another thread was faster */
+  tamis__cuckoo_release(c, fresh, slab_bytes(slabs->slot_bytes));
   if (!clean)
     memset((void *) segment, 0, slabs->slot_bytes);
   if (segment)
@@ -146,16 +156,16 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
   segment->retired.next = slab->free;
   slab->free = &segment->retired;
   if (slab->used == SLAB_SLOTS)
-    open_slab(slabs, slab);
+    open_slab_locked(slabs, slab);
   bool empty = --slab->used == 0;
   if (empty)
-    close_slab(slabs, slab);
+    close_slab_locked(slabs, slab);
   stripe_unlock(&slabs->lock);
   if (empty)
     tamis__cuckoo_release(c, slab, slab_bytes(slabs->slot_bytes));
 }
 
-static bool is_worth_a_slab(const struct cuckoo *c)
+static bool may_allocate_slab(const struct cuckoo *c)
 {
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
   if (bytes >= c->slabs.planned)
@@ -163,32 +173,34 @@ static bool is_worth_a_slab(const struct cuckoo *c)
   return c->slabs.planned_large && bytes + slab_bytes(c->slabs.slot_bytes) <= c->slabs.planned;
 }
 
-/* A place, after waiting for who takes a slab just now: its bytes count before its places are there, so
- * whoever finds no bytes left must not be refused before.  If there is none, from a new slab. */
-static struct segment *take_in_new_slab(struct cuckoo *c, bool may_take)
+/* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is just
+ * allocating a slab: that slab's bytes are counted before its slots are in the list, so a thread that finds
+ * no bytes left must not be refused before that. */
+static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
 {
   int result;
-  stripe_lock(&c->slabs.making);
-  struct segment *segment = take_slot(c, NULL); /* somebody else was faster */
-  if (!segment && may_take && is_worth_a_slab(c)) {
+  stripe_lock(&c->slabs.allocating);
+  struct segment *segment = take_slot(c, NULL);
+  if (!segment && may_allocate && may_allocate_slab(c)) {
     struct slab *slab = tamis__cuckoo_allocate(c, slab_bytes(c->slabs.slot_bytes), &result);
     segment = slab ? take_slot(c, slab) : NULL;
   }
-  stripe_unlock(&c->slabs.making);
+  stripe_unlock(&c->slabs.allocating);
   return segment;
 }
 
-struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g, int *result)
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                               int *result)
 {
   bool fits = g->segment_bytes == c->slabs.slot_bytes && g->stripe_mask == c->slabs.stripe_mask;
   struct segment *segment = fits ? take_slot(c, NULL) : NULL;
-  if (!segment && fits && is_worth_a_slab(c))
-    segment = take_in_new_slab(c, true);
+  if (!segment && fits && may_allocate_slab(c))
+    segment = take_slot_in_turn(c, true);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, g->segment_bytes, result);
-  /* In backlog, which has been asked, places may have waited; or some are on their way. */
+  /* That has drained the backlog, which may have freed slots; and another thread may be adding a slab. */
   if (!segment && fits)
-    segment = take_in_new_slab(c, false);
+    segment = take_slot_in_turn(c, false);
   if (segment)
     *result = TAMIS_OK;
   return segment;

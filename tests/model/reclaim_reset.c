@@ -5,6 +5,8 @@
  */
 #include "../../lib/base/reclaim.c"
 
+#include "base/stripe.h"
+
 #include "model.h"
 
 #include <stddef.h>

@@ -9,7 +9,11 @@
 #include "shapes.h"
 
 #include "cuckoo/cuckoo.h"
-#include "cuckoo/table.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/segment.h"
 #include "tamis/tamis.h"
 
 #include <stdio.h>
@@ -33,7 +37,7 @@ static struct {
 
 static const tamis_allocator from_the_world = {model_allocate, model_release, NULL};
 
-static void demand(bool good, const char *what)
+static void expect(bool good, const char *what)
 {
   if (good)
     return;
@@ -62,7 +66,7 @@ static void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit
   options.fpp = fpp;
   options.seed = SEED;
   struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
-  demand(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
+  expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
 }
 
 static struct cuckoo *cuckoo(void)
@@ -86,7 +90,7 @@ static uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper)
   struct cuckoo_address place;
   do
     place = place_of(++t.last_hash);
-  while ((slot_index != ANY && place.slot != slot_index) ||
+  while ((slot_index != ANY && place.index != slot_index) ||
          (lower != ANY && place.lower != lower) || (upper != ANY && place.upper != upper));
   return t.last_hash;
 }
@@ -98,7 +102,7 @@ static uint64_t key(void)
 
 static uint64_t put(uint64_t hash)
 {
-  demand(tamis_add_hash(t.filter, hash) == TAMIS_OK, "add");
+  expect(tamis_add_hash(t.filter, hash) == TAMIS_OK, "add");
   return hash;
 }
 
@@ -110,7 +114,7 @@ static uint64_t put_to_stay(uint64_t hash)
 
 static void take(uint64_t hash)
 {
-  demand(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
+  expect(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
 }
 
 static unsigned matches_in(uint64_t hash, uint32_t bucket)
@@ -144,7 +148,7 @@ static tamis_stats figures(void)
 static const char *whole(void)
 {
   const char *reason;
-  if (!tamis__cuckoo_validate(t.filter, &reason))
+  if (!filter_validate(t.filter, &reason))
     return reason;
   for (unsigned i = 0; i < t.n; i++)
     if (!contains(t.in[i]))
@@ -196,7 +200,7 @@ static void set_up_move(void)
     put_to_stay(key_at(ANY, LOWER, UPPER));
   take(hole);
   t.y = key_at(ANY, LOWER, UPPER);
-  demand(matches_in(t.x, UPPER) == 1 && entries_of(hole) == 0, "where x stands");
+  expect(matches_in(t.x, UPPER) == 1 && entries_of(hole) == 0, "where x stands");
 }
 
 static bool evict(unsigned lower, unsigned upper)
@@ -405,7 +409,7 @@ static void empty_limbo(void)
     model_wait_for_readers();
     figures();
   }
-  demand(!cuckoo()->backlog.waiting && !cuckoo()->backlog.fresh, "empty backlog");
+  expect(!cuckoo()->backlog.waiting && !cuckoo()->backlog.fresh, "empty backlog");
 }
 
 /* Two siblings with an entry each, x of which stays; without y they join. */
@@ -413,11 +417,11 @@ static void set_up_join(void)
 {
   set_up_split();
   put(t.y);
-  demand(figures().growths == 1, "split");
+  expect(figures().growths == 1, "split");
   for (unsigned i = 1; i < 4; i++)
     take(t.in[i]);
   t.n = 1;
-  demand(figures().segments == 2, "two segments");
+  expect(figures().segments == 2, "two segments");
   empty_limbo();
 }
 
@@ -540,8 +544,8 @@ static void set_up_make(void)
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
   struct bucket_pair full = pair_find(c->generation[0], hash);
-  demand(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
-  demand(!pair_find(c->generation[1], hash).segment, "no segment");
+  expect(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
+  expect(!pair_find(c->generation[1], hash).segment, "no segment");
 }
 
 /* An add of a key that is there in an older generation does not win, nor does one that has room in the
@@ -855,7 +859,7 @@ static void make_bloom(void)
   options.seed = SEED;
   options.stripes = 1;
   options.allocator = &from_the_world;
-  demand(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
+  expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
   t.x = 1;
   t.y = 2;
 }

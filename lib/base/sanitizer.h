@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: what ThreadSanitizer must be told, because it cannot see it.
+ *
+ * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The two files that use them
+ * describe what happens by TSAN(call), which is nothing in other builds.  Nothing is suppressed.
+ */
+#ifndef TAMIS_LIB_SANITIZER_H
+#define TAMIS_LIB_SANITIZER_H
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TAMIS_TSAN 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define TAMIS_TSAN 1
+#endif
+
+#ifdef TAMIS_TSAN
+#include <sanitizer/tsan_interface.h>
+#define TSAN(call) call
+#else
+#define TSAN(call) ((void) 0)
+#endif
+
+#endif

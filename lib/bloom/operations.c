@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the calls on the keys of a Bloom filter.
+ *
+ *                       the key's probes (geometry.h)
+ *    hash ──────► word 3: mask ┐
+ *                 word 6: mask ├─► line of 8 words: 0 . . M . . M .
+ *                 word 1: mask ┘
+ *
+ * Bits only ever change from 0 to 1.  Everything else follows from that:
+ *
+ * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set it.
+ *     A bit that was 1 stays 1 for every later look-up (coherence of a single word).
+ *
+ * [D] Add and contains take no lock.  A look-up reads a handful of words once; the add of a new key
+ *     reads them and then changes them.
+ *
+ * [B] One winner.  Bits alone cannot name one: of two threads that set the bits of one key in turns,
+ *     both change something.  So a unique add that does not find its key takes the stripe of the key's
+ *     hash and searches again.  All unique adds of a key meet at the same stripe.  The first of them to
+ *     miss the key there sets all its bits before it releases the stripe, so every later one finds them.
+ *     If a call then sets no bit at all, because other adds have set all of them after its second search,
+ *     it was overtaken, and for it the key was present.  So each winner has written a word that those who
+ *     find the key read, and what the winner did before is visible to them.
+ *
+ *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever call
+ *     sets it; a call that does not win takes effect when it reads the last of the bits.
+ *
+ * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit.
+ *
+ * [F] Duplicates.  The add of a key that is in reads words and writes nothing.
+ *
+ * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but only
+ * one of them may count it.  Before an add changes anything, it notes which words lack bits of the key:
+ * the gaps.  Then it fills the gaps in the order of the probes.  It counts the key if its own OR set a
+ * bit in the last gap.
+ *
+ *     At most one of all the adds of a key counts it.  If two have the same last gap, the first OR there
+ *     sets all of the key's bits and leaves none to the second.  If the last gap of P is l and that of Q
+ *     is l' > l, then P saw l' complete.  So if the OR of Q on l' set a bit, it came before; and before
+ *     that Q had completed all words up to l', among them l.  The OR of P on l comes after that, and sets
+ *     nothing.
+ *
+ *     It can happen that no add counts the key, when an add of another key completes the last gap in
+ *     between.  Such a key is treated like one that a false positive hid.
+ */
+#include "bloom/bloom.h"
+
+#include "base/compiler.h"
+#include "base/hook.h"
+
+/* An open filter checks whether it comes near its capacity once for so many keys of a counter's shard. */
+enum { WATCH_PERIOD = 64 };
+
+/* The next loop is unrolled completely: no shape has more probes to a line. */
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* ---- look-up ---- */
+
+/* Where the key's probes count from: its line or, in the classic layout, the first word of all. */
+static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
+}
+
+FORCE_INLINE bool lookup_in(const struct bloom *b, const word *line, uint64_t hash,
+                            struct bloom_shape shape)
+{
+  const struct bloom_geometry *g = &b->geometry;
+  struct bloom_probes probes = bloom_probes_begin(g, hash, shape);
+  uint64_t in = 1;
+  UNROLL
+  for (unsigned i = 0; i < shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(g, &probes, shape);
+    in &= bloom_probe_matches(word_load(&line[probe.offset]), probe, shape);
+    /* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
+     * time.  Over several lines each probe is a cache miss. */
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && !in)
+      return false;
+  }
+  return in;
+}
+
+FORCE_INLINE bool lookup(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  return lookup_in(b, line_of(b, hash, shape), hash, shape);
+}
+
+/* ---- setting the key's bits ---- */
+
+/* What a key lacks: for each probe the bits that were 0 when its word was read. */
+struct gaps {
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* mask: the bits that are missing */
+  uint64_t any;
+  unsigned last; /* the last probe that lacks something */
+};
+
+FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
+                            struct gaps *gaps)
+{
+  struct bloom_probes probes = bloom_probes_begin(&b->geometry, hash, shape);
+  gaps->any = 0;
+  gaps->last = 0;
+  UNROLL
+  for (unsigned i = 0; i < shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    probe.mask &= ~word_load(&b->words[probe.word]);
+    gaps->at[i] = probe;
+    gaps->any |= probe.mask;
+    gaps->last = probe.mask ? i : gaps->last;
+  }
+}
+
+struct bits_set {
+  unsigned all;  /* bits that this call has set */
+  unsigned last; /* those of them in the last gap */
+};
+
+/* A word that has all bits of the key is not written, and stays shared between the cores. */
+FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
+                                       struct bloom_shape shape)
+{
+  struct bits_set bits = {0, 0};
+  UNROLL
+  for (unsigned i = 0; i < shape.probes; i++) {
+    uint64_t missing = gaps->at[i].mask;
+    if (!missing)
+      continue;
+    /* Two classic probes may ask for the same bit.  If that is in the last gap, it is set there. */
+    const struct bloom_probe *last = &gaps->at[gaps->last];
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && i < gaps->last && gaps->at[i].word == last->word)
+      missing &= ~last->mask;
+    uint64_t set = missing & ~word_or(&b->words[gaps->at[i].word], missing);
+    bits.last = 0;
+    for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1) /* a probe has no more */
+      bits.last += set != 0;
+    bits.all += bits.last;
+    HOOK(bloom_set_word);
+  }
+  return bits;
+}
+
+/* ---- capacity ---- */
+
+/* The counted keys decide: there are never fewer keys than that.  There may be more, as keys that a
+ * false positive hid are not counted, but not by more than the set bits allow. */
+static bool at_capacity(const struct bloom *b)
+{
+  return tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity ||
+         (double) tamis__counter_sum(&b->counters, BITS) >= b->max_bits;
+}
+
+bool tamis__bloom_near_capacity(const struct bloom *b)
+{
+  uint64_t keys = WATCH_PERIOD * (b->counters.mask + UINT64_C(1));
+  double bits = (double) keys * bloom_geometry_bits_per_key(&b->geometry);
+  return tamis__counter_sum(&b->counters, KEYS) + keys >= b->geometry.capacity ||
+         (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->max_bits;
+}
+
+/* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.  FULL is
+ * final for the unique adds of a key because all of them read it under the same stripe: a later one reads
+ * what the earlier one read, or more (coherence, ordered by the stripe).  It publishes no other data, so it
+ * has no partner. */
+static inline bool refuses(struct bloom *b)
+{
+  if (!b->limited)
+    return false;
+  int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  if (fullness == NEAR && at_capacity(b)) {
+    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed);
+    fullness = FULL;
+  }
+  return fullness == FULL;
+}
+
+static inline void count(struct bloom *b, struct bits_set bits)
+{
+  if (bits.all)
+    counter_add(&b->counters, BITS, bits.all);
+  if (!bits.last)
+    return;
+  uint64_t keys = counter_add(&b->counters, KEYS, 1);
+  if (b->limited && keys % WATCH_PERIOD == 0 && tamis__bloom_near_capacity(b)) {
+    int open = OPEN;
+    atomic_compare_exchange_strong_explicit(&b->fullness, &open, NEAR, memory_order_relaxed,
+                                            memory_order_relaxed);
+  }
+}
+
+/* ---- add and unique add ---- */
+
+FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  struct gaps gaps;
+  find_gaps(b, hash, shape, &gaps);
+  if (!gaps.any)
+    return TAMIS_OK;
+  if (refuses(b))
+    return TAMIS_EFULL;
+  count(b, fill_gaps(b, &gaps, shape));
+  return TAMIS_OK;
+}
+
+FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  assert(stripe_held(stripe_of(&b->stripes, hash)));
+  struct gaps gaps;
+  find_gaps(b, hash, shape, &gaps);
+  if (!gaps.any)
+    return TAMIS_PRESENT;
+  HOOK(bloom_unique_looked_again);
+  if (refuses(b))
+    return TAMIS_EFULL;
+  struct bits_set bits = fill_gaps(b, &gaps, shape);
+  count(b, bits);
+  return bits.all ? TAMIS_OK : TAMIS_PRESENT;
+}
+
+/* Adds a key that was missing a moment ago. */
+FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  struct stripe *stripe = stripe_of(&b->stripes, hash);
+  stripe_lock(stripe);
+  int result = add_missing_locked(b, hash, shape);
+  stripe_unlock(stripe);
+  return result;
+}
+
+FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  if (lookup(b, hash, shape))
+    return TAMIS_PRESENT;
+  HOOK(bloom_unique_looked);
+  return add_missing(b, hash, shape);
+}
+
+/* ---- batches: the same calls, with memory fetched before it is needed ---- */
+
+/* In the classic layout only the first words are fetched: a look-up that misses rarely gets further. */
+enum { CLASSIC_PREFETCH = 4 };
+
+FORCE_INLINE void prefetch(const struct bloom *b, const word *line, uint64_t hash,
+                           struct bloom_shape shape)
+{
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
+    __builtin_prefetch(line);
+    return;
+  }
+  struct bloom_probes probes = bloom_probes_begin(&b->geometry, hash, shape);
+  unsigned words = shape.probes < CLASSIC_PREFETCH ? shape.probes : CLASSIC_PREFETCH;
+  while (words--)
+    __builtin_prefetch(&line[bloom_probes_next(&b->geometry, &probes, shape).offset]);
+}
+
+/* Each key's memory is fetched FILTER_AHEAD keys before it is read. */
+FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes, size_t n,
+                                  bool *found, struct bloom_shape shape)
+{
+  struct {
+    const word *line;
+    uint64_t hash;
+  } ahead[FILTER_AHEAD];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
+    size_t at = i % FILTER_AHEAD;
+    if (i >= FILTER_AHEAD) {
+      bool in = lookup_in(b, ahead[at].line, ahead[at].hash, shape);
+      hits += in;
+      if (found)
+        found[i - FILTER_AHEAD] = in;
+    }
+    if (i < n) {
+      ahead[at].hash = hash_mix(&b->head.keys, hashes[i]);
+      ahead[at].line = line_of(b, ahead[at].hash, shape);
+      prefetch(b, ahead[at].line, ahead[at].hash, shape);
+    }
+  }
+  return hits;
+}
+
+FORCE_INLINE void prefetch_group(const struct bloom *b, const uint64_t *hashes, size_t n,
+                                 uint64_t mixed[FILTER_GROUP], struct bloom_shape shape)
+{
+  for (size_t i = 0; i < n; i++) {
+    mixed[i] = hash_mix(&b->head.keys, hashes[i]);
+    prefetch(b, line_of(b, mixed[i], shape), mixed[i], shape);
+  }
+}
+
+FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                           struct bloom_shape shape)
+{
+  uint64_t mixed[FILTER_GROUP];
+  prefetch_group(b, hashes, n, mixed, shape);
+  for (size_t i = 0; i < n; i++)
+    results[i] = add(b, mixed[i], shape);
+}
+
+/* All keys are searched first, and the stripes of those that are missing are fetched: another core has
+ * used half of them last. */
+FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                                  struct bloom_shape shape)
+{
+  uint64_t mixed[FILTER_GROUP];
+  prefetch_group(b, hashes, n, mixed, shape);
+  for (size_t i = 0; i < n; i++) {
+    results[i] = lookup(b, mixed[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
+    if (results[i] == TAMIS_ABSENT)
+      __builtin_prefetch(stripe_of(&b->stripes, mixed[i]), 1);
+  }
+  for (size_t i = 0; i < n; i++)
+    if (results[i] == TAMIS_ABSENT)
+      results[i] = add_missing(b, mixed[i], shape);
+}
+
+/* ---- the same for each shape ----
+ *
+ * With the shape a constant, the compiler makes straight code of the one body above: blocked_3x2_contains
+ * and its like are made here.  The classic layout has one set, which reads its number of probes. */
+#define OPERATIONS(name, shape)                                                                \
+  static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
+  {                                                                                            \
+    return lookup(const_bloom_of(f), hash_mix(&f->keys, hash), shape);                         \
+  }                                                                                            \
+  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,  \
+                                     bool *found)                                              \
+  {                                                                                            \
+    return contains_many(const_bloom_of(f), hashes, n, found, shape);                          \
+  }                                                                                            \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                        \
+  {                                                                                            \
+    return add(bloom_of(f), hash_mix(&f->keys, hash), shape);                                  \
+  }                                                                                            \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
+  {                                                                                            \
+    return add_unique(bloom_of(f), hash_mix(&f->keys, hash), shape);                           \
+  }                                                                                            \
+  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
+  {                                                                                            \
+    add_many(bloom_of(f), hashes, n, results, shape);                                          \
+  }                                                                                            \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
+                                     int *results)                                             \
+  {                                                                                            \
+    add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
+  }                                                                                            \
+  static const struct filter_operations name##_operations = {                                  \
+      .contains = name##_contains,                                                             \
+      .contains_many = name##_contains_many,                                                   \
+      .add = name##_add,                                                                       \
+      .add_unique = name##_add_unique,                                                         \
+      .add_many = name##_add_many,                                                             \
+      .add_unique_many = name##_add_unique_many,                                               \
+  };
+
+#define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits})
+#define BLOCKED_OPERATIONS(probes, bits) \
+  OPERATIONS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
+BLOOM_BLOCKED_SHAPES(BLOCKED_OPERATIONS)
+#define CLASSIC_SHAPE \
+  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.probes, 1})
+OPERATIONS(classic, CLASSIC_SHAPE)
+
+const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape)
+{
+#define CHOOSE(p, b)                                                                              \
+  if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \
+    return &blocked_##p##x##b##_operations;
+  BLOOM_BLOCKED_SHAPES(CHOOSE)
+  return &classic_operations;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment; and
+ * what a key finds there, its bucket pair.
+ *
+ *    index:    root · the first D bits of the fingerprint       (D: the generation's depth limit)
+ *
+ *    root r    000 001 010 011 100 101 110 111                  D = 3
+ *               └───┴───┘   │   └───┴───┴───┘
+ *            segment 0, ... depth 1 fills 4 entries; one of depth 3 fills 1
+ */
+#ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
+#define TAMIS_LIB_CUCKOO_DIRECTORY_H
+
+#include "base/hook.h"
+#include "cuckoo/table.h"
+
+/* ---- directory entries ---- */
+
+static inline unsigned directory_depth(directory_value value)
+{
+  return (uintptr_t) value % 64;
+}
+
+static inline struct segment *directory_segment(directory_value value)
+{
+  return (struct segment *) (value - directory_depth(value));
+}
+
+static inline directory_value directory_value_of(struct segment *segment)
+{
+  return (directory_value) segment + segment->depth;
+}
+
+/* ORDER directory.load (seq_cst)
+ *   pairs with     directory.publish
+ *   makes visible  the segment's contents
+ *   if weakened    acquire would keep that, but an add could be missed that another thread has
+ *                  finished in a new segment: see word.put
+ *   checked by     negative/segment_published_relaxed, negative/directory_load_acquire */
+static inline directory_value directory_load(const directory_entry *entry)
+{
+  return atomic_load_explicit(entry, memory_order_seq_cst);
+}
+
+/* ORDER directory.publish (seq_cst)
+ *   pairs with     directory.load
+ *   makes visible  the segment, which has been filled before
+ *   if weakened    see directory.load
+ *   checked by     negative/segment_published_relaxed, negative/directory_publish_release */
+static inline void
+directory_publish(directory_entry *entry, /* NOLINT(readability-non-const-parameter) */
+                  directory_value value)
+{
+  atomic_store_explicit(entry, value, memory_order_seq_cst);
+}
+
+/* The first entries of all roots stand together.  The other entries follow, root by root.  Most look-ups
+ * read a first entry (see pair_at()), and these are few enough to stay in the cache. */
+static inline directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
+                                                     const struct generation *generation,
+                                                     uint64_t root, uint64_t of_root)
+{
+  uint64_t others = (UINT64_C(1) << g->depth_limit) - 1;
+  return &generation->directory[of_root ? cuckoo_roots(g) + root * others + of_root - 1 : root];
+}
+
+static inline directory_entry *generation_directory_entry(const struct generation *generation,
+                                                          uint64_t index)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  return generation_root_entry(g, generation, cuckoo_root_of_index(g, index),
+                               index & ((UINT64_C(1) << g->depth_limit) - 1));
+}
+
+/* ---- the walk over all segments ---- */
+
+/* Where a walk through a generation is.  It begins with an index of 0. */
+struct segment_cursor {
+  uint64_t index; /* of the next directory entry */
+  uint64_t first; /* of the segment's entries */
+  uint64_t count; /* of the segment's entries; 1 where there is no segment */
+};
+
+/* The next segment of a generation in the order of the directory, or NULL after the last one.  It visits
+ * each segment once, as long as no segment is split or joined meanwhile. */
+static inline struct segment *segment_next(const struct generation *generation,
+                                           struct segment_cursor *cursor)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  while (cursor->index < cuckoo_directory_size(g)) {
+    directory_value value = directory_load(generation_directory_entry(generation, cursor->index));
+    cursor->first = cursor->index;
+    cursor->count = UINT64_C(1) << (g->depth_limit - directory_depth(value));
+    cursor->index += cursor->count;
+    if (directory_segment(value))
+      return directory_segment(value);
+  }
+  return NULL;
+}
+
+/* ---- a key's bucket pair in one generation ---- */
+
+struct bucket_pair {
+  struct generation *generation;
+  const directory_entry *root_entry; /* the root's first entry, which is read first */
+  directory_value root_value;
+  const directory_entry *own_entry; /* the entry that decides */
+  directory_value own_value;
+  struct segment *segment; /* NULL: there is none yet */
+  uint64_t index;          /* the key's, in the directory */
+  uint64_t entry;          /* the entry that the key would have in the segment */
+  uint32_t lower, upper;   /* the two buckets */
+};
+
+/* If the root's first entry leads to a segment of depth 0, all keys of the root belong there, whatever
+ * the entries of the keys hold while a join or a split rewrites them.  So look-ups share one entry of a
+ * root for as long as nothing has split there.
+ *
+ * What a pair says was true when the first of the two entries was read.  A segment is marked before any
+ * of its entries changes, and from the mark until the first change nobody can change what the segment
+ * holds.
+ *
+ * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter code. */
+static inline struct bucket_pair pair_at(const struct cuckoo_geometry *g,
+                                         struct generation *generation,
+                                         struct cuckoo_address address)
+{
+  struct bucket_pair pair = {.generation = generation,
+                             .root_entry = generation_root_entry(g, generation, address.root, 0),
+                             .index = address.index,
+                             .lower = address.lower,
+                             .upper = address.upper};
+  pair.own_entry = pair.root_entry;
+  pair.own_value = pair.root_value = directory_load(pair.root_entry);
+  if (directory_depth(pair.own_value) > 0) {
+    HOOK(cuckoo_root_read);
+    pair.own_entry = generation_root_entry(g, generation, address.root,
+                                           cuckoo_top_bits(address.fingerprint, g->depth_limit));
+    pair.own_value = directory_load(pair.own_entry);
+  }
+  pair.segment = directory_segment(pair.own_value);
+  pair.entry = bucket_entry(&g->shape, address.fingerprint << directory_depth(pair.own_value));
+  return pair;
+}
+
+static inline struct bucket_pair pair_find_with(const struct cuckoo_geometry *g,
+                                                struct generation *generation, uint64_t hash)
+{
+  return pair_at(g, generation, cuckoo_address(g, hash));
+}
+
+static inline struct bucket_pair pair_find(struct generation *generation, uint64_t hash)
+{
+  return pair_find_with(&generation->geometry, generation, hash);
+}
+
+/* Whether the directory still leads to the pair. */
+static inline bool pair_is_current(const struct bucket_pair *pair)
+{
+  return directory_load(pair->root_entry) == pair->root_value &&
+         directory_load(pair->own_entry) == pair->own_value;
+}
+
+#endif

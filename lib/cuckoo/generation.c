@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/generation.h"
+
+#include "cuckoo/directory.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
+
+static void destroy_segments(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment_cursor cursor = {0};
+  struct segment *segment;
+  while ((segment = segment_next(generation, &cursor)))
+    if (generation->block)
+      tamis__segment_close(c, g, segment);
+    else
+      tamis__segment_destroy(c, g, segment);
+}
+
+void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (generation->directory)
+    destroy_segments(c, generation);
+  tamis__cuckoo_release(c, generation->block, cuckoo_roots(g) * g->segment_bytes);
+  tamis__cuckoo_release(c, generation->directory,
+                        cuckoo_directory_size(g) * sizeof(directory_entry));
+  tamis__cuckoo_release(c, generation->counters.shards,
+                        (generation->counters.mask + 1) * sizeof(struct counter_shard));
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_destroy(&generation->growth[i]);
+  tamis__cuckoo_release(c, generation, sizeof *generation);
+}
+
+/* A filter that does not grow has all its segments from the start, in one block. */
+static bool create_block(struct cuckoo *c, struct generation *generation, int *result)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t roots = cuckoo_roots(g);
+  generation->block = tamis__cuckoo_allocate(c, roots * g->segment_bytes, result);
+  if (!generation->block)
+    return false;
+  for (uint64_t i = 0; i < roots; i++) {
+    struct segment *segment =
+        (struct segment *) ((char *) generation->block + i * g->segment_bytes);
+#ifdef TAMIS_TSAN
+    tamis__segment_init(g, segment); /* without TSan, zeros will do, and the pages stay untouched */
+#endif
+    directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+  }
+  generation->segments = roots;
+  return true;
+}
+
+struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                            int *result)
+{
+  struct generation *generation = tamis__cuckoo_allocate(c, sizeof *generation, result);
+  if (!generation)
+    return NULL;
+  generation->geometry = *g;
+  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
+    stripe_init(&generation->growth[i]);
+  unsigned shards = cuckoo_shards(g);
+  generation->counters.mask = shards - 1;
+  generation->counters.shards =
+      tamis__cuckoo_allocate(c, shards * sizeof(struct counter_shard), result);
+  if (generation->counters.shards)
+    generation->directory =
+        tamis__cuckoo_allocate(c, cuckoo_directory_size(g) * sizeof(directory_entry), result);
+  bool complete =
+      generation->directory && (c->spec.growable || create_block(c, generation, result));
+  if (complete)
+    return generation;
+  tamis__generation_destroy(c, generation);
+  return NULL;
+}

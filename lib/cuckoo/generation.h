@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: creates and takes down generations.
+ */
+#ifndef TAMIS_LIB_CUCKOO_GENERATION_H
+#define TAMIS_LIB_CUCKOO_GENERATION_H
+
+#include "cuckoo/table.h"
+
+/* A generation that no other thread knows yet, or NULL with the reason in *result.  In a filter that grows
+ * it has no segments; otherwise it has all of them. */
+struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                            int *result);
+
+/* No other thread knows it any more. */
+void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
+
+#endif

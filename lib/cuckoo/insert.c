@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: add and unique add.
+ *
+ *    1. Find the key's bucket pair in the newest generation, and take its stripes.
+ *    2. Check that the segment has not left the directory and that the generation is still the newest.
+ *    3. Write the entry into a free lane, or count a duplicate.
+ *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try again.
+ *
+ * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations while it
+ *     searches and inserts, and has read the number of generations again under them.  Two unique adds that
+ *     know the same generations meet at the newest one's stripes.  If one knows more generations, it also
+ *     holds the stripes that are newest to the other, unless there was no segment yet when it looked there.
+ *     In that case the other add created the segment later, and so it reads the new number.
+ *
+ * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), and copies for which there is no lane, are
+ *     counted in the duplicate table of the segment, with the matching entry that knows most.
+ *
+ * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs, by
+ * generation and index; a duplicates lock; the lock of the backlog or that of the slabs.  A call that holds
+ * stripes of bucket pairs never waits for a growth stripe.
+ */
+#include "cuckoo/insert.h"
+
+#include "base/compiler.h"
+#include "cuckoo/evict.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/lookup.h"
+#include "cuckoo/pair.h"
+#include "cuckoo/segment.h"
+
+/* What a single try answers beside results: the newest state must be looked at again, or no lane is free. */
+enum { NO_ROOM = 100, RETRY = 101 };
+
+/* ---- step 3: with the stripes of the pair ---- */
+
+/* How many lanes of a pair may match a key before its further copies are counted: two keys of one pair
+ * must both be able to have theirs. */
+static unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
+{
+  return g->shape.lanes < 3 ? g->shape.lanes : 3;
+}
+
+/* How many keys of a duplicate table may be there only because no lane was free.  A filter that does not
+ * grow is full at some point, and must not go on in its duplicate tables; even less so as some of these
+ * keys only seem to be present. */
+static size_t max_duplicates_without_room(const struct cuckoo *c, const struct cuckoo_geometry *g)
+{
+  return c->spec.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
+}
+
+static int count_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, uint64_t entry,
+                                  size_t max)
+{
+  int result =
+      tamis__segment_add_duplicate(c, pair->segment, duplicates_key(pair->lower, entry), max);
+  if (result == TAMIS_OK)
+    cuckoo_count_change(pair->generation, DUPLICATES, 1);
+  return result;
+}
+
+/* Counts one more copy of a key that is in, if this copy is not to have a lane of its own.  Returns whether
+ * that settles the add, with its result in *result; otherwise the copy wants a lane. */
+static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
+                                    bool no_path, int *result)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  struct best_match best = match_pair(pair);
+  bool enough_lanes = best.matches >= max_lanes_per_key(g);
+  if (!enough_lanes && (room || !no_path))
+    return false;
+  *result = count_duplicate_locked(c, pair, best.entry,
+                                   enough_lanes ? SIZE_MAX : max_duplicates_without_room(c, g));
+  return *result != TAMIS_EFULL; /* no memory for a larger table: then a lane, if there is one */
+}
+
+/* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves most choice
+ * to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a branch.  `no_path`:
+ * no eviction will make room, so a key that is in is counted.  Returns a result or NO_ROOM. */
+static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                                const struct cuckoo_geometry *g, bool no_path)
+{
+  assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
+  const struct bucket_shape *s = &g->shape;
+  word *words = segment_words(g, pair->segment);
+  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
+  uint64_t room_lower = bucket_free(s, lower), room_upper = bucket_free(s, upper);
+  bool room = room_lower | room_upper;
+  int result;
+  if (match_either(g, lower, upper, pair->entry) &&
+      settle_duplicate_locked(c, pair, room, no_path, &result))
+    return result;
+  if (!room)
+    return NO_ROOM;
+  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is what is below the lowest bit of x, and all
+   * ones if x is 0. */
+  uint64_t up = -(uint64_t) ((room_upper & -room_upper) - 1 < (room_lower & -room_lower) - 1);
+  uint64_t value = lower ^ ((lower ^ upper) & up);
+  uint64_t free = room_lower ^ ((room_lower ^ room_upper) & up);
+  uint32_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
+  word_store(&words[bucket], bucket_replace(s, value, bucket_first(s, free), pair->entry));
+  stripe_use(stripe_of_bucket(g, pair->segment, bucket), 1);
+  cuckoo_count_change(pair->generation, ENTRIES, 1);
+  return TAMIS_OK;
+}
+
+/* ---- the tries of one call ---- */
+
+/* In which generation the next try is made: the newest one or, after limits have been reached there, the
+ * ones before it, where removes may have made room. */
+struct attempt {
+  unsigned generations; /* when these tries began */
+  unsigned older;       /* generations that the tries have gone back */
+  bool no_path;         /* there is no room, and no cuckoo path to make some */
+};
+
+static unsigned attempt_generation(struct attempt *attempt, unsigned n)
+{
+  if (attempt->generations != n)
+    *attempt = (struct attempt){.generations = n};
+  return n - 1 - attempt->older;
+}
+
+/* After a try that found no room.  Returns RETRY or the reason why there is none. */
+static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
+{
+  int result = attempt->older ? TAMIS_EFULL : tamis__grow(c, full);
+  if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
+    return RETRY;
+  if (result != TAMIS_EFULL || attempt->older + 1 == attempt->generations)
+    return result;
+  attempt->older++;
+  return RETRY;
+}
+
+/* `n` is the number of generations before the pair was found.  Returns a result, RETRY or NO_ROOM. */
+static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
+                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
+{
+  HOOK(cuckoo_located);
+  if (!pair_lock(pair, g))
+    return RETRY;
+  /* Once a generation is open, no thread that does not know of it may put an entry into an older one. */
+  int result = cuckoo_generations(c) == n ? insert_locked(c, pair, g, no_path) : RETRY;
+  pair_unlock(pair, g);
+  return result;
+}
+
+/* One try, in a read section.  *pair is where it was made.  Returns a result, RETRY or NO_ROOM. */
+typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                     struct bucket_pair *pair);
+
+static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                   struct bucket_pair *pair)
+{
+  unsigned n = cuckoo_generations(c);
+  *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
+  if (!pair->segment)
+    return NO_ROOM;
+  return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
+}
+
+static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                          struct bucket_pair *pair)
+{
+  struct locked_pairs locked;
+  tamis__lock_pairs(c, hash, &locked);
+  *pair = locked.pair[attempt_generation(attempt, locked.n)];
+  int result = pair->segment ? TAMIS_OK : NO_ROOM;
+  for (unsigned i = 0; i < locked.n; i++)
+    if (locked.pair[i].segment && match_pair(&locked.pair[i]).matches)
+      result = TAMIS_PRESENT;
+  HOOK(cuckoo_unique_looked);
+  if (result == TAMIS_OK)
+    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+  tamis__unlock_pairs(&locked);
+  return result;
+}
+
+static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
+{
+  struct attempt attempt = {0};
+  struct bucket_pair pair;
+  int result;
+  do {
+    reader_token token = cuckoo_enter(c);
+    do {
+      result = try(c, hash, &attempt, &pair);
+      if (result == NO_ROOM && pair.segment && !attempt.no_path) {
+        attempt.no_path =
+            !tamis__evict(&pair.generation->geometry, pair.segment, pair.lower, pair.upper);
+        result = RETRY;
+      }
+    } while (result == RETRY);
+    attempt.no_path = false;
+    cuckoo_leave(c, token);
+    if (result == NO_ROOM)
+      result = make_room(c, &pair, &attempt);
+  } while (result == RETRY);
+  return result;
+}
+
+/* Each call is made for a hash that is mixed, as the ones below do, or for one that is not. */
+static int add_any(struct cuckoo *c, uint64_t hash)
+{
+  return insert(c, hash, try_add);
+}
+
+static int add_unique_any(struct cuckoo *c, uint64_t hash)
+{
+  return tamis__contains_mixed_any(c, hash) ? TAMIS_PRESENT : insert(c, hash, try_add_unique);
+}
+
+/* ---- the same, faster: one generation, a registered reader, and there is room ----
+ *
+ * All other cases are left to the general path above. */
+
+static inline int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
+                                const struct cuckoo_geometry *g)
+{
+  if (!pair_lock(pair, g))
+    return RETRY;
+  HOOK(cuckoo_held);
+  int result = RETRY;
+  if (cuckoo_generations(c) == 1) {
+    const word *words = segment_words(g, pair->segment);
+    bool present = bucket_has_match(&g->shape, word_load(&words[pair->lower]), pair->entry) ||
+                   bucket_has_match(&g->shape, word_load(&words[pair->upper]), pair->entry);
+    HOOK(cuckoo_unique_looked);
+    result = present ? TAMIS_PRESENT : insert_locked(c, pair, g, false);
+  }
+  pair_unlock(pair, g);
+  return result;
+}
+
+FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growable, bool unique)
+{
+  struct generation *first = c->generation[0];
+  int result = NO_ROOM;
+  reader_token token = NULL;
+  if (!growable || (cuckoo_generations(c) == 1 && (token = registered_reader_enter()))) {
+    HOOK(cuckoo_counted);
+    const struct cuckoo_geometry g = first_geometry(first, growable);
+    struct bucket_pair pair = pair_find_with(&g, first, hash);
+    if (pair.segment)
+      result = unique ? add_unique_at(c, &pair, &g) : add_at(c, &pair, &g, 1, false);
+    if (growable)
+      registered_reader_leave(token);
+  }
+  if (result == TAMIS_OK || result == TAMIS_PRESENT)
+    return result;
+  return insert(c, hash, unique ? try_add_unique : try_add);
+}
+
+static int add_growable(struct cuckoo *c, uint64_t hash)
+{
+  return insert_into_first(c, hash, true, false);
+}
+
+static int add_fixed(struct cuckoo *c, uint64_t hash)
+{
+  return insert_into_first(c, hash, false, false);
+}
+
+static int add_unique_growable(struct cuckoo *c, uint64_t hash)
+{
+  return tamis__contains_mixed_growable(c, hash) ? TAMIS_PRESENT
+                                                 : insert_into_first(c, hash, true, true);
+}
+
+static int add_unique_fixed(struct cuckoo *c, uint64_t hash)
+{
+  return tamis__contains_mixed_fixed(c, hash) ? TAMIS_PRESENT
+                                              : insert_into_first(c, hash, false, true);
+}
+
+/* ---- the operations, for one hash and for a group ---- */
+
+static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                             uint64_t mixed[FILTER_GROUP])
+{
+  unsigned generations = cuckoo_generations(c);
+  for (size_t i = 0; i < n; i++)
+    mixed[i] = hash_mix(&c->head.keys, hashes[i]);
+  for (unsigned j = 0; j < generations; j++)
+    for (size_t i = 0; i < n; i++) {
+      struct bucket_pair pair = pair_find(c->generation[j], mixed[i]);
+      pair_prefetch(&pair, &c->generation[j]->geometry);
+    }
+}
+
+#define OPERATIONS(sort)                                                                       \
+  int tamis__cuckoo_add_##sort(tamis_filter *f, uint64_t hash)                                 \
+  {                                                                                            \
+    return add_##sort(cuckoo_of(f), hash_mix(&f->keys, hash));                                 \
+  }                                                                                            \
+  int tamis__cuckoo_add_unique_##sort(tamis_filter *f, uint64_t hash)                          \
+  {                                                                                            \
+    return add_unique_##sort(cuckoo_of(f), hash_mix(&f->keys, hash));                          \
+  }                                                                                            \
+  void tamis__cuckoo_add_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n,        \
+                                     int *results)                                             \
+  {                                                                                            \
+    uint64_t mixed[FILTER_GROUP];                                                              \
+    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    for (size_t i = 0; i < n; i++)                                                             \
+      results[i] = add_##sort(cuckoo_of(f), mixed[i]);                                         \
+  }                                                                                            \
+  void tamis__cuckoo_add_unique_many_##sort(tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                            int *results)                                      \
+  {                                                                                            \
+    uint64_t mixed[FILTER_GROUP];                                                              \
+    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    for (size_t i = 0; i < n; i++)                                                             \
+      results[i] = add_unique_##sort(cuckoo_of(f), mixed[i]);                                  \
+  }
+OPERATIONS(any)
+OPERATIONS(growable)
+OPERATIONS(fixed)

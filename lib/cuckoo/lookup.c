@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: contains.
+ *
+ *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each; the
+ *             (geometry.h)                           └────► upper bucket ┘ entry stands in either
+ *
+ * in each generation, of which most filters have one.
+ *
+ * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the versions
+ *     again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or if a segment has
+ *     left the directory.
+ *
+ *     Hit: the entry was there when its word was read; or, if the segment had left the directory by then,
+ *     when the segment left, which was after this call had read the first directory entry of the root.
+ *
+ *     Miss with one generation: the look-up reads the version of B's stripe, bucket A, bucket B, and that
+ *     version again.  If the two versions are equal, no entry has left B in between.  So what is not in B
+ *     at the end was not in B when A was read; it was not in A then; and the miss takes effect at the read
+ *     of A.
+ *
+ *         One case remains: an entry was about to leave B, and the version was bumped before its first
+ *         read.  If a move took the entry, its copy was in A by then, where the look-up sees it.  If a
+ *         remove took it, the remove has held the stripes of both buckets since.  So nothing has come to
+ *         A, and the miss takes effect when the remove clears the lane in B.
+ *
+ *     Miss with several generations: the older ones are searched first, and the newest one last, as if it
+ *     were the only one.  Nothing has come to an older one or left it meanwhile: its directory entries,
+ *     words and versions are the same after the newest one's search.  The newest one's directory entries and
+ *     the number of generations are the same too.  So the miss takes effect where that of the newest
+ *     generation does.
+ *
+ * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h says why
+ *     that is enough.  Splits and joins fill new segments before they publish them.
+ */
+#include "cuckoo/lookup.h"
+
+#include "base/compiler.h"
+#include "cuckoo/pair.h"
+
+/* ---- the last, or only, generation ---- */
+
+/* A look-up whose memory is known, and may be fetched before it is read. */
+struct lookup {
+  const struct stripe *stripe; /* of the upper bucket; NULL: there is no segment */
+  const word *lower, *upper;
+  uint64_t entry;
+};
+
+/* (`g`, here and below: the geometry of the pair's generation, of which parts may be constants.) */
+static inline struct lookup lookup_prepare(const struct cuckoo_geometry *g,
+                                           const struct bucket_pair *pair)
+{
+  struct lookup lookup = {.stripe = NULL};
+  if (!pair->segment)
+    return lookup;
+  const word *words = segment_words(g, pair->segment);
+  lookup.stripe = stripe_of_bucket(g, pair->segment, pair->upper);
+  lookup.lower = &words[pair->lower];
+  lookup.upper = &words[pair->upper];
+  lookup.entry = pair->entry;
+  return lookup;
+}
+
+/* Reads nothing, and NULL does no harm. */
+static inline void lookup_prefetch(const struct lookup *lookup)
+{
+  __builtin_prefetch(lookup->stripe);
+  __builtin_prefetch(lookup->lower);
+  __builtin_prefetch(lookup->upper);
+}
+
+struct lookup_result {
+  bool hit;   /* it holds in any case */
+  bool moved; /* an entry has left a bucket meanwhile: a miss does not hold */
+  bool stale; /* the segment had left the directory before, or there was none */
+};
+
+static inline struct lookup_result lookup_finish(const struct lookup *lookup,
+                                                 const struct cuckoo_geometry *g)
+{
+  if (!lookup->stripe)
+    return (struct lookup_result){.stale = true};
+  uint64_t version = version_before(lookup->stripe);
+  HOOK(cuckoo_versions_read);
+  uint64_t lower = word_load(lookup->lower);
+  HOOK(cuckoo_lower_read);
+  uint64_t upper = word_load(lookup->upper);
+  bool moved = version_after(lookup->stripe) != version;
+  return (struct lookup_result){match_either(g, lower, upper, lookup->entry), moved,
+                                version_has_left(version)};
+}
+
+/* ---- older generations ---- */
+
+/* What a key's bucket pair in an older generation held. */
+struct observation {
+  const directory_entry *root_entry, *own_entry;
+  directory_value root_value, own_value;
+  /* The rest is set if there is a segment. */
+  const struct stripe *lower_stripe, *upper_stripe;
+  uint64_t lower_version, upper_version;
+  const word *lower_word, *upper_word;
+  uint64_t lower, upper;
+};
+
+/* Returns whether the pair has an entry that matches. */
+static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
+                           struct observation *seen)
+{
+  *seen = (struct observation){.root_entry = pair->root_entry,
+                               .root_value = pair->root_value,
+                               .own_entry = pair->own_entry,
+                               .own_value = pair->own_value};
+  HOOK(cuckoo_older_found);
+  if (!pair->segment)
+    return false;
+  struct lookup lookup = lookup_prepare(g, pair);
+  seen->lower_stripe = stripe_of_bucket(g, pair->segment, pair->lower);
+  seen->upper_stripe = lookup.stripe;
+  seen->lower_version = version_before(seen->lower_stripe);
+  seen->upper_version = version_before(seen->upper_stripe);
+  seen->lower_word = lookup.lower;
+  seen->upper_word = lookup.upper;
+  seen->lower = word_load(lookup.lower);
+  HOOK(cuckoo_older_lower_read);
+  seen->upper = word_load(lookup.upper);
+  return match_either(g, seen->lower, seen->upper, pair->entry);
+}
+
+/* Whether the pair has held the same all the time since. */
+static inline bool observation_holds(const struct observation *seen)
+{
+  if (directory_load(seen->root_entry) != seen->root_value ||
+      directory_load(seen->own_entry) != seen->own_value)
+    return false;
+  if (!seen->lower_stripe)
+    return true;
+  bool same = word_load(seen->lower_word) == seen->lower;
+  HOOK(cuckoo_older_lower_read_again);
+  return same && word_load(seen->upper_word) == seen->upper &&
+         version_after(seen->lower_stripe) == seen->lower_version &&
+         version_after(seen->upper_stripe) == seen->upper_version;
+}
+
+/* ---- any number of generations ---- */
+
+/* The newest generation has the most keys and may be large, so its memory is fetched first and read last.
+ * A hit holds; a miss holds if *sure. */
+static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
+{
+  struct observation seen[CUCKOO_MAX_GENERATIONS];
+  struct generation *newest = c->generation[n - 1];
+  struct bucket_pair pair = pair_find(newest, hash);
+  struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
+  lookup_prefetch(&lookup);
+  for (unsigned i = 0; i + 1 < n; i++) {
+    struct bucket_pair older = pair_find(c->generation[i], hash);
+    if (observe(&c->generation[i]->geometry, &older, &seen[i]))
+      return true;
+  }
+  struct lookup_result result = lookup_finish(&lookup, &newest->geometry);
+  *sure = !result.moved && pair_is_current(&pair);
+  for (unsigned i = 0; i + 1 < n; i++)
+    *sure &= observation_holds(&seen[i]);
+  return result.hit;
+}
+
+/* The caller is a reader. */
+static bool search(const struct cuckoo *c, uint64_t hash)
+{
+  bool sure;
+  do {
+    unsigned n = cuckoo_generations(c);
+    if (search_generations(c, n, hash, &sure))
+      return true;
+    sure = sure && cuckoo_generations(c) == n;
+  } while (!sure);
+  return false;
+}
+
+bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash)
+{
+  reader_token token = cuckoo_enter(c);
+  bool found = search(c, hash);
+  cuckoo_leave(c, token);
+  return found;
+}
+
+bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
+{
+  return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                       bool *found)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool in = tamis__cuckoo_contains_any(f, hashes[i]);
+    hits += in;
+    if (found)
+      found[i] = in;
+  }
+  return hits;
+}
+
+/* ---- the same, faster: one generation or two, a registered reader, and nothing has moved ----
+ *
+ * The functions below do in a straight line what the general path above does in its usual cases, and leave
+ * all other cases to it.  docs/performance.md says what they gain. */
+
+/* Both halves load the geometry by themselves: a value that is loaded before the directory entry is read
+ * would wait for it in a register, and registers are scarce. */
+FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
+                                                bool growable)
+{
+  struct cuckoo_geometry g = first_geometry(first, growable);
+  struct bucket_pair pair = pair_find_with(&g, first, hash);
+  g = first_geometry(first, growable);
+  return lookup_prepare(&g, &pair);
+}
+
+FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *first,
+                                                      const struct lookup *lookup, bool growable)
+{
+  struct cuckoo_geometry g = first_geometry(first, growable);
+  return lookup_finish(lookup, &g);
+}
+
+FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_t hash,
+                                               bool growable)
+{
+  struct lookup lookup = first_lookup_prepare(first, hash, growable);
+  return first_lookup_finish(first, &lookup, growable);
+}
+
+static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *first = c->generation[0], *second = c->generation[1];
+  reader_token token;
+  struct observation seen;
+  if (second->geometry.two_hashes || !(token = registered_reader_enter()))
+    return tamis__contains_mixed_any(c, hash);
+  struct cuckoo_hash_string string = cuckoo_hash_string(&first->geometry, hash);
+  struct cuckoo_geometry g = later_geometry(second);
+  struct bucket_pair pair = pair_at(&g, second, cuckoo_address_of(&g, string, hash));
+  struct lookup lookup = lookup_prepare(&g, &pair);
+  lookup_prefetch(&lookup);
+  struct cuckoo_geometry older_g = first_geometry(first, true);
+  struct bucket_pair older = pair_at(&older_g, first, cuckoo_address_of(&older_g, string, hash));
+  bool found = observe(&older_g, &older, &seen), sure = true;
+  if (!found) {
+    g = later_geometry(second);
+    struct lookup_result result = lookup_finish(&lookup, &g);
+    found = result.hit;
+    sure = !result.moved && pair_is_current(&pair) && observation_holds(&seen) &&
+           cuckoo_generations(c) == 2;
+  }
+  registered_reader_leave(token);
+  return __builtin_expect(found | sure, 1) ? found : tamis__contains_mixed_any(c, hash);
+}
+
+FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *first = c->generation[0];
+  unsigned n = cuckoo_generations(c);
+  reader_token token;
+  if (n != 1 || !(token = registered_reader_enter()))
+    return n == 2 ? contains_mixed_two(c, hash) : tamis__contains_mixed_any(c, hash);
+  struct lookup_result result = first_lookup(first, hash, true);
+  bool sure = result.hit | (!result.moved & (cuckoo_generations(c) == 1));
+  registered_reader_leave(token);
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_mixed_any(c, hash);
+}
+
+FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
+{
+  struct lookup_result result = first_lookup(c->generation[0], hash, false);
+  bool sure = result.hit | !result.moved;
+  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_mixed_any(c, hash);
+}
+
+bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash)
+{
+  return contains_growable(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash)
+{
+  return contains_fixed(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash)
+{
+  return contains_growable(c, hash);
+}
+
+bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash)
+{
+  return contains_fixed(c, hash);
+}
+
+/* ---- the same, faster: batches ---- */
+
+/* Keys for which one step is done before the next step is: so each loop has few variables. */
+enum { LOOKUP_GROUP = 8 };
+
+FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                struct lookup *lookups, bool growable)
+{
+  for (size_t i = 0; i < n; i++) {
+    lookups[i] =
+        first_lookup_prepare(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
+    lookup_prefetch(&lookups[i]);
+  }
+}
+
+/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left the
+ * directory, or may have been created, perhaps before the turn of the previous key, whose answer must not
+ * be the newer one: each key is a call of its own.  Such a key is looked up anew. */
+FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                 const struct lookup *lookups, bool *found, bool growable)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    struct lookup_result result = first_lookup_finish(c->generation[0], &lookups[i], growable);
+    bool hit = result.hit;
+    if (__builtin_expect((!hit & result.moved) | (growable & result.stale), 0))
+      hit = tamis__cuckoo_contains_any(&c->head, hashes[i]);
+    hits += hit;
+    if (found)
+      found[i] = hit;
+  }
+  return hits;
+}
+
+static inline size_t group_size(size_t i, size_t n)
+{
+  return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
+}
+
+/* The misses hold if there is still one generation after the last of them. */
+FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                           bool *found, bool growable)
+{
+  struct lookup ahead[FILTER_AHEAD];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKUP_GROUP) {
+    struct lookup *lookups = &ahead[i % FILTER_AHEAD];
+    size_t turn = i - FILTER_AHEAD;
+    if (i >= FILTER_AHEAD)
+      hits += finish_group(c, hashes + turn, group_size(turn, n), lookups,
+                           found ? found + turn : NULL, growable);
+    if (i < n)
+      prepare_group(c, hashes + i, group_size(i, n), lookups, growable);
+  }
+  return !growable || cuckoo_generations(c) == 1
+             ? hits
+             : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);
+}
+
+/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only while all
+ * read sections are short. */
+enum { READER_BATCH = 512 };
+
+static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                     bool *found)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  if (cuckoo_generations(c) != 1)
+    return tamis__cuckoo_contains_many_any(f, hashes, n, found);
+  reader_token token = reader_enter();
+  size_t hits = contains_many_in_first(c, hashes, n, found, true);
+  reader_leave(token);
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                            bool *found)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    length = n - start < READER_BATCH ? n - start : READER_BATCH;
+    hits += contains_some_growable(f, hashes + start, length, found ? found + start : NULL);
+  }
+  return hits;
+}
+
+size_t tamis__cuckoo_contains_many_fixed(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                         bool *found)
+{
+  return contains_many_in_first(const_cuckoo_of(f), hashes, n, found, false);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/memory.h"
+
+#include "base/memory.h"
+
+/* Relaxed: the sum only limits itself, and no other data hangs on it. */
+static bool count_bytes(struct cuckoo *c, size_t size)
+{
+  uint64_t limit = c->max_bytes ? c->max_bytes : UINT64_MAX;
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+  do {
+    if (size > limit || bytes > limit - size)
+      return false;
+  } while (!atomic_compare_exchange_weak_explicit(&c->bytes, &bytes, bytes + size,
+                                                  memory_order_relaxed, memory_order_relaxed));
+  return true;
+}
+
+static void *try_allocate(struct cuckoo *c, size_t size, int *result)
+{
+  *result = TAMIS_EFULL;
+  if (!count_bytes(c, size))
+    return NULL;
+  void *block = tamis__memory_allocate(&c->head.allocator, size);
+  *result = block ? TAMIS_OK : TAMIS_ENOMEM;
+  if (!block)
+    atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
+  return block;
+}
+
+void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result)
+{
+  void *block = try_allocate(c, size, result);
+  if (!block && tamis__backlog_drain(&c->backlog))
+    block = try_allocate(c, size, result);
+  return block;
+}
+
+void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)
+{
+  if (!block)
+    return;
+  tamis__memory_release(&c->head.allocator, block, size);
+  atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
+}

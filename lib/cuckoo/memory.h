@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the memory of a cuckoo filter, counted and kept within max_bytes.
+ */
+#ifndef TAMIS_LIB_CUCKOO_MEMORY_H
+#define TAMIS_LIB_CUCKOO_MEMORY_H
+
+#include "cuckoo/table.h"
+
+/* `size` zero bytes, or NULL with the reason in *result: TAMIS_EFULL or TAMIS_ENOMEM.  When they are not
+ * to be had, memory that has waited for readers is released, and it tries again. */
+void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result);
+
+/* NULL is fine. */
+void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
+
+#endif

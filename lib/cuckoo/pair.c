@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/pair.h"
+
+void tamis__unlock_pairs(const struct locked_pairs *locked)
+{
+  for (unsigned i = locked->n; i-- > 0;)
+    if (locked->pair[i].segment)
+      pair_unlock(&locked->pair[i], &locked->pair[i].generation->geometry);
+}
+
+/* The number of generations is read again under the stripes: see [B] in insert.c. */
+void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked)
+{
+  for (;;) {
+    unsigned n = cuckoo_generations(c);
+    HOOK(cuckoo_counted);
+    for (locked->n = 0; locked->n < n; locked->n++) {
+      struct bucket_pair *pair = &locked->pair[locked->n];
+      *pair = pair_find(c->generation[locked->n], hash);
+      if (pair->segment && !pair_lock(pair, &pair->generation->geometry))
+        break;
+    }
+    HOOK(cuckoo_held);
+    if (locked->n == n && cuckoo_generations(c) == n)
+      return;
+    tamis__unlock_pairs(locked);
+  }
+}

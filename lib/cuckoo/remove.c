@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: remove.
+ *
+ * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that match, it
+ * takes the one that knows most bits of the hash string, in whatever generation that is.  If this is not
+ * the key's own entry E, it is the entry of some other key y, and says more than E does.  Then all that E
+ * says is a prefix of y's hash string too.  So E, which stays, stands for y from now on, and no key loses
+ * its entry.
+ *
+ * Counted duplicates of the entry are taken first.
+ */
+#include "cuckoo/remove.h"
+
+#include "cuckoo/growth.h"
+#include "cuckoo/pair.h"
+#include "cuckoo/segment.h"
+
+static void clear_entry_locked(const struct bucket_pair *pair, const struct best_match *best)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
+  word *w = &segment_words(g, pair->segment)[best->bucket];
+  version_bump(stripe);
+  word_store(w, bucket_replace(&g->shape, word_load(w), best->lane, 0));
+  stripe_use(stripe, -1);
+  cuckoo_count_change(pair->generation, ENTRIES, -1);
+}
+
+static bool remove_duplicate_locked(const struct bucket_pair *pair, uint64_t entry)
+{
+  if (!tamis__segment_remove_duplicate(pair->segment, duplicates_key(pair->lower, entry)))
+    return false;
+  cuckoo_count_change(pair->generation, DUPLICATES, -1);
+  return true;
+}
+
+/* Whether it is worth looking if the segment can be joined: its stripe holds little, and not just as little
+ * as at the previous remove. */
+static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  uint64_t used = stripe_used(stripe_of_bucket(g, pair->segment, bucket));
+  uint64_t lanes = cuckoo_lanes(g) / (g->stripe_mask + UINT64_C(1));
+  return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
+}
+
+/* *sparse is set to a pair whose segment may have become small enough to join. */
+static int remove_locked(const struct locked_pairs *locked, struct bucket_pair *sparse)
+{
+  const struct bucket_pair *pair = NULL;
+  struct best_match best = {0};
+  for (unsigned i = 0; i < locked->n; i++) {
+    if (!locked->pair[i].segment)
+      continue;
+    struct best_match match = match_pair(&locked->pair[i]);
+    if (match.matches && match.known_bits > best.known_bits) {
+      best = match;
+      pair = &locked->pair[i];
+    }
+  }
+  if (!pair)
+    return TAMIS_ABSENT;
+  if (!remove_duplicate_locked(pair, best.entry)) {
+    clear_entry_locked(pair, &best);
+    if (is_sparse(pair, best.bucket))
+      *sparse = *pair;
+  }
+  return TAMIS_OK;
+}
+
+int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  struct locked_pairs locked;
+  struct bucket_pair sparse = {.segment = NULL};
+  reader_token token = cuckoo_enter(c);
+  tamis__lock_pairs(c, hash_mix(&f->keys, hash), &locked);
+  int result = remove_locked(&locked, &sparse);
+  tamis__unlock_pairs(&locked);
+  cuckoo_leave(c, token);
+  if (sparse.segment)
+    tamis__shrink(c, &sparse);
+  return result;
+}

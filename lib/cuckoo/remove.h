@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: remove.
+ */
+#ifndef TAMIS_LIB_CUCKOO_REMOVE_H
+#define TAMIS_LIB_CUCKOO_REMOVE_H
+
+#include "cuckoo/table.h"
+
+int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/validate.h"
+
+#include "cuckoo/directory.h"
+
+static bool stands_in_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
+                             uint32_t bucket, uint64_t entry)
+{
+  uint64_t value = word_load(&segment_words(g, segment)[bucket]);
+  bool found = false;
+  for (unsigned lane = 0; lane < g->shape.lanes; lane++)
+    found |= bucket_lane(&g->shape, value, lane) == entry;
+  return found;
+}
+
+/* Duplicates are counted with an entry that stands in a lane, so a segment without entries has none. */
+static const char *validate_duplicates(const struct cuckoo_geometry *g,
+                                       const struct segment *segment, uint64_t *duplicates)
+{
+  const struct duplicate_table *table =
+      atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
+  for (size_t i = 0; table && i <= table->mask; i++) {
+    uint32_t lower = (uint32_t) (table->slots[i].key >> 32);
+    uint64_t entry = table->slots[i].key & bucket_lane_bits(&g->shape);
+    if (entry && !stands_in_bucket(g, segment, lower, entry) &&
+        !stands_in_bucket(g, segment, other_bucket(g, segment, lower, entry), entry))
+      return "duplicates are counted of an entry that stands in no lane";
+    *duplicates += table->slots[i].count;
+  }
+  return NULL;
+}
+
+static const char *validate_stripes(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
+    struct stripe *stripe = &segment_stripes(segment)[i];
+    if (stripe_held(stripe))
+      return "a stripe is still locked";
+    if (version_has_left(version_after(stripe)))
+      return "a segment is in the directory that has left";
+  }
+  return NULL;
+}
+
+static const char *validate_entries(const struct cuckoo_geometry *g, const struct segment *segment,
+                                    uint64_t *entries)
+{
+  uint64_t used = 0;
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
+    uint64_t value = word_load(&segment_words(g, segment)[i]);
+    used += bucket_count(bucket_occupied(&g->shape, value));
+    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      if (entry && bucket_age(&g->shape, entry) > segment->depth)
+        return "an entry is older than its segment is deep";
+    }
+  }
+  *entries += used;
+  return used == segment_used(g, segment) ? NULL : "stripes count other entries than there are";
+}
+
+/* Whether the segment is where it belongs, and all its directory entries lead to it. */
+static const char *validate_directory(const struct generation *generation,
+                                      const struct segment *segment,
+                                      const struct segment_cursor *cursor)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  directory_value value = directory_load(generation_directory_entry(generation, cursor->first));
+  for (uint64_t i = 0; i < cursor->count; i++)
+    if (directory_load(generation_directory_entry(generation, cursor->first + i)) != value)
+      return "directory entries of one segment differ";
+  uint64_t of_root = cursor->first & ((UINT64_C(1) << g->depth_limit) - 1);
+  return segment->depth == directory_depth(value) &&
+                 cuckoo_top_bits(segment->prefix, g->depth_limit) == of_root
+             ? NULL
+             : "a segment has the wrong directory entry";
+}
+
+static const char *validate_generation(const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t entries = 0, duplicates = 0, segments = 0;
+  struct segment_cursor cursor = {0};
+  const struct segment *segment;
+  while ((segment = segment_next(generation, &cursor))) {
+    segments++;
+    const char *reason = validate_directory(generation, segment, &cursor);
+    reason = reason ? reason : validate_stripes(g, segment);
+    reason = reason ? reason : validate_entries(g, segment, &entries);
+    reason = reason ? reason : validate_duplicates(g, segment, &duplicates);
+    if (reason)
+      return reason;
+  }
+  return entries != tamis__counter_sum(&generation->counters, ENTRIES)
+             ? "counted entries are not those in buckets"
+         : duplicates != tamis__counter_sum(&generation->counters, DUPLICATES)
+             ? "counted duplicates are not those in duplicate tables"
+         : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
+             ? "counted segments are not those in the directory"
+             : NULL;
+}
+
+bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  *reason = NULL;
+  for (unsigned i = 0; i < cuckoo_generations(c) && !*reason; i++)
+    *reason = validate_generation(c->generation[i]);
+  return !*reason;
+}
