@@ -313,6 +313,42 @@ static void a_counted_reader_that_forks_is_inside_in_the_child_too(void **state)
   assert_int_equal(status, 0);
 }
 
+static void *stay_inside(void *unused)
+{
+  reader_token reader = enter_counted();
+  sem_post(&inside);
+  sem_wait(&may_leave);
+  reader_leave(reader);
+  return unused;
+}
+
+static void a_child_forgets_its_parents_counted_readers(void **state)
+{
+  (void) state;
+#ifdef TAMIS_TSAN
+  skip();
+#endif
+  if (*EMULATOR)
+    skip();
+  pthread_t thread;
+  int status;
+  sem_init(&inside, 0, 0);
+  sem_init(&may_leave, 0, 0);
+  assert_int_equal(pthread_create(&thread, NULL, stay_inside, NULL), 0);
+  sem_wait(&inside);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    struct waste waste;
+    alarm(6 * PATIENCE_SECONDS);
+    _exit(throw_away(&waste) && is_released_within(&waste, PATIENCE_SECONDS) ? 0 : 1);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  sem_post(&may_leave);
+  pthread_join(thread, NULL);
+}
+
 /* ---- membarrier is denied, to readers that rely on it ---- */
 
 /* In processes of their own: these filters are for good. */
@@ -410,6 +446,7 @@ int main(int argc, char **argv)
       cmocka_unit_test_setup(a_counted_reader_stays_one_until_it_leaves, start_afresh),
       cmocka_unit_test_setup(counted_readers_that_never_cease_do_not_keep_memory, start_afresh),
       cmocka_unit_test_setup(a_counted_reader_that_forks_is_inside_in_the_child_too, start_afresh),
+      cmocka_unit_test_setup(a_child_forgets_its_parents_counted_readers, start_afresh),
       cmocka_unit_test_setup(memory_waits_while_membarrier_is_denied, start_afresh),
       cmocka_unit_test_setup(a_thread_that_is_denied_membarrier_makes_room, start_afresh),
   };
