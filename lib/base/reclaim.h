@@ -35,7 +35,9 @@
 extern char tamis__readers; /* stands for all registered readers, as liburcu tells TSan nothing */
 #endif
 
-/* ---- readers: between entering and leaving no memory that was reachable is released ---- */
+/* ---- readers: between entering and leaving no memory that was reachable is released ----
+ *
+ * What they read belongs to a filter with a backlog, which has been made before. */
 
 /* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the thread
  * is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of liburcu's
