@@ -287,18 +287,18 @@ static void counted_readers_that_never_cease_do_not_keep_memory(void **state)
 static void *fork_inside(void *status)
 {
   reader_token reader = enter_counted();
-  reader_token again = reader_enter();
+  reader_token inner = reader_enter();
   pid_t child = fork();
   if (child == 0) {
     struct waste waste;
     alarm(6 * PATIENCE_SECONDS);
     bool good = throw_away(&waste) && !is_released_within(&waste, 0.05);
-    reader_leave(again);
+    reader_leave(inner);
     good = good && !is_released_within(&waste, 0.05);
     reader_leave(reader);
     _exit(!good || !is_released_within(&waste, PATIENCE_SECONDS));
   }
-  reader_leave(again);
+  reader_leave(inner);
   reader_leave(reader);
   waitpid(child, status, 0);
   return NULL;
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
 {
   if (argc > 1)
     return strcmp(argv[1], "all") == 0 ? deny_it_to_all() : deny_it_to_one_thread();
-  struct waste none; /* the first backlog registers the fork handler */
+  struct waste none = {.bytes = 0}; /* the first backlog registers the fork handler */
   if (!tamis__backlog_init(&none.backlog, release_to_system, NULL, &none.bytes))
     return 1;
   const struct CMUnitTest tests[] = {
