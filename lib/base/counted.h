@@ -14,14 +14,15 @@
  *      ...
  *      L  subtracts 1
  *
- * Why nobody is overlooked: E, C, F and D are seq_cst, so they have one order.  Let a reader be inside
- * by phase p.  If its C comes before F, then its E comes before D, and D does not read 0 until L.  If C
- * comes after F, it has read the new phase, so E was for that one, or the reader tries again.  A reader
- * of the new phase is not waited for, and need not be: what it reads after C was unreachable before F.
+ * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that is
+ * inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D does not
+ * read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader tries again.
+ * A reader of a later phase is not waited for, and need not be: what it reads after C was unlinked
+ * before F.
  *
- * Why one new phase is enough, where SRCU needs two: a reader that was delayed between P and E is found
- * out by C.  Why nobody waits for ever: readers that come later use the other counter, and a phase is
- * begun only when the counter that it will use is zero.  Phases are numbered, so no two are confused.
+ * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P and E.
+ * No wait lasts for ever: later readers use the other counter, and a phase begins only when the counter
+ * that it uses is zero.  Phases are numbered, so C never takes one for another.
  *
  * The counters are spread over shards, as threads that change one counter in turn slow each other down.
  * A reader leaves by the counter that it entered by, so each shard is complete by itself.

@@ -15,8 +15,8 @@
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a grace
  * period: a stretch of time in which every reader that was inside at its beginning has left.  No caller
  * waits for one.  The library has one thread for that, which the first request starts, and which ends
- * after a second without any.  It releases nothing itself: that is done by later calls of the filter, so
- * the user's allocator is called from the user's calls only.
+ * after a second without any.  It releases nothing itself: later calls of the filter do, so the user's
+ * allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1: n may
  * have begun before the block was unlinked.  So a filter keeps a number and two lists, and there is
@@ -27,25 +27,25 @@
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two plain
  *       stores.  A thread is registered by its first call.
  *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that liburcu
- *       must not be told of: those for whom it has no memory, as it would end the process; and all
+ *       must not be told of: those for which it has no memory, as it would end the process; and all
  *       threads of a forked child.  A thread may become registered only while it is not inside.
  * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a few
- *     steps, and never while anything is called that could wait or take a lock: not liburcu, not malloc
+ *     steps.  Nothing is called with it that could wait or take another lock: not liburcu, not malloc
  *     (and so not pthread_create), no callback.
- * R3  A fork waits for nothing.  There is no handler in the parent.  In the child, the other threads have
- *     vanished at an arbitrary step, and may have held any lock.  So the handler there makes our lock
- *     anew, and from then on liburcu is never called: its locks may be taken for ever.  The child's
- *     threads are counted readers, and its grace periods drain the counters only.  What the lock protects
- *     is good at every step: the numbers only grow, and a grace period that nobody waits for any more is
- *     asked for again; as for the lists, see take_elapsed().  A section in which the forking thread was
- *     as a registered reader is entered once more as a counted one (inherited_section_end()).
- * R4  The library ends its thread and joins it before it is unloaded, or the process ends; but it waits
- *     for at most a second, as a reader may be inside for ever.  liburcu is kept loaded, because it has
- *     code to run at the end of each thread that it knows.
+ * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads have
+ *     vanished at an arbitrary step, and may have held any lock.  So the child's handler makes our lock
+ *     anew, and liburcu is never called again: its locks may be held for ever.  The child's threads are
+ *     counted readers, and its grace periods wait for those only.  What our lock protects is good after
+ *     every step: the numbers only grow, a grace period that the parent's thread was in is followed by
+ *     another one, and take_elapsed_locked() has the argument for the lists.  If the forking thread was
+ *     inside as a registered reader, it is counted as well until that section ends.
+ * R4  The library ends its thread and joins it before the library is unloaded or the process ends.  It
+ *     waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded, because
+ *     it has code to run at the end of each thread that it knows.
  * R5  When something is refused, memory waits: without a thread until one can be started, and without
- *     membarrier until it is allowed.  Registered readers rely on membarrier for their barriers; where a
- *     seccomp filter denies it liburcu would end the process, so it is asked for before each grace
- *     period.  (A filter that comes while liburcu waits is one that nobody could foresee.)
+ *     membarrier until that is allowed.  Registered readers rely on membarrier for their barriers, and
+ *     liburcu ends the process when it is denied.  So it is tried before each grace period, as a seccomp
+ *     filter may have come.  What remains is a filter that comes for all threads while liburcu waits.
  */
 #include "base/reclaim.h"
 
@@ -67,8 +67,8 @@
 static const int64_t idle_time = SECOND;         /* until the thread ends */
 static const int64_t exit_time = SECOND;         /* at most, that the end of the process waits */
 static const int64_t refused_time = SECOND;      /* until membarrier is asked for again */
-static const int64_t first_nap = SECOND / 20000; /* between looks at the counted readers: */
-static const int64_t longest_nap = SECOND / 100; /* from this to this */
+static const int64_t first_nap = SECOND / 20000; /* while counted readers are inside: at first, */
+static const int64_t longest_nap = SECOND / 100; /* and at most */
 
 enum {
   BACKLOG_DIVISOR = 32,      /* a backlog of more than this part of the filter is large */
@@ -84,7 +84,7 @@ static struct {
   pthread_cond_t more, ended; /* on the monotonic clock */
   uint64_t wanted;            /* the last grace period that a filter needs */
   uint64_t started, elapsed;  /* the last one that has begun, and that is over */
-  bool running;               /* the thread is there, or somebody is about to start it */
+  bool running;               /* the thread is there, or is about to be started */
   bool unjoined;              /* `thread` is to be joined, once it does not run */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
@@ -126,8 +126,8 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
-/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.  (Memory
- * may still be taken by somebody else in between.) */
+/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.  (Another
+ * thread may still take the memory in between.) */
 static bool registry_may_grow(void)
 {
   void *probe =
@@ -146,9 +146,9 @@ static bool register_reader(void)
   return true;
 }
 
-/* ---- readers that registered_reader_enter() leaves over ---- */
+/* ---- readers that are no case for registered_reader_enter() ---- */
 
-/* By where the thread's variables are: threads that run at once are likely to differ. */
+/* From the address of the thread's variables, which differs between threads. */
 static unsigned own_shard(void)
 {
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
@@ -172,8 +172,8 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* The end of a section that was open at the fork is two plain stores, as ever, so its thread finds out
- * later: when it enters again, or asks for memory back. */
+/* A section that was open at the fork may end by the plain stores of registered_reader_leave(), which say
+ * nothing to the counters.  So its thread finds out later: when it enters again, or asks for memory. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -182,8 +182,8 @@ static void inherited_section_end(void)
   }
 }
 
-/* Sections of a thread are left in the order opposite to that in which they were entered.  So counted
- * ones, which a thread enters only while it is not registered, are left before an inherited one is. */
+/* A thread leaves its sections in the opposite order to that in which it entered them.  So the ones that
+ * are counted in `depth` end before an inherited one does. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -292,7 +292,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* The thread that makes the request may be a real-time thread, or bound to a core of its own. */
+/* A new thread has the policy and the cores of the one that starts it, which may be a real-time thread, or
+ * one that is bound to a core. */
 static void schedule_as_the_process(void)
 {
   const struct sched_param ordinary = {0};
@@ -304,7 +305,7 @@ static void schedule_as_the_process(void)
     sched_setaffinity(0, sizeof process, &process);
 }
 
-/* When a grace period is refused, the thread ends: the refusal may be for it alone, and not for the next. */
+/* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next one's. */
 static void *wait_in_place_of_callers(void *unused)
 {
   schedule_as_the_process();
@@ -321,8 +322,8 @@ static void *wait_in_place_of_callers(void *unused)
 
 /* ---- the waiting thread: its beginning and its end ---- */
 
-/* The last thread, which has ended, or returns just now.  It is not detached: it would still run a few
- * steps of our code when the library is unloaded. */
+/* The last thread has ended, or is about to return.  It is not detached, or it might still run its last
+ * steps when the library is unloaded. */
 static void join_last_thread(void)
 {
   pthread_mutex_lock(&waiter.lock);
@@ -334,7 +335,8 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* By the caller that has set `running`.  Without a thread the requests wait for the next try. */
+/* Called after `running` has been set, without the lock.  If no thread can be had, the requests wait for the
+ * next try. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -405,14 +407,16 @@ static void after_fork_in_child(void)
 }
 
 /* liburcu takes a thread that ends out of its registry: not to be unloaded with a plugin that contains
- * us.  (Weak: not to be had in a program that is linked statically, and not needed there.) */
+ * us.  (Weak, and looked up: a program that is linked statically has no dlopen, and needs none.) */
 static void keep_liburcu_loaded(void)
 {
 #pragma weak dladdr
-#pragma weak dlopen
+#pragma weak dlsym
+  void *(*open)(const char *, int);
   Dl_info liburcu;
-  if (dladdr && dlopen && dladdr((const void *) (uintptr_t) urcu_bp_register_thread, &liburcu))
-    dlopen(liburcu.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  if (dladdr && dlsym && dladdr((const void *) (uintptr_t) urcu_bp_register_thread, &liburcu) &&
+      (*(void **) &open = dlsym(RTLD_DEFAULT, "dlopen")))
+    open(liburcu.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 static void begin(void)
@@ -451,15 +455,15 @@ void tamis__backlog_destroy(struct backlog *backlog)
   release_all(backlog, &backlog->fresh);
 }
 
-/* A fork may come after any step, and the child goes on from there with a lock made anew.  So the steps are
- * done in this order, and no block is in two lists after any of them.  (What was on its way from one list
- * to another, in the hands of a thread that vanished, is lost to the child.) */
+/* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds all the
+ * steps that come before one whose effect it finds: so the compiler must keep their order, in which no
+ * block is ever in two lists.  A block that a vanished thread had taken off a list is lost to the child. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Takes what may be released off the list, and has the rest wait for its grace period. */
+/* Takes what may be released off the list, and lets the rest wait for its grace period. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
   struct retired *elapsed = NULL, *fresh = backlog->fresh;
@@ -510,8 +514,8 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block)
   return released;
 }
 
-/* Compared with the filter, and with a block.  Then the waiting thread, or a reader, lacks a core: a pause,
- * whatever comes of it, keeps growth from running away from them. */
+/* Large in comparison with the filter, and with a block.  Then the waiting thread or a reader lacks a core,
+ * and a short pause of the caller gives it one. */
 static bool backlog_is_large(const struct backlog *backlog, size_t size)
 {
   uint64_t held = atomic_load_explicit(&backlog->held, memory_order_relaxed);
