@@ -68,6 +68,11 @@ void model_wait_for_readers(void);
 /* reclaim.c: what it keeps between calls is as at the start of the program. */
 void model_reset_reclaim(void);
 
+/* counted.c: readers, which another thread waits for. */
+void model_counted_set_up(void);
+void model_counted_read(void);
+void model_counted_replace(void);
+
 /* Where a stripe keeps the number of its entries, on which nothing hangs. */
 extern const size_t model_stripe_used;
 

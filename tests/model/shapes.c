@@ -627,6 +627,14 @@ static void run_retire_of_split(unsigned thread)
   }
 }
 
+static void run_counted(unsigned thread)
+{
+  if (thread == 0)
+    model_counted_replace();
+  else
+    model_counted_read();
+}
+
 /* ---- orders across keys ---- */
 
 /* Each adds a key, and then looks for the other's: one of them finds it. */
@@ -956,6 +964,10 @@ const struct shape shapes[] = {
      check_add_and_join, BOUND(3), BOUND(3)},
     {"retire_of_split", "is a split segment released under a reader?", 2, true, set_up_split,
      run_retire_of_split, check_split, BOUND(3), BOUND(3)},
+    {"counted", "is a block released under a counted reader?", 2, false, model_counted_set_up,
+     run_counted, check_nothing, FULL, NEVER},
+    {"counted_2", "... under one of two?", 3, false, model_counted_set_up, run_counted,
+     check_nothing, BOUND(3), NEVER},
     {"store_buffer", "do two adds miss each other?", 2, false, set_up_words, run_store_buffer,
      check_store_buffer_cuckoo, FULL, NEVER},
     {"store_buffer_segment", "... one in a segment that it makes?", 2, false, set_up_fresh_segment,
