@@ -10,20 +10,18 @@
  * Bits only ever change from 0 to 1.  Everything else follows from that:
  *
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
- * it.
- *     A bit that was 1 stays 1 for every later look-up (coherence of a single word).
+ *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
  * [D] Add and contains take no lock.  A look-up reads a handful of words once; the add of a new key
  *     reads them and then changes them.
  *
  * [B] One winner.  Bits alone cannot name one: of two threads that set the bits of one key in
- * turns,
- *     both change something.  So a unique add that does not find its key takes the stripe of the
- *     key's hash and searches again.  All unique adds of a key meet at the same stripe.  The first
- *     of them to miss the key there sets all its bits before it releases the stripe, so every later
- *     one finds them.  If a call then sets no bit at all, because other adds have set all of them
- *     after its second search, it was overtaken, and for it the key was present.  So each winner
- *     has written a word that those who find the key read, and what the winner did before is
+ *     turns, both change something.  So a unique add that does not find its key takes the stripe of
+ *     the key's hash and searches again.  All unique adds of a key meet at the same stripe.  The
+ *     first of them to miss the key there sets all its bits before it releases the stripe, so every
+ *     later one finds them.  If a call then sets no bit at all, because other adds have set all of
+ *     them after its second search, it was overtaken, and for it the key was present.  So each
+ *     winner has written a word that those who find the key read, and what the winner did before is
  *     visible to them.
  *
  *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever
@@ -63,14 +61,14 @@ enum { WATCH_PERIOD = 64 };
 
 /* Where the offsets of the key's probes count from: its line or, in the classic layout, the first
  * word of the filter. */
-static inline word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
 }
 
-/* A word of a line.  It is an element of an array here, because gcc then computes the line's
- * address once.  For an offset from a pointer it adds line and offset anew for each word: 73
- * instructions for a look-up instead of 67. */
+/* A word of a line.  It is an element of an array here, because gcc then computes the line's address
+ * once.  For an offset from a pointer it adds line and offset anew for each word: 73 instructions
+ * for a look-up instead of 67. */
 static inline const word *word_of(const word *line, uint64_t offset)
 {
   const word(*words)[] = (const word(*)[]) line;
@@ -363,6 +361,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
     add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
   }                                                                                            \
   static const struct filter_operations name##_operations = {                                  \
+      .kind = &tamis__bloom_kind,                                                              \
       .contains = name##_contains,                                                             \
       .contains_many = name##_contains_many,                                                   \
       .add = name##_add,                                                                       \

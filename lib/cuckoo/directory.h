@@ -73,9 +73,9 @@ static inline directory_entry *generation_directory_entry(const struct generatio
                                index & ((UINT64_C(1) << g->depth_limit) - 1));
 }
 
-/* ---- the walk over all segments ---- */
+/* ---- all segments of a generation ---- */
 
-/* Where a walk through a generation is.  It begins with an index of 0. */
+/* Where a traversal of a generation is.  It begins with an index of 0. */
 struct segment_cursor {
   uint64_t index; /* of the next directory entry */
   uint64_t first; /* of the segment's entries */

@@ -2,16 +2,14 @@
  *
  * Layer 2: contains.
  *
- *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
- *    the
+ *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each; the
  *             (geometry.h)                           └────► upper bucket ┘ entry stands in either
  *
  * in each generation, of which most filters have one.
  *
  * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the
- * versions
- *     again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or if a
- *     segment has left the directory.
+ *     versions again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or
+ *     if a segment has left the directory.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
  *     then, when the segment left, which was after this call had read the first directory entry of
@@ -28,14 +26,15 @@
  *         nothing has come to A, and the miss takes effect when the remove clears the lane in B.
  *
  *     Miss with several generations: the older ones are searched first, and the newest one last, as
- *     if it were the only one.  Nothing has come to an older one or left it meanwhile: its
- *     directory entries, words and versions are the same after the newest one's search.  The newest
+ *     if it were the only one.  The directory entries, words and versions of each older one are the
+ *     same after the newest one's search.  So no entry that matches was in an older bucket pair at
+ *     any time in between: it would have come after the first reading of its word, which has no
+ *     match, and left before the second one, and leaving would have bumped the version.  The newest
  *     one's directory entries and the number of generations are the same too.  So the miss takes
  *     effect where that of the newest generation does.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
- * says why
- *     that is enough.  Splits and joins fill new segments before they publish them.
+ *     says why that is enough.  Splits and joins fill new segments before they publish them.
  */
 #include "cuckoo/lookup.h"
 
@@ -323,8 +322,8 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
 
 /* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left
  * the directory, or may have been created, perhaps before the turn of the previous key, whose
- * answer must not be the newer one: each key is a call of its own.  Such a key is looked up anew.
- * */
+ * answer must not be the newer one: each key is a call of its own.  Such a key is looked up
+ * anew. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
