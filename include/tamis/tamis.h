@@ -29,8 +29,7 @@
  * is not part of any contract.  docs/space.md lists measured sizes and rates.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
- * thread of the parent was inside a call that changes the filter at that time.  (If one was inside
- * a look-up, a cuckoo filter works in the child, but gives no memory back there.)
+ * thread of the parent was inside a call that changes the filter at that time.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -216,12 +215,15 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  * all but one.)
  *   Threads  any
  *   Blocks   Bloom: never (lock-free, a bounded number of steps).
- *            Cuckoo: for two locks in each generation (see tamis_stats), shared with writers of
- *            some other keys, held for one look-up and one insert; and while the key's segment is
- *            split or joined, for the time it takes to copy one.  Waiting may yield or sleep.  The
- *            call never waits for readers to leave, but when more than 32 KiB and more than 1/32 of
- *            the filter's memory wait for that, an add or remove that splits or joins sleeps for 50
- *            microseconds up to four times
+ *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
+ *            generation, see tamis_stats), which it shares with writers of some other keys; they
+ *            are held for one look-up and one insert or, while the segment is split or joined, for
+ *            the time it takes to copy one.  An add that must make room, and a remove that gives
+ *            memory back, also wait for another such call on the same part of the filter, which
+ *            may be in the allocator.  Waiting may yield or sleep.  The call never waits for
+ *            readers to leave, but when more than 32 KiB and more than 1/32 of the filter's memory
+ *            wait for that, an add or remove that splits or joins sleeps for 50 microseconds up to
+ *            four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
@@ -252,7 +254,7 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 /* Whether the key was added; true also for other keys, with the filter's false-positive
  * probability.  False for invalid arguments.
  *   Threads  any
- *   Blocks   never: no lock.
+ *   Blocks   never for a writer, and it takes no lock but the one named below.
  *            Bloom: a bounded number of steps.
  *            Cuckoo: it retries only when another call has made progress: an entry has left a
  *            bucket that shares a lock with one of the key's own, the key's segment has been

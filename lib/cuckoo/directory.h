@@ -5,9 +5,11 @@
  *
  *    index:    root · the first D bits of the fingerprint       (D: the generation's depth limit)
  *
- *    root r    000 001 010 011 100 101 110 111                  D = 3
- *               └───┴───┘   │   └───┴───┴───┘
- *            segment 0, ... depth 1 fills 4 entries; one of depth 3 fills 1
+ *    root r    000 001  010  011  100 101 110 111               D = 3
+ *              └──┬──┘   │    │   └──────┬──────┘
+ *     depth       2      3    3          1
+ *
+ * A segment of depth d fills 2^(D - d) directory entries.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
 #define TAMIS_LIB_CUCKOO_DIRECTORY_H
@@ -107,19 +109,19 @@ struct bucket_pair {
   directory_value root_value;
   const directory_entry *own_entry; /* the entry that decides */
   directory_value own_value;
-  struct segment *segment; /* NULL: there is none yet */
+  struct segment *segment; /* NULL: there is none */
   uint64_t index;          /* the key's, in the directory */
   uint64_t entry;          /* the entry that the key would have in the segment */
   uint32_t lower, upper;   /* the two buckets */
 };
 
-/* If the root's first entry leads to a segment of depth 0, all keys of the root belong there,
- * whatever the entries of the keys hold while a join or a split rewrites them.  So look-ups share
- * one entry of a root for as long as nothing has split there.
+/* If the root's first directory entry leads to a segment of depth 0, all keys of the root belong
+ * there, whatever the entries of the keys hold while a join or a split rewrites them.  So look-ups
+ * share one entry of a root for as long as nothing has split there.
  *
- * What a pair says was true when the first of the two entries was read.  A segment is marked before
- * any of its entries changes, and from the mark until the first change nobody can change what the
- * segment holds.
+ * What a pair says was true when the first of the two directory entries was read.  A segment is
+ * marked before any of its directory entries changes, and from the mark until the first change
+ * nobody can change what the segment holds.
  *
  * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
  * code. */

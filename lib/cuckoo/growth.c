@@ -10,15 +10,18 @@
  *    join     Two siblings that hold little become one segment again.
  *    drop     An empty segment of an older generation leaves the directory.
  *
- * Readers never wait for any of this.  Writers wait for a split or a join of their own segment
- * while its stripes are held, which is the time that it takes to copy one segment.
+ * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
+ * own segment while its stripes are held, which is the time that it takes to copy one segment.  A
+ * writer that must make room also waits for the growth stripe.
  *
- * The growth stripe.  Whoever changes the directory entries of a root holds the root's growth
- * stripe.  So the growth stripe keeps the segments of the root alive without an RCU read section:
- * none of them can leave the directory, and be released, while another call holds it.
+ * The growth stripe.  A call that changes the directory entries of a root holds one of the
+ * GROWTH_STRIPES growth stripes, which the root shares with others.  So a growth stripe keeps the
+ * segments of its roots alive without an RCU read section: while a call holds it, no other call can
+ * take them out of the directory.
  *
  * How a segment leaves:
  *
+ *    0. The growth stripe is taken, and the new segments are allocated.
  *    1. All its stripes are taken: from now on nobody changes it.
  *    2. Its entries are copied into segments that no other thread knows yet.
  *    3. Its stripes are marked as having left.
@@ -392,6 +395,9 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full)
   tamis__backlog_drain(&c->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
+  /* The caller's read section has ended, so the segment may have been released, and its memory used
+   * again for another segment.  If the directory still leads to it, it is the segment of this key
+   * all the same, and what follows is right for it. */
   int result = pair_is_current(full) ? grow_locked(c, full, &departed) : TAMIS_OK;
   stripe_unlock(growth);
   retire_departed(c, &full->generation->geometry, &departed);

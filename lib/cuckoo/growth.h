@@ -7,8 +7,8 @@
 
 #include "cuckoo/directory.h"
 
-/* Makes room for a key whose bucket pair had none, unless another thread has done so.  The caller
- * holds no stripe and is not a reader.
+/* Makes room for a key whose bucket pair had none, or no segment, unless another thread has done
+ * so.  The caller holds no stripe and is not a reader.
  *   TAMIS_OK      try again
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */

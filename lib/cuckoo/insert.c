@@ -2,7 +2,8 @@
  *
  * Layer 2: add and unique add.
  *
- *    1. Find the key's bucket pair in the newest generation, and take its stripes.
+ *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
+ *       older one), and take its stripes.
  *    2. Check that the segment has not left the directory and that the generation is still the
  *       newest.
  *    3. Write the entry into a free lane, or count a duplicate.
@@ -23,8 +24,9 @@
  *     most.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
- * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.  A call
- * that holds stripes of bucket pairs never waits for a growth stripe.
+ * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.
+ * docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs never waits
+ * for a growth stripe.
  */
 #include "cuckoo/insert.h"
 
@@ -78,7 +80,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
     return false;
   *result = count_duplicate_locked(c, pair, best.entry,
                                    enough_lanes ? SIZE_MAX : max_duplicates_without_room(c, g));
-  return *result != TAMIS_EFULL; /* no memory for a larger table: then a lane, if there is one */
+  return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
 }
 
 /* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves
@@ -210,7 +212,7 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   return result;
 }
 
-/* Each call is made for a hash that is mixed, as the ones below do, or for one that is not. */
+/* These take mixed hashes. */
 static int add_any(struct cuckoo *c, uint64_t hash)
 {
   return insert(c, hash, try_add);

@@ -7,18 +7,21 @@
  *
  * in each generation, of which most filters have one.
  *
- * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the
- *     versions again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or
- *     if a segment has left the directory.
+ * [D] A look-up takes no lock.  It reads the version of a stripe, then the buckets, then the
+ * version
+ *     again.  It begins anew if an entry has meanwhile left a bucket of the stripe or the segment
+ *     has been marked as leaving and, on the general path, if the directory has changed.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
  *     then, when the segment left, which was after this call had read the first directory entry of
  *     the root.
  *
- *     Miss with one generation: the look-up reads the version of B's stripe, bucket A, bucket B,
- *     and that version again.  If the two versions are equal, no entry has left B in between.  So
- *     what is not in B at the end was not in B when A was read; it was not in A then; and the miss
- *     takes effect at the read of A.
+ *     Miss with one generation: of the key's two buckets, A is the lower one, which is read first,
+ *     and B the upper one.  The look-up reads the version of B's stripe, bucket A, bucket B, and
+ *     that version again.  (An entry that moves from A to B cannot be missed: its copy is in B
+ *     before A is cleared, and A is read first.)  If the two versions are equal, no entry has left
+ *     B in between.  So what is not in B at the end was not in B when A was read; it was not in A
+ *     then; and the miss takes effect at the read of A.
  *
  *         One case remains: an entry was about to leave B, and the version was bumped before its
  *         first read.  If a move took the entry, its copy was in A by then, where the look-up sees
@@ -74,9 +77,10 @@ static inline void lookup_prefetch(const struct lookup *lookup)
 }
 
 struct lookup_result {
-  bool hit;   /* it holds in any case */
-  bool moved; /* an entry has left a bucket meanwhile: a miss does not hold */
-  bool stale; /* the segment had left the directory before, or there was none */
+  bool hit;   /* it holds, but for a batch if it is stale: see finish_group() */
+  bool moved; /* an entry has left a bucket meanwhile, or the segment was marked: a miss does not
+                 hold */
+  bool stale; /* the segment had been marked before, or there was none */
 };
 
 static inline struct lookup_result lookup_finish(const struct lookup *lookup,

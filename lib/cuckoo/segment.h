@@ -28,7 +28,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
 /* What the backlog calls for a retired segment after the grace period. */
-backlog_release tamis__segment_reclaim;
+void tamis__segment_reclaim(void *owner, struct retired *block, size_t size);
 
 /* Makes room for `n` more keys in the segment's duplicate table.  The caller holds duplicates_lock,
  * or no other thread knows the segment. */
@@ -42,7 +42,8 @@ static inline uint64_t duplicates_key(uint32_t lower, uint64_t entry)
 }
 
 /* Counts one more copy of an entry.  The caller holds a stripe of its bucket pair.
- *   TAMIS_EFULL   a limit on memory, or the table would have more than `max` keys */
+ *   TAMIS_EFULL   max_bytes is reached, or the table would have more than `max` keys
+ *   TAMIS_ENOMEM  memory was refused */
 int tamis__segment_add_duplicate(struct cuckoo *c, struct segment *segment, uint64_t key,
                                  size_t max);
 

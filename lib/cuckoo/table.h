@@ -8,8 +8,8 @@
  *
  * The files of this folder, each of which includes only those above it:
  *
- *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
  *    bucket.h      layer 0: a bucket as the value of one word
+ *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
  *    duplicates.*  counts of further copies of keys, in a small hash table
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
@@ -19,12 +19,12 @@
  *    generation.*  creates and takes down generations
  *    evict.*       makes room in a segment by moving entries, or by counting duplicates
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
- *    lookup.*      contains
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
+ *    lookup.*      contains
  *    insert.*      add and unique add
  *    remove.*      remove
- *    cuckoo.*      the kind: sizes, creation, figures
  *    validate.*    whether the structure is whole, for tests
+ *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
@@ -54,7 +54,7 @@ _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry count
 
 /* The value of a directory entry: a segment's address plus its depth, which fits in because
  * segments are aligned to 64 bytes; so readers need not read the segment for it.  NULL: there is no
- * segment yet. */
+ * segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 
@@ -86,7 +86,7 @@ struct slab {
 };
 
 struct slabs {
-  struct stripe lock;       /* protects the list and the slabs; taken last, for a few steps */
+  struct stripe lock;       /* protects the list and the slabs; taken last */
   struct stripe allocating; /* held by the thread that allocates a slab; taken before the lock */
   struct slab *open;        /* slabs with a free slot */
   uint64_t allocated;       /* slabs so far */
