@@ -207,7 +207,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
   return rate * reserve * fmax(1, (1 + deviations * deviation) / tolerance) +
-             hash_collisions(g->capacity) <=
+             hash_collision_rate(g->capacity) <=
          g->fpp;
 }
 
@@ -255,7 +255,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
     return TAMIS_EINVAL;
   /* (In the classic layout, where a pattern is a stretch of one long sequence, patterns that overlap in
    * all but one bit add about twice as much as equal hashes.) */
-  if (fpp <= hash_collisions(capacity))
+  if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)

@@ -70,7 +70,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collisions(options->capacity); /* that 64-bit hashes can give */
+  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes can give */
   for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
     uint64_t needed;
     /* Slightly more, so that rounding does not lead to the next shape. */

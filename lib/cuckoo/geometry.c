@@ -205,7 +205,7 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
   if (!choose_segments(spec->capacity, &g))
     return TAMIS_EINVAL;
   /* Distinct keys collide already in their 64-bit hashes. */
-  if (spec->fpp < hash_collisions(spec->capacity))
+  if (spec->fpp < hash_collision_rate(spec->capacity))
     return TAMIS_EUNSUPPORTED;
   *out = g;
   return TAMIS_OK;
