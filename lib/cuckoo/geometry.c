@@ -127,8 +127,8 @@ static void finish(struct cuckoo_geometry *g)
   g->stripe_mask = (uint32_t) stripes - 1;
   g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
   g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
-  unsigned bits = g->first_root_bits + g->root_shift + g->pair_bits;
-  g->two_hashes = bits + g->depth_limit + g->shape.width > 64;
+  unsigned bits = g->root0_bits + g->root_shift + g->pair_bits;
+  g->needs_second_hash = bits + g->depth_limit + g->shape.width > 64;
 }
 
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
@@ -182,7 +182,7 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
     if (m == 0 && roots > 1 && !g->shape.ages)
       continue;
     trial.first_roots = (uint64_t) fmin(roots, 0x1p62);
-    trial.first_root_bits = bits_for(trial.first_roots);
+    trial.root0_bits = bits_for(trial.first_roots);
     finish(&trial);
     double directory = 8.0 * (double) (1u << trial.depth_limit);
     double bytes = roots * ((double) trial.segment_bytes + directory);
@@ -215,7 +215,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
                          struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.first_roots = first->first_roots,
-                              .first_root_bits = first->first_root_bits,
+                              .root0_bits = first->root0_bits,
                               .stripes_wanted = first->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(share * left, NEXT_DEPTH, &g))
     return TAMIS_EFULL;
@@ -232,10 +232,10 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
   return TAMIS_OK;
 }
 
-uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash,
+uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                        uint64_t rest, unsigned used)
 {
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
-  unsigned before = g->first_root_bits + used; /* bits of the string before `more` goes on */
-  return rest >> g->first_root_bits << before | cuckoo_top_bits(more, before);
+  unsigned before = g->root0_bits + used; /* bits of the string before `more` goes on */
+  return rest >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -42,11 +42,11 @@ struct cuckoo_geometry {
   struct bucket_shape shape;
   uint64_t first_roots; /* of the first generation */
   /* The product of a 64-bit hash and the roots has so many bits at its end that are not random. */
-  unsigned first_root_bits;
+  unsigned root0_bits;
   unsigned root_shift;     /* k */
   unsigned pair_bits;      /* m */
   unsigned depth_limit;    /* D */
-  bool two_hashes;         /* 64 bits are not enough for root, pair and entry */
+  bool needs_second_hash;         /* 64 bits are not enough for root, pair and entry */
   unsigned stripes_wanted; /* by the user, of a segment; 0: what suits it */
   uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
   size_t words_offset;     /* from the start of a segment to its buckets, in bytes */
@@ -134,7 +134,7 @@ static inline uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64
 /* The rest of a key's string from `used` bits on, when the hash alone does not give enough: the lowest
  * bits of the product follow from root0 and the others, so a second hash goes on where the random ones
  * end.  Not inlined: the compiler would do all this beforehand, for those who do not need it. */
-uint64_t cuckoo_string_from_two_hashes(const struct cuckoo_geometry *g, uint64_t hash,
+uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
                                        uint64_t rest, unsigned used);
 
 /* The beginning of a key's string, which is the same for all generations. */
@@ -157,9 +157,9 @@ cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string str
                                            cuckoo_top_bits(rest, g->root_shift),
                                    .lower = (uint32_t) cuckoo_top_bits(pairs, g->pair_bits),
                                    .fingerprint = pairs << g->pair_bits};
-  if (__builtin_expect(g->two_hashes, 0))
+  if (__builtin_expect(g->needs_second_hash, 0))
     address.fingerprint =
-        cuckoo_string_from_two_hashes(g, hash, rest, g->root_shift + g->pair_bits);
+        cuckoo_string_with_second_hash(g, hash, rest, g->root_shift + g->pair_bits);
   address.index =
       address.root << g->depth_limit | cuckoo_top_bits(address.fingerprint, g->depth_limit);
   address.upper = address.lower ^ cuckoo_other_mask(g, address.fingerprint);
