@@ -37,7 +37,9 @@ OPERATIONS(fixed)
 
 static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
 {
-  return g->needs_second_hash ? &any_operations : g->shape.ages ? &growable_operations : &fixed_operations;
+  return g->needs_second_hash ? &any_operations
+         : g->shape.ages      ? &growable_operations
+                              : &fixed_operations;
 }
 
 static struct cuckoo_spec spec_of(const tamis_options *o)
