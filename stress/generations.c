@@ -183,7 +183,7 @@ static tamis_options create(struct run *run, uint64_t seed)
   g.shape = bucket_shape(widths[run->round % 3], true);
   g.depth_limit = run->round / 2 % 4;
   g.first_roots = ROOTS;
-  g.first_root_bits = ROOT_BITS;
+  g.root0_bits = ROOT_BITS;
   require_created(tiny_create(&options, &g, &run->filter));
   return options;
 }

@@ -8,7 +8,7 @@ struct cuckoo_geometry tiny_geometry(uint64_t round)
   static const unsigned widths[] = {12, 8, 16, 10, 21};
   struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
   g.first_roots = 1 + round % 7;
-  g.first_root_bits = 3;
+  g.root0_bits = 3;
   g.pair_bits = (unsigned) (round + 1) % 3;
   g.depth_limit = g.shape.width < 12 ? 4 : 6;
   g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;

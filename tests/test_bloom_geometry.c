@@ -32,11 +32,11 @@ static void assert_close(double a, double b, double relative)
 static void scale_covers_its_range(void **state)
 {
   (void) state;
-  assert_int_equal(scale(0, 10), 0);
-  assert_int_equal(scale(UINT64_MAX, 10), 9);
-  assert_int_equal(scale(UINT64_MAX, UINT64_C(1) << 40), (UINT64_C(1) << 40) - 1);
-  assert_int_equal(scale(UINT64_C(1) << 63, 1000), 500);
-  assert_int_equal(scale(UINT64_MAX, 1), 0);
+  assert_int_equal(hash_to_range(0, 10), 0);
+  assert_int_equal(hash_to_range(UINT64_MAX, 10), 9);
+  assert_int_equal(hash_to_range(UINT64_MAX, UINT64_C(1) << 40), (UINT64_C(1) << 40) - 1);
+  assert_int_equal(hash_to_range(UINT64_C(1) << 63, 1000), 500);
+  assert_int_equal(hash_to_range(UINT64_MAX, 1), 0);
 }
 
 /* Touches stay in the array; in the blocked layout, in one line, in different words, all of which

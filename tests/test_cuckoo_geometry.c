@@ -61,7 +61,7 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
 {
   assert_int_equal(g->shape.ages, ages);
   assert_true(g->first_roots >= 1);
-  assert_true(g->first_root_bits == 64 || g->first_roots <= UINT64_C(1) << g->first_root_bits);
+  assert_true(g->root0_bits == 64 || g->first_roots <= UINT64_C(1) << g->root0_bits);
   assert_true(ages || g->depth_limit == 0);
   assert_in_range(g->depth_limit, 0, 10);
   /* bits that still vary when a segment has split to the end */
@@ -106,7 +106,7 @@ static void growing_keeps_within_the_rate(void **state)
                          TAMIS_OK);
         assert_sound(&g, true);
         assert_int_equal(g.first_roots, first.first_roots);
-        assert_int_equal(g.first_root_bits, first.first_root_bits);
+        assert_int_equal(g.root0_bits, first.root0_bits);
         sum += g.rate;
         keys += keys_at_most(&g);
       }
@@ -315,7 +315,7 @@ static void there_are_kinds_with_one_hash_and_with_two(void **state)
   (void) state;
   unsigned two[2] = {0};
   for (unsigned i = 0; i < kind_count; i++)
-    two[kinds[i].shape.ages] += kinds[i].two_hashes;
+    two[kinds[i].shape.ages] += kinds[i].needs_second_hash;
   assert_true(two[0] >= 3 && two[1] >= 3 && two[0] + two[1] < kind_count);
 }
 
@@ -532,7 +532,7 @@ static void keys_are_spread_evenly(void **state)
       spread(g, i, by_last_bits);
     if (g->pair_bits >= 3 && slots % 8 == 0)
       spread(g, i, by_all_three);
-    tries += g->two_hashes;
+    tries += g->needs_second_hash;
   }
   assert_true(tries > 5);
 }

@@ -90,7 +90,7 @@ static struct cuckoo_geometry tiny_geometry(unsigned round)
   static const unsigned widths[] = {12, 8, 16, 10, 21};
   struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
   g.first_roots = 1 + round % 3;
-  g.first_root_bits = 3;
+  g.root0_bits = 3;
   g.pair_bits = (round + 1) % 3;
   g.depth_limit = round % 2 ? 3 : 6; /* another generation soon, or many splits */
   g.stripe_mask = round % 2;

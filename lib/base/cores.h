@@ -5,8 +5,8 @@
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
-/* The smallest power of two that is at least `per_core` times the number of online cores, but no less
- * than `min` and no more than `max`, which are powers of two themselves. */
+/* The smallest power of two that is at least `per_core` times the number of online cores, limited
+ * to `min` to `max`, which are powers of two themselves. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { MIN_SHARDS = 2, MAX_SHARDS = 64, BYTES_PER_SHARD = 512 };
 
-/* More than threads that run at once: others may have numbers too, and wait. */
+/* Several times the threads that can run at once: threads that wait own shards too. */
 static unsigned shards_of_machine(void)
 {
   return tamis__power_of_two_per_core(16, 32, MAX_SHARDS);
@@ -24,101 +24,108 @@ unsigned tamis__counter_shards(uint64_t bytes)
   return n;
 }
 
-/* ---- numbers of threads ----
+/* ---- thread indices ----
  *
- * Which numbers are taken is in one word, without a lock, so that a fork finds it whole at any moment.
- * In the child the calling thread keeps its number; those of the threads that are gone stay taken.
+ * One word says which indices are in use.  It is changed without a lock, so a fork finds it whole
+ * at any moment.  In the child the calling thread keeps its index.  The indices of the other
+ * threads, which the child does not have, stay in use.
  *
- * When a thread ends, a destructor of its own (of the kind that pthread_key_create() makes) gives the
- * number back.  Destructors that run later may still add: the thread has lost its number by then, and
- * takes no other, for which no destructor might come.  (One whose very first add is made by the last of
- * all destructors never gives its number back.  Nothing is miscounted; somebody else shares.) */
+ * When a thread ends, its index is released by a destructor of thread-specific data
+ * (pthread_key_create).  Destructors that run later may still add to counters.  By then the thread
+ * has no index, and it must not take another one, because no destructor might be left to release
+ * it.  (A thread whose very first add is made by the last of all destructors never releases its
+ * index.  Nothing is miscounted then; one more thread has to share shard 0.) */
 
-/* More than the mask of any set. */
+/* More than the mask of any set: the thread is never to have an index. */
 enum { NEVER = MAX_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
-/* Bit n: number n is taken.  Those that own nothing are never given out. */
-static _Atomic uint64_t taken = UINT64_MAX;
+/* Bit n is set if index n is in use.  Index 0 always is, as no thread owns shard 0.  Before the key
+ * exists, all are. */
+static _Atomic uint64_t used_indices = UINT64_MAX;
 
-static pthread_key_t key; /* not NULL for threads that have a number */
+static pthread_key_t key; /* the data is not NULL for threads that have an index */
 static _Atomic bool key_made;
 
 /* ORDER index.release (release)
  *   pairs with     index.acquire
  *   makes visible  what the thread has counted
- *   if weakened    the next owner goes on from an older value: adds are lost
+ *   if weakened    the next owner adds to an older value: adds are lost
  *   checked by     negative/index_kept_at_the_end, negative/index_released_relaxed */
-static void give(unsigned number)
+static void release_index(unsigned index)
 {
-  atomic_fetch_and_explicit(&taken, ~(UINT64_C(1) << number), memory_order_release);
+  atomic_fetch_and_explicit(&used_indices, ~(UINT64_C(1) << index), memory_order_release);
 }
 
-static void before_end(void *unused)
+static void at_thread_end(void *unused)
 {
   (void) unused;
-  unsigned number = tamis__thread_index;
+  unsigned index = tamis__thread_index;
   tamis__thread_index = NEVER;
-  give(number);
+  release_index(index);
 }
 
-/* Makes the key, without which all numbers stay taken.  Once; who comes meanwhile goes without a number,
- * and does not wait.
- * Relaxed: one of them makes it, nothing hangs on who.  Release: who takes a number sees the key. */
-static void begin(void)
+/* Makes the key, once.  Until it exists, no index can be acquired.  A thread that calls this
+ * meanwhile does not wait for it; it shares shard 0 for now.
+ * Relaxed for `begun`: exactly one thread makes the key, and it does not matter which.  Release for
+ * the rest: a thread that acquires an index sees the key. */
+static void make_key_once(void)
 {
   static _Atomic bool begun = false;
   if (atomic_load_explicit(&begun, memory_order_relaxed) ||
       atomic_exchange_explicit(&begun, true, memory_order_relaxed))
     return;
-  if (pthread_key_create(&key, before_end) != 0)
+  if (pthread_key_create(&key, at_thread_end) != 0)
     return;
   atomic_store_explicit(&key_made, true, memory_order_release);
-  atomic_store_explicit(&taken, 1, memory_order_release); /* 1 to 63 may be had */
+  atomic_store_explicit(&used_indices, 1, memory_order_release); /* 1 to 63 are free */
 }
 
-/* Where the library is a part of a plugin that is unloaded: threads that end later would call what is not
- * there any more.  (Release and acquire: the key comes before the flag.) */
-__attribute__((destructor)) static void before_unload(void)
+/* For a library that is part of a plugin which is unloaded: threads that end later must not call a
+ * destructor whose code is gone.  (Release and acquire: the key is written before the flag.) */
+__attribute__((destructor)) static void at_unload(void)
 {
-  atomic_fetch_or_explicit(&taken, UINT64_MAX, memory_order_relaxed); /* no numbers any more */
+  atomic_fetch_or_explicit(&used_indices, UINT64_MAX, memory_order_relaxed); /* none is free now */
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);
 }
 
-/* After begin() `taken` is only changed by read-modify-writes, so this comes after all that gave a number
- * back before, also if others have been taken meanwhile (release sequences).
+/* Returns a free index, or 0 if there is none.
+ * After make_key_once() only read-modify-writes change `used_indices`.  So this one synchronizes
+ * with every earlier release of an index, also if other indices have been acquired in between
+ * (release sequence).
  * ORDER index.acquire (acquire)
  *   pairs with     index.release
- *   makes visible  see there
- *   if weakened    see there
+ *   makes visible  what the previous owner has counted
+ *   if weakened    the new owner adds to an older value: adds are lost
  *   checked by     negative/index_acquired_relaxed */
-static unsigned take(void)
+static unsigned acquire_index(void)
 {
-  uint64_t before = atomic_load_explicit(&taken, memory_order_relaxed);
-  unsigned number;
+  uint64_t used = atomic_load_explicit(&used_indices, memory_order_relaxed);
+  unsigned index;
   do {
-    if (before == UINT64_MAX)
+    if (used == UINT64_MAX)
       return 0;
-    number = (unsigned) __builtin_ctzll(~before);
-  } while (!atomic_compare_exchange_weak_explicit(&taken, &before, before | UINT64_C(1) << number,
+    index = (unsigned) __builtin_ctzll(~used);
+  } while (!atomic_compare_exchange_weak_explicit(&used_indices, &used, used | UINT64_C(1) << index,
                                                   memory_order_acquire, memory_order_relaxed));
-  return number;
+  return index;
 }
 
-/* For the adds that follow; if all are taken, the next one asks again. */
+/* The thread's later adds use the index.  If none is free, its next add asks again. */
 static void request_index(void)
 {
-  begin();
-  unsigned number = take();
-  if (!number)
+  make_key_once();
+  unsigned index = acquire_index();
+  if (!index)
     return;
-  tamis__thread_index = NEVER; /* if the next line allocates, and the allocator uses a filter */
+  tamis__thread_index =
+      NEVER; /* in case the next line allocates, and the allocator uses a filter */
   if (pthread_setspecific(key, &key) == 0)
-    tamis__thread_index = number;
+    tamis__thread_index = index;
   else
-    give(number);
+    release_index(index);
 }
 
 /* ---- counters ---- */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: counters that many threads bump without sharing a hot cache line.
+ * Layer 1: counters that many threads add to without sharing a hot cache line.
  *
- * A set of counters is an array of shards, one cache line each; a shard holds one part of every
- * counter of the set.  The value of a counter is the sum over the shards.  Sums are exact when nobody
- * adds, and never miss an add that happened before.
+ * A set of counters is an array of shards, one cache line each.  A shard holds one part of every
+ * counter of the set, and the value of a counter is the sum over the shards.  A sum is exact while
+ * no thread adds, and it never misses an add that happened before.
  *
  *    shard    0            1         2         3
- *    thread   all others   number 1  number 2  number 3
+ *    thread   all others   index 1   index 2   index 3
  *
- * Live threads have small numbers, each its own, which are given back when a thread ends.  Of a set
- * with S shards the threads 1 .. S - 1 own one each: nobody else writes it, so they add to it by a load
- * and a store, without a locked instruction.  All other threads share shard 0, and add atomically.
+ * A live thread has an index, a small number that no other live thread has.  It is given back when
+ * the thread ends.  In a set of S shards the threads with index 1 to S - 1 own one shard each.  No
+ * other thread writes it, so the owner adds by a load and a store, without a locked instruction.
+ * All other threads share shard 0 and add to it atomically.
  */
 #ifndef TAMIS_LIB_COUNTER_H
 #define TAMIS_LIB_COUNTER_H
@@ -30,31 +31,31 @@ struct counters {
   unsigned mask; /* number of shards - 1; a power of two - 1 */
 };
 
-/* How many shards suit this machine and a filter of so many bytes, of which they should be a small
- * part: a power of two, 2 to 64. */
+/* The number of shards that suits this machine and a filter of `bytes` bytes, of which the shards
+ * should be a small part: a power of two from 2 to 64. */
 unsigned tamis__counter_shards(uint64_t bytes);
 
-/* The number of the calling thread, from 1; 0 if it has none so far, and more than any shard's if it is
- * never to have one.
- * initial-exec: a direct access instead of a function call, at the price of four bytes of the space
- * that every process keeps for libraries loaded at run time. */
+/* The index of the calling thread, from 1 on.  0: it has none yet.  Larger than any shard's index:
+ * it will never get one.
+ * initial-exec makes this a direct access instead of a function call.  The price is four bytes of
+ * the space that every process reserves for libraries loaded at run time. */
 extern _Thread_local unsigned tamis__thread_index __attribute__((tls_model("initial-exec")));
 
-/* counter_add() for a thread that owns no shard of the set, or has no number yet. */
+/* counter_add() for a thread that owns no shard of the set, or has no index yet. */
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount);
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
 /* Adds, and returns the new value of the shard's part.
- * Relaxed: counters order nothing; a reader that must see an add has synchronized with the adder
- * by other means, and coherence does the rest.  The owner's load sees its own last store, or that of the
- * owner before, see index.acquire. */
+ * Relaxed: counters order nothing.  A reader that must see an add has synchronized with the adder
+ * by other means, and coherence does the rest.  The owner's load sees its own last store or, after
+ * index.acquire, that of the previous owner. */
 static inline uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
-  unsigned number = tamis__thread_index;
-  if (__builtin_expect(number - 1 >= counters->mask, 0)) /* 0 wraps round */
+  unsigned index = tamis__thread_index;
+  if (__builtin_expect(index - 1 >= counters->mask, 0)) /* 0 wraps round */
     return tamis__counter_add_shared(counters, kind, amount);
-  _Atomic uint64_t *value = &counters->shards[number].value[kind];
+  _Atomic uint64_t *value = &counters->shards[index].value[kind];
   uint64_t sum = atomic_load_explicit(value, memory_order_relaxed) + amount;
   atomic_store_explicit(value, sum, memory_order_relaxed);
   return sum;

@@ -17,18 +17,19 @@ _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 enum {
   /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
   FILTER_GROUP = 64,
-  /* Keys of a batch whose memory is being fetched at any moment.  More than a core can wait for at
-   * once, so that it always waits for as many as it can; few enough that what has come is still in
-   * the first-level cache when it is used.  docs/performance.md has the measurement. */
+  /* How many keys of a batch have their memory fetched at any moment.  That is more than a core can
+   * wait for at once, so the core is always waiting for as many as it can; and few enough that the
+   * memory is still in the first-level cache when it is used.  docs/performance.md has the
+   * measurement. */
   FILTER_AHEAD = 64
 };
 
-/* The calls on keys.  The arguments have been checked.  A hash is what tamis_hash() returns: the
- * filter mixes it with its seed. */
+/* The calls on keys, with arguments that have been checked.  A hash is what tamis_hash() returns;
+ * the filter mixes it with its seed. */
 struct filter_operations {
   const struct filter_kind *kind;
   bool (*contains)(const tamis_filter *f, uint64_t hash);
-  /* Returns how many were found; found[i] says which, unless found is NULL. */
+  /* Returns how many hits there are; found[i], if found is not NULL, says which. */
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
@@ -44,15 +45,15 @@ struct filter_kind {
   tamis_kind kind;
   /* The bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
-  /* The lowest rate that so many bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
+  /* The lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written
    * only with TAMIS_OK. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Whether the filter's structure is whole.  If not, *reason says what is wrong.  For tests: it
-   * looks at all memory of the filter, while no other call runs. */
+  /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
+   * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
 };
 

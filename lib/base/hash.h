@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: from a key to 64 well-mixed bits.  The only user of xxHash.
+ * Layer 0: turns a key into 64 well-mixed bits.  The only user of xxHash.
  */
 #ifndef TAMIS_LIB_HASH_H
 #define TAMIS_LIB_HASH_H
@@ -11,34 +11,37 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Holds the product of two 64-bit words.  C11 has no such type: __extension__ lets gcc and clang accept it
- * under -Wpedantic as well. */
+/* Holds the product of two 64-bit words.  C11 has no such type: __extension__ lets gcc and clang
+ * accept it under -Wpedantic as well. */
 __extension__ typedef unsigned __int128 uint128;
 
-/* What a filter's seed is spread into, once, when the filter is created. */
+/* What follows from a filter's seed, computed once when the filter is created. */
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
-  unsigned char secret[XXH_SECRET_DEFAULT_SIZE]; /* for keys over 240 bytes, which would otherwise
-                                                    derive it from the seed in every call */
+  /* For keys over 240 bytes: XXH3 would otherwise derive it from the seed in every call. */
+  unsigned char secret[XXH_SECRET_DEFAULT_SIZE];
 };
 
-/* Any 64-bit value in, 64 bits out, each of which depends on every bit of the input and of the keys.
- * That is enough for single bits; a group of them still shows the regularity of regular input, such as
- * counters, until it has been multiplied once more (docs/bloom.md: measured).  So geometry takes numbers
- * of lines and strings from hash_spread() or from the top of a product.
+/* Mixes any 64-bit value: every bit of the result depends on every bit of the input and of the
+ * keys.
  *
- * Both halves of one product count: the high one brings the input's high bits down, the low one its low
- * bits up.  Two hashes become one with the probability of two random numbers, 2^-64.
- * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from Pelle
- * Evensen's "moremur" (2019). */
+ * That is enough where single bits are used.  A group of bits still shows the regularity of regular
+ * input, such as counters, until it has been multiplied once more (docs/bloom.md has the
+ * measurement).  So the geometries take lines and hash strings from hash_spread() or from the top
+ * of a product.
+ *
+ * Both halves of the product are used: the high one carries the input's high bits down, the low one
+ * its low bits up.  Two inputs get the same result with probability 2^-64, like two random numbers.
+ * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
+ * Pelle Evensen's "moremur" (2019). */
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
 {
   uint128 product = (uint128) UINT64_C(0x3C79AC492BA7B653) * (x ^ key0);
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 
-/* A bijection after which any stretch of bits looks random, if single bits did before.
+/* A bijection.  If single bits of x look random, any group of neighbouring bits of the result does.
  * Source: multiplier from Steele and Vigna, "Computationally easy, spectrally good multipliers for
  * congruential pseudorandom number generators" (2022) */
 #define HASH_MULTIPLIER UINT64_C(0xD1342543DE82EF95)
@@ -50,7 +53,7 @@ static inline uint64_t hash_spread(uint64_t x)
 
 static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
 {
-  /* Two far-apart steps of a Weyl sequence, scrambled: unrelated keys from related seeds. */
+  /* Two scrambled steps of a Weyl sequence, far apart: related seeds give unrelated keys. */
   struct hash_keys keys = {.seed = seed,
                            .mix = {hash_spread(hash_fold(seed, UINT64_C(0x9E3779B97F4A7C15), 0)),
                                    hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
@@ -58,10 +61,10 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
   return keys;
 }
 
-enum { HASH_SHORT = 16 }; /* bytes; XXH3 has a way of its own for keys up to that */
+enum { HASH_SHORT = 16 }; /* bytes; for keys up to this length XXH3 has an algorithm of its own */
 
-/* Nothing but that way: of the whole function the compiler would make a call that costs as much as the
- * hashing.  (flatten: inlines all that is called, of which little remains for such lengths.) */
+/* XXH3 for short keys only.  With the length bounded, little of the function remains, and `flatten`
+ * inlines it; a call of the whole function would cost as much as the hashing. */
 __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const void *key,
                                                            size_t len)
 {
@@ -77,10 +80,10 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const void *key,
   return XXH3_64bits_withSecretandSeed(key, len, keys->secret, sizeof keys->secret, keys->seed);
 }
 
-/* The rate at which a key cannot be told from one of so many others because all that is known of both is
- * the same: their 64-bit hashes, or what mixing makes of them.  As much again, for what else may
- * coincide in a filter. */
-static inline double hash_collisions(uint64_t keys)
+/* The false-positive rate that `keys` keys cause through hashes alone.  A key cannot be
+ * distinguished from another one if the hashes of both are equal, or the mixed hashes are: keys *
+ * 2^-64 each.  The result is twice that sum, as a reserve for other coincidences in a filter. */
+static inline double hash_collision_rate(uint64_t keys)
 {
   return 4 * (double) keys * 0x1p-64;
 }

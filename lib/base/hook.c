@@ -2,7 +2,7 @@
 #include "base/hook.h"
 
 #ifdef TAMIS_HOOKS
-void (*_Atomic tamis__hook)(const char *place);
+void (*_Atomic tamis__hook)(const char *name);
 #else
 typedef int tamis__no_hooks; /* ISO C wants a declaration in every file */
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: named places between the steps of a concurrent algorithm, at which a test can stop a
- * thread and so replay one schedule exactly.  Nothing is left of them in a release.
+ * Layer 1: hooks, named points between the steps of a concurrent algorithm.
+ *
+ * A test stops threads at hooks, and so replays one schedule exactly.  In a release, HOOK() is
+ * nothing.
  */
 #ifndef TAMIS_LIB_HOOK_H
 #define TAMIS_LIB_HOOK_H
@@ -9,18 +11,19 @@
 #ifdef TAMIS_HOOKS
 #include <stdatomic.h>
 
-/* Set by a test before its threads start; called with the name of the place that was reached. */
-extern void (*_Atomic tamis__hook)(const char *place);
+/* Set by a test before its threads start.  It is called with the name of the hook that was reached.
+ * */
+extern void (*_Atomic tamis__hook)(const char *name);
 
-static inline void hook(const char *place)
+static inline void hook(const char *name)
 {
   void (*call)(const char *) = atomic_load_explicit(&tamis__hook, memory_order_acquire);
   if (call)
-    call(place);
+    call(name);
 }
-#define HOOK(place) hook(#place)
+#define HOOK(name) hook(#name)
 #else
-#define HOOK(place) ((void) 0)
+#define HOOK(name) ((void) 0)
 #endif
 
 #endif

@@ -8,11 +8,12 @@
 
 enum { ALIGNMENT = 64 };
 
-/* From this size on a block is mapped rather than malloc'ed; also the size of a huge page. */
+/* The size of a huge page.  From this size on a block is mapped rather than malloc'ed. */
 static const size_t huge = (size_t) 2 << 20;
 
-/* Maps more than asked and trims both ends, so that the block starts on a huge page.  (That the
- * length is no multiple of the page size does not matter to the kernel.) */
+/* Returns a mapping that starts on a huge page, or NULL.  The kernel aligns mappings to small pages
+ * only, so this one maps a huge page more than it needs, and unmaps what is before and after the
+ * block.  munmap() gets the block's size later, which need not be a multiple of the page size. */
 static void *map_aligned(size_t size)
 {
   if (size > SIZE_MAX - 2 * huge)
@@ -21,7 +22,7 @@ static void *map_aligned(size_t size)
   size_t length = (size + page_size - 1) & ~(page_size - 1);
   char *start =
       mmap(NULL, length + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (start == MAP_FAILED) { /* perhaps there is room for the block, but not for the slack */
+  if (start == MAP_FAILED) { /* there may still be room for the block alone, unaligned */
     start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return start == MAP_FAILED ? NULL : start;
   }
@@ -30,7 +31,7 @@ static void *map_aligned(size_t size)
     munmap(start, before);
   munmap(start + before + length, huge - before);
 #ifdef MADV_HUGEPAGE
-  (void) madvise(start + before, length, MADV_HUGEPAGE); /* a wish; a kernel without them is fine */
+  (void) madvise(start + before, length, MADV_HUGEPAGE); /* only advice: it may fail */
 #endif
   return start + before;
 }

@@ -8,16 +8,18 @@
 #include <time.h>
 
 enum {
-  SPIN_ROUNDS = 32,  /* looks at the lock before the first yield: longer than a look and an
-                           insert under it take, far shorter than a time slice */
-  YIELD_ROUNDS = 64, /* yields before the first sleep */
-  SLEEP_NANOSECONDS = 50 * 1000, /* a yield does nothing for a holder of lower real-time priority;
-                                    a sleep does */
+  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
+   * the lock, and far less than a time slice. */
+  SPIN_ROUNDS = 32,
+  /* Yields before the first sleep. */
+  YIELD_ROUNDS = 64,
+  /* A sleep lets a holder of lower real-time priority run, which a yield does not. */
+  SLEEP_NANOSECONDS = 50 * 1000,
 };
 
 unsigned tamis__stripe_count(void)
 {
-  /* 32 times the cores keeps two running threads apart nearly always. */
+  /* With 32 stripes for each core two running threads rarely need the same one. */
   return tamis__power_of_two_per_core(32, 64, 1024);
 }
 
@@ -46,7 +48,7 @@ static void back_off(unsigned round)
 void tamis__stripe_wait(struct stripe *stripe)
 {
   HOOK(stripe_wait);
-  /* Look before each try: a try writes to the line even when it fails. */
+  /* The lock is read before each try, because a try writes to its cache line even when it fails. */
   for (unsigned round = 0; stripe_held(stripe) || !ck_spinlock_fas_trylock(&stripe->lock); round++)
     back_off(round);
 }

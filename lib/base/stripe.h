@@ -3,12 +3,12 @@
  * Layer 1: stripes, the locks that writers spread over.  The only user of ConcurrencyKit.
  *
  * A stripe is a test-and-set lock and, for buckets whose entries move, a version.  A writer that
- * finds the lock taken spins for about a microsecond, then gives its time slice away, then sleeps:
- * with more threads than cores the holder may have been descheduled, and only the scheduler can
- * bring it back.
+ * finds the lock held spins for a moment, then yields its time slice, then sleeps.  With more
+ * threads than cores the holder may have been descheduled, and then spinning does not help: only
+ * the scheduler can bring the holder back.
  *
- * ConcurrencyKit's atomics are assembly that ThreadSanitizer cannot see, so the lock tells it what
- * happens; without these lines TSan would report everything a stripe protects.
+ * ConcurrencyKit's atomics are assembly, which ThreadSanitizer cannot see.  So the lock tells it
+ * what happens; otherwise TSan would report all that a stripe protects.
  */
 #ifndef TAMIS_LIB_STRIPE_H
 #define TAMIS_LIB_STRIPE_H
@@ -23,15 +23,15 @@
 
 struct stripe {
   ck_spinlock_fas_t lock;
-  /* What the owner counts in its stripes.  Written under the lock, read without (relaxed: a number
-   * that nothing hangs on). */
+  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the lock
+   * and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
-  /* How many entries have left the stripe's buckets; 63 bits, so that it never comes round.  The highest bit:
-   * the segment has left the directory, so nothing in it may change any more. */
+  /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
+   * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
   _Atomic uint64_t version;
 };
 
-/* Stripes with a cache line each. */
+/* A stripe with a cache line of its own. */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
 };
@@ -41,10 +41,10 @@ struct stripes {
   uint64_t mask; /* number of stripes - 1; a power of two - 1 */
 };
 
-/* A number of stripes that suits this machine: a power of two. */
+/* The number of stripes that suits this machine: a power of two. */
 unsigned tamis__stripe_count(void);
 
-/* A stripe of zeros is a good one, but for what TSan must know of it. */
+/* A stripe that is all zeros is ready for use, but TSan must be told of it. */
 static inline void stripe_init(struct stripe *stripe)
 {
   ck_spinlock_fas_init(&stripe->lock);
@@ -103,19 +103,21 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
 
 /* ---- versions: how a reader without a lock learns that an entry has left a bucket ----
  *
- *    a move from B to A               a reader that misses
- *      writes the copy into A           version_before (B's stripe)
- *      version_bump (B's stripe)        looks into A, then into B
- *      clears the entry in B            version_after (B's stripe): the same?  Then it was nowhere.
+ *    a move from bucket B to A        a reader that misses
+ *      writes the copy into A           version_before() of B's stripe
+ *      version_bump() of B's stripe     reads A, then B
+ *      clears the entry in B            version_after() of B's stripe
  *
- * A reader that finds B cleared has acquired the bump, which came before the clear; so its second
- * load differs from its first, unless the first saw the bump too.  Then the first has acquired the
- * copy, which came before the bump, and the look into A finds it. */
+ * If both versions are equal, the entry was in neither bucket.  A reader that sees B cleared has
+ * acquired the bump, because the bump precedes the clear.  So version_after() includes the bump.
+ * If version_before() does not include it, the versions differ, and the reader retries.  If it
+ * does, it has acquired the copy, because the copy precedes the bump, and the read of A finds the
+ * copy. */
 
 /* ORDER version.bump (release)
  *   pairs with     version.before
- *   makes visible  the copy that was written before
- *   if weakened    a reader sees the new version, but not yet the copy: false negative
+ *   makes visible  the copy of the entry, which was written before
+ *   if weakened    a reader may see the new version and not the copy: false negative
  *   checked by     negative/version_not_bumped (that there is a bump at all),
  *                  negative/version_bump_relaxed */
 static inline void version_bump(struct stripe *stripe)
@@ -125,12 +127,14 @@ static inline void version_bump(struct stripe *stripe)
   atomic_store_explicit(&stripe->version, version + 1, memory_order_release);
 }
 
-/* Before the directory changes.
+/* Marks that the segment leaves the directory.  The caller does this before it changes the
+ * directory.
  * ORDER version.leave (seq_cst)
  *   pairs with     version.before
  *   makes visible  that what the buckets hold may be out of date
- *   if weakened    release would tell it to who has seen what came later, but two readers could see an add
- *                  to the segment's successor and one elsewhere in opposite orders
+ *   if weakened    with release, a reader that has seen the segment's successor would still see the
+ *                  mark.  But two readers could see an add to the successor and an add elsewhere in
+ *                  opposite orders: not linearizable
  *   checked by     negative/left_marked_late, negative/version_leave_release */
 static inline void version_leave(struct stripe *stripe)
 {
@@ -147,8 +151,8 @@ static inline bool version_has_left(uint64_t version)
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave
  *   makes visible  see there
- *   if weakened    acquire would keep the looks that follow after it, but see version.leave; relaxed, they
- *                  could be done before it: false negative
+ *   if weakened    acquire would keep the reads of the buckets after this one, but see
+ *                  version.leave.  With relaxed they could be done before it: false negative
  *   checked by     negative/version_after_words (that it comes first),
  *                  negative/version_before_relaxed, negative/version_before_acquire */
 static inline uint64_t version_before(const struct stripe *stripe)
@@ -156,15 +160,15 @@ static inline uint64_t version_before(const struct stripe *stripe)
   return atomic_load_explicit(&stripe->version, memory_order_seq_cst);
 }
 
-/* Under its lock: whether the segment has left the directory. */
+/* Whether the segment has left the directory, for a caller that holds the stripe. */
 static inline bool stripe_has_left(struct stripe *stripe)
 {
   assert(stripe_held(stripe));
   return version_has_left(atomic_load_explicit(&stripe->version, memory_order_relaxed));
 }
 
-/* Relaxed: the acquire load of the bucket, which comes before, has made the bump visible; coherence
- * of the version does the rest. */
+/* Relaxed: the load of the bucket, which comes before and acquires, has made the bump visible, and
+ * coherence of the version does the rest. */
 static inline uint64_t version_after(const struct stripe *stripe)
 {
   return atomic_load_explicit(&stripe->version, memory_order_relaxed);

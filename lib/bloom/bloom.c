@@ -62,23 +62,23 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   /* Lower rates need more bytes as long as the shape stays the same, but fewer where it changes.
    * So the ranges of rates with one shape each are tried one after the other, from the lowest
    * up. */
-  tamis_options trial = *options;
+  tamis_options candidate = *options;
   double low = 0x1p-64;
   int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
     double next = bloom_geometry_range(options->layout, range);
     double good = nextafter(next, 0), bad = low;
-    trial.fpp = good;
+    candidate.fpp = good;
     uint64_t needed;
-    result = bytes_for(&trial, &needed);
+    result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
       /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
       while (good / bad > 1.005) {
-        trial.fpp = sqrt(good * bad);
-        if (bytes_for(&trial, &needed) == TAMIS_OK && needed <= bytes)
-          good = trial.fpp;
+        candidate.fpp = sqrt(good * bad);
+        if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
+          good = candidate.fpp;
         else
-          bad = trial.fpp;
+          bad = candidate.fpp;
       }
       *fpp = good;
       return TAMIS_OK;

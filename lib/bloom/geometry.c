@@ -6,23 +6,25 @@
 
 #define LN2 0.69314718055994530942
 
-/* A filter is one draw of a random experiment, and the rate of small ones differs from draw to
- * draw.  The promise is kept by the filter that you have, not by the average one: three standard
- * deviations above the expected rate must still be within a tenth of the promise. */
+/* Each filter is one draw of a random experiment, and the rates of small filters differ from draw
+ * to draw.  The promise is meant for the filter that the user has, and not only for the average
+ * one.  So three standard deviations above the expected rate must be at most 1.1 times the rate
+ * promised. */
 static const double tolerance = 1.1, deviations = 3;
 
-/* Set aside, as a part of the rate for each bit of a key, for what the formulas do not know: that
- * positions come from a short generator.  (Classic at 1e-6, 20 bits, measured 1.02 to 1.04 times its
- * formula in 3 * 10^9 probes.) */
+/* A reserve, as a part of the rate for each bit of a key.  The formulas assume random positions,
+ * but the positions come from a short generator, which raises the rate by a few percent
+ * (docs/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* The shapes of the blocked layout: for each range of rates, the fewest probes that need at most
- * 3 % more bits than the best shape.  `spread` is the standard deviation of the rate from line to
- * line over its mean, at the lower end of the range (simulated: docs/bloom.md). */
+/* The shapes of the blocked layout.  For each range of rates it is the shape with the fewest probes
+ * of those that need at most 3 % more bits than the best one.  `line_deviation` is the standard
+ * deviation of the rate from line to line over its mean, at the lower end of the range
+ * (docs/bloom.md says how it was simulated). */
 static const struct {
-  double at_least; /* smallest fpp of the range */
+  double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe;
-  double spread;
+  double line_deviation;
 } shapes[] = {
     {0.45, 1, 1, 0.05},  {0.17, 1, 2, 0.14},   {0.13, 1, 3, 0.20},  {0.025, 2, 2, 0.39},
     {0.004, 3, 2, 0.75}, {0.0006, 3, 3, 1.32}, {2.5e-5, 4, 3, 2.9}, {9e-6, 5, 3, 4.4},
@@ -30,13 +32,13 @@ static const struct {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_TERMS = 1024 };
 
-/* 2^47 bytes of user address space. */
-static const double max_lines = 0x1p41;
+static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
 /* ---- classic ---- */
 
-/* Source: Bloom, CACM 13 (1970), with the second moment of the number of set bits (balls into
- * bins), which counts in small filters: E[(X/m)^k] = mu^k (1 + k(k-1)/2 (sigma/mu)^2 + ...). */
+/* The expected rate, and its standard deviation over the rate.
+ * Source: Bloom, CACM 13 (1970).  A correction by the variance of the number of set bits (balls
+ * into bins) matters in small filters: E[(X/m)^k] = mu^k (1 + k(k-1)/2 (sigma/mu)^2 + ...). */
 static double classic_rate(double keys, double bits, unsigned k, double *relative_deviation)
 {
   double balls = keys * k / bits;
@@ -50,19 +52,23 @@ static double classic_rate(double keys, double bits, unsigned k, double *relativ
 
 /* ---- blocked ---- */
 
-/* The rate, exactly, by inclusion and exclusion over the bits of the key that is looked up:
+/* The expected rate is exact, by inclusion and exclusion over the bits of the key that is looked
+ * up:
  *
- *   P(all its bits set) = sum over subsets S of its bits of (-1)^|S| P(no added key sets a bit of S)
+ *   P(all its bits set) = sum over subsets S of its bits of (-1)^|S| P(no added key sets a bit of
+ *   S)
  *
- * An added key hits the line with probability 1/lines, and then misses S with a probability q(S)
- * that only depends on how many bits of S lie in which of the eight words; so with n keys the
- * inner probability is (1 - (1 - q(S)) / lines)^n.  Subsets with the same counts are one term.
- * All starts and odd strides are equivalent (multiplying by an odd number permutes the words), so
- * the key that is looked up may be taken to use words 0 .. probes-1. */
+ * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
+ * a probability q(S), which only depends on how many bits of S lie in which of the eight words.  So
+ * with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.  Subsets with the same counts of
+ * bits in the words are one term of the sum.
+ *
+ * All starts and odd strides are equivalent, because multiplying by an odd number permutes the
+ * words.  So the key that is looked up may be assumed to use the words 0 to probes - 1. */
 struct terms {
   unsigned count;
-  double weight[8];      /* of a given bits in one word; a term's weight is their product */
-  double hit[MAX_TERMS]; /* 1 - q, in the order of the odometer */
+  double weight[8];      /* by the number of bits in one word; a term's weight is their product */
+  double hit[MAX_TERMS]; /* 1 - q, in the order of next_counts() */
 };
 
 /* For t bits drawn with replacement from a word: weight[a] = E[(-1)^a C(distinct bits, a)]. */
@@ -83,8 +89,9 @@ static void word_weights(unsigned t, double weight[])
   }
 }
 
-/* Counts a[0 .. probes-1] up, each from 0 to bits_per_probe; false after the last. */
-static bool odometer(struct bloom_shape shape, unsigned a[])
+/* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like the wheels of
+ * an odometer.  False after the last. */
+static bool next_counts(struct bloom_shape shape, unsigned a[])
 {
   for (unsigned wheel = 0; wheel < shape.probes; wheel++) {
     if (++a[wheel] <= shape.bits_per_probe)
@@ -94,8 +101,8 @@ static bool odometer(struct bloom_shape shape, unsigned a[])
   return false;
 }
 
-/* The probability that a key in this line misses a[w] given bits of each word w, where word_miss[a]
- * is the probability that it misses a bits of a word that it uses. */
+/* The probability that a key in this line sets none of a[w] given bits in each word w.
+ * word_miss[a] is the probability that it sets none of a given bits in a word that it uses. */
 static double miss_probability(struct bloom_shape shape, const double word_miss[],
                                const unsigned a[LINE_WORDS])
 {
@@ -122,7 +129,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
   do {
     assert(terms->count < MAX_TERMS);
     terms->hit[terms->count++] = 1 - miss_probability(shape, word_miss, a);
-  } while (odometer(shape, a));
+  } while (next_counts(shape, a));
 }
 
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
@@ -135,7 +142,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
     for (unsigned w = 0; w < shape.probes; w++)
       weight *= terms->weight[a[w]];
     rate += weight * exp(keys * log1p(-terms->hit[i++] / lines));
-  } while (odometer(shape, a));
+  } while (next_counts(shape, a));
   return fmin(1, fmax(0, rate));
 }
 
@@ -147,7 +154,7 @@ static double bit_hit(const struct bloom_geometry *g)
 
 /* ---- both ---- */
 
-/* log of the probability that a bit is still 0 after one key. */
+/* The logarithm of the probability that a bit is still 0 after one key. */
 static double log_miss(const struct bloom_geometry *g)
 {
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
@@ -163,8 +170,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   struct terms terms;
   blocked_terms(g->shape, &terms);
   double rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
-  /* The alternating sum loses the smallest rates to rounding.  If all lines were filled alike the rate
-   * would be this; they are not, so it is more. */
+  /* The alternating sum loses the smallest rates to rounding.  A lower bound is the rate that the
+   * filter would have if all its lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / (double) bloom_geometry_bits(g);
   return fmax(rate > 1e-11 ? rate : 0, pow(fill, bloom_geometry_bits_per_key(g)));
 }
@@ -177,22 +184,23 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
   double bits = (double) bloom_geometry_bits(g);
-  /* With every bit set any number of keys may have been added: say what one 0 left would say. */
+  /* If all bits are set, any number of keys may have been added.  The answer is then that for one
+   * bit that is still 0. */
   double set = fmin((double) bits_set, bits - 1);
   return log1p(-set / bits) / log_miss(g);
 }
 
 struct plan {
   struct bloom_geometry geometry;
-  double spread;      /* blocked only */
-  struct terms terms; /* blocked only */
+  double line_deviation; /* blocked only */
+  struct terms terms;    /* blocked only */
 };
 
 double bloom_geometry_range(tamis_layout layout, unsigned range)
 {
   if (layout != TAMIS_LAYOUT_BLOCKED || range >= SHAPES)
     return BLOOM_HIGHEST_RATE;
-  return shapes[SHAPES - 1 - range].at_least;
+  return shapes[SHAPES - 1 - range].min_fpp;
 }
 
 static bool keeps_promise(const struct plan *plan, double lines)
@@ -201,13 +209,13 @@ static bool keeps_promise(const struct plan *plan, double lines)
   double keys = (double) g->capacity, deviation, rate;
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
-    deviation = plan->spread / sqrt(lines);
+    deviation = plan->line_deviation / sqrt(lines);
   } else {
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
   return rate * reserve * fmax(1, (1 + deviations * deviation) / tolerance) +
-             hash_collisions(g->capacity) <=
+             hash_collision_rate(g->capacity) <=
          g->fpp;
 }
 
@@ -235,27 +243,28 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   struct plan plan;
   plan.geometry =
       (struct bloom_geometry){.shape = {layout, 1, 1}, .capacity = capacity, .fpp = fpp};
-  if (fpp < shapes[SHAPES - 1].at_least)
+  if (fpp < shapes[SHAPES - 1].min_fpp)
     plan.geometry.shape.layout = TAMIS_LAYOUT_CLASSIC;
   if (plan.geometry.shape.layout == TAMIS_LAYOUT_BLOCKED) {
     unsigned i = 0;
-    while (fpp < shapes[i].at_least)
+    while (fpp < shapes[i].min_fpp)
       i++;
     plan.geometry.shape.probes = shapes[i].probes;
     plan.geometry.shape.bits_per_probe = shapes[i].bits_per_probe;
-    plan.spread = shapes[i].spread;
+    plan.line_deviation = shapes[i].line_deviation;
     blocked_terms(plan.geometry.shape, &plan.terms);
   } else {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
     plan.geometry.shape.probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
   }
 
-  /* More keys than lines in an address space, whatever the rate: said first. */
+  /* Too many keys for any address space is reported first, whatever the rate. */
   if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
-  /* (In the classic layout, where a pattern is a stretch of one long sequence, patterns that overlap in
-   * all but one bit add about twice as much as equal hashes.) */
-  if (fpp <= hash_collisions(capacity))
+  /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
+   * all but one bit add about twice as much to the rate as equal hashes, which the reserve covers.
+   * */
+  if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)

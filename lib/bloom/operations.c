@@ -66,9 +66,9 @@ static inline const word *line_of(const struct bloom *b, uint64_t hash, struct b
   return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
 }
 
-/* A word of a line.  It is an element of an array here, because gcc then computes the line's address
- * once.  For an offset from a pointer it adds line and offset anew for each word: 73 instructions
- * for a look-up instead of 67. */
+/* A word of a line.  It is an element of an array here, because gcc then computes the line's
+ * address once.  For an offset from a pointer it adds line and offset anew for each word: 73
+ * instructions for a look-up instead of 67. */
 static inline const word *word_of(const word *line, uint64_t offset)
 {
   const word(*words)[] = (const word(*)[]) line;

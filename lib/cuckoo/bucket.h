@@ -11,13 +11,16 @@
  *
  *     f f f f f f f 1        new: w − 1 bits of the fingerprint, and a marker
  *     f f f f f f 1 0        after one step: the first bit has moved into the segment's prefix
- *     f f f f f 1 0 0        the lowest set bit always says how much is known
+ *     f f f f f 1 0 0        the lowest set bit is the marker, so it says how many bits are known
  *
- * So an entry stands for every fingerprint that begins with its bits, an occupied lane is never 0,
- * and no fingerprint is forbidden.  In a filter that never grows entries do not age: then the marker's
- * place holds one bit more of the fingerprint, and 0, which would be an empty lane, is stored as 1.
+ * An entry stands for every fingerprint that begins with its bits.  A lane in use is never 0, and
+ * no fingerprint is forbidden.  In a filter that never grows, entries do not age.  Then one more
+ * bit of the fingerprint takes the position of the marker, and a fingerprint of 0 is stored as 1.
  *
- * All lanes are looked at at once, without a branch.  The width is a parameter of one body of code.
+ * All lanes of a bucket are compared at once, without a branch.  The width is a parameter of one
+ * body of code.
+ * Source: Warren, "Hacker's Delight", 6-1 (how to find a zero byte in a word), for lanes of any
+ * width
  */
 #ifndef TAMIS_LIB_BUCKET_H
 #define TAMIS_LIB_BUCKET_H
@@ -30,7 +33,7 @@ enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
 struct bucket_shape {
   unsigned width;
   unsigned lanes;
-  unsigned reciprocal; /* of the width, times 2^16, rounded up: exact for what is below 2^6 */
+  unsigned reciprocal; /* 2^16 / width, rounded up: divides numbers below 2^6 exactly */
   bool ages;           /* entries have a marker and may age */
   uint64_t low;        /* the lowest bit of each lane */
   uint64_t high;       /* the highest bit of each lane */
@@ -64,10 +67,11 @@ static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t val
   return (value & ~(bucket_lane_bits(s) << shift)) | entry << shift;
 }
 
-/* ---- sets of lanes, as the highest bits of the lanes that are in ---- */
+/* ---- sets of lanes: the highest bit of each lane says whether the lane is in the set ---- */
 
-/* Lanes that are not 0.  Adding all ones below the highest bit carries into it unless they were 0;
- * nothing carries out of a lane, as the highest bit is left out of the sum. */
+/* The lanes that are not 0.  Below the highest bit of each lane, adding all ones carries into the
+ * highest bit unless all these bits are 0.  Nothing carries out of a lane, because the highest bits
+ * are left out of the sum. */
 static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t value)
 {
   uint64_t below = s->high - s->low; /* every bit but the highest one of each lane */
@@ -79,7 +83,7 @@ static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t value)
   return bucket_occupied(s, value) ^ s->high;
 }
 
-/* The first lane of a set that is not empty. */
+/* The lowest lane of a set, which must not be empty. */
 static inline unsigned bucket_first(const struct bucket_shape *s, uint64_t set)
 {
   return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
@@ -90,15 +94,15 @@ static inline unsigned bucket_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* All bits of the lanes of a set: each highest bit, and what is below it. */
-static inline uint64_t bucket_spread(const struct bucket_shape *s, uint64_t set)
+/* All bits of the lanes of a set: the highest bits, and those below them. */
+static inline uint64_t bucket_all_bits(const struct bucket_shape *s, uint64_t set)
 {
   return set | (set - (set >> (s->width - 1)));
 }
 
 /* ---- entries ---- */
 
-/* A new entry from the first bits of a fingerprint string, which begins at bit 63. */
+/* A new entry for a fingerprint, whose first bit is bit 63. */
 static inline uint64_t bucket_entry(const struct bucket_shape *s, uint64_t fingerprint)
 {
   uint64_t entry = fingerprint >> (64 - s->width);
@@ -111,11 +115,13 @@ static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
   return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
 }
 
-/* Lanes whose entry stands for what the new entry `entry` stands for: equal in all bits that the lane
- * still knows.  x ^ (x - 1) is the marker and what is below it, the part that is not known; the highest
- * bit is set for it, so that the subtraction borrows from no other lane, empty ones neither.  (Of an
- * empty lane nothing is known then, so it matches, and is left out at the end.  Where entries do not age
- * it has something that no entry is.) */
+/* The lanes whose entry stands for what the new entry `entry` stands for: those that are equal to
+ * it in all bits that the lane still knows.
+ *
+ * x ^ (x - 1) has the marker and the bits below it: the part that is not known.  Before the
+ * subtraction the highest bit of each lane is set, so that no lane borrows from another, not even
+ * an empty one.  An empty lane then knows nothing, and so it matches; it is left out at the end.
+ * (Where entries do not age, no entry is 0, so an empty lane does not match.) */
 static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t difference = value ^ s->low * entry;
@@ -126,13 +132,17 @@ static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value
   return bucket_occupied(s, value) & ~bucket_occupied(s, difference);
 }
 
-/* Not 0 if there are any, which takes half as many steps.  Every entry must know at least one bit.
+/* Whether there are such lanes: not 0 if so.  It takes half as many steps as bucket_match().  Every
+ * entry must know at least one bit.
  *
- * What differs in the known part of a lane, `differs` less `unknown`, has no bit 0.  So taking 1 from it
- * borrows only if it is 0, and that sets the highest bit, which `differs` does not have then.  Where
- * `differs` has it, either the entry differs there, or the lane is empty, so that all of it is unknown.
- * (A lane that borrows takes one more from the next, which the bit 0 that is missing there makes up for,
- * unless that one is 0 too, and borrows as well.) */
+ * In each lane, the difference in the known bits is `differs` less `unknown`.  Taking 1 from it
+ * borrows only if it is 0: then the lane matches, or it is empty.  The borrow sets the highest bit
+ * of the lane.  Lanes in which `differs` has that bit are left out: either their entry differs in
+ * it, or they are empty, and all of them is unknown.
+ *
+ * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
+ * unknown, so the difference there is even, and 1 more borrows only if it is 0 in any case.  If
+ * entries do not age, only a match borrows, and the answer is settled. */
 static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t value,
                                         uint64_t entry)
 {
@@ -144,17 +154,18 @@ static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t v
 
 /* ---- growing and shrinking ---- */
 
-/* What moves to the sibling that takes fingerprints beginning with `bit`: those lanes, each one step
- * older, at their places; the other lanes are empty.  Every entry must know at least one bit. */
+/* The lanes that a split gives to the child for fingerprints beginning with `bit`.  Each entry is
+ * one step older and stays in its lane; the other lanes are empty.  Every entry must know at least
+ * one bit. */
 static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = value & s->high;
   uint64_t mine = bit ? ones : bucket_occupied(s, value) ^ ones;
-  return (value & bucket_spread(s, mine) & ~s->high) << 1;
+  return (value & bucket_all_bits(s, mine) & ~s->high) << 1;
 }
 
-/* An entry one step younger: `bit` is known again.  A new entry has no room for it and gives up its
- * last bit. */
+/* An entry one step younger, for a join: `bit` is known again.  A new entry has no room for it, and
+ * gives up its last bit. */
 static inline uint64_t bucket_rejuvenate(const struct bucket_shape *s, uint64_t entry, unsigned bit)
 {
   return (uint64_t) bit << (s->width - 1) | entry >> 1 | (entry & 1);

@@ -37,7 +37,9 @@ OPERATIONS(fixed)
 
 static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
 {
-  return g->two_hashes ? &any_operations : g->shape.ages ? &growable_operations : &fixed_operations;
+  return g->needs_second_hash ? &any_operations
+         : g->shape.ages      ? &growable_operations
+                              : &fixed_operations;
 }
 
 static struct cuckoo_spec spec_of(const tamis_options *o)
@@ -70,7 +72,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
-  double lowest = hash_collisions(options->capacity); /* that 64-bit hashes can give */
+  double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes can give */
   for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
     uint64_t needed;
     /* Slightly more, so that rounding does not lead to the next shape. */

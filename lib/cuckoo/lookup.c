@@ -249,7 +249,7 @@ static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
   struct generation *first = c->generation[0], *second = c->generation[1];
   reader_token token;
   struct observation seen;
-  if (second->geometry.two_hashes || !(token = registered_reader_enter()))
+  if (second->geometry.needs_second_hash || !(token = registered_reader_enter()))
     return tamis__contains_mixed_any(c, hash);
   struct cuckoo_hash_string string = cuckoo_hash_string(&first->geometry, hash);
   const struct cuckoo_geometry g = later_geometry(second);

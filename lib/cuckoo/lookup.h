@@ -37,7 +37,7 @@ static inline struct cuckoo_geometry first_geometry(const struct generation *fir
 {
   struct cuckoo_geometry g = first->geometry;
   g.shape.ages = growable;
-  g.two_hashes = false;
+  g.needs_second_hash = false;
   g.root_shift = 0;
   if (!growable)
     g.depth_limit = 0;
@@ -49,7 +49,7 @@ static inline struct cuckoo_geometry later_geometry(const struct generation *gen
 {
   struct cuckoo_geometry g = generation->geometry;
   g.shape.ages = true;
-  g.two_hashes = false;
+  g.needs_second_hash = false;
   return g;
 }
 
