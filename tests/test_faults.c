@@ -12,14 +12,14 @@
  */
 #include "unit.h"
 
+#include "base/memory.h"
+#include "base/reclaim.h"
+#include "base/stripe.h"
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/growth.h"
 #include "harness.h"
-#include "base/memory.h"
-#include "base/reclaim.h"
-#include "base/stripe.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "harness.h"
 #include "base/memory.h"
 #include "base/reclaim.h"
+#include "harness.h"
 
 #include <pthread.h>
 #include <signal.h>

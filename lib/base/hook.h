@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: named places between the steps of a concurrent algorithm, at which a test can stop a
- * thread and so replay one schedule exactly.  Nothing is left of them in a release.
+ * Layer 1: hooks, which are named points between the steps of a concurrent algorithm.  A test can stop
+ * threads there and so replay one schedule exactly.  Nothing is left of them in a release.
  */
 #ifndef TAMIS_LIB_HOOK_H
 #define TAMIS_LIB_HOOK_H
@@ -9,18 +9,18 @@
 #ifdef TAMIS_HOOKS
 #include <stdatomic.h>
 
-/* Set by a test before its threads start; called with the name of the place that was reached. */
-extern void (*_Atomic tamis__hook)(const char *place);
+/* Set by a test before its threads start; called with the name of the point that was reached. */
+extern void (*_Atomic tamis__hook)(const char *point);
 
-static inline void hook(const char *place)
+static inline void hook(const char *point)
 {
   void (*call)(const char *) = atomic_load_explicit(&tamis__hook, memory_order_acquire);
   if (call)
-    call(place);
+    call(point);
 }
-#define HOOK(place) hook(#place)
+#define HOOK(point) hook(#point)
 #else
-#define HOOK(place) ((void) 0)
+#define HOOK(point) ((void) 0)
 #endif
 
 #endif
