@@ -4,8 +4,7 @@
  *
  * A scenario is played again and again: in the N-th run the N-th request fails, once or from then on,
  * until a run is through without a failure; and then with requests that fail by chance.  Requests are
- * those to the user's allocator, or those to the system, for which this program wraps the functions
- * that the library calls (see the linker's options in CMakeLists.txt).
+ * those to the user's allocator, or those to the system (see faults.h).
  *
  * After a call that failed nothing may have changed, and when there is memory again it succeeds.  In
  * the end all memory has come back, by the size and the alignment by which it was given.
@@ -19,19 +18,13 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/growth.h"
+#include "faults.h"
 #include "harness.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Sanitizers and counting slow things down: there one in so many requests is made to fail.  Where only
@@ -45,245 +38,6 @@ enum { STEP = 10, LIMIT_STEP = 50, CROWD_ROUNDS = 3 };
 #else
 enum { STEP = 1, LIMIT_STEP = 1, CROWD_ROUNDS = 12 };
 #endif
-
-/* ---- which requests fail ---- */
-
-enum pattern { NEVER, ONCE, FOR_GOOD, BY_CHANCE };
-enum source { USER, SYSTEM }; /* to whom the requests go that may fail */
-
-static struct {
-  enum pattern pattern;
-  enum source source;
-  uint64_t at;         /* the first one that fails, counted from 1 */
-  uint64_t odds, seed; /* by chance: one in so many */
-  /* whether these are refused, whatever the rest says */
-  bool threads, attributes, maps;
-  _Atomic bool armed;
-  _Atomic uint64_t requests, failures, random_failures;
-} faults;
-
-static bool refuse(enum source source)
-{
-  if (!atomic_load(&faults.armed) || source != faults.source)
-    return false;
-  uint64_t n = atomic_fetch_add(&faults.requests, 1) + 1;
-  bool refused = (faults.pattern == ONCE && n == faults.at) ||
-                 (faults.pattern == FOR_GOOD && n >= faults.at) ||
-                 (faults.pattern == BY_CHANCE && random_at(faults.seed, n) % faults.odds == 0);
-  atomic_fetch_add(&faults.failures, refused);
-  return refused;
-}
-
-static void arm(enum source source, enum pattern pattern, uint64_t at)
-{
-  faults.pattern = pattern;
-  faults.source = source;
-  faults.at = at;
-  faults.odds = 2 + at % 7; /* 1/2 .. 1/8 */
-  faults.seed = at;
-  faults.requests = faults.failures = faults.random_failures = 0;
-  faults.armed = true;
-}
-
-/* ---- the books: what was given, and has not come back ---- */
-
-enum owner { USERS_BLOCK, SYSTEMS_BLOCK, TICKET, OWNERS };
-
-struct block {
-  struct block *next;
-  const void *address;
-  size_t size, alignment;
-  enum owner owner;
-};
-
-enum { CHAINS = 4096, MAPPED_FROM = 2 << 20 };
-
-static struct {
-  pthread_mutex_t lock;
-  struct block *chains[CHAINS];
-  /* Changed under the lock, but read without. */
-  _Atomic size_t blocks, bytes[OWNERS], most_bytes;
-  _Atomic size_t mapped;     /* bytes, whole pages */
-  const char *_Atomic wrong; /* any thread may find it; the main one asserts */
-} books = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void *__real_calloc(size_t n, size_t size);
-void __real_free(void *block);
-int __real_posix_memalign(void **out, size_t alignment, size_t size);
-void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void *start, size_t size);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*start)(void *), void *argument);
-int __real_pthread_attr_init(pthread_attr_t *attributes);
-ssize_t __real_getrandom(void *buffer, size_t size, unsigned flags);
-
-static struct block **find_block(const void *address)
-{
-  struct block **at = &books.chains[random_at(0, (uintptr_t) address) % CHAINS];
-  while (*at && (*at)->address != address)
-    at = &(*at)->next;
-  return at;
-}
-
-static void book(enum owner owner, const void *address, size_t size, size_t alignment)
-{
-  struct block *block = __real_calloc(1, sizeof *block);
-  if (!block)
-    abort();
-  *block = (struct block){NULL, address, size, alignment, owner};
-  pthread_mutex_lock(&books.lock);
-  struct block **at = find_block(address);
-  if (*at)
-    books.wrong = "a block was given twice";
-  *at = block;
-  books.blocks++;
-  books.bytes[owner] += size;
-  if (books.bytes[owner] > books.most_bytes)
-    books.most_bytes = books.bytes[owner];
-  pthread_mutex_unlock(&books.lock);
-}
-
-/* The block that begins there, taken out of the books; NULL: there is none. */
-static struct block *unbook(const void *address)
-{
-  pthread_mutex_lock(&books.lock);
-  struct block **at = find_block(address), *block = *at;
-  if (block) {
-    *at = block->next;
-    books.blocks--;
-    books.bytes[block->owner] -= block->size;
-  }
-  pthread_mutex_unlock(&books.lock);
-  return block;
-}
-
-static void *user_allocate(void *context, size_t alignment, size_t size)
-{
-  (void) context;
-  void *block;
-  if (refuse(USER) || __real_posix_memalign(&block, alignment, size))
-    return NULL;
-  memset(block, 0xa5, size);
-  book(USERS_BLOCK, block, size, alignment);
-  return block;
-}
-
-static void user_release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context;
-  struct block *known = unbook(block);
-  if (!known || known->owner != USERS_BLOCK) {
-    books.wrong = "released what was not given, or twice";
-    return;
-  }
-  if (known->size != size || known->alignment != alignment)
-    books.wrong = "released with another size or alignment";
-  memset(block, 0xdd, known->size);
-  __real_free(known);
-  __real_free(block);
-}
-
-static const tamis_allocator user = {user_allocate, user_release, NULL};
-
-/* ---- the system, as the library sees it ---- */
-
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
-{
-  if (refuse(SYSTEM) || __real_posix_memalign(out, alignment, size))
-    return ENOMEM;
-  memset(*out, 0xa5, size);
-  book(SYSTEMS_BLOCK, *out, size, alignment);
-  return 0;
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-  void *block = refuse(SYSTEM) ? NULL : __real_calloc(n, size);
-  if (block)
-    book(TICKET, block, n * size, 0);
-  return block;
-}
-
-void __wrap_free(void *block)
-{
-  struct block *known = block ? unbook(block) : NULL;
-  if (known && known->owner == USERS_BLOCK)
-    books.wrong = "the user's block was freed";
-  __real_free(known);
-  __real_free(block);
-}
-
-static size_t whole_pages(size_t size)
-{
-  size_t page_size = (size_t) sysconf(_SC_PAGESIZE);
-  return (size + page_size - 1) / page_size * page_size;
-}
-
-static void book_mapped(size_t change)
-{
-  pthread_mutex_lock(&books.lock);
-  books.mapped += change;
-  pthread_mutex_unlock(&books.lock);
-}
-
-void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
-{
-  errno = ENOMEM;
-  void *start = faults.maps || refuse(SYSTEM)
-                    ? MAP_FAILED
-                    : __real_mmap(at, size, protection, flags, fd, offset);
-  if (start != MAP_FAILED)
-    book_mapped(whole_pages(size));
-  return start;
-}
-
-int __wrap_munmap(void *start, size_t size)
-{
-  book_mapped(-whole_pages(size));
-  return __real_munmap(start, size);
-}
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*start)(void *), void *argument)
-{
-  if (faults.threads || refuse(SYSTEM))
-    return EAGAIN;
-  return __real_pthread_create(thread, attributes, start, argument);
-}
-
-int __wrap_pthread_attr_init(pthread_attr_t *attributes)
-{
-  return faults.attributes || refuse(SYSTEM) ? ENOMEM : __real_pthread_attr_init(attributes);
-}
-
-/* Interrupted first, to be asked again; or not to be had at all, or only a part of it. */
-ssize_t __wrap_getrandom(void *buffer, size_t size, unsigned flags)
-{
-  static _Thread_local bool interrupted = false;
-  errno = EINTR;
-  interrupted = !interrupted;
-  if (interrupted)
-    return -1;
-  if (!refuse(SYSTEM))
-    return __real_getrandom(buffer, size, flags);
-  errno = ENOSYS;
-  atomic_fetch_add(&faults.random_failures, 1);
-  if (faults.pattern != ONCE)
-    return -1;
-  memset(buffer, 1, size / 2);
-  return (ssize_t) size / 2;
-}
-
-/* Growth pauses when much memory waits: of no use here, but counted. */
-static _Atomic uint64_t pauses;
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
-{
-  (void) time;
-  (void) left;
-  atomic_fetch_add(&pauses, 1);
-  return sched_yield();
-}
 
 /* ---- filters ---- */
 
@@ -407,12 +161,6 @@ static int remove_key(tamis_filter *f, uint64_t key)
 static bool is_cuckoo(const struct run *r)
 {
   return r->kind->options.kind == TAMIS_CUCKOO;
-}
-
-static void assert_books(void)
-{
-  if (books.wrong)
-    fail_msg("%s", books.wrong);
 }
 
 /* What the filter says that it takes is what it was given.  (Mapped blocks are whole pages.) */
@@ -645,19 +393,6 @@ static void only_create(struct run *r)
 
 /* ---- playing them ---- */
 
-/* The thread that waits may have the last ticket. */
-static void assert_all_released(void)
-{
-  double end = harness_seconds() + 10;
-  while (books.blocks && harness_seconds() < end)
-    usleep(100);
-  assert_books();
-  assert_int_equal(books.blocks, 0);
-  for (unsigned owner = 0; owner < OWNERS; owner++)
-    assert_int_equal(books.bytes[owner], 0);
-  assert_int_equal(books.mapped, 0);
-}
-
 static bool is_reason(int result)
 {
   return result == TAMIS_ENOMEM || (result == TAMIS_EUNSUPPORTED && faults.random_failures);
@@ -722,19 +457,6 @@ static struct outcome play_all(const struct kind *kind, play_scenario *scenario,
 
 /* ---- tests ---- */
 
-/* So that a test that fails does not make the next ones fail too. */
-static int start_afresh(void **state)
-{
-  (void) state;
-  faults.armed = faults.threads = faults.attributes = faults.maps = false;
-  memset(books.chains, 0, sizeof books.chains);
-  for (unsigned owner = 0; owner < OWNERS; owner++)
-    books.bytes[owner] = 0;
-  books.blocks = books.mapped = 0;
-  books.wrong = NULL;
-  return 0;
-}
-
 /* The first test: the thread that waits for readers has not been started by any other. */
 static void without_a_thread_memory_waits(void **state)
 {
@@ -744,9 +466,6 @@ static void without_a_thread_memory_waits(void **state)
   faults.threads = true;
   play(&kind, USER, NEVER, 0, come_and_go, &unused); /* destroy releases it, all the same */
   play(&kind, SYSTEM, NEVER, 0, come_and_go, &unused);
-  faults.threads = false;
-  faults.attributes = true; /* it does not come so far as to ask for one */
-  play(&kind, USER, NEVER, 0, come_and_go, &unused);
   static struct run r;
   r = (struct run){.kind = &kind, .source = USER};
   arm(USER, NEVER, 0);
@@ -756,7 +475,7 @@ static void without_a_thread_memory_waits(void **state)
   uint64_t bytes = stats_of(r.f).bytes, held = backlog->held;
   assert_true(held > 0);
   assert_whole(&r);
-  faults.attributes = false;
+  faults.threads = false;
   double end = harness_seconds() + 10;
   do
     usleep(1000);
@@ -837,47 +556,6 @@ static void failures_at_the_limit_do_no_harm(void **state)
     struct outcome outcome = play_all(&kind, to_the_limit, LIMIT_STEP);
     assert_true(outcome.failed_calls > 10);
   }
-}
-
-/* ---- pauses ---- */
-
-static void release_to_user(void *bytes, struct retired *block, size_t size)
-{
-  tamis__memory_release(&user, block, size);
-  atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
-}
-
-/* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
-static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
-{
-  struct backlog backlog;
-  _Atomic uint64_t bytes = filter_bytes + n * size;
-  uint64_t before = pauses;
-  assert_true(tamis__backlog_init(&backlog, release_to_user, &bytes, &bytes));
-  reader_token pass = reader_enter();
-  for (unsigned i = 0; i < n; i++) {
-    struct retired *block = tamis__memory_allocate(&user, size);
-    assert_non_null(block);
-    tamis__backlog_retire(&backlog, block, size);
-  }
-  reader_leave(pass);
-  tamis__backlog_destroy(&backlog);
-  assert_int_equal(bytes, filter_bytes);
-  assert_all_released();
-  return pauses - before;
-}
-
-/* Little, a few blocks, or a small part of the filter may wait without that anybody minds. */
-static void growth_pauses_only_when_much_waits(void **state)
-{
-  (void) state;
-  arm(USER, NEVER, 0);
-  assert_int_equal(pauses_of(0, 1024, 32), 0);
-  assert_int_equal(pauses_of(0, 65536, 3), 0);
-  assert_int_equal(pauses_of(64 << 20, 65536, 20), 0);
-  assert_int_equal(pauses_of(0, 1024, 33), 4);
-  assert_int_equal(pauses_of(0, 65536, 5), 8);
-  assert_true(pauses_of(4 << 20, 65536, 20) > 0);
 }
 
 /* ---- many threads ---- */
@@ -993,168 +671,15 @@ static void threads_that_liburcu_does_not_know_are_readers(void **state)
   }
 }
 
-/* ---- such a reader by itself ---- */
-
-static const tamis_allocator malloced = {0};
-
-struct waste {
-  struct backlog backlog;
-  _Atomic uint64_t bytes;
-};
-
-static void release_to_system(void *unused, struct retired *block, size_t size)
-{
-  (void) unused;
-  tamis__memory_release(&malloced, block, size);
-}
-
-static bool throw_away(struct waste *waste)
-{
-  struct retired *block = tamis__memory_allocate(&malloced, sizeof *block);
-  bool good = block && tamis__backlog_init(&waste->backlog, release_to_system, NULL, &waste->bytes);
-  waste->bytes = sizeof *block;
-  if (good)
-    tamis__backlog_retire(&waste->backlog, block, sizeof *block);
-  return good;
-}
-
-static bool is_released_within(struct waste *waste, double seconds)
-{
-  double end = harness_seconds() + seconds;
-  bool released = false;
-  while (!released && harness_seconds() < end) {
-    released = tamis__backlog_drain(&waste->backlog);
-    usleep(1000);
-  }
-  return released;
-}
-
-static reader_token enter_as_stranger(void)
-{
-  faults.maps = true;
-  reader_token pass = reader_enter();
-  faults.maps = false;
-  return pass;
-}
-
-static sem_t inside, may_leave;
-
-static void *enter_again_when_there_is_memory(void *unused)
-{
-  reader_token pass = enter_as_stranger();
-  reader_leave(reader_enter());
-  sem_post(&inside);
-  sem_wait(&may_leave);
-  reader_leave(pass);
-  return unused;
-}
-
-/* An allocator that a call uses may use another filter, and find memory. */
-static void a_stranger_stays_one_until_it_leaves(void **state)
-{
-  (void) state;
-  struct waste waste;
-  pthread_t thread;
-  sem_init(&inside, 0, 0);
-  sem_init(&may_leave, 0, 0);
-  assert_int_equal(pthread_create(&thread, NULL, enter_again_when_there_is_memory, NULL), 0);
-  sem_wait(&inside);
-  assert_true(throw_away(&waste));
-  assert_false(is_released_within(&waste, 0.05));
-  sem_post(&may_leave);
-  pthread_join(thread, NULL);
-  assert_true(is_released_within(&waste, 10));
-  tamis__backlog_destroy(&waste.backlog);
-}
-
-struct runner {
-  sem_t *leave, *other_leaves;
-  bool first;
-  const atomic_bool *stop;
-};
-
-/* Leaves when the other one has come again: one of the two is always inside. */
-static void *come_and_go_in_turn(void *argument)
-{
-  const struct runner *runner = argument;
-  for (bool first = runner->first; !atomic_load(runner->stop); first = false) {
-    reader_token pass = reader_enter();
-    if (!first)
-      sem_post(runner->other_leaves);
-    sem_wait(runner->leave);
-    reader_leave(pass);
-  }
-  sem_post(runner->other_leaves);
-  return NULL;
-}
-
-static void strangers_who_never_cease_to_come_do_not_keep_memory(void **state)
-{
-  (void) state;
-  sem_t leave[2];
-  atomic_bool stop = false;
-  struct waste waste;
-  pthread_t threads[2];
-  struct runner runners[2];
-  faults.maps = true;
-  for (unsigned i = 0; i < 2; i++)
-    sem_init(&leave[i], 0, 0);
-  for (unsigned i = 0; i < 2; i++) {
-    runners[i] = (struct runner){&leave[i], &leave[!i], i == 0, &stop};
-    assert_int_equal(pthread_create(&threads[i], NULL, come_and_go_in_turn, &runners[i]), 0);
-  }
-  for (unsigned round = 0; round < 5; round++) {
-    assert_true(throw_away(&waste));
-    assert_true(is_released_within(&waste, 10));
-    tamis__backlog_destroy(&waste.backlog);
-  }
-  stop = true;
-  for (unsigned i = 0; i < 2; i++)
-    pthread_join(threads[i], NULL);
-}
-
-#ifndef TAMIS_TSAN /* it allows no threads in the child */
-static void *fork_inside(void *status)
-{
-  reader_token pass = enter_as_stranger();
-  pid_t child = fork();
-  if (child == 0) {
-    struct waste waste;
-    bool good = throw_away(&waste) && !is_released_within(&waste, 0.05);
-    reader_leave(pass);
-    _exit(!good || !is_released_within(&waste, 10));
-  }
-  reader_leave(pass);
-  waitpid(child, status, 0);
-  return NULL;
-}
-
-static void a_stranger_who_forks_is_inside_in_the_child_too(void **state)
-{
-  (void) state;
-  int status = -1;
-  pthread_t thread;
-  assert_int_equal(pthread_create(&thread, NULL, fork_inside, &status), 0);
-  pthread_join(thread, NULL);
-  assert_int_equal(status, 0);
-}
-#endif
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(without_a_thread_memory_waits, start_afresh),
       cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
-      cmocka_unit_test_setup(a_stranger_stays_one_until_it_leaves, start_afresh),
-      cmocka_unit_test_setup(strangers_who_never_cease_to_come_do_not_keep_memory, start_afresh),
-#ifndef TAMIS_TSAN
-      cmocka_unit_test_setup(a_stranger_who_forks_is_inside_in_the_child_too, start_afresh),
-#endif
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
-      cmocka_unit_test_setup(growth_pauses_only_when_much_waits, start_afresh),
       cmocka_unit_test_setup(no_key_is_lost_in_a_crowd, start_afresh),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);

@@ -1,106 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "unit.h"
+#include "reclaim_fixture.h"
 
-#include "base/memory.h"
-#include "base/reclaim.h"
-#include "harness.h"
-
-#include <pthread.h>
+#include <dirent.h>
+#include <sched.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#ifdef TAMIS_SLOW
-enum { SCALE = 10 };
-#else
-enum { SCALE = 1 };
-#endif
-
-enum { PATIENCE_SECONDS = 10 };
-
-/* ---- backlog by itself ---- */
-
-static atomic_uint released;
-
-static void *plain_allocate(void *context, size_t alignment, size_t size)
-{
-  (void) context;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-/* What is released is written to, so that sanitizers see a reader that is still there. */
-static void count_release(void *context, void *block, size_t alignment, size_t size)
-{
-  (void) context, (void) alignment;
-  memset(block, 0xa5, size);
-  free(block);
-  atomic_fetch_add(&released, 1);
-}
-
-static const tamis_allocator counting = {plain_allocate, count_release, NULL};
-
-struct block {
-  struct retired retired;
-  uint64_t content;
-};
-
-struct fixture {
-  struct backlog backlog;
-  _Atomic uint64_t bytes;
-  unsigned retired;
-};
-
-static void release(void *owner, struct retired *block, size_t size)
-{
-  struct fixture *x = owner;
-  tamis__memory_release(&counting, block, size);
-  atomic_fetch_sub(&x->bytes, size);
-}
-
-static void begin(struct fixture *x)
-{
-  atomic_store(&released, 0);
-  x->retired = 0;
-  x->bytes = 0;
-  assert_true(tamis__backlog_init(&x->backlog, release, x, &x->bytes));
-}
-
-static struct block *make_block(struct fixture *x)
-{
-  struct block *block = tamis__memory_allocate(&counting, sizeof *block);
-  assert_non_null(block);
-  block->content = 42;
-  atomic_fetch_add(&x->bytes, sizeof *block);
-  return block;
-}
-
-static void retire(struct fixture *x, struct block *block)
-{
-  x->retired++;
-  tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block);
-}
-
-/* Retires until `n` blocks have been released; false if that takes too long. */
-static bool released_by_and_by(struct fixture *x, unsigned n)
-{
-  double end = harness_seconds() + PATIENCE_SECONDS;
-  while (atomic_load(&released) < n && harness_seconds() < end) {
-    retire(x, make_block(x));
-    usleep(1000);
-  }
-  return atomic_load(&released) >= n;
-}
-
-static void end(struct fixture *x)
-{
-  tamis__backlog_destroy(&x->backlog);
-  assert_int_equal(atomic_load(&released), x->retired);
-  assert_int_equal(atomic_load(&x->bytes), 0);
-}
 
 static void what_is_retired_is_released_by_a_later_call(void **state)
 {
@@ -137,28 +41,6 @@ static void destroy_is_fine_after_a_failed_init(void **state)
   memset(&backlog, 0, sizeof backlog);
   tamis__backlog_destroy(&backlog);
 }
-
-/* A reader that stays inside until it is told to leave. */
-struct long_reader {
-  pthread_t thread;
-  _Atomic(struct block *) *shared;
-  atomic_bool inside, may_leave;
-  uint64_t seen;
-};
-
-static void *read_for_long(void *arg)
-{
-  struct long_reader *reader = arg;
-  reader_token pass = reader_enter();
-  struct block *block = atomic_load(reader->shared);
-  atomic_store(&reader->inside, true);
-  while (!atomic_load(&reader->may_leave))
-    usleep(100);
-  reader->seen = block->content; /* still what it was */
-  reader_leave(pass);
-  return NULL;
-}
-
 static void nothing_is_released_under_a_reader(void **state)
 {
   (void) state;
@@ -325,59 +207,124 @@ static void a_reader_inside_does_not_keep_a_filter_from_going(void **state)
   assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
   while (!atomic_load(&reader.inside))
     usleep(100);
-  for (unsigned i = 0; i < 100; i++) { /* tickets of which the thread frees the last */
+  for (unsigned i = 0; i < 100; i++) {
     struct fixture x;
     begin(&x);
     retire(&x, make_block(&x));
     retire(&x, make_block(&x));
     if (i == 0)
-      usleep(50000); /* for the thread to be waiting with its ticket */
+      usleep(50000); /* for the thread to be waiting */
     end(&x);
   }
   atomic_store(&reader.may_leave, true);
   pthread_join(reader.thread, NULL);
   assert_int_equal(reader.seen, 42);
-  usleep(50000); /* for the thread to come back with it */
+}
+
+/* ---- the waiting thread is nobody else's ---- */
+
+enum { MOST_TASKS = 64 };
+
+/* The threads of this process. */
+static unsigned list_tasks(pid_t tasks[MOST_TASKS])
+{
+  unsigned n = 0;
+  DIR *directory = opendir("/proc/self/task");
+  assert_non_null(directory);
+  for (struct dirent *entry; n < MOST_TASKS && (entry = readdir(directory));)
+    if (*entry->d_name != '.')
+      tasks[n++] = (pid_t) atol(entry->d_name);
+  closedir(directory);
+  return n;
+}
+
+static bool is_ordinary(pid_t task)
+{
+  cpu_set_t process, thread;
+  return sched_getscheduler(task) == SCHED_OTHER &&
+         sched_getaffinity(getpid(), sizeof process, &process) == 0 &&
+         sched_getaffinity(task, sizeof thread, &thread) == 0 && CPU_EQUAL(&process, &thread);
+}
+
+/* Starts the waiting thread from one that is bound to a core, and is no ordinary one. */
+static void *start_from_a_bound_thread(void *good)
+{
+  struct fixture x;
+  pid_t before[MOST_TASKS], after[MOST_TASKS];
+  cpu_set_t cores;
+  unsigned core = 0;
+  sched_getaffinity(0, sizeof cores, &cores);
+  while (!CPU_ISSET(core, &cores))
+    core++;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+  sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+  begin(&x);
+  unsigned n = list_tasks(before), m, started = 0, ordinary = 0;
+  retire(&x, make_block(&x));
+  assert_true(released_by_and_by(&x, 1));
+  m = list_tasks(after);
+  for (unsigned i = 0; i < m; i++) {
+    bool known = false;
+    for (unsigned j = 0; j < n; j++)
+      known |= before[j] == after[i];
+    started += !known;
+    ordinary += !known && is_ordinary(after[i]);
+  }
+  end(&x);
+  *(bool *) good = started == 1 && ordinary == 1;
+  return NULL;
+}
+
+static void the_waiting_thread_is_an_ordinary_one(void **state)
+{
+  (void) state;
+  usleep(1500000); /* a thread that there was has ended */
+  bool good = false;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, start_from_a_bound_thread, &good), 0);
+  pthread_join(thread, NULL);
+  assert_true(good);
+}
+
+/* ---- cancellation ---- */
+
+/* Under a reader, so that much waits, and the call pauses. */
+static void *retire_when_cancelled(void *came_back)
+{
+  enum { SIZE = 64 * 1024, BLOCKS = 8 };
+  struct fixture x;
+  begin(&x);
+  reader_token pass = reader_enter();
+  pthread_cancel(pthread_self());
+  for (unsigned i = 0; i < BLOCKS; i++) {
+    struct retired *block = tamis__memory_allocate(&counting, SIZE);
+    atomic_fetch_add(&x.bytes, SIZE);
+    x.retired++;
+    tamis__backlog_retire(&x.backlog, block, SIZE);
+  }
+  tamis__backlog_drain(&x.backlog);
+  reader_leave(pass);
+  end(&x);
+  atomic_store((atomic_bool *) came_back, true);
+  pthread_testcancel();
+  return NULL;
+}
+
+static void no_call_is_a_cancellation_point(void **state)
+{
+  (void) state;
+  atomic_bool came_back = false;
+  pthread_t thread;
+  void *result;
+  assert_int_equal(pthread_create(&thread, NULL, retire_when_cancelled, &came_back), 0);
+  pthread_join(thread, &result);
+  assert_true(atomic_load(&came_back));
+  assert_ptr_equal(result, PTHREAD_CANCELED); /* but by the program's own */
 }
 
 /* ---- filters ---- */
-
-static tamis_filter *make_cuckoo(uint64_t capacity)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = capacity;
-  options.fpp = 0.001;
-  options.seed = 42;
-  tamis_filter *f = NULL;
-  return tamis_create(&options, &f) == TAMIS_OK ? f : NULL;
-}
-
-/* Adds with splits, look-ups, removes with joins: of keys of its own. */
-static bool work(tamis_filter *f, uint64_t from, uint64_t n)
-{
-  bool good = true;
-  for (uint64_t i = from; i < from + n; i++)
-    good &= tamis_add_hash(f, i) == TAMIS_OK && tamis_contains_hash(f, i);
-  for (uint64_t i = from; i < from + n; i++)
-    good &= tamis_contains_hash(f, i);
-  for (uint64_t i = from; i < from + n; i++)
-    good &= tamis_remove_hash(f, i) == TAMIS_OK;
-  return good;
-}
-
-struct visit {
-  tamis_filter *f;
-  uint64_t from, keys;
-  bool good;
-};
-
-static void *visit_filter(void *arg)
-{
-  struct visit *visit = arg;
-  visit->good = work(visit->f, visit->from, visit->keys);
-  return NULL;
-}
 
 static void threads_come_and_go_by_the_thousand(void **state)
 {
@@ -494,24 +441,6 @@ static void a_program_may_use_liburcu_itself(void **state)
   urcu_bp_read_unlock();
 }
 
-/* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of its own
- * then. */
-static void skip_where_no_child_has_threads(void)
-{
-#ifdef TAMIS_TSAN
-  skip();
-#endif
-  if (*EMULATOR)
-    skip();
-}
-
-static int wait_for_exit(pid_t child)
-{
-  int status;
-  assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 /* A section of the program that begins in a call, in its allocator say, and goes on after it. */
 static void sections_need_not_nest(void **state)
 {
@@ -531,316 +460,8 @@ static void sections_need_not_nest(void **state)
   }
 }
 
-#if defined(_LGPL_SOURCE) && !defined(CONFIG_RCU_FORCE_SYS_MEMBARRIER)
-#define MAY_NEED_FENCES
-static void *work_with_fences(void *result)
+int main(void)
 {
-  tamis_filter *f = make_cuckoo(100);
-  uint64_t keys[100];
-  for (uint64_t i = 0; i < 100; i++)
-    keys[i] = i;
-  bool good = f && work(f, 0, 3000) && tamis_add_many_hash(f, keys, 100, NULL) == TAMIS_OK &&
-              tamis_contains_many_hash(f, keys, 100, NULL) == 100;
-  reader_token pass = reader_enter();
-  good &= !pass && urcu_bp_read_ongoing();
-  reader_leave(pass);
-  *(bool *) result = good && !urcu_bp_read_ongoing();
-  tamis_destroy(f);
-  return NULL;
-}
-
-/* Where the system has no membarrier, readers need fences, which liburcu has.  (In a process of its own, as
- * readers that are known by now do without.) */
-static void readers_use_fences_where_they_must(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    bool good = false;
-    pthread_t thread;
-    urcu_bp_has_sys_membarrier = 0;
-    bool started = pthread_create(&thread, NULL, work_with_fences, &good) == 0;
-    if (started)
-      pthread_join(thread, NULL);
-    _exit(started && good ? 0 : 1);
-  }
-  assert_int_equal(wait_for_exit(child), 0);
-}
-#endif
-
-/* ---- processes ---- */
-
-/* In the child of a fork: a filter that goes through growth and joins. */
-static bool child_works(void)
-{
-  tamis_filter *mine = make_cuckoo(10);
-  bool good = mine && work(mine, 0, 5000);
-  tamis_destroy(mine);
-  return good;
-}
-
-/* In the child everything goes on: growth, joins, the end; and in the parent too. */
-static void a_child_uses_what_its_parent_made(void **state)
-{
-  (void) state;
-  enum { ROUNDS = SCALE > 1 ? 4 : 8, KEYS = SCALE > 1 ? 5000 : 20000 };
-  skip_where_no_child_has_threads();
-  for (unsigned round = 0; round < ROUNDS; round++) {
-    tamis_filter *f = make_cuckoo(100);
-    assert_non_null(f);
-    assert_true(work(f, 0, 3000)); /* splits, so that there is something to wait for */
-    for (uint64_t i = 0; i < 1000; i++)
-      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-    if (round % 4 == 3)
-      usleep(20000); /* after the wait */
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-      bool good = work(f, 5000, KEYS);
-      for (uint64_t i = 0; i < 1000; i++)
-        good &= tamis_contains_hash(f, i);
-      tamis_filter *another = make_cuckoo(10);
-      good &= another && work(another, 0, 5000);
-      tamis_destroy(another);
-      /* memory comes back there too: otherwise each turn would leave a segment or more */
-      tamis_stats stats = TAMIS_STATS_INIT;
-      double end = harness_seconds() + PATIENCE_SECONDS;
-      for (unsigned turn = 0; good && turn < 10000; turn++) {
-        good &= work(f, 5000, KEYS);
-        usleep(1000);
-        tamis_get_stats(f, &stats);
-        if (harness_seconds() > end || (turn > 30 && stats.bytes < 500000))
-          break;
-      }
-      good &= stats.bytes < 500000 && stats.count == 1000;
-      tamis_destroy(f);
-#ifdef TAMIS_SANITIZED
-      _exit(good ? 0 : 1); /* a search for leaks in a fork of several threads is none */
-#endif
-      if (round % 2)
-        _exit(good ? 0 : 1);
-      exit(good ? 0 : 1);
-    }
-    assert_true(work(f, 5000, KEYS));
-    for (uint64_t i = 0; i < 1000; i++)
-      assert_true(tamis_contains_hash(f, i));
-    assert_int_equal(wait_for_exit(child), 0);
-    tamis_destroy(f);
-  }
-}
-
-/* A fork while other threads are in the middle of something. */
-static atomic_bool forking;
-
-static void *work_meanwhile(void *arg)
-{
-  struct visit *visit = arg;
-  visit->good = true;
-  while (atomic_load(&forking))
-    visit->good &= work(visit->f, visit->from, visit->keys);
-  return NULL;
-}
-
-static void a_fork_may_come_at_any_time(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  tamis_filter *busy = make_cuckoo(10);
-  assert_non_null(busy);
-  struct visit visit = {.f = busy, .from = 0, .keys = 3000};
-  pthread_t thread;
-  atomic_store(&forking, true);
-  assert_int_equal(pthread_create(&thread, NULL, work_meanwhile, &visit), 0);
-  for (unsigned i = 0; i < 30; i++) {
-    usleep(1000);
-    fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) /* a filter of its own: the busy one may be locked for ever here */
-      _exit(child_works() ? 0 : 1);
-    assert_int_equal(wait_for_exit(child), 0);
-  }
-  atomic_store(&forking, false);
-  pthread_join(thread, NULL);
-  assert_true(visit.good);
-  tamis_destroy(busy);
-}
-
-/* The library's thread waits for the very reader that forks: the fork does not wait for it. */
-static void a_reader_may_fork(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  struct fixture x;
-  begin(&x);
-  reader_token pass = reader_enter();
-  retire(&x, make_block(&x));
-  usleep(20000); /* for the thread to be waiting; if it is not yet, nothing is tested */
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0) {
-    reader_leave(pass);
-    _exit(child_works() ? 0 : 1);
-  }
-  assert_int_equal(wait_for_exit(child), 0);
-  assert_int_equal(atomic_load(&released), 0);
-  reader_leave(pass);
-  assert_true(released_by_and_by(&x, 1)); /* in the parent all goes on */
-  end(&x);
-}
-
-/* Readers that only the parent has hold up nothing in the child: liburcu is told that they are gone. */
-static void a_child_forgets_its_parents_readers(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  struct fixture x;
-  begin(&x);
-  _Atomic(struct block *) shared = make_block(&x);
-  while (
-      atomic_load(&x.backlog.held)) /* so that the thread waits for no reader when the fork comes */
-    tamis__backlog_drain(&x.backlog);
-  struct long_reader reader = {.shared = &shared};
-  assert_int_equal(pthread_create(&reader.thread, NULL, read_for_long, &reader), 0);
-  while (!atomic_load(&reader.inside))
-    usleep(100);
-  fflush(NULL);
-  pid_t child = fork();
-  assert_true(child >= 0);
-  if (child == 0)
-    _exit(released_by_and_by(&x, 1) ? 0 : 1);
-  assert_int_equal(wait_for_exit(child), 0);
-  retire(&x, atomic_exchange(&shared, NULL));
-  tamis__backlog_drain(&x.backlog);
-  assert_int_equal(atomic_load(&released), 0); /* in the parent it is there */
-  atomic_store(&reader.may_leave, true);
-  pthread_join(reader.thread, NULL);
-  assert_int_equal(reader.seen, 42);
-  end(&x);
-}
-
-/* A program that prepares liburcu for a fork itself, which the library sees and leaves alone. */
-static void a_program_may_prepare_its_fork_itself(void **state)
-{
-  (void) state;
-  skip_where_no_child_has_threads();
-  tamis_filter *f = make_cuckoo(100);
-  assert_non_null(f);
-  assert_true(work(f, 0, 3000));
-  fflush(NULL);
-  urcu_bp_before_fork();
-  pid_t child = fork();
-  if (child == 0) {
-    urcu_bp_after_fork_child();
-    bool good = work(f, 0, 3000) && child_works();
-    tamis_destroy(f);
-#ifdef TAMIS_SANITIZED
-    _exit(good ? 0 : 1);
-#endif
-    exit(good ? 0 : 1);
-  }
-  urcu_bp_after_fork_parent();
-  assert_true(child >= 0);
-  assert_int_equal(wait_for_exit(child), 0);
-  assert_true(work(f, 0, 3000));
-  tamis_destroy(f);
-}
-
-/* What this program does when it is started with an argument: ends right after something was retired,
- * with the library's thread at work, in one of several ways. */
-static pthread_t reader_at_exit;
-
-static void *read_for_ever(void *unused)
-{
-  reader_enter(); /* and never leaves */
-  atomic_store(&forking, false);
-  for (;;)
-    pause();
-  return unused;
-}
-
-/* The library's own destructor comes before this one, whose number is lower.  Memory only waits then. */
-static tamis_filter *filter_at_the_end;
-
-__attribute__((destructor(101))) static void use_a_filter_late(void)
-{
-  if (!filter_at_the_end)
-    return;
-  for (unsigned i = 0; i < 20; i++) { /* for the library's thread to be asked, and to be gone */
-    if (!work(filter_at_the_end, 0, 2000))
-      _exit(4);
-    usleep(1000);
-  }
-  tamis_destroy(filter_at_the_end);
-  if (!child_works()) /* nobody starts the thread again */
-    _exit(5);
-}
-
-static int end_soon(const char *how)
-{
-  static tamis_filter *f; /* not destroyed; no leak, as it is still known */
-  static struct visit visit;
-  f = make_cuckoo(10);
-  if (!f || !work(f, 0, 2000))
-    return 2;
-  if (strcmp(how, "destroyed") == 0) {
-    tamis_destroy(f);
-    f = NULL;
-  }
-  if (strcmp(how, "busy") == 0) {
-    visit = (struct visit){.f = f, .keys = 3000};
-    atomic_store(&forking, true);
-    if (pthread_create(&reader_at_exit, NULL, work_meanwhile, &visit))
-      return 3;
-    usleep(2000);
-  }
-  if (strcmp(how, "reading") == 0) {
-    atomic_store(&forking, true);
-    if (pthread_create(&reader_at_exit, NULL, read_for_ever, NULL))
-      return 3;
-    while (atomic_load(&forking))
-      usleep(100);
-    if (!work(f, 0, 2000)) /* something to wait for with the reader inside */
-      return 2;
-    usleep(50000); /* for the thread to be waiting; if it is not yet, nothing is tested */
-  }
-  if (strcmp(how, "late") == 0)
-    filter_at_the_end = f;
-  return 0; /* exit(0) */
-}
-
-static void a_process_may_end_right_after_retiring(void **state)
-{
-  (void) state;
-  const char *ways[] = {"at once", "destroyed", "busy", "late", "reading"};
-  char program[4096] = "";
-  assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
-  for (unsigned way = 0; way < 5; way++)
-    for (unsigned i = 0; i < (way < 4 ? 60 / SCALE : 1); i++) { /* the last one takes a second */
-#if defined(TAMIS_TSAN) || defined(__SANITIZE_ADDRESS__)
-      if (way >= 2)
-        continue; /* a thread that goes on during exit is more than sanitizers allow */
-#endif
-      extern char **environ;
-      char shell[] = "sh", option[] = "-c", command[] = "exec " EMULATOR " \"$0\" \"$1\"",
-           argument[16];
-      snprintf(argument, sizeof argument, "%s", ways[way]);
-      char *arguments[] = {shell, option, command, program, argument, NULL};
-      pid_t child;
-      assert_int_equal(posix_spawnp(&child, shell, NULL, NULL, arguments, environ), 0);
-      assert_int_equal(wait_for_exit(child), 0);
-    }
-}
-
-int main(int argc, char **argv)
-{
-  if (argc > 1)
-    return end_soon(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_retired_is_released_by_a_later_call),
       cmocka_unit_test(destroy_releases_everything_at_once),
@@ -851,20 +472,13 @@ int main(int argc, char **argv)
       cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),
       cmocka_unit_test(the_waiting_thread_comes_back),
       cmocka_unit_test(the_waiting_thread_takes_no_signals),
+      cmocka_unit_test(the_waiting_thread_is_an_ordinary_one),
+      cmocka_unit_test(no_call_is_a_cancellation_point),
       cmocka_unit_test(a_reader_inside_does_not_keep_a_filter_from_going),
       cmocka_unit_test(threads_come_and_go_by_the_thousand),
       cmocka_unit_test(filters_come_and_go_while_others_are_in_use),
       cmocka_unit_test(a_program_may_use_liburcu_itself),
       cmocka_unit_test(sections_need_not_nest),
-#ifdef MAY_NEED_FENCES
-      cmocka_unit_test(readers_use_fences_where_they_must),
-#endif
-      cmocka_unit_test(a_child_uses_what_its_parent_made),
-      cmocka_unit_test(a_fork_may_come_at_any_time),
-      cmocka_unit_test(a_reader_may_fork),
-      cmocka_unit_test(a_child_forgets_its_parents_readers),
-      cmocka_unit_test(a_program_may_prepare_its_fork_itself),
-      cmocka_unit_test(a_process_may_end_right_after_retiring),
   };
   return cmocka_run_group_tests_name("reclaim", tests, NULL, NULL);
 }

@@ -1,82 +1,123 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * How memory comes back that readers may still see.
+ *
+ *    a filter's calls                      the waiting thread            readers
+ *
+ *      retire: block ──► fresh
+ *                          │ needs grace
+ *                          ▼ period n+1
+ *                        waiting ── wanted ──► begins n+1 ───────────►  inside? registered: liburcu
+ *                          │                   waits                            counted: counted.h
+ *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
+ *        release ◄─────────┘
+ *
+ * A block that has been unlinked is retired into its filter's backlog.  It is released after a grace
+ * period: a stretch of time in which every reader that was inside at its beginning has left.  No caller
+ * waits for one.  The library has one thread for that, which the first request starts, and which ends
+ * after a second without any.  It releases nothing itself: later calls of the filter do, so the user's
+ * allocator is called from the user's calls only.
+ *
+ * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1: n may
+ * have begun before the block was unlinked.  So a filter keeps a number and two lists, and there is
+ * nothing that filter and thread would have to own together.  (call_rcu() would allocate, and ends the
+ * process when it cannot start its thread.)
+ *
+ * R1  Nothing is released under a reader.  Readers are of two sorts, and a grace period waits for both:
+ *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two plain
+ *       stores.  A thread is registered by its first call.
+ *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that liburcu
+ *       must not be told of: those for which it has no memory, as it would end the process; and all
+ *       threads of a forked child.  A thread may become registered only while it is not inside.
+ * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a few
+ *     steps.  Nothing is called with it that could wait or take another lock: not liburcu, not malloc
+ *     (and so not pthread_create), no callback.
+ * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads have
+ *     vanished at an arbitrary step, and may have held any lock.  So the child's handler makes our lock
+ *     anew, and liburcu is never called again: its locks may be held for ever.  The child's threads are
+ *     counted readers, and its grace periods wait for those only.  What our lock protects is good after
+ *     every step: the numbers only grow, a grace period that the parent's thread was in is followed by
+ *     another one, and take_elapsed_locked() has the argument for the lists.  If the forking thread was
+ *     inside as a registered reader, it is counted as well until that section ends.
+ * R4  The library ends its thread and joins it before the library is unloaded or the process ends.  It
+ *     waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded, because
+ *     it has code to run at the end of each thread that it knows.
+ * R5  When something is refused, memory waits: without a thread until one can be started, and without
+ *     membarrier until that is allowed.  Registered readers rely on membarrier for their barriers, and
+ *     liburcu ends the process when it is denied.  So it is tried before each grace period, as a seccomp
+ *     filter may have come.  What remains is a filter that comes for all threads while liburcu waits.
+ */
 #include "base/reclaim.h"
 
+#include "base/counted.h"
 #include "base/hook.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000) /* in nanoseconds */
+
+static const int64_t idle_time = SECOND;         /* until the thread ends */
+static const int64_t exit_time = SECOND;         /* at most, that the end of the process waits */
+static const int64_t refused_time = SECOND;      /* until membarrier is asked for again */
+static const int64_t first_nap = SECOND / 20000; /* while counted readers are inside: at first, */
+static const int64_t longest_nap = SECOND / 100; /* and at most */
 
 enum {
-  IDLE_SECONDS = 1,     /* until the thread ends */
-  EXIT_SECONDS = 1,     /* at most, that the end of the process waits for a grace period */
-  BACKLOG_DIVISOR = 32, /* more than this part of a filter's memory is much to wait in backlog */
+  BACKLOG_DIVISOR = 32,      /* a backlog of more than this part of the filter is large */
   SMALL_BACKLOG = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000,
   REGISTRY_BYTES = 256 << 10 /* what liburcu maps at once for a thousand more threads */
 };
 
-/* One grace period that is waited for.  Belongs to two: the filter, and while it is pending the
- * thread that waits.  Not from the user's allocator, as the last of the two may be that thread. */
-enum ticket_state { IDLE, PENDING, ELAPSED, ORPHAN };
-
-struct ticket {
-  struct ticket *next;
-  _Atomic int state;
-};
-
-/* What the library's one waiting thread works on. */
 static struct {
-  /* Protects the lines below, and the lists of all limbos: one lock, so that a fork finds them whole.
-   * Held for a few steps, or to start the thread. */
+  /* Protects what follows, and the lists of all backlogs: one lock, which a fork can make anew. */
   pthread_mutex_t lock;
-  pthread_cond_t more;
-  struct ticket *queue;
-  struct ticket *in_grace; /* what the thread waits for just now */
-  bool running;
-  bool stopping; /* the process is about to end */
-
-  pthread_mutex_t grace; /* held while the thread is inside liburcu */
-
-  /* Protects the lines below; also held while another thread makes itself known to liburcu.  For a few
-   * steps. */
-  pthread_mutex_t introduce;
-  pthread_cond_t strangers_left;
-  unsigned strangers[2]; /* readers that liburcu does not know, by the term in which they came */
-  unsigned term;         /* 0 and 1 in turn: who waits for readers begins a new one */
+  pthread_cond_t more, ended; /* on the monotonic clock */
+  uint64_t wanted;            /* the last grace period that a filter needs */
+  uint64_t started, elapsed;  /* the last one that has begun, and that is over */
+  bool running;               /* the thread is there, or is about to be started */
+  bool unjoined;              /* `thread` is to be joined, once it does not run */
+  pthread_t thread;
+  bool stopping; /* the process is about to end, or the library to be unloaded */
 } waiter = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .more = PTHREAD_COND_INITIALIZER,
-            .grace = PTHREAD_MUTEX_INITIALIZER,
-            .introduce = PTHREAD_MUTEX_INITIALIZER,
-            .strangers_left = PTHREAD_COND_INITIALIZER};
+            .ended = PTHREAD_COND_INITIALIZER};
 
-/* The calling thread, while it is inside although liburcu does not know it. */
+/* This process is the child of a fork.  Set while it has one thread. */
+static bool forked;
+
+static struct counted_readers counted;
+
+/* The calling thread, as a counted reader. */
 static _Thread_local struct {
-  unsigned depth; /* how often */
-  unsigned term;
-} stranger __attribute__((tls_model("initial-exec")));
+  _Atomic uint64_t *counter; /* by which it leaves; NULL: it is not inside */
+  unsigned depth;            /* sections inside the outermost one */
+  bool inherited;            /* the outermost one was registered, before a fork */
+} own __attribute__((tls_model("initial-exec")));
+
+/* What a thread begins with; and what a registered thread has that is no case for
+ * registered_reader_enter(). */
+struct urcu_bp_reader *tamis__no_reader[2];
+_Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
 #ifdef TAMIS_TSAN
 char tamis__readers;
 #endif
 
-/* What a thread begins with; and what a thread has that has been introduced, but is no case of
- * registered_reader_enter(). */
-struct urcu_bp_reader *tamis__no_reader[2];
-_Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
+/* ---- registration ---- */
 
-static bool introduced(void)
+static struct urcu_bp_reader **registered_reader(void)
 {
-  return tamis__reader != &tamis__no_reader[0];
-}
-
-static struct urcu_bp_reader **own_reader(void)
-{
-#ifdef _LGPL_SOURCE
+#ifdef TAMIS_INLINE_READERS
   return urcu_bp_has_sys_membarrier ? &urcu_bp_reader : &tamis__no_reader[1];
 #else /* liburcu's functions are called, and find it themselves */
   static char somewhere;
@@ -85,90 +126,8 @@ static struct urcu_bp_reader **own_reader(void)
 #endif
 }
 
-/* ---- fork and exit ----
- *
- * In the child of a fork only the calling thread lives on.  So that nobody else is inside liburcu at
- * that moment, the locks are taken before: but only for so long, as who forks may be a reader himself,
- * or have locked liburcu (urcu_bp_before_fork()), and somebody may wait for that with our lock.
- *
- * The child then has liburcu forget the readers that are gone, or no grace period would ever end if
- * one of them was inside.  Not if the program does that itself, which is seen by all signals being
- * blocked: urcu_bp_before_fork() does that, and would not return a second time. */
-
-enum { FORK_WAITS_NANOSECONDS = 100 * 1000 * 1000 };
-
-static bool held_for_fork[2]; /* grace, introduce */
-
-static struct timespec in_nanoseconds(long nanoseconds)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  t.tv_nsec += nanoseconds;
-  t.tv_sec += t.tv_nsec / 1000000000;
-  t.tv_nsec %= 1000000000;
-  return t;
-}
-
-static void before_fork(void)
-{
-  struct timespec until = in_nanoseconds(FORK_WAITS_NANOSECONDS);
-  bool grace = pthread_mutex_timedlock(&waiter.grace, &until) == 0;
-  bool introduce = pthread_mutex_timedlock(&waiter.introduce, &until) == 0;
-  pthread_mutex_lock(&waiter.lock); /* never held for long */
-  held_for_fork[0] = grace;
-  held_for_fork[1] = introduce;
-}
-
-static void after_fork_in_parent(void)
-{
-  bool grace = held_for_fork[0], introduce = held_for_fork[1];
-  pthread_mutex_unlock(&waiter.lock);
-  if (introduce)
-    pthread_mutex_unlock(&waiter.introduce);
-  if (grace)
-    pthread_mutex_unlock(&waiter.grace);
-}
-
-static bool all_signals_blocked(void)
-{
-  sigset_t blocked;
-  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-  for (int i = 1; i < 32; i++)
-    if (i != SIGKILL && i != SIGSTOP && sigismember(&blocked, i) == 0)
-      return false;
-  return true;
-}
-
-static void after_fork_in_child(void)
-{
-  while (waiter.in_grace) {
-    struct ticket *ticket = waiter.in_grace;
-    waiter.in_grace = ticket->next;
-    ticket->next = waiter.queue;
-    waiter.queue = ticket;
-  }
-  waiter.running = false;
-  /* Whoever held or waited for these is gone. */
-  pthread_cond_init(&waiter.more, NULL);
-  pthread_mutex_init(&waiter.grace, NULL);
-  pthread_mutex_init(&waiter.introduce, NULL);
-  pthread_cond_init(&waiter.strangers_left, NULL);
-  waiter.strangers[stranger.term] = stranger.depth > 0;
-  waiter.strangers[!stranger.term] = 0;
-  waiter.term = stranger.term;
-  pthread_mutex_unlock(&waiter.lock);
-  if (held_for_fork[0] && held_for_fork[1] && !all_signals_blocked()) {
-    urcu_bp_before_fork();
-    urcu_bp_after_fork_child();
-  }
-}
-
-static void register_fork_handlers(void)
-{
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
-/* liburcu ends the process when it cannot map memory for its list of threads, so it is not asked then. */
+/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.  (Another
+ * thread may still take the memory in between.) */
 static bool registry_may_grow(void)
 {
   void *probe =
@@ -176,192 +135,307 @@ static bool registry_may_grow(void)
   return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
 }
 
-/* Makes the thread known.  False: there is no memory for that; then it is inside all the same, as a stranger,
- * is counted under a lock that is never held for long, and stays one until it leaves, also if there is memory
- * by then: it may come again meanwhile, from an allocator that uses another filter. */
-static bool introduce(void)
+/* Of a thread that is not inside.  False: it is to be counted. */
+static bool register_reader(void)
 {
-  if (stranger.depth == 0) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, register_fork_handlers);
-    pthread_mutex_lock(&waiter.introduce);
-    if (registry_may_grow()) {
-      urcu_bp_read_lock(); /* the first one registers */
-      urcu_bp_read_unlock();
-      tamis__reader = own_reader();
-    } else {
-      stranger.term = waiter.term;
-      waiter.strangers[waiter.term]++;
-    }
-    pthread_mutex_unlock(&waiter.introduce);
+  if (forked || !registry_may_grow())
+    return false;
+  urcu_bp_read_lock(); /* the first one registers */
+  urcu_bp_read_unlock();
+  tamis__reader = registered_reader();
+  return true;
+}
+
+/* ---- readers that are no case for registered_reader_enter() ---- */
+
+/* From the address of the thread's variables, which differs between threads. */
+static unsigned own_shard(void)
+{
+  return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
+}
+
+/* Of a registered thread.  Does not take liburcu's locks, even where a thread that is about to end is not
+ * registered any more. */
+static bool in_registered_section(void)
+{
+#ifdef TAMIS_INLINE_READERS
+  return urcu_bp_reader && urcu_bp_read_ongoing();
+#else
+  return urcu_bp_read_ongoing();
+#endif
+}
+
+static void leave_counted(void)
+{
+  _Atomic uint64_t *counter = own.counter;
+  own.counter = NULL;
+  counted_leave(counter);
+}
+
+/* A section that was open at the fork may end by the plain stores of registered_reader_leave(), which say
+ * nothing to the counters.  So its thread finds out later: when it enters again, or asks for memory. */
+static void inherited_section_end(void)
+{
+  if (own.inherited && own.depth == 0 && !in_registered_section()) {
+    own.inherited = false;
+    leave_counted();
   }
-  stranger.depth += !introduced();
-  return introduced();
 }
 
-static void stranger_leave(void)
-{
-  if (--stranger.depth > 0)
-    return;
-  pthread_mutex_lock(&waiter.introduce);
-  if (--waiter.strangers[stranger.term] == 0)
-    pthread_cond_signal(&waiter.strangers_left);
-  pthread_mutex_unlock(&waiter.introduce);
-}
-
+/* A thread leaves its sections in the opposite order to that in which it entered them.  So the ones that
+ * are counted in `depth` end before an inherited one does. */
 void tamis__reader_enter(void)
 {
-  if (introduced() || introduce())
+  inherited_section_end();
+  if (own.counter)
+    own.depth++;
+  else if (tamis__reader == &tamis__no_reader[1] || register_reader())
     urcu_bp_read_lock();
+  else
+    own.counter = counted_enter(&counted, own_shard());
 }
 
 void tamis__reader_leave(void)
 {
-  if (introduced()) {
+  if (own.depth > 0)
+    own.depth--;
+  else if (own.counter && !own.inherited)
+    leave_counted();
+  else {
     TSAN(__tsan_release(&tamis__readers));
     urcu_bp_read_unlock();
-  } else
-    stranger_leave();
+  }
 }
 
-/* liburcu takes its registry down when the process ends; the thread must not be in it then.  A
- * reader that never leaves (exit() called from a signal handler) must not keep the process. */
-__attribute__((destructor)) static void before_exit(void)
+/* ---- the waiting thread: how it waits ----
+ *
+ * Functions called _locked are called with the lock. */
+
+static struct timespec in_nanoseconds(int64_t nanoseconds)
 {
-  struct timespec until = in_nanoseconds(0);
-  until.tv_sec += EXIT_SECONDS;
-  pthread_mutex_lock(&waiter.lock);
-  waiter.stopping = true;
-  pthread_mutex_unlock(&waiter.lock);
-  if (pthread_mutex_timedlock(&waiter.grace, &until) == 0)
-    pthread_mutex_unlock(&waiter.grace);
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_sec += (time_t) ((t.tv_nsec + nanoseconds) / SECOND);
+  t.tv_nsec = (long) ((t.tv_nsec + nanoseconds) % SECOND);
+  return t;
 }
 
-/* ---- the thread that waits ---- */
-
-/* Those who come from now on do so in a new term, and are not waited for; of the term before that one
- * nobody is left. */
-static void wait_for_strangers(void)
+static bool membarrier_is_refused(void)
 {
-  pthread_mutex_lock(&waiter.introduce);
-  unsigned term = waiter.term;
-  waiter.term = !term;
-  while (waiter.strangers[term] > 0)
-    pthread_cond_wait(&waiter.strangers_left, &waiter.introduce);
-  pthread_mutex_unlock(&waiter.introduce);
+#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header says it, or that it is always relied on */
+  extern int urcu_bp_has_sys_membarrier __attribute__((weak));
+  bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
+#else
+  bool relied_on = urcu_bp_has_sys_membarrier;
+#endif
+  enum { PRIVATE_EXPEDITED = 1 << 3 }; /* the command that liburcu uses */
+  return relied_on && syscall(SYS_membarrier, PRIVATE_EXPEDITED, 0, 0) != 0;
 }
 
-static void wait_for_readers(void)
+static bool wait_for_registered_readers(void)
 {
+  if (forked)
+    return true; /* there are none */
+  if (membarrier_is_refused())
+    return false;
   urcu_bp_synchronize_rcu();
   TSAN(__tsan_acquire(&tamis__readers));
-  wait_for_strangers();
-}
-
-/* ORDER ticket.elapsed (acq_rel)
- *   pairs with     ticket.look
- *   makes visible  that the readers are gone: all that they read, they read before
- *   if weakened    memory is released under a reader, were it not that both ends are reached with
- *                  the waiter's lock: the model finds nothing with these relaxed
- *   checked by     negative/no_grace_period (that there is something to make visible),
- *                  negative/ticket_not_looked_at */
-static void mark(struct ticket *ticket)
-{
-  int pending = PENDING;
-  if (!atomic_compare_exchange_strong_explicit(&ticket->state, &pending, ELAPSED,
-                                               memory_order_acq_rel, memory_order_acquire))
-    free(ticket); /* an orphan */
-}
-
-/* Called with the lock, which it lets go of meanwhile.  False: time to end. */
-static bool serve_queue(void)
-{
-  waiter.in_grace = waiter.queue;
-  waiter.queue = NULL;
-  pthread_mutex_unlock(&waiter.lock);
-  HOOK(reclaim_taken);
-
-  pthread_mutex_lock(&waiter.grace);
-  pthread_mutex_lock(&waiter.lock);
-  bool stopping = waiter.stopping;
-  pthread_mutex_unlock(&waiter.lock);
-  if (!stopping)
-    wait_for_readers();
-  pthread_mutex_unlock(&waiter.grace);
-  HOOK(reclaim_waited);
-
-  pthread_mutex_lock(&waiter.lock);
-  while (!stopping && waiter.in_grace) {
-    struct ticket *ticket = waiter.in_grace;
-    waiter.in_grace = ticket->next;
-    mark(ticket);
-  }
-  return !stopping;
-}
-
-static bool wait_for_more(void)
-{
-  struct timespec until = in_nanoseconds(0);
-  until.tv_sec += IDLE_SECONDS;
-  while (!waiter.queue)
-    if (pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) == ETIMEDOUT)
-      return waiter.queue != NULL;
   return true;
 }
 
+/* Lets go of the lock meanwhile.  False: time to end. */
+static bool wait_for_counted_readers_locked(void)
+{
+  uint64_t phase = counted_flip(&counted);
+  for (int64_t nap = first_nap; !counted_have_left(&counted, phase);
+       nap = nap < longest_nap ? 2 * nap : longest_nap) {
+    if (waiter.stopping)
+      return false;
+    struct timespec until = in_nanoseconds(nap);
+    pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
+  }
+  return true;
+}
+
+static void sleep_while_refused_locked(void)
+{
+  struct timespec until = in_nanoseconds(refused_time);
+  while (!waiter.stopping &&
+         pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) != ETIMEDOUT)
+    ;
+}
+
+/* Lets go of the lock meanwhile.  False: it has not come to its end. */
+static bool grace_period_locked(void)
+{
+  uint64_t number = ++waiter.started;
+  pthread_mutex_unlock(&waiter.lock);
+  HOOK(reclaim_begun);
+  bool waited = wait_for_registered_readers();
+  HOOK(reclaim_waited);
+  pthread_mutex_lock(&waiter.lock);
+  if (!waited)
+    sleep_while_refused_locked();
+  if (!waited || !wait_for_counted_readers_locked())
+    return false;
+  waiter.elapsed = number;
+  return true;
+}
+
+/* False: there has been none for long. */
+static bool request_comes_locked(void)
+{
+  struct timespec until = in_nanoseconds(idle_time);
+  while (!waiter.stopping && waiter.wanted <= waiter.elapsed)
+    if (pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) == ETIMEDOUT)
+      return waiter.wanted > waiter.elapsed;
+  return !waiter.stopping;
+}
+
+/* A new thread has the policy and the cores of the one that starts it, which may be a real-time thread, or
+ * one that is bound to a core. */
+static void schedule_as_the_process(void)
+{
+  const struct sched_param ordinary = {0};
+  if (sched_getscheduler(0) != SCHED_OTHER)
+    sched_setscheduler(0, SCHED_OTHER, &ordinary);
+  cpu_set_t process, thread;
+  if (sched_getaffinity(getpid(), sizeof process, &process) == 0 &&
+      sched_getaffinity(0, sizeof thread, &thread) == 0 && !CPU_EQUAL(&process, &thread))
+    sched_setaffinity(0, sizeof process, &process);
+}
+
+/* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next one's. */
 static void *wait_in_place_of_callers(void *unused)
 {
+  schedule_as_the_process();
   pthread_mutex_lock(&waiter.lock);
-  while (wait_for_more() && serve_queue())
+  waiter.thread = pthread_self();
+  waiter.unjoined = true;
+  while (request_comes_locked() && grace_period_locked())
     ;
   waiter.running = false;
+  pthread_cond_signal(&waiter.ended);
   pthread_mutex_unlock(&waiter.lock);
   return unused;
 }
 
-/* With the lock.  Without a thread the tickets wait for the next try. */
+/* ---- the waiting thread: its beginning and its end ---- */
+
+/* The last thread has ended, or is about to return.  It is not detached, or it might still run its last
+ * steps when the library is unloaded. */
+static void join_last_thread(void)
+{
+  pthread_mutex_lock(&waiter.lock);
+  bool unjoined = waiter.unjoined;
+  pthread_t thread = waiter.thread;
+  waiter.unjoined = false;
+  pthread_mutex_unlock(&waiter.lock);
+  if (unjoined)
+    pthread_join(thread, NULL);
+}
+
+/* Called after `running` has been set, without the lock.  If no thread can be had, the requests wait for the
+ * next try. */
 static void start_thread(void)
 {
-  pthread_attr_t attributes;
-  pthread_t thread;
   sigset_t all, before;
-  if (pthread_attr_init(&attributes))
-    return;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  int cancel;
+  pthread_t thread;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                         &cancel); /* pthread_join is a cancellation point */
+  join_last_thread();
   sigfillset(&all); /* signals are for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  waiter.running = pthread_create(&thread, &attributes, wait_in_place_of_callers, NULL) == 0;
+  bool started = pthread_create(&thread, NULL, wait_in_place_of_callers, NULL) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
+  if (!started) {
+    pthread_mutex_lock(&waiter.lock);
+    waiter.running = false;
+    pthread_cond_signal(&waiter.ended);
+    pthread_mutex_unlock(&waiter.lock);
+  }
+  pthread_setcancelstate(cancel, &cancel);
 }
 
-/* With the lock.  Has the ticket wait for a grace period that begins now or later. */
-static void enqueue(struct ticket *ticket)
+__attribute__((destructor)) static void stop(void)
 {
-  atomic_store_explicit(&ticket->state, PENDING, memory_order_relaxed); /* handed on by the lock */
-  ticket->next = waiter.queue;
-  waiter.queue = ticket;
+  int cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  struct timespec until = in_nanoseconds(exit_time);
+  pthread_mutex_lock(&waiter.lock);
+  waiter.stopping = true;
+  pthread_cond_signal(&waiter.more);
+  while (waiter.running && pthread_cond_timedwait(&waiter.ended, &waiter.lock, &until) != ETIMEDOUT)
+    ;
+  bool ended = !waiter.running;
+  pthread_mutex_unlock(&waiter.lock);
+  if (ended)
+    join_last_thread();
+  pthread_setcancelstate(cancel, &cancel);
 }
 
-/* With the lock.  Sees to it that somebody waits, if there is anything to wait for. */
-static void wake(void)
+/* ---- once in each process ---- */
+
+static void make_conditions(void)
 {
-  if (waiter.queue && !waiter.running && !waiter.stopping)
-    start_thread();
-  else
-    pthread_cond_signal(&waiter.more);
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&waiter.more, &monotonic);
+  pthread_cond_init(&waiter.ended, &monotonic);
+  pthread_condattr_destroy(&monotonic);
 }
 
-/* ---- backlog ---- */
+static bool handler_registered;
+
+/* On the one thread that there is.  See R3. */
+static void after_fork_in_child(void)
+{
+  handler_registered = true; /* also if the fork came before begin() had noted it */
+  forked = true;
+  pthread_mutex_init(&waiter.lock, NULL);
+  make_conditions();
+  waiter.running = waiter.unjoined = false;
+  counted_reset(&counted);
+  bool registered = tamis__reader != &tamis__no_reader[0];
+  if (registered && in_registered_section())
+    own.inherited = true;
+  if (own.counter || own.inherited)
+    own.counter = counted_enter(&counted, own_shard());
+  tamis__reader = &tamis__no_reader[0];
+}
+
+/* liburcu takes a thread that ends out of its registry: not to be unloaded with a plugin that contains
+ * us.  (Weak, and looked up: a program that is linked statically has no dlopen, and needs none.) */
+static void keep_liburcu_loaded(void)
+{
+#pragma weak dladdr
+#pragma weak dlsym
+  void *(*open)(const char *, int);
+  Dl_info liburcu;
+  if (dladdr && dlsym && dladdr((const void *) (uintptr_t) urcu_bp_register_thread, &liburcu) &&
+      (*(void **) &open = dlsym(RTLD_DEFAULT, "dlopen")))
+    open(liburcu.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static void begin(void)
+{
+  make_conditions();
+  keep_liburcu_loaded();
+  if (!handler_registered)
+    handler_registered = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+}
+
+/* ---- backlogs ---- */
 
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes)
 {
-  *backlog = (struct backlog){.release = release,
-                              .owner = owner,
-                              .bytes = bytes,
-                              .ticket = calloc(1, sizeof *backlog->ticket)};
-  return backlog->ticket != NULL;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, begin);
+  *backlog = (struct backlog){.release = release, .owner = owner, .bytes = bytes};
+  return handler_registered;
 }
 
 static void release_all(struct backlog *backlog, struct retired **list)
@@ -375,84 +449,86 @@ static void release_all(struct backlog *backlog, struct retired **list)
   }
 }
 
-/* Whether the ticket was still in the queue, and now is not any more: it may be that no thread will ever
- * come for it. */
-static bool dequeue(const struct ticket *ticket)
-{
-  pthread_mutex_lock(&waiter.lock);
-  struct ticket **at = &waiter.queue;
-  while (*at && *at != ticket)
-    at = &(*at)->next;
-  bool queued = *at != NULL;
-  if (queued)
-    *at = ticket->next;
-  pthread_mutex_unlock(&waiter.lock);
-  return queued;
-}
-
 void tamis__backlog_destroy(struct backlog *backlog)
 {
-  if (!backlog->ticket)
-    return;
   release_all(backlog, &backlog->waiting);
   release_all(backlog, &backlog->fresh);
-  int pending = PENDING;
-  if (dequeue(backlog->ticket) ||
-      !atomic_compare_exchange_strong_explicit(&backlog->ticket->state, &pending, ORPHAN,
-                                               memory_order_acq_rel, memory_order_acquire))
-    free(backlog->ticket);
 }
 
-/* ORDER ticket.look (acquire)
- *   pairs with     ticket.elapsed
- *   makes visible  see there
- *   if weakened    see there */
-static bool has_elapsed(const struct backlog *backlog)
+/* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds all the
+ * steps that come before one whose effect it finds: so the compiler must keep their order, in which no
+ * block is ever in two lists.  A block that a vanished thread had taken off a list is lost to the child. */
+static inline void this_order(void)
 {
-  return atomic_load_explicit(&backlog->ticket->state, memory_order_acquire) == ELAPSED;
+  atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* With the lock: takes what may be released off the lists, and has the rest wait. */
-static struct retired *take_elapsed(struct backlog *backlog)
+/* Takes what may be released off the list, and lets the rest wait for its grace period. */
+static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
-  struct retired *elapsed = NULL;
-  if (has_elapsed(backlog)) {
+  struct retired *elapsed = NULL, *fresh = backlog->fresh;
+  if (backlog->waiting && backlog->grace_period <= waiter.elapsed) {
     elapsed = backlog->waiting;
     backlog->waiting = NULL;
-    atomic_store_explicit(&backlog->ticket->state, IDLE, memory_order_relaxed); /* ours alone now */
   }
-  if (!backlog->waiting && backlog->fresh) {
-    backlog->waiting = backlog->fresh;
+  if (!backlog->waiting && fresh) {
+    this_order();
+    backlog->grace_period = waiter.started + 1;
+    this_order();
     backlog->fresh = NULL;
-    enqueue(backlog->ticket);
+    HOOK(backlog_moved);
+    this_order();
+    backlog->waiting = fresh;
   }
   return elapsed;
 }
 
+/* True: the caller is to start the thread, without the lock. */
+static bool request_locked(const struct backlog *backlog)
+{
+  if (!backlog->waiting || waiter.stopping)
+    return false;
+  if (waiter.wanted < backlog->grace_period) {
+    waiter.wanted = backlog->grace_period;
+    pthread_cond_signal(&waiter.more);
+  }
+  bool start = !waiter.running;
+  waiter.running = true;
+  return start;
+}
+
 static bool release_elapsed(struct backlog *backlog, struct retired *block)
 {
+  inherited_section_end();
   pthread_mutex_lock(&waiter.lock);
   if (block) {
     block->next = backlog->fresh;
     backlog->fresh = block;
   }
-  struct retired *elapsed = take_elapsed(backlog);
-  if (backlog->waiting)
-    wake();
+  struct retired *elapsed = take_elapsed_locked(backlog);
+  bool released = elapsed != NULL, start = request_locked(backlog);
   pthread_mutex_unlock(&waiter.lock);
-  bool released = elapsed != NULL;
+  if (start)
+    start_thread();
   release_all(backlog, &elapsed);
   return released;
 }
 
-/* Much waits, compared with what the filter has and with a block.  Then the thread that waits for
- * readers, or a reader, lacks a core: a pause, whatever comes of it, keeps growth from running away from
- * them. */
+/* Large in comparison with the filter, and with a block.  Then the waiting thread or a reader lacks a core,
+ * and a short pause of the caller gives it one. */
 static bool backlog_is_large(const struct backlog *backlog, size_t size)
 {
   uint64_t held = atomic_load_explicit(&backlog->held, memory_order_relaxed);
   return held > SMALL_BACKLOG && held > 3 * size &&
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
+}
+
+static void pause_call(void)
+{
+  int cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep is a cancellation point */
+  nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+  pthread_setcancelstate(cancel, &cancel);
 }
 
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
@@ -461,12 +537,14 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_
   atomic_fetch_add_explicit(&backlog->held, size, memory_order_relaxed);
   release_elapsed(backlog, block);
   for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size); i++) {
-    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+    pause_call();
     tamis__backlog_drain(backlog);
   }
 }
 
+/* Relaxed: a block that another thread retires just now is left for the next call. */
 bool tamis__backlog_drain(struct backlog *backlog)
 {
-  return release_elapsed(backlog, NULL);
+  return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&
+         release_elapsed(backlog, NULL);
 }

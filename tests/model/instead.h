@@ -13,9 +13,9 @@
 #define nanosleep model_nanosleep
 #define pthread_mutex_lock model_mutex_lock
 #define pthread_mutex_unlock model_mutex_unlock
-#define pthread_mutex_timedlock model_mutex_timedlock
 #define pthread_cond_signal model_cond_signal
 #define pthread_cond_timedwait model_cond_timedwait
 #define pthread_create model_create
+#define pthread_join model_join
 
 #endif

@@ -139,6 +139,10 @@ void __tsan_write_range(void *p, size_t n)
   EXCHANGE_IF(bits, strong)                                                          \
   EXCHANGE_IF(bits, weak)                                                            \
   EXCHANGE_VALUE(bits)
+void __tsan_atomic_signal_fence(int)
+{
+}
+
 ATOMIC(8)
 ATOMIC(32)
 ATOMIC(64)

@@ -70,6 +70,11 @@ void model_wait_for_readers(void);
 /* reclaim.c: what it keeps between calls is as at the start of the program. */
 void model_reset_reclaim(void);
 
+/* counted.c: readers, which another thread waits for. */
+void model_counted_set_up(void);
+void model_counted_read(void);
+void model_counted_replace(void);
+
 /* The offset of the count of entries in a stripe, on which nothing depends. */
 extern const size_t model_stripe_used;
 

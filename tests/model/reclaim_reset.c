@@ -15,7 +15,8 @@ const size_t model_stripe_used = offsetof(struct stripe, used);
 
 void model_reset_reclaim(void)
 {
-  waiter.queue = waiter.in_grace = NULL;
-  waiter.running = waiter.stopping = false;
-  tamis__reader = own_reader(); /* no need to introduce threads to liburcu, which is not there */
+  waiter.wanted = waiter.started = waiter.elapsed = 0;
+  waiter.running = waiter.unjoined = waiter.stopping = false;
+  tamis__reader =
+      registered_reader(); /* no need to register threads with liburcu, which is not there */
 }

@@ -124,11 +124,6 @@ static void run_batch_independent(unsigned thread)
     run_independent(thread);
 }
 
-static const char *check_nothing(void)
-{
-  return NULL;
-}
-
 const struct shape orders_shapes[] = {
     {"store_buffer", "do two adds miss each other?", 2, false, set_up_words, run_store_buffer,
      check_store_buffer_cuckoo, FULL, NEVER},

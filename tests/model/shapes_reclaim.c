@@ -36,6 +36,14 @@ static void run_retire_of_split(unsigned thread)
   }
 }
 
+static void run_counted(unsigned thread)
+{
+  if (thread == 0)
+    model_counted_replace();
+  else
+    model_counted_read();
+}
+
 const struct shape reclaim_shapes[] = {
     {"retire_and_lookup", "is a joined segment released under a reader?", 2, true, set_up_join,
      run_retire_and_lookup, check_join, BOUND(3), BOUND(3)},
@@ -43,5 +51,9 @@ const struct shape reclaim_shapes[] = {
      check_add_and_join, BOUND(3), BOUND(3)},
     {"retire_of_split", "is a split segment released under a reader?", 2, true, set_up_split,
      run_retire_of_split, check_split, BOUND(3), BOUND(3)},
+    {"counted", "is a block released under a counted reader?", 2, false, model_counted_set_up,
+     run_counted, check_nothing, FULL, NEVER},
+    {"counted_2", "... under one of two?", 3, false, model_counted_set_up, run_counted,
+     check_nothing, BOUND(3), NEVER},
     {.name = NULL},
 };

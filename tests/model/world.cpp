@@ -504,12 +504,6 @@ extern "C" int model_mutex_lock(void *mutex)
   return 0;
 }
 
-extern "C" int model_mutex_timedlock(void *mutex, const void *)
-{
-  lock(mutex);
-  return 0;
-}
-
 extern "C" int model_mutex_unlock(void *mutex)
 {
   unlock(mutex);
@@ -567,11 +561,17 @@ void model_wait_for_readers(void)
     w.waiter(nullptr);
 }
 
-extern "C" void urcu_bp_before_fork(void)
+/* What else of liburcu the library names. */
+extern "C" int urcu_bp_has_sys_membarrier;
+int urcu_bp_has_sys_membarrier = 0;
+
+extern "C" void urcu_bp_register_thread(void)
 {
 }
-extern "C" void urcu_bp_after_fork_child(void)
+
+extern "C" int urcu_bp_read_ongoing(void)
 {
+  return false;
 }
 
 extern "C" int model_create(void *, const void *, void *(*run)(void *), void *)
@@ -583,6 +583,11 @@ extern "C" int model_create(void *, const void *, void *(*run)(void *), void *)
   unsigned before;
   w.wake->post(1, before, here);
   return 0;
+}
+
+extern "C" int model_join(unsigned long, void **)
+{
+  return 0; /* the thread has ended, and goes on as a fiber */
 }
 
 void model_fail(const char *reason)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
+ *
+ * A counted reader adds one to a counter while it is inside.  There are two counters, for odd and even
+ * phases.  A reader uses the one of the phase that it finds.  To wait for the readers that are inside, a
+ * thread begins a new phase, and waits until the counter of the phase before is zero:
+ *
+ *    reader                                 thread that waits
+ *      P  reads the phase                     F  begins the next phase
+ *      E  adds 1 to that phase's counter      D  reads the counter of the phase before, until it is 0
+ *      C  reads the phase again: the same?
+ *         if not, L and from P again
+ *      ...
+ *      L  subtracts 1
+ *
+ * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that is
+ * inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D does not
+ * read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader tries again.
+ * A reader of a later phase is not waited for, and need not be: what it reads after C was unlinked
+ * before F.
+ *
+ * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P and E.
+ * No wait lasts for ever: later readers use the other counter, and a phase begins only when the counter
+ * that it uses is zero.  Phases are numbered, so C never takes one for another.
+ *
+ * The counters are spread over shards, as threads that change one counter in turn slow each other down.
+ * A reader leaves by the counter that it entered by, so each shard is complete by itself.
+ */
+#ifndef TAMIS_LIB_COUNTED_H
+#define TAMIS_LIB_COUNTED_H
+
+#include "base/hook.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { COUNTED_SHARD_BITS = 3, COUNTED_SHARDS = 1 << COUNTED_SHARD_BITS };
+
+/* All zeros: nobody is inside. */
+struct counted_readers {
+  _Alignas(64) _Atomic uint64_t phase;
+  struct {
+    _Alignas(64) _Atomic uint64_t inside[2]; /* readers, by the lowest bit of their phase */
+  } shards[COUNTED_SHARDS];
+};
+
+/* Release: whoever sees that the counter has become zero sees that all reads in the section are done.
+ * Later changes of the counter are read-modify-writes, so they continue the release sequence.
+ * ORDER counted.leave (release)
+ *   pairs with     counted.drained
+ *   makes visible  that the reader has read all that it reads
+ *   if weakened    memory is released while it is still read
+ *   checked by     negative/counted_leave_relaxed */
+static inline void counted_leave(_Atomic uint64_t *counter)
+{
+  atomic_fetch_sub_explicit(counter, 1, memory_order_release);
+}
+
+/* ORDER counted.enter (seq_cst)
+ *   pairs with     counted.drained
+ *   makes visible  that there is a reader of this phase
+ *   if weakened    D may still read 0 although C came before F: the reader is overlooked
+ *   checked by     negative/counted_enter_acq_rel */
+static inline void counted_add(_Atomic uint64_t *counter)
+{
+  atomic_fetch_add_explicit(counter, 1, memory_order_seq_cst);
+}
+
+/* ORDER counted.check (seq_cst)
+ *   pairs with     counted.flip
+ *   makes visible  if the phase is a new one, what became unreachable before it began
+ *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
+ *   checked by     negative/counted_check_acquire, negative/counted_phase_not_checked (that it is read
+ *                  again at all) */
+static inline uint64_t counted_phase(const struct counted_readers *readers)
+{
+  return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
+}
+
+/* Never waits; tries again only if a phase begins meanwhile.  The result is for counted_leave(). */
+static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, unsigned shard)
+{
+  for (;;) {
+    uint64_t phase = atomic_load_explicit(&readers->phase, memory_order_relaxed); /* C judges it */
+    HOOK(counted_phase_read);
+    _Atomic uint64_t *counter = &readers->shards[shard].inside[phase & 1];
+    counted_add(counter);
+    if (counted_phase(readers) == phase)
+      return counter;
+    counted_leave(counter);
+  }
+}
+
+/* Begins a new phase, and returns the one before.  By one thread at a time, which has waited for the
+ * phase before that one.
+ * ORDER counted.flip (seq_cst)
+ *   pairs with     counted.check
+ *   makes visible  what became unreachable before
+ *   if weakened    C may read the old phase although D has read 0, as under counted.check
+ *   checked by     negative/counted_flip_acq_rel, negative/counted_phase_is_never_new (that there is one) */
+static inline uint64_t counted_flip(struct counted_readers *readers)
+{
+  return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
+}
+
+/* Whether all readers of a phase that is over have left.
+ * ORDER counted.drained (seq_cst)
+ *   pairs with     counted.enter, counted.leave
+ *   makes visible  see there
+ *   if weakened    acquire would see what readers did before they left, but might overlook an E
+ *   checked by     negative/counted_drained_acquire, negative/counted_readers_not_waited_for (that it is
+ *                  asked at all) */
+static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)
+{
+  for (unsigned i = 0; i < COUNTED_SHARDS; i++)
+    if (atomic_load_explicit(&readers->shards[i].inside[phase & 1], memory_order_seq_cst) != 0)
+      return false;
+  return true;
+}
+
+/* In the child of a fork, where the readers of the parent's other threads are gone. */
+static inline void counted_reset(struct counted_readers *readers)
+{
+  for (unsigned i = 0; i < COUNTED_SHARDS; i++)
+    for (unsigned odd = 0; odd < 2; odd++)
+      atomic_store_explicit(&readers->shards[i].inside[odd], 0,
+                            memory_order_relaxed); /* one thread */
+}
+
+#endif

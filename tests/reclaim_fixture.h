@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of reclamation share: a backlog of counted blocks, a reader that stays inside, a filter
+ * that grows and shrinks.
+ */
+#ifndef TAMIS_TESTS_RECLAIM_FIXTURE_H
+#define TAMIS_TESTS_RECLAIM_FIXTURE_H
+
+#include "unit.h"
+
+#include "base/memory.h"
+#include "base/reclaim.h"
+#include "harness.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef TAMIS_SLOW
+enum { SCALE = 10 };
+#else
+enum { SCALE = 1 };
+#endif
+
+enum { PATIENCE_SECONDS = 10 };
+
+/* ---- a backlog ---- */
+
+static atomic_uint released;
+
+static inline void *plain_allocate(void *context, size_t alignment, size_t size)
+{
+  (void) context;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+/* What is released is written to, so that sanitizers see a reader that is still there. */
+static inline void count_release(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment;
+  memset(block, 0xa5, size);
+  free(block);
+  atomic_fetch_add(&released, 1);
+}
+
+static const tamis_allocator counting = {plain_allocate, count_release, NULL};
+
+struct block {
+  struct retired retired;
+  uint64_t content;
+};
+
+struct fixture {
+  struct backlog backlog;
+  _Atomic uint64_t bytes;
+  unsigned retired;
+};
+
+static inline void release(void *owner, struct retired *block, size_t size)
+{
+  struct fixture *x = owner;
+  tamis__memory_release(&counting, block, size);
+  atomic_fetch_sub(&x->bytes, size);
+}
+
+static inline void begin(struct fixture *x)
+{
+  atomic_store(&released, 0);
+  x->retired = 0;
+  x->bytes = 0;
+  assert_true(tamis__backlog_init(&x->backlog, release, x, &x->bytes));
+}
+
+static inline struct block *make_block(struct fixture *x)
+{
+  struct block *block = tamis__memory_allocate(&counting, sizeof *block);
+  assert_non_null(block);
+  block->content = 42;
+  atomic_fetch_add(&x->bytes, sizeof *block);
+  return block;
+}
+
+static inline void retire(struct fixture *x, struct block *block)
+{
+  x->retired++;
+  tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block);
+}
+
+/* Retires until `n` blocks have been released; false if that takes too long. */
+static inline bool released_by_and_by(struct fixture *x, unsigned n)
+{
+  double end = harness_seconds() + PATIENCE_SECONDS;
+  while (atomic_load(&released) < n && harness_seconds() < end) {
+    retire(x, make_block(x));
+    usleep(1000);
+  }
+  return atomic_load(&released) >= n;
+}
+
+static inline void end(struct fixture *x)
+{
+  tamis__backlog_destroy(&x->backlog);
+  assert_int_equal(atomic_load(&released), x->retired);
+  assert_int_equal(atomic_load(&x->bytes), 0);
+}
+/* ---- a reader that stays inside until it is told to leave ---- */
+
+/* A reader that stays inside until it is told to leave. */
+struct long_reader {
+  pthread_t thread;
+  _Atomic(struct block *) *shared;
+  atomic_bool inside, may_leave;
+  uint64_t seen;
+};
+
+static inline void *read_for_long(void *arg)
+{
+  struct long_reader *reader = arg;
+  reader_token pass = reader_enter();
+  struct block *block = atomic_load(reader->shared);
+  atomic_store(&reader->inside, true);
+  while (!atomic_load(&reader->may_leave))
+    usleep(100);
+  reader->seen = block->content; /* still what it was */
+  reader_leave(pass);
+  return NULL;
+}
+
+/* ---- a filter ---- */
+
+static inline tamis_filter *make_cuckoo(uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = capacity;
+  options.fpp = 0.001;
+  options.seed = 42;
+  tamis_filter *f = NULL;
+  return tamis_create(&options, &f) == TAMIS_OK ? f : NULL;
+}
+
+/* Adds with splits, look-ups, removes with joins: of keys of its own. */
+static inline bool work(tamis_filter *f, uint64_t from, uint64_t n)
+{
+  bool good = true;
+  for (uint64_t i = from; i < from + n; i++)
+    good &= tamis_add_hash(f, i) == TAMIS_OK && tamis_contains_hash(f, i);
+  for (uint64_t i = from; i < from + n; i++)
+    good &= tamis_contains_hash(f, i);
+  for (uint64_t i = from; i < from + n; i++)
+    good &= tamis_remove_hash(f, i) == TAMIS_OK;
+  return good;
+}
+
+struct visit {
+  tamis_filter *f;
+  uint64_t from, keys;
+  bool good;
+};
+
+static inline void *visit_filter(void *arg)
+{
+  struct visit *visit = arg;
+  visit->good = work(visit->f, visit->from, visit->keys);
+  return NULL;
+}
+
+#endif
