@@ -13,7 +13,7 @@ struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
   g->first_roots = roots;
-  g->first_root_bits = roots - 1; /* of one root or two */
+  g->root0_bits = roots - 1; /* of one root or two */
   g->pair_bits = 2;
   g->depth_limit = depth_limit;
   g->stripe_mask = 7; /* a stripe for each bucket */
@@ -35,18 +35,18 @@ struct tiny make_tiny(unsigned width)
   return make_with(width, 0.5, 1, 1);
 }
 
-struct cuckoo_address place_of(const struct tiny *t, uint64_t hash)
+struct cuckoo_address address_of(const struct tiny *t, uint64_t hash)
 {
   return cuckoo_address(&t->geometry, hash_mix(&t->keys, hash));
 }
 
 uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
 {
-  struct cuckoo_address place;
+  struct cuckoo_address address;
   do
-    place = place_of(t, ++t->last_hash);
-  while (place.lower != lower || place.upper != upper ||
-         (t->generation && cuckoo_root_of_index(&t->geometry, place.index) != t->root));
+    address = address_of(t, ++t->last_hash);
+  while (address.lower != lower || address.upper != upper ||
+         (t->generation && cuckoo_root_of_index(&t->geometry, address.index) != t->root));
   return t->last_hash;
 }
 
@@ -55,11 +55,11 @@ uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint32_t up
   uint64_t hash;
   do
     hash = hash_at(t, lower, upper);
-  while (cuckoo_root_of_index(&t->geometry, place_of(t, hash).index) != root);
+  while (cuckoo_root_of_index(&t->geometry, address_of(t, hash).index) != root);
   return hash;
 }
 
-void note(struct tiny *t, uint64_t hash)
+void expect_in(struct tiny *t, uint64_t hash)
 {
   assert_true(t->n < MAX_KEYS);
   t->in[t->n++] = hash;
@@ -68,7 +68,7 @@ void note(struct tiny *t, uint64_t hash)
 void add(struct tiny *t, uint64_t hash)
 {
   assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
-  note(t, hash);
+  expect_in(t, hash);
 }
 
 void add_at(struct tiny *t, uint32_t lower, uint32_t upper, unsigned n)
@@ -77,7 +77,7 @@ void add_at(struct tiny *t, uint32_t lower, uint32_t upper, unsigned n)
     add(t, hash_at(t, lower, upper));
 }
 
-void forget(struct tiny *t, uint64_t hash)
+void expect_out(struct tiny *t, uint64_t hash)
 {
   for (unsigned i = 0; i < t->n; i++)
     if (t->in[i] == hash)
@@ -87,7 +87,7 @@ void forget(struct tiny *t, uint64_t hash)
 void take(struct tiny *t, uint64_t hash)
 {
   assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
-  forget(t, hash);
+  expect_out(t, hash);
 }
 
 bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket)
@@ -127,8 +127,7 @@ int contains(tamis_filter *f, uint64_t hash)
 static void *run(void *arg)
 {
   struct call *call = arg;
-  reader_leave(
-      reader_enter()); /* a thread's first call goes another way: here it is to be the usual one */
+  reader_leave(reader_enter()); /* the thread is registered: its next call takes the fast path */
   call->result = call->make(call->filter, call->hash);
   HOOK(call_returned);
   return NULL;
@@ -150,11 +149,11 @@ int finish(struct call *call)
   return call->result;
 }
 
-void start_and_stop(struct call *call, const char *place)
+void start_and_stop(struct call *call, const char *point)
 {
-  schedule_stop_at(place);
+  schedule_stop_at(point);
   start(call);
-  schedule_wait_either(place, 1, "call_returned", 1);
+  schedule_wait_either(point, 1, "call_returned", 1);
 }
 
 /* ---- splits, joins, generations ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the unit tests of the cuckoo filter share: filters with a fixed seed, and an allocator that keeps a
- * balance.
+ * What the unit tests of the cuckoo filter share: filters with a fixed seed, and an allocator that
+ * keeps a balance.
  */
 #ifndef TAMIS_TESTS_CUCKOO_UNIT_H
 #define TAMIS_TESTS_CUCKOO_UNIT_H
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Fewer keys where things are slow. */
+/* Fewer keys in slow builds. */
 #ifdef TAMIS_SLOW
 enum { SCALE = 10 };
 #else
@@ -74,7 +74,8 @@ static inline void assert_same_contents(const tamis_stats *a, const tamis_stats 
   assert_true(a->occupancy == b->occupancy);
 }
 
-/* Keys that were never added, in a row that begins at `from`. */
+/* Asserts the rate for keys that were never added.  Different values of `from` give different
+ * keys. */
 static inline void assert_rate(const tamis_filter *f, double fpp, uint64_t from)
 {
   uint64_t probes = (fpp < 1e-4 ? UINT64_C(1000000) : UINT64_C(200000)) / SCALE, hits = 0;
@@ -100,12 +101,13 @@ static inline uint64_t *shuffled(uint64_t n, uint64_t seed)
 
 /* ---- an allocator that keeps a balance ---- */
 
-/* It knows the size of each block, and gives dirty memory.  (For failures of all kinds see test_faults.c.) */
+/* It knows the size of each block, and gives dirty memory.  (For failures of all kinds see
+ * test_faults.c.) */
 struct bank {
   size_t bytes, blocks, most_bytes;
   unsigned calls, fail_at; /* fail_at: the call that is refused; 0: none */
   size_t refused_from;     /* blocks of this size and more are refused; 0: none */
-  /* Called once, before a block is given: what another thread might do meanwhile. */
+  /* Called once, before a block is given: does what another thread might do meanwhile. */
   void (*meanwhile)(void *context);
   void *context;
 };
@@ -144,15 +146,15 @@ static inline void bank_release(void *context, void *block, size_t alignment, si
   free((char *) block - BANK_HEAD);
 }
 
-/* The filter counts what the bank has given. */
+/* The filter counts the bytes that the bank has given. */
 static inline void assert_bytes(const tamis_filter *f, const struct bank *bank)
 {
-  tamis_stats stats = stats_of(f); /* first: it may release what has waited */
+  tamis_stats stats = stats_of(f); /* this call comes first: it may drain the backlog */
   assert_int_equal(stats.bytes, bank->bytes);
 }
 
-/* What was retired is released by later calls that retire something: makes such calls until the filter
- * takes no more than `limit` bytes, or for some seconds. */
+/* Later calls that retire something release what was retired before: makes such calls until the
+ * filter takes no more than `limit` bytes, or for some seconds. */
 static inline void settle(tamis_filter *f, uint64_t limit)
 {
   double end = harness_seconds() + 10;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PLACES = 16 };
+enum { MAX_POINTS = 16 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -16,15 +16,15 @@ static struct {
   struct {
     const char *name;
     unsigned count;
-  } reached[PLACES];
+  } reached[MAX_POINTS];
 } now;
 
-static unsigned *reached(const char *place)
+static unsigned *reached(const char *point)
 {
   unsigned i = 0;
-  while (i < PLACES - 1 && now.reached[i].name && strcmp(now.reached[i].name, place) != 0)
+  while (i < MAX_POINTS - 1 && now.reached[i].name && strcmp(now.reached[i].name, point) != 0)
     i++;
-  now.reached[i].name = place;
+  now.reached[i].name = point;
   return &now.reached[i].count;
 }
 
@@ -35,23 +35,23 @@ void schedule_pass_by(void)
   passes_by = true;
 }
 
-static void at_hook(const char *place)
+static void at_hook(const char *point)
 {
   if (passes_by)
     return;
   pthread_mutex_lock(&mutex);
-  ++*reached(place);
+  ++*reached(point);
   pthread_cond_broadcast(&changed);
-  while (now.stop_at && strcmp(now.stop_at, place) == 0)
+  while (now.stop_at && strcmp(now.stop_at, point) == 0)
     pthread_cond_wait(&changed, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
-void schedule_stop_at(const char *place)
+void schedule_stop_at(const char *point)
 {
   pthread_mutex_lock(&mutex);
   memset(&now, 0, sizeof now);
-  now.stop_at = place;
+  now.stop_at = point;
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&mutex);
   atomic_store_explicit(&tamis__hook, at_hook, memory_order_release);
@@ -65,15 +65,15 @@ void schedule_go(void)
   pthread_mutex_unlock(&mutex);
 }
 
-void schedule_wait_either(const char *place, unsigned n, const char *other, unsigned m)
+void schedule_wait_either(const char *point, unsigned n, const char *other, unsigned m)
 {
   pthread_mutex_lock(&mutex);
-  while (*reached(place) < n && *reached(other) < m)
+  while (*reached(point) < n && *reached(other) < m)
     pthread_cond_wait(&changed, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
-void schedule_wait(const char *place, unsigned n)
+void schedule_wait(const char *point, unsigned n)
 {
-  schedule_wait_either(place, n, place, n);
+  schedule_wait_either(point, n, point, n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The figures of a Bloom filter, and the check of a whole one.
+ * The figures and the validation of a Bloom filter.
  */
 #include "unit.h"
 
@@ -46,8 +46,8 @@ static void stats_tell_the_truth(tamis_layout layout)
 }
 BOTH_LAYOUTS(stats_tell_the_truth)
 
-/* validate() must not be a rubber stamp: a bit is lost behind the filter's back, in the block that
- * the allocator hook handed out for the words (the largest). */
+/* A bit is cleared without the filter's knowledge, in the block of the words, which is the
+ * largest. */
 static void *largest;
 
 static void *remember_largest(void *context, size_t alignment, size_t size)
@@ -108,7 +108,7 @@ static void *remember_all(void *context, size_t alignment, size_t size)
   return block;
 }
 
-/* A lock is left behind, and the count of keys is wrong either way. */
+/* A stripe stays locked; the count of keys is too high, or too low. */
 static void validate_notices_locks_and_counts(void **state)
 {
   (void) state;

@@ -39,9 +39,9 @@ static void scale_covers_its_range(void **state)
   assert_int_equal(hash_to_range(UINT64_MAX, 1), 0);
 }
 
-/* Touches stay in the array; in the blocked layout, in one line, in different words, all of which
- * get used; and large arrays are used beyond their first 2^32 bits. */
-static void touches_are_where_they_should_be(void **state)
+/* Probes stay in the array.  In the blocked layout they stay in one line, in different words of
+ * it, and every word is used.  Large arrays are used beyond their first 2^32 bits. */
+static void probes_are_where_they_should_be(void **state)
 {
   (void) state;
   for (unsigned r = 0; r < RATES; r++)
@@ -50,19 +50,19 @@ static void touches_are_where_they_should_be(void **state)
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         uint64_t highest = 0, words_used = 0;
         for (uint64_t i = 0; i < 4000; i++) {
-          struct bloom_probes walk = bloom_probes_begin(&g, random_at(r, i), g.shape);
+          struct bloom_probes probes = bloom_probes_begin(&g, random_at(r, i), g.shape);
           uint64_t line = 0, seen = 0;
           for (unsigned t = 0; t < g.shape.probes; t++) {
-            struct bloom_probe touch = bloom_probes_next(&g, &walk, g.shape);
-            assert_true(touch.word < g.lines * LINE_WORDS);
-            assert_in_range(__builtin_popcountll(touch.mask), 1, g.shape.bits_per_probe);
-            highest = touch.word > highest ? touch.word : highest;
-            words_used |= UINT64_C(1) << touch.word % LINE_WORDS;
+            struct bloom_probe probe = bloom_probes_next(&g, &probes, g.shape);
+            assert_true(probe.word < g.lines * LINE_WORDS);
+            assert_in_range(__builtin_popcountll(probe.mask), 1, g.shape.bits_per_probe);
+            highest = probe.word > highest ? probe.word : highest;
+            words_used |= UINT64_C(1) << probe.word % LINE_WORDS;
             if (g.shape.layout == TAMIS_LAYOUT_BLOCKED) {
-              assert_true(t == 0 || touch.word / LINE_WORDS == line);
-              assert_false(seen >> touch.word % LINE_WORDS & 1);
-              seen |= UINT64_C(1) << touch.word % LINE_WORDS;
-              line = touch.word / LINE_WORDS;
+              assert_true(t == 0 || probe.word / LINE_WORDS == line);
+              assert_false(seen >> probe.word % LINE_WORDS & 1);
+              seen |= UINT64_C(1) << probe.word % LINE_WORDS;
+              line = probe.word / LINE_WORDS;
             }
           }
         }
@@ -88,14 +88,14 @@ static void rate_formula_matches_simulation(void **state)
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[5 * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < g->capacity + PROBES; i++) {
-        struct bloom_probes walk = bloom_probes_begin(g, random_next(&seed), g->shape);
+        struct bloom_probes probes = bloom_probes_begin(g, random_next(&seed), g->shape);
         unsigned missing = 0;
         for (unsigned t = 0; t < g->shape.probes; t++) {
-          struct bloom_probe touch = bloom_probes_next(g, &walk, g->shape);
+          struct bloom_probe probe = bloom_probes_next(g, &probes, g->shape);
           if (i < g->capacity)
-            words[touch.word] |= touch.mask;
+            words[probe.word] |= probe.mask;
           else
-            missing |= (touch.mask & ~words[touch.word]) != 0;
+            missing |= (probe.mask & ~words[probe.word]) != 0;
         }
         hits += i >= g->capacity && !missing;
       }
@@ -109,13 +109,13 @@ static void rate_formula_matches_simulation(void **state)
   }
 }
 
-/* Two bits of a word are both among a key's as often as any other two: positions do not depend on each
+/* Any two bits of a word are both set for a key equally often: positions do not depend on each
  * other. */
 static void every_pair_of_bits_is_as_likely(void **state)
 {
   (void) state;
   enum { KEYS = 300000 };
-#define SHAPE(touches, bits) {TAMIS_LAYOUT_BLOCKED, touches, bits},
+#define SHAPE(probes, bits) {TAMIS_LAYOUT_BLOCKED, probes, bits},
   const struct bloom_shape shapes[] = {BLOOM_BLOCKED_SHAPES(SHAPE)};
 #undef SHAPE
   for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -124,9 +124,9 @@ static void every_pair_of_bits_is_as_likely(void **state)
     const struct bloom_geometry g = {.shape = shapes[s], .lines = 1000};
     unsigned together[64][64] = {{0}};
     for (uint64_t i = 0; i < KEYS; i++) {
-      struct bloom_probes walk = bloom_probes_begin(&g, random_at(s, i), g.shape);
+      struct bloom_probes probes = bloom_probes_begin(&g, random_at(s, i), g.shape);
       for (unsigned t = 0; t < g.shape.probes; t++) {
-        uint64_t mask = bloom_probes_next(&g, &walk, g.shape).mask;
+        uint64_t mask = bloom_probes_next(&g, &probes, g.shape).mask;
         for (; mask; mask &= mask - 1)
           for (uint64_t higher = mask & (mask - 1); higher; higher &= higher - 1)
             together[__builtin_ctzll(mask)][__builtin_ctzll(higher)]++;
@@ -141,8 +141,8 @@ static void every_pair_of_bits_is_as_likely(void **state)
   }
 }
 
-/* The rate of one filter, from its bits: a key that is absent is as likely to use any line, start and
- * stride.  Nothing is left to chance in this, as it would be with probes. */
+/* The rate of one filter, from its bits: a key that is absent is as likely to use any line,
+ * start and stride.  Nothing is left to chance in this, as it would be if keys were tried. */
 static double rate_of_contents(const struct bloom_geometry *g, const uint64_t words[])
 {
   double sum = 0, patterns = 0;
@@ -160,7 +160,8 @@ static double rate_of_contents(const struct bloom_geometry *g, const uint64_t wo
   return sum / patterns;
 }
 
-/* A small filter is one draw: hardly any is more than a tenth above the rate, whatever the average. */
+/* A small filter is one draw: hardly any filter is more than a tenth above the rate, whatever
+ * the average of all is. */
 static void small_filters_keep_the_rate_too(void **state)
 {
   (void) state;
@@ -177,10 +178,10 @@ static void small_filters_keep_the_rate_too(void **state)
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[MOST_LINES * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < small[s].keys; i++) {
-        struct bloom_probes walk = bloom_probes_begin(&g, random_next(&seed), g.shape);
+        struct bloom_probes probes = bloom_probes_begin(&g, random_next(&seed), g.shape);
         for (unsigned t = 0; t < g.shape.probes; t++) {
-          struct bloom_probe touch = bloom_probes_next(&g, &walk, g.shape);
-          words[touch.word] |= touch.mask;
+          struct bloom_probe probe = bloom_probes_next(&g, &probes, g.shape);
+          words[probe.word] |= probe.mask;
         }
       }
       above += rate_of_contents(&g, words) > 1.1 * small[s].fpp;
@@ -205,8 +206,8 @@ static void keys_invert_bits(void **state)
   assert_true(bloom_geometry_keys(&g, 0) == 0);
 }
 
-/* The plan keeps its promise, with what docs/bloom.md sets aside for the generator of positions, and no
- * plan 2 % smaller would. */
+/* The plan keeps its promise, with what docs/bloom.md sets aside for the generator of positions,
+ * and no plan 2 % smaller would. */
 static void plan_is_the_smallest_that_keeps_the_rate(void **state)
 {
   (void) state;
@@ -219,7 +220,7 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
         double reserve = 1 + 0.002 * bloom_geometry_bits_per_key(&g);
         assert_true(bloom_geometry_rate(&g, (double) capacity) * reserve <= rates[r]);
         if (capacity < UINT64_C(1) << 25)
-          continue; /* smaller ones keep a reserve for bad luck */
+          continue; /* smaller ones have a margin for chance */
         g.lines = g.lines / 100 * 98;
         assert_true(bloom_geometry_rate(&g, (double) capacity) > 0.96 * rates[r]);
       }
@@ -270,7 +271,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(scale_covers_its_range),
-      cmocka_unit_test(touches_are_where_they_should_be),
+      cmocka_unit_test(probes_are_where_they_should_be),
       cmocka_unit_test(rate_formula_matches_simulation),
       cmocka_unit_test(every_pair_of_bits_is_as_likely),
       cmocka_unit_test(small_filters_keep_the_rate_too),

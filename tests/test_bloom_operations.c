@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What calls on a Bloom filter do, one after the other.
+ * Calls on a Bloom filter, one after the other.
  */
 #include "unit.h"
 
@@ -86,7 +86,8 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
       assert_true((in % 2 ? tamis_add_hash(f, in++) : tamis_add_unique_hash(f, in++)) >= 0);
     while (tamis_add_hash(f, in) == TAMIS_OK)
       in++;
-    assert_true((double) in <= 1.005 * (double) n + 1); /* and few past it, which are hidden */
+    assert_true((double) in <=
+                1.005 * (double) n + 1); /* and few more, which false positives hide */
     assert_int_equal(tamis_add_unique_hash(f, in), TAMIS_EFULL);
 
     tamis_stats before = stats_of(f);
@@ -107,12 +108,12 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
 }
 BOTH_LAYOUTS(capacity_is_a_limit_when_not_growable)
 
-/* Threads that take turns, a key each: their shards fill evenly, and the limit is exact all the same. */
+/* Threads add a key each in turn: their shards fill evenly, and the limit is exact all the same. */
 enum { TURNS_THREADS = 8 };
 
 struct turns {
   tamis_filter *filter;
-  _Atomic uint64_t next; /* key; whose turn it is */
+  _Atomic uint64_t next; /* the next key, which says whose turn it is */
   _Atomic bool full;
 };
 
@@ -162,7 +163,8 @@ static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
 }
 BOTH_LAYOUTS(threads_in_turn_keep_to_the_capacity)
 
-/* Where many keys are hidden by false positives the number of keys decides late; then the bits do. */
+/* At high rates false positives hide many keys, so the count of keys reaches the capacity late.
+ * The bits decide then. */
 static void a_full_filter_keeps_its_rate(tamis_layout layout)
 {
   const double rates[] = {0.1, 0.3, 0.5, 0.9, 0.99};

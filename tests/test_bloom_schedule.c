@@ -36,17 +36,17 @@ static void finish(struct call *call)
   assert_int_equal(pthread_join(call->thread, NULL), 0);
 }
 
-/* Both have seen that the key is missing before either takes the stripe: without the second look
- * under it, both would win. */
-static void two_that_both_saw_it_missing(void **state)
+/* Both adds have missed the key before either takes the stripe: without the second look-up under
+ * the stripe both would win. */
+static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_unique_looked");
+  schedule_stop_at("bloom_key_missed");
   start(&a);
   start(&b);
-  schedule_wait("bloom_unique_looked", 2);
+  schedule_wait("bloom_key_missed", 2);
   schedule_go();
   finish(&a);
   finish(&b);
@@ -55,20 +55,21 @@ static void two_that_both_saw_it_missing(void **state)
   tamis_destroy(f);
 }
 
-/* The first is in the middle of setting its bits when the second comes all the way.  The second must
- * wait for the stripe; without it, it would set the rest, and both would win. */
-static void one_that_comes_while_bits_are_set(void **state)
+/* The second add begins while the first one is setting bits, and must wait for the stripe.
+ * Without it the second one would set the other bits, and both would win. */
+static void a_second_unique_add_waits_while_bits_are_set(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_set_word");
+  schedule_stop_at("bloom_word_set");
   start(&a);
-  schedule_wait("bloom_set_word", 1);
+  schedule_wait("bloom_word_set", 1);
   start(&b);
   /* b waits for the stripe or, if something is wrong, gets as far as a */
-  schedule_wait_either("stripe_wait", 1, "bloom_set_word", 2);
-  assert_false(tamis_contains_hash(f, 7)); /* a reader does not wait, and sees no half of it */
+  schedule_wait_either("stripe_wait", 1, "bloom_word_set", 2);
+  assert_false(
+      tamis_contains_hash(f, 7)); /* a reader does not wait, and does not find a half-added key */
   schedule_go();
   finish(&a);
   finish(&b);
@@ -76,7 +77,8 @@ static void one_that_comes_while_bits_are_set(void **state)
   tamis_destroy(f);
 }
 
-/* A key that is there is present without a lock, whoever holds its stripe: the filter has only one. */
+/* A unique add of a key that is there takes no lock: it does not wait for the holder of the only
+ * stripe. */
 static void a_present_key_does_not_wait(void **state)
 {
   (void) state;
@@ -88,12 +90,12 @@ static void a_present_key_does_not_wait(void **state)
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8, .result = TAMIS_EINVAL};
-  schedule_stop_at("bloom_unique_looked_again");
+  schedule_stop_at("bloom_key_missed_under_stripe");
   start(&a);
-  schedule_wait("bloom_unique_looked_again", 1);
+  schedule_wait("bloom_key_missed_under_stripe", 1);
   start(&b);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  int result = b.result; /* if it waits, it will not have one until a goes on */
+  int result = b.result; /* if it waits, it has none until a goes on */
   schedule_go();
   finish(&a);
   finish(&b);
@@ -101,15 +103,15 @@ static void a_present_key_does_not_wait(void **state)
   tamis_destroy(f);
 }
 
-/* Half of the key's bits are set: the key is not there yet, and nobody is told that it is. */
+/* Half of the key's bits are set: no call says that the key is there. */
 static void a_half_added_key_is_absent(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, other = {.filter = f, .hash = 8};
-  schedule_stop_at("bloom_set_word");
+  schedule_stop_at("bloom_word_set");
   start(&a);
-  schedule_wait("bloom_set_word", 1);
+  schedule_wait("bloom_word_set", 1);
   assert_false(tamis_contains_hash(f, 7));
   schedule_go();
   finish(&a);
@@ -120,18 +122,18 @@ static void a_half_added_key_is_absent(void **state)
   tamis_destroy(f);
 }
 
-/* A plain add of the same key sets all bits while the unique add is between its second look and its
- * first bit: the unique add was overtaken and must say so.  If it claimed to be first, it would have
- * published nothing to those who find the key. */
-static void a_plain_add_that_overtakes(void **state)
+/* A plain add of the same key sets all bits after the second look-up of a unique add and before
+ * its first bit.  The unique add must not claim to be first: it has published nothing to the
+ * readers that find the key. */
+static void a_unique_add_that_is_overtaken_does_not_win(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_unique_looked_again");
+  schedule_stop_at("bloom_key_missed_under_stripe");
   start(&a);
-  schedule_wait("bloom_unique_looked_again", 1);
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock: is not held up */
+  schedule_wait("bloom_key_missed_under_stripe", 1);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
   schedule_go();
   finish(&a);
   start(&b);
@@ -143,8 +145,8 @@ static void a_plain_add_that_overtakes(void **state)
   tamis_destroy(f);
 }
 
-/* A unique add has set its first word when a plain add of the same key passes it: both have set bits,
- * but the key counts once, and a filter for two keys still takes a second one. */
+/* A unique add has set its first word when a plain add of the same key sets the rest: both have
+ * set bits, but the key counts once, and a filter for two keys still takes a second one. */
 static void adds_that_share_a_key_count_it_once(void **state)
 {
   (void) state;
@@ -156,9 +158,9 @@ static void adds_that_share_a_key_count_it_once(void **state)
   tamis_filter *f;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8};
-  schedule_stop_at("bloom_set_word");
+  schedule_stop_at("bloom_word_set");
   start(&a);
-  schedule_wait("bloom_set_word", 1);
+  schedule_wait("bloom_word_set", 1);
   schedule_pass_by(); /* the main thread does not stop */
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   schedule_go();
@@ -176,11 +178,11 @@ static void adds_that_share_a_key_count_it_once(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(two_that_both_saw_it_missing),
-      cmocka_unit_test(one_that_comes_while_bits_are_set),
+      cmocka_unit_test(of_two_unique_adds_that_miss_the_key_one_wins),
+      cmocka_unit_test(a_second_unique_add_waits_while_bits_are_set),
       cmocka_unit_test(a_present_key_does_not_wait),
       cmocka_unit_test(a_half_added_key_is_absent),
-      cmocka_unit_test(a_plain_add_that_overtakes),
+      cmocka_unit_test(a_unique_add_that_is_overtaken_does_not_win),
       cmocka_unit_test(adds_that_share_a_key_count_it_once),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* The cores decide, within the limits. */
+/* The number of cores decides within the limits. */
 static void limits_are_kept_on_any_machine(void **state)
 {
   (void) state;

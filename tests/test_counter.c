@@ -20,7 +20,7 @@ enum { SCALE = 1 };
 
 enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 64 };
 
-/* What the library asks of the system, so that it can be refused. */
+/* Calls of the library to the system that a test can refuse. */
 static _Atomic bool refuse_keys, refuse_values;
 
 #ifdef NOTHING_IS_REFUSED
@@ -53,14 +53,15 @@ static struct counters set_of(unsigned n)
   return (struct counters){shards, n - 1};
 }
 
-/* As many shards as filters have at most here; so many threads can have numbers, less one. */
+/* As many shards as a filter can have on this machine.  One thread less than that can have an
+ * index. */
 static struct counters largest_set(void)
 {
   return set_of(tamis__counter_shards(UINT64_MAX));
 }
 
-/* After an add, by which a thread asks for one. */
-static unsigned own_number(void)
+/* The thread asks for its index when it adds to a counter. */
+static unsigned own_index(void)
 {
   struct counter_shard shard = {.value = {0}};
   struct counters counters = {&shard, 0};
@@ -68,7 +69,7 @@ static unsigned own_number(void)
   return tamis__thread_index;
 }
 
-static bool is_number(unsigned n)
+static bool is_index(unsigned n)
 {
   return n >= 1 && n < MAX_SHARDS;
 }
@@ -85,7 +86,7 @@ static void bump(struct worker *worker)
   worker->result = tamis__thread_index;
 }
 
-/* One shard for all, where threads meet, or several: some threads own one, the others meet. */
+/* All threads share one shard, or some own a shard and the others share one. */
 static void sum_over(unsigned n)
 {
   struct counters counters = set_of(n);
@@ -103,12 +104,12 @@ static void sums_lose_nothing(void **state)
     sum_over(n);
 }
 
-static void a_thread_keeps_its_number(void **state)
+static void a_thread_keeps_its_index(void **state)
 {
   (void) state;
-  unsigned number = own_number();
-  assert_true(is_number(number));
-  assert_int_equal(own_number(), number);
+  unsigned index = own_index();
+  assert_true(is_index(index));
+  assert_int_equal(own_index(), index);
 }
 
 static void adds_return_the_new_value(void **state)
@@ -117,7 +118,7 @@ static void adds_return_the_new_value(void **state)
   struct counters counters = set_of(1);
   assert_int_equal(counter_add(&counters, 2, 5), 5);
   assert_int_equal(counter_add(&counters, 2, 1), 6);
-  assert_true(is_number(own_number()));
+  assert_true(is_index(own_index()));
   counters = largest_set();
   assert_int_equal(counter_add(&counters, 2, 5), 5);
   assert_int_equal(counter_add(&counters, 2, UINT64_MAX), 4);
@@ -126,7 +127,7 @@ static void adds_return_the_new_value(void **state)
 
 /* ---- threads that come and go ---- */
 
-static void *bump_a_little(void *counters)
+static void *bump_briefly(void *counters)
 {
   for (unsigned i = 0; i < 100; i++)
     counter_add(counters, 0, 1);
@@ -145,7 +146,7 @@ static void join(pthread_t thread)
   assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Each begins while the one before it, and the one before that, may still add or be about to end. */
+/* Each thread begins while those before it may still add, or are about to end. */
 static void threads_that_follow_each_other_lose_nothing(void **state)
 {
   (void) state;
@@ -155,44 +156,44 @@ static void threads_that_follow_each_other_lose_nothing(void **state)
   for (unsigned i = 0; i < LIVES; i++) {
     if (i >= AT_ONCE)
       join(threads[i % AT_ONCE]);
-    threads[i % AT_ONCE] = start(bump_a_little, &counters);
+    threads[i % AT_ONCE] = start(bump_briefly, &counters);
   }
   for (unsigned i = 0; i < AT_ONCE; i++)
     join(threads[i]);
   assert_int_equal(tamis__counter_sum(&counters, 0), 100 * LIVES);
 }
 
-static void *note_number(void *number)
+static void *note_index(void *index)
 {
-  *(unsigned *) number = own_number();
+  *(unsigned *) index = own_index();
   return NULL;
 }
 
-static void numbers_are_given_back(void **state)
+static void indices_are_released(void **state)
 {
   (void) state;
-  unsigned first = 0, number = 0;
-  join(start(note_number, &first));
-  assert_true(is_number(first));
+  unsigned first = 0, index = 0;
+  join(start(note_index, &first));
+  assert_true(is_index(first));
   for (unsigned i = 0; i < 1000; i++) {
-    join(start(note_number, &number));
-    assert_int_equal(number, first);
+    join(start(note_index, &index));
+    assert_int_equal(index, first);
   }
 }
 
-/* What an owner did before it ended comes before what the next owner does: to a thread sanitizer plain
- * accesses tell, as nothing else orders the threads. */
+/* What an owner of an index did before it ended comes before what the next owner does.
+ * ThreadSanitizer checks it by plain accesses, as nothing else orders the threads. */
 static uint64_t plain[MAX_SHARDS + 1];
 
 static void *bump_plain(void *unused)
 {
-  unsigned number = own_number();
-  if (is_number(number))
-    plain[number]++;
+  unsigned index = own_index();
+  if (is_index(index))
+    plain[index]++;
   return unused;
 }
 
-static void owners_of_a_number_are_ordered(void **state)
+static void owners_of_an_index_are_ordered(void **state)
 {
   (void) state;
   enum { LIVES = 500 };
@@ -207,34 +208,34 @@ static void owners_of_a_number_are_ordered(void **state)
   assert_in_range(sum, 1, LIVES);
 }
 
-/* As many threads as numbers, one of which the main thread has, are alive; when they are gone the one
- * that found none gets one. */
+/* There are as many threads as indices, one of which the main thread has.  When the others have
+ * ended, the thread that found no index gets one. */
 struct crowd {
   struct counters counters;
   pthread_barrier_t all_asked, others_gone;
   _Atomic unsigned threads;
-  unsigned numbers[MAX_SHARDS];
+  unsigned indices[MAX_SHARDS];
 };
 
 static void *ask(void *arg)
 {
   struct crowd *crowd = arg;
-  unsigned *number = &crowd->numbers[atomic_fetch_add(&crowd->threads, 1)];
+  unsigned *index = &crowd->indices[atomic_fetch_add(&crowd->threads, 1)];
   counter_add(&crowd->counters, 0, 1);
-  *number = tamis__thread_index;
+  *index = tamis__thread_index;
   pthread_barrier_wait(&crowd->all_asked);
   if (!tamis__thread_index) {
     pthread_barrier_wait(&crowd->others_gone);
     counter_add(&crowd->counters, 0, 1);
-    *number = tamis__thread_index;
+    *index = tamis__thread_index;
   }
   return NULL;
 }
 
-static void a_thread_without_a_number_asks_again(void **state)
+static void a_thread_without_an_index_asks_again(void **state)
 {
   (void) state;
-  own_number();
+  own_index();
   static struct crowd crowd;
   crowd.counters = largest_set();
   unsigned threads = MAX_SHARDS - 1, found = 0;
@@ -246,12 +247,12 @@ static void a_thread_without_a_number_asks_again(void **state)
     thread[i] = start(ask, &crowd);
   pthread_barrier_wait(&crowd.all_asked);
   for (unsigned i = 0; i < threads; i++) {
-    unsigned number = crowd.numbers[i];
-    found += is_number(number) && !(seen >> number & 1);
-    seen |= UINT64_C(1) << number;
+    unsigned index = crowd.indices[i];
+    found += is_index(index) && !(seen >> index & 1);
+    seen |= UINT64_C(1) << index;
   }
   assert_int_equal(found, threads - 1);
-  assert_true(seen & 1); /* one has none */
+  assert_true(seen & 1); /* one thread has no index */
   for (unsigned gone = 0; gone < threads - 1;)
     for (unsigned i = 0; i < threads; i++)
       if (thread[i] && pthread_tryjoin_np(thread[i], NULL) == 0)
@@ -260,14 +261,15 @@ static void a_thread_without_a_number_asks_again(void **state)
   for (unsigned i = 0; i < threads; i++) {
     if (thread[i])
       join(thread[i]);
-    assert_true(is_number(crowd.numbers[i]));
+    assert_true(is_index(crowd.indices[i]));
   }
   assert_int_equal(tamis__counter_sum(&crowd.counters, 0), threads + 1);
   pthread_barrier_destroy(&crowd.all_asked);
   pthread_barrier_destroy(&crowd.others_gone);
 }
 
-/* A destructor that runs after the one that has given the number back adds, while the next owner does. */
+/* A destructor that runs after the library has released the index of its thread adds while the
+ * next owner of the index does. */
 static struct {
   pthread_key_t key;
   struct counters counters;
@@ -275,7 +277,7 @@ static struct {
   unsigned first, first_late, next;
 } late;
 
-enum { BEGUN, GIVEN_BACK, TAKEN };
+enum { BEGUN, RELEASED, ACQUIRED };
 
 static void wait_for_step(int step)
 {
@@ -285,12 +287,12 @@ static void wait_for_step(int step)
 
 static void add_late(void *round)
 {
-  if (round == &late.first) { /* the next round comes after all destructors of this one */
+  if (round == &late.first) { /* the system runs the next round after all destructors of this one */
     pthread_setspecific(late.key, &late.first_late);
     return;
   }
-  atomic_store(&late.step, GIVEN_BACK);
-  wait_for_step(TAKEN);
+  atomic_store(&late.step, RELEASED);
+  wait_for_step(ACQUIRED);
   for (unsigned i = 0; i < ROUNDS; i++)
     counter_add(&late.counters, 0, 1);
   late.first_late = tamis__thread_index;
@@ -308,7 +310,7 @@ static void *own_next(void *unused)
 {
   counter_add(&late.counters, 0, 1);
   late.next = tamis__thread_index;
-  atomic_store(&late.step, TAKEN);
+  atomic_store(&late.step, ACQUIRED);
   for (unsigned i = 0; i < ROUNDS; i++)
     counter_add(&late.counters, 0, 1);
   return unused;
@@ -321,13 +323,13 @@ static void destructors_may_add(void **state)
   late.step = BEGUN;
   assert_int_equal(pthread_key_create(&late.key, add_late), 0);
   pthread_t first = start(own_first, NULL);
-  wait_for_step(GIVEN_BACK);
+  wait_for_step(RELEASED);
   pthread_t next = start(own_next, NULL);
   join(first);
   join(next);
-  assert_true(is_number(late.first));
+  assert_true(is_index(late.first));
   assert_int_equal(late.next, late.first);
-  assert_false(is_number(late.first_late));
+  assert_false(is_index(late.first_late));
   assert_int_equal(tamis__counter_sum(&late.counters, 0), 2 * ROUNDS + 2);
   pthread_key_delete(late.key);
 }
@@ -341,7 +343,7 @@ static int status_of(pid_t child)
   return status;
 }
 
-/* The first test, as the library asks for its key once: in a process of its own. */
+/* This test comes first, and in a process of its own, as the library asks for its key once. */
 static void without_a_key_all_share(void **state)
 {
   (void) state;
@@ -357,7 +359,7 @@ static void without_a_key_all_share(void **state)
     harness_run(THREADS, 1, bump, &counters, workers);
     good = good && tamis__counter_sum(&counters, 0) == THREADS * ROUNDS + 1;
     for (unsigned i = 0; i < THREADS; i++)
-      good = good && !is_number((unsigned) workers[i].result);
+      good = good && !is_index((unsigned) workers[i].result);
     _exit(!good);
   }
   assert_int_equal(status_of(child), 0);
@@ -367,37 +369,37 @@ static void a_thread_without_memory_shares(void **state)
 {
   (void) state;
   NEEDS_REFUSALS;
-  unsigned before = 0, number = 0, after = 0;
-  join(start(note_number, &before));
+  unsigned before = 0, index = 0, after = 0;
+  join(start(note_index, &before));
   refuse_values = true;
   for (unsigned i = 0; i < 2 * MAX_SHARDS; i++) {
-    join(start(note_number, &number));
-    assert_true(number && !is_number(number));
+    join(start(note_index, &index));
+    assert_true(index && !is_index(index));
   }
   refuse_values = false;
-  join(start(note_number, &after));
+  join(start(note_index, &after));
   assert_int_equal(after, before);
 }
 
 /* ---- fork ---- */
 
-/* Whether threads that come and go shall go. */
+/* Tells the threads of come_and_go() to end. */
 static _Atomic bool enough;
 
-/* Numbers are taken and given back all the time. */
+/* Acquires and releases indices all the time. */
 static void *come_and_go(void *counters)
 {
   while (!atomic_load(&enough))
-    join(start(bump_a_little, counters));
+    join(start(bump_briefly, counters));
   return NULL;
 }
 
-/* Threads in the child of several: sanitizers do not support them, nor does qemu. */
-static bool child_adds(unsigned number)
+/* Neither sanitizers nor qemu support threads in the child of a process of several threads. */
+static bool child_adds(unsigned index)
 {
   struct counters counters = largest_set();
   counter_add(&counters, 0, 1);
-  bool good = tamis__thread_index == number;
+  bool good = tamis__thread_index == index;
 #ifndef TAMIS_SANITIZED
   if (!*EMULATOR) {
     struct worker workers[THREADS];
@@ -408,12 +410,12 @@ static bool child_adds(unsigned number)
   return good;
 }
 
-static void a_child_keeps_its_threads_number(void **state)
+static void a_child_keeps_its_threads_index(void **state)
 {
   (void) state;
   static struct counter_shard others_shards[MAX_SHARDS];
   struct counters others = {others_shards, tamis__counter_shards(UINT64_MAX) - 1};
-  unsigned number = own_number();
+  unsigned index = own_index();
   atomic_store(&enough, false);
   pthread_t threads[3];
   for (unsigned i = 0; i < 3; i++)
@@ -422,14 +424,14 @@ static void a_child_keeps_its_threads_number(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-      _exit(!child_adds(number));
+      _exit(!child_adds(index));
     assert_int_equal(status_of(child), 0);
   }
   atomic_store(&enough, true);
   for (unsigned i = 0; i < 3; i++)
     join(threads[i]);
   assert_int_equal(tamis__counter_sum(&others, 0) % 100, 0);
-  assert_int_equal(own_number(), number);
+  assert_int_equal(own_index(), index);
 }
 
 /* ---- how many shards ---- */
@@ -459,15 +461,15 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(without_a_key_all_share),
       cmocka_unit_test(sums_lose_nothing),
-      cmocka_unit_test(a_thread_keeps_its_number),
+      cmocka_unit_test(a_thread_keeps_its_index),
       cmocka_unit_test(adds_return_the_new_value),
       cmocka_unit_test(threads_that_follow_each_other_lose_nothing),
-      cmocka_unit_test(numbers_are_given_back),
-      cmocka_unit_test(owners_of_a_number_are_ordered),
-      cmocka_unit_test(a_thread_without_a_number_asks_again),
+      cmocka_unit_test(indices_are_released),
+      cmocka_unit_test(owners_of_an_index_are_ordered),
+      cmocka_unit_test(a_thread_without_an_index_asks_again),
       cmocka_unit_test(destructors_may_add),
       cmocka_unit_test(a_thread_without_memory_shares),
-      cmocka_unit_test(a_child_keeps_its_threads_number),
+      cmocka_unit_test(a_child_keeps_its_threads_index),
       cmocka_unit_test(a_shard_is_a_cache_line),
       cmocka_unit_test(shards_are_a_small_part),
   };

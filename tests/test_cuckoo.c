@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cuckoo filter as a whole: what calls do, one after the other and in any mix, and its figures.
+ * The cuckoo filter as a whole: its calls, in any mix, and its figures.
  */
 #include "unit.h"
 
@@ -61,7 +61,7 @@ static void bad_arguments_are_refused(void **state)
   assert_null(f);
 }
 
-/* Any mix of calls against counts. */
+/* Random calls against the count of each key. */
 static void random_calls_agree_with_a_model(void **state)
 {
   (void) state;
@@ -75,12 +75,12 @@ static void random_calls_agree_with_a_model(void **state)
     for (unsigned i = 0; i < CALLS; i++) {
       bool growing = i / (CALLS / 8) % 2 == 0;
       uint64_t key = random_next(&random) % KEYS;
-      key = key * key / KEYS; /* some more often than others */
+      key = key * key / KEYS; /* some keys come more often than others */
       if (random_next(&random) % 16 < (growing ? 10 : 6)) {
         assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
         counts[key]++;
         total++;
-      } else if (counts[key]) { /* never one that is not there */
+      } else if (counts[key]) { /* never a key that was not added */
         assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
         counts[key]--;
         total--;
@@ -142,7 +142,8 @@ static void stats_tell_the_truth(void **state)
   assert_int_equal(bank.blocks, 0);
 }
 
-/* "Half of it to twice it": against the rate measured, through growth and in all generations. */
+/* The estimate is between half of the measured rate and twice it, while the filter grows and
+ * opens generations. */
 static void the_estimate_is_near_the_rate(void **state)
 {
   (void) state;
@@ -166,7 +167,7 @@ static void the_estimate_is_near_the_rate(void **state)
   }
 }
 
-/* The part of all lanes that is in use, those of all generations. */
+/* The occupancy is the part of all lanes of all generations that is in use. */
 static void occupancy_is_of_all_lanes(void **state)
 {
   (void) state;
@@ -189,7 +190,8 @@ static void occupancy_is_of_all_lanes(void **state)
   end(&x);
 }
 
-/* The lowest rate that fits into some bytes: what `tamis_bytes_for` says of it, and of lower ones. */
+/* tamis_fpp_for() gives the lowest rate that fits into some bytes: tamis_bytes_for() agrees for
+ * that rate and for a lower one. */
 static void bytes_buy_the_lowest_rate(void **state)
 {
   (void) state;

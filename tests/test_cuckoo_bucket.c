@@ -82,7 +82,7 @@ static void check_split(const struct bucket_shape *s, uint64_t word)
   }
 }
 
-/* ---- all contents of two neighbours, between which a carry or a borrow would show ---- */
+/* ---- all contents of two neighbouring lanes, where a carry or a borrow would show ---- */
 
 static void neighbours_do_not_disturb_each_other(void **state)
 {
@@ -111,7 +111,7 @@ static uint64_t random_word(const struct bucket_shape *s, uint64_t *seed, uint64
     unsigned age = (unsigned) (random_next(seed) % s->width);
     if (kind == 0)
       lane = 0;
-    else if (kind == 1) /* the entry, aged where it stands, or with one bit wrong */
+    else if (kind == 1) /* the entry, aged, or with one bit wrong */
       lane = s->ages ? (entry >> age | 1) << age : entry;
     else if (kind == 2)
       lane = entry ^ UINT64_C(1) << age;
@@ -153,7 +153,8 @@ static void replace_changes_one_lane(void **state)
   }
 }
 
-/* Entries are the first bits of the string, never 0, and found again whatever the bits are. */
+/* An entry is the first bits of the hash string, never 0, and matches that string whatever its
+ * bits are. */
 static void an_entry_matches_what_it_stands_for(void **state)
 {
   (void) state;
@@ -174,8 +175,7 @@ static void an_entry_matches_what_it_stands_for(void **state)
     }
 }
 
-/* Through its whole life an entry matches the string it came from, and after k steps about one in
- * 2^(w - 1 - k) others that share the prefix. */
+/* An entry matches the hash string it was made of at every age. */
 static void an_aging_entry_stays_found(void **state)
 {
   (void) state;
@@ -195,7 +195,7 @@ static void an_aging_entry_stays_found(void **state)
   }
 }
 
-/* A join of new entries gives up their last bit, and still finds them. */
+/* A join of new entries gives up their last bit; they are found all the same. */
 static void a_new_entry_that_is_joined_stays_found(void **state)
 {
   (void) state;

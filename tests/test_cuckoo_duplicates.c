@@ -14,7 +14,7 @@ enum { TABLE_KEYS = 24, LARGEST_MASK = 63 };
 
 /* A table against the counts that it should hold. */
 struct model {
-  struct duplicate_table *copies;
+  struct duplicate_table *table;
   size_t room;
   uint64_t keys[TABLE_KEYS];
   uint64_t counts[TABLE_KEYS];
@@ -22,30 +22,30 @@ struct model {
 
 static struct duplicate_table *make_table(size_t n)
 {
-  struct duplicate_table *copies = calloc(1, tamis__duplicates_bytes(n));
-  assert_non_null(copies);
-  tamis__duplicates_init(copies, n);
-  return copies;
+  struct duplicate_table *table = calloc(1, tamis__duplicates_bytes(n));
+  assert_non_null(table);
+  tamis__duplicates_init(table, n);
+  return table;
 }
 
-/* The n-th key at home in `place` of every table of up to LARGEST_MASK + 1 places, or, for smaller
- * tables, in what is left of it. */
-static uint64_t key_at_home_in(size_t place, unsigned n)
+/* The n-th key whose home is `slot` in tables of LARGEST_MASK + 1 slots.  In smaller tables its
+ * home is `slot` modulo their size. */
+static uint64_t key_at_home_in(size_t slot, unsigned n)
 {
   for (uint64_t key = 1;; key++)
-    if ((hash_spread(hash_fold(key, 0, 0)) >> 32 & LARGEST_MASK) == place && n-- == 0)
+    if ((hash_spread(hash_fold(key, 0, 0)) >> 32 & LARGEST_MASK) == slot && n-- == 0)
       return key;
 }
 
-/* What its owner does when a table has no room. */
+/* What the owner of a table does when it has no room. */
 static void rebuild(struct model *m)
 {
-  struct duplicate_table *old = m->copies;
+  struct duplicate_table *old = m->table;
   m->room = old->used + 1;
-  m->copies = make_table(m->room);
+  m->table = make_table(m->room);
   for (size_t i = 0; i <= old->mask; i++)
     if (old->slots[i].key)
-      tamis__duplicates_add(m->copies, old->slots[i].key, old->slots[i].count);
+      tamis__duplicates_add(m->table, old->slots[i].key, old->slots[i].count);
   free(old);
 }
 
@@ -53,51 +53,52 @@ static void assert_same(const struct model *m)
 {
   size_t used = 0;
   for (unsigned i = 0; i < TABLE_KEYS; i++) {
-    const struct duplicate_count *entry = tamis__duplicates_find(m->copies, m->keys[i]);
+    const struct duplicate_count *entry = tamis__duplicates_find(m->table, m->keys[i]);
     assert_int_equal(entry ? entry->count : 0, m->counts[i]);
     assert_true(!entry || entry->key == m->keys[i]);
     used += m->counts[i] != 0;
   }
-  assert_int_equal(m->copies->used, used);
-  size_t places = 0;
-  for (size_t i = 0; i <= m->copies->mask; i++)
-    places += m->copies->slots[i].key != 0;
-  assert_int_equal(places, used);
+  assert_int_equal(m->table->used, used);
+  size_t taken = 0;
+  for (size_t i = 0; i <= m->table->mask; i++)
+    taken += m->table->slots[i].key != 0;
+  assert_int_equal(taken, used);
 }
 
-/* Keys with few homes, the last places among them: long chains, which go round the end. */
+/* The keys have few homes, the last slots among them: so chains are long, and wrap round the
+ * end. */
 static void a_table_does_what_a_list_of_counts_does(void **state)
 {
   (void) state;
   const size_t homes[] = {LARGEST_MASK, LARGEST_MASK - 1, 0, 7, 21};
   for (uint64_t seed = 1; seed <= 40; seed++) {
     unsigned spread = 1 + (unsigned) seed % 5;
-    struct model m = {.copies = make_table(1), .room = 1};
+    struct model m = {.table = make_table(1), .room = 1};
     for (unsigned i = 0; i < TABLE_KEYS; i++)
       m.keys[i] = key_at_home_in(homes[i % spread], i / spread);
     uint64_t random = seed;
     for (unsigned step = 0; step < 3000; step++) {
-      /* now more comes, now more goes */
+      /* adds and removes prevail in turn */
       bool adding = random_next(&random) % 8 < (step / 300 % 2 ? 3 : 5);
       unsigned i = (unsigned) (random_next(&random) % TABLE_KEYS);
       if (adding) {
-        if (!m.counts[i] && m.copies->used >= tamis__duplicates_capacity(m.copies))
+        if (!m.counts[i] && m.table->used >= tamis__duplicates_capacity(m.table))
           rebuild(&m);
         uint64_t count = 1 + random_next(&random) % 3;
-        tamis__duplicates_add(m.copies, m.keys[i], count);
+        tamis__duplicates_add(m.table, m.keys[i], count);
         m.counts[i] += count;
       } else {
-        struct duplicate_count *entry = tamis__duplicates_find(m.copies, m.keys[i]);
+        struct duplicate_count *entry = tamis__duplicates_find(m.table, m.keys[i]);
         assert_true(!entry == !m.counts[i]);
         if (entry) {
-          tamis__duplicates_remove(m.copies, entry);
+          tamis__duplicates_remove(m.table, entry);
           m.counts[i]--;
         }
       }
       assert_same(&m);
     }
-    assert_true(m.copies->mask > 7); /* it has been rebuilt */
-    free(m.copies);
+    assert_true(m.table->mask > 7); /* it has been rebuilt */
+    free(m.table);
   }
 }
 
@@ -105,65 +106,66 @@ static void there_is_room_for_as_many_as_asked_for(void **state)
 {
   (void) state;
   for (size_t n = 1; n <= 1000; n++) {
-    struct duplicate_table *copies = make_table(n);
+    struct duplicate_table *table = make_table(n);
     for (uint64_t key = 1; key <= n; key++) {
-      assert_true((copies->used < tamis__duplicates_capacity(copies)));
-      tamis__duplicates_add(copies, key, key);
+      assert_true((table->used < tamis__duplicates_capacity(table)));
+      tamis__duplicates_add(table, key, key);
     }
-    while ((copies->used < tamis__duplicates_capacity(copies)))
-      tamis__duplicates_add(copies, 1000000 + copies->used, 1);
-    assert_int_equal(copies->used, (copies->mask + 1) / 2);
-    /* the size follows from the places alone: by it the table is given back */
-    assert_int_equal(tamis__duplicates_bytes((copies->mask + 1) / 2), tamis__duplicates_bytes(n));
+    while ((table->used < tamis__duplicates_capacity(table)))
+      tamis__duplicates_add(table, 1000000 + table->used, 1);
+    assert_int_equal(table->used, (table->mask + 1) / 2);
+    /* the size follows from the number of slots alone: the table is released with it */
+    assert_int_equal(tamis__duplicates_bytes((table->mask + 1) / 2), tamis__duplicates_bytes(n));
     for (uint64_t key = 1; key <= n; key++)
-      assert_int_equal(tamis__duplicates_find(copies, key)->count, key);
-    assert_null(tamis__duplicates_find(copies, n + 1 + 2000000));
-    free(copies);
+      assert_int_equal(tamis__duplicates_find(table, key)->count, key);
+    assert_null(tamis__duplicates_find(table, n + 1 + 2000000));
+    free(table);
   }
 }
 
-/* A full chain from each place on, the last ones too: whichever is taken, the others are found. */
+/* A full chain begins at each slot in turn, the last ones too.  Whichever key is removed, the
+ * others are found. */
 static void closing_a_hole_loses_nothing(void **state)
 {
   (void) state;
-  enum { PLACES = 16, CHAIN = 8 };
-  for (size_t start = 0; start < PLACES; start++)
+  enum { SLOTS = 16, CHAIN = 8 };
+  for (size_t start = 0; start < SLOTS; start++)
     for (unsigned second_home = 0; second_home < 3; second_home++)
       for (unsigned gone = 0; gone < CHAIN; gone++) {
-        struct duplicate_table *copies = make_table(CHAIN);
-        assert_int_equal(copies->mask, PLACES - 1);
+        struct duplicate_table *table = make_table(CHAIN);
+        assert_int_equal(table->mask, SLOTS - 1);
         uint64_t keys[CHAIN];
         for (unsigned i = 0; i < CHAIN; i++) {
-          /* every third one is not at the start of the chain at home */
-          size_t place = (start + (i % 3 == 2 ? second_home : 0)) % PLACES;
-          keys[i] = key_at_home_in(place, i);
-          tamis__duplicates_add(copies, keys[i], i + 2);
+          /* the home of every third key is not the start of the chain */
+          size_t slot = (start + (i % 3 == 2 ? second_home : 0)) % SLOTS;
+          keys[i] = key_at_home_in(slot, i);
+          tamis__duplicates_add(table, keys[i], i + 2);
         }
         for (unsigned i = 0; i < gone + 2; i++)
-          tamis__duplicates_remove(copies, tamis__duplicates_find(copies, keys[gone]));
-        assert_null(tamis__duplicates_find(copies, keys[gone]));
+          tamis__duplicates_remove(table, tamis__duplicates_find(table, keys[gone]));
+        assert_null(tamis__duplicates_find(table, keys[gone]));
         for (unsigned i = 0; i < CHAIN; i++)
           if (i != gone)
-            assert_int_equal(tamis__duplicates_find(copies, keys[i])->count, i + 2);
-        tamis__duplicates_add(copies, keys[gone], 1);
-        assert_int_equal(tamis__duplicates_find(copies, keys[gone])->count, 1);
-        assert_int_equal(copies->used, CHAIN);
-        free(copies);
+            assert_int_equal(tamis__duplicates_find(table, keys[i])->count, i + 2);
+        tamis__duplicates_add(table, keys[gone], 1);
+        assert_int_equal(tamis__duplicates_find(table, keys[gone])->count, 1);
+        assert_int_equal(table->used, CHAIN);
+        free(table);
       }
 }
 
-/* A pair and an entry make keys that use the upper half too. */
+/* Keys are made of a pair and an entry, and use the upper half too. */
 static void large_keys_and_counts_are_whole(void **state)
 {
   (void) state;
-  struct duplicate_table *copies = make_table(2);
+  struct duplicate_table *table = make_table(2);
   uint64_t key = UINT64_C(1) << 63 | 1, count = UINT64_C(1) << 40;
-  tamis__duplicates_add(copies, key, count);
-  tamis__duplicates_add(copies, 1, 1);
-  assert_int_equal(tamis__duplicates_find(copies, key)->count, count);
-  assert_int_equal(tamis__duplicates_find(copies, 1)->count, 1);
-  assert_null(tamis__duplicates_find(copies, UINT64_C(1) << 63));
-  free(copies);
+  tamis__duplicates_add(table, key, count);
+  tamis__duplicates_add(table, 1, 1);
+  assert_int_equal(tamis__duplicates_find(table, key)->count, count);
+  assert_int_equal(tamis__duplicates_find(table, 1)->count, 1);
+  assert_null(tamis__duplicates_find(table, UINT64_C(1) << 63));
+  free(table);
 }
 
 /* ---- copies in filters ---- */
@@ -251,7 +253,7 @@ static void copies_go_along_in_splits_and_joins(void **state)
   }
 }
 
-/* Eight keys in a table of a few buckets: most of them share their pair with another. */
+/* Eight keys share a few buckets: most of them have the same pair as another key. */
 static void copies_of_neighbours_are_told_apart(void **state)
 {
   (void) state;
@@ -281,7 +283,7 @@ static void copies_of_neighbours_are_told_apart(void **state)
   }
 }
 
-/* A few copies of every key take lanes, and pairs overflow early: no reason to be full. */
+/* A few copies of every key take lanes, so pairs overflow early.  That is no reason to be full. */
 static void keys_that_come_a_few_times_do_not_fill_a_growable_filter(void **state)
 {
   (void) state;
@@ -309,7 +311,7 @@ static void keys_that_come_a_few_times_do_not_fill_a_growable_filter(void **stat
       }
 }
 
-/* Nor do adds to one that does not grow go on for ever: copies make the ways to room long. */
+/* Adds to a filter that does not grow come to an end, although copies make cuckoo paths long. */
 static void keys_that_come_twice_fill_a_fixed_filter(void **state)
 {
   (void) state;
@@ -331,8 +333,8 @@ static void keys_that_come_twice_fill_a_fixed_filter(void **state)
 
 /* ---- copies at the limits ---- */
 
-/* Each key three times, until long after the end: few lanes and many copies make long ways, and the last
- * room may be at the end of one that is too long. */
+/* Each key comes three times, until long after the filter is full.  Few lanes and many copies
+ * make long cuckoo paths, and the last room may be at the end of a path that is too long. */
 static void a_full_filter_says_so_with_copies_too(void **state)
 {
   (void) state;
@@ -353,8 +355,8 @@ static void a_full_filter_says_so_with_copies_too(void **state)
   }
 }
 
-/* When it is full, keys that seem to be there are counted instead, but only few. */
-static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
+/* In a full filter keys that seem to be there are counted as duplicates, but only a few of them. */
+static void a_full_filter_does_not_go_on_in_its_duplicate_tables(void **state)
 {
   (void) state;
   tamis_options options = options_for(300, 0.03);
@@ -368,22 +370,22 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
   for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
     const struct segment *segment =
         directory_segment(directory_load(generation_directory_entry(generation, i)));
-    const struct duplicate_table *copies = atomic_load(&segment->duplicates);
-    most = copies && copies->used > most ? copies->used : most;
+    const struct duplicate_table *table = atomic_load(&segment->duplicates);
+    most = table && table->used > most ? table->used : most;
   }
   assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
   assert_valid(f);
   tamis_destroy(f);
 }
 
-/* At the limit copies that stand in lanes are counted instead, which takes less than more lanes.  Copies
- * make the ways to room long, too: adds come to an end all the same. */
-static void copies_make_room_at_the_limit(void **state)
+/* At the limit copies are folded, which takes less memory than more lanes.  Adds come to an end
+ * although copies make cuckoo paths long. */
+static void copies_are_folded_at_the_limit(void **state)
 {
   (void) state;
   const struct {
     uint64_t capacity;
-    double fpp, load; /* what each key twice fills, counted as if all stood in lanes */
+    double fpp, load; /* reached with each key twice, as if all copies stood in lanes */
   } cases[] = {{600, 0.01, 0.91}, {600, 0.001, 0.91}, {2400, 1e-6, 0.72}};
   for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
     tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
@@ -394,7 +396,8 @@ static void copies_make_room_at_the_limit(void **state)
                                           &g),
                      TAMIS_OK);
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
-    options.max_bytes += 2 * g.segment_bytes - 64; /* not enough for a split, but for side tables */
+    options.max_bytes +=
+        2 * g.segment_bytes - 64; /* not enough for a split, but enough for duplicate tables */
     tamis_filter *f = make_with(&options);
     uint64_t n = 0;
     while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
@@ -420,8 +423,8 @@ int main(void)
       cmocka_unit_test(keys_that_come_a_few_times_do_not_fill_a_growable_filter),
       cmocka_unit_test(keys_that_come_twice_fill_a_fixed_filter),
       cmocka_unit_test(a_full_filter_says_so_with_copies_too),
-      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_side_tables),
-      cmocka_unit_test(copies_make_room_at_the_limit),
+      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_tables),
+      cmocka_unit_test(copies_are_folded_at_the_limit),
   };
   return cmocka_run_group_tests_name("cuckoo_duplicates", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Searches and evictions in segments that are written by hand: one way to room, as long as a test wants.
+ * Searches and evictions in segments that a test has filled by hand: there is one cuckoo path to
+ * room, as long as the test wants.
  */
 #include "unit.h"
 
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-enum { MAX_PATH_MOVES = 16 }; /* in moves: cuckoo_evict.c */
+enum { MAX_PATH_MOVES = 16 }; /* as in lib/cuckoo/evict.c */
 
 struct bench {
   struct cuckoo_geometry g;
@@ -68,8 +69,9 @@ static uint32_t link_of(const struct bench *b, unsigned i)
   return i / 2 + (i % 2 ? (uint32_t) cuckoo_buckets(&b->g) / 2 : 0);
 }
 
-/* Two lanes a bucket: one entry leads back, that in lane `onward` leads on; there is room after `moves`
- * moves.  The key's upper bucket leads nowhere but to its lower one. */
+/* Each bucket has two lanes: the entry in lane `onward` leads to the next bucket, the other one
+ * leads back. There is room after `moves` moves.  The key's upper bucket leads only to its lower
+ * one. */
 static uint32_t write_chain(struct bench *b, unsigned moves, unsigned onward)
 {
   uint32_t upper = (uint32_t) cuckoo_buckets(&b->g) - 1;
@@ -85,7 +87,7 @@ static uint32_t write_chain(struct bench *b, unsigned moves, unsigned onward)
   return upper;
 }
 
-static void a_way_is_found_up_to_its_longest_and_gone(void **state)
+static void a_path_is_found_and_taken_up_to_its_longest(void **state)
 {
   (void) state;
   for (unsigned onward = 0; onward < 2; onward++)
@@ -96,7 +98,7 @@ static void a_way_is_found_up_to_its_longest_and_gone(void **state)
       bool possible = moves <= MAX_PATH_MOVES;
       assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
       assert_int_equal(tamis__evict(&b.g, b.segment, 0, upper), possible);
-      /* the room has come to the key's bucket, or stays where it was */
+      /* the room has moved to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
       assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
       assert_int_equal(segment_used(&b.g, b.segment), 2 * moves + 3);
@@ -104,9 +106,9 @@ static void a_way_is_found_up_to_its_longest_and_gone(void **state)
     }
 }
 
-/* Room at the end of a way that is too long is no room: who folds copies and finds none must not say
- * that there is some, or the add that wants it would try for ever. */
-static void a_way_that_is_too_long_is_no_room(void **state)
+/* Room at the end of a path that is too long is no room.  If folding, which finds nothing to
+ * fold, said that there is room, the add would try for ever. */
+static void a_path_that_is_too_long_is_no_room(void **state)
 {
   (void) state;
   for (unsigned moves = 1; moves <= 30; moves++) {
@@ -122,8 +124,9 @@ static void a_way_that_is_too_long_is_no_room(void **state)
   }
 }
 
-/* Where nothing leads to room the search ends, also in a segment that is larger than its limit. */
-static void a_full_segment_has_no_way(void **state)
+/* Where no path leads to room the search ends, also in a segment with more buckets than it may
+ * visit. */
+static void a_full_segment_has_no_path(void **state)
 {
   (void) state;
   for (int ages = 0; ages < 2; ages++)
@@ -139,7 +142,7 @@ static void a_full_segment_has_no_way(void **state)
     }
 }
 
-/* ---- copies ---- */
+/* ---- folding ---- */
 
 /* A pair that is full of one entry, in a filter that gets its memory from `allocator`. */
 struct full_pair {
@@ -170,10 +173,9 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
 
 static void end_full_pair(struct full_pair *x)
 {
-  struct duplicate_table *copies = atomic_load(&x->b.segment->duplicates);
-  if (copies)
-    tamis__cuckoo_release(&x->c, copies,
-                          tamis__duplicates_bytes(tamis__duplicates_capacity(copies)));
+  struct duplicate_table *table = atomic_load(&x->b.segment->duplicates);
+  if (table)
+    tamis__cuckoo_release(&x->c, table, tamis__duplicates_bytes(tamis__duplicates_capacity(table)));
   assert_int_equal(x->c.bytes, 0);
   tamis__backlog_destroy(&x->c.backlog);
   stripe_destroy(&x->b.segment->duplicates_lock);
@@ -197,7 +199,7 @@ static void copies_are_folded_where_there_is_no_room(void **state)
   end_full_pair(&x);
 }
 
-/* Somebody else has made room first. */
+/* Another thread has made room first. */
 static void nothing_is_folded_where_there_is_room(void **state)
 {
   (void) state;
@@ -210,7 +212,8 @@ static void nothing_is_folded_where_there_is_room(void **state)
   end_full_pair(&x);
 }
 
-/* While it is asked for memory somebody else removes an entry, or not; it has none. */
+/* An allocator that refuses.  Before it does, another thread removes an entry if the context
+ * says which. */
 static void *remove_meanwhile(void *context, size_t alignment, size_t size)
 {
   (void) alignment, (void) size;
@@ -225,7 +228,7 @@ static void release_nothing(void *context, void *block, size_t alignment, size_t
   fail();
 }
 
-static void without_memory_room_that_others_make_is_enough(void **state)
+static void room_that_another_thread_makes_is_enough_without_memory(void **state)
 {
   (void) state;
   for (int others = 0; others < 2; others++) {
@@ -244,12 +247,12 @@ static void without_memory_room_that_others_make_is_enough(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_way_is_found_up_to_its_longest_and_gone),
-      cmocka_unit_test(a_way_that_is_too_long_is_no_room),
-      cmocka_unit_test(a_full_segment_has_no_way),
+      cmocka_unit_test(a_path_is_found_and_taken_up_to_its_longest),
+      cmocka_unit_test(a_path_that_is_too_long_is_no_room),
+      cmocka_unit_test(a_full_segment_has_no_path),
       cmocka_unit_test(copies_are_folded_where_there_is_no_room),
       cmocka_unit_test(nothing_is_folded_where_there_is_room),
-      cmocka_unit_test(without_memory_room_that_others_make_is_enough),
+      cmocka_unit_test(room_that_another_thread_makes_is_enough_without_memory),
   };
   return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
 }

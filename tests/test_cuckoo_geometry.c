@@ -69,7 +69,7 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
   assert_int_equal((g->stripe_mask + 1) & g->stripe_mask, 0);
   assert_true(g->words_offset % 8 == 0 && g->segment_bytes % 64 == 0);
   assert_true(g->segment_bytes >= g->words_offset + 8 * cuckoo_buckets(g));
-  /* a pair and an entry go into one number of the side table */
+  /* a pair and an entry go into one number of the duplicate table */
   assert_true(g->pair_bits <= 31 && g->shape.width <= 32);
 }
 
@@ -115,8 +115,8 @@ static void growing_keeps_within_the_rate(void **state)
     }
 }
 
-/* Of the entries of a segment that has split D times half are new, a quarter know a bit less, and so on;
- * the oldest know D bits less. */
+/* Of the entries of a segment that has split D times half are new, a quarter know a bit less,
+ * and so on; the oldest know D bits less. */
 static void the_rate_is_the_sum_over_all_ages(void **state)
 {
   (void) state;
@@ -135,7 +135,7 @@ static void the_rate_is_the_sum_over_all_ages(void **state)
     }
 }
 
-/* However near a shape comes to the rate asked, it leaves enough to later generations. */
+/* However near a shape comes to the rate asked for, it leaves enough of it to later generations. */
 static void at_every_rate_a_filter_grows_a_million_times(void **state)
 {
   (void) state;
@@ -152,7 +152,8 @@ static void at_every_rate_a_filter_grows_a_million_times(void **state)
     }
 }
 
-/* At first room for a part of the keys that there are, in the end for many times as many. */
+/* A generation begins with room for a part of the keys that there are, and can grow to many
+ * times as many. */
 static void a_generation_begins_small(void **state)
 {
   (void) state;
@@ -233,13 +234,13 @@ static void keys_do_not_crowd_on_one_pair(void **state)
         continue; /* one pair, which is planned to hold them all */
       double full = cuckoo_geometry_full_load(&g) * (double) cuckoo_lanes(&g);
       double keys = fmin((double) n, full), many = 2.0 * g.shape.lanes + 1;
-      double ways = lgamma(keys + 1) - lgamma(many + 1) - lgamma(fmax(keys - many, 0) + 1);
-      double log_chance = ways - (many - 1) * g.pair_bits * log(4);
+      double choices = lgamma(keys + 1) - lgamma(many + 1) - lgamma(fmax(keys - many, 0) + 1);
+      double log_chance = choices - (many - 1) * g.pair_bits * log(4);
       assert_true(keys < many || log_chance < log(3e-6));
     }
 }
 
-/* Whole bits a key, directory and stripes and all, of filters that do not grow. */
+/* Bits a key of filters that do not grow, with their directory and stripes. */
 static void a_key_costs_few_bits(void **state)
 {
   (void) state;
@@ -264,8 +265,8 @@ static void a_key_costs_few_bits(void **state)
   }
 }
 
-/* Any number of keys, not the next power of two: ten keys in a hundred more are about as much
- * memory more. */
+/* Filters are planned for any number of keys, not for the next power of two: ten per cent more
+ * keys take about ten per cent more memory. */
 static void capacities_are_not_rounded(void **state)
 {
   (void) state;
@@ -278,7 +279,7 @@ static void capacities_are_not_rounded(void **state)
     }
 }
 
-/* ---- places ---- */
+/* ---- addresses ---- */
 
 /* Geometries of all kinds: small, large, growing, not growing, first, later. */
 enum { MOST_KINDS = 400 };
@@ -329,43 +330,42 @@ static uint64_t unspread(uint64_t x)
   return x ^ x >> 32;
 }
 
-static void a_place_is_inside_the_table(void **state)
+static void an_address_is_inside_the_directory(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
     for (uint64_t j = 0; j < 2002; j++) {
       uint64_t hash = j == 2000 ? 0 : j == 2001 ? UINT64_MAX : random_at(i, j);
-      struct cuckoo_address place = cuckoo_address(g, hash);
-      assert_true(place.index < cuckoo_directory_size(g));
-      assert_true(place.lower < cuckoo_buckets(g) / 2);
-      assert_true(place.upper >= cuckoo_buckets(g) / 2 && place.upper < cuckoo_buckets(g));
+      struct cuckoo_address address = cuckoo_address(g, hash);
+      assert_true(address.index < cuckoo_directory_size(g));
+      assert_true(address.lower < cuckoo_buckets(g) / 2);
+      assert_true(address.upper >= cuckoo_buckets(g) / 2 && address.upper < cuckoo_buckets(g));
     }
     assert_true(cuckoo_address(g, unspread(UINT64_MAX)).index == cuckoo_directory_size(g) - 1);
     assert_true(cuckoo_address(g, unspread(0)).index < UINT64_C(1) << g->depth_limit);
   }
 }
 
-/* The segments of a key at all depths, with the entry put in at all depths before: the entry alone
- * says where the other bucket is. */
+/* An entry that was added at any depth says at any later depth where its other bucket is. */
 static void from_either_bucket_an_entry_finds_the_other(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
     for (uint64_t j = 0; j < 500; j++) {
-      struct cuckoo_address place = cuckoo_address(g, random_at(i, j));
+      struct cuckoo_address address = cuckoo_address(g, random_at(i, j));
       for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
-        uint64_t prefix = depth ? place.fingerprint >> (64 - depth) << (64 - depth) : 0;
+        uint64_t prefix = depth ? address.fingerprint >> (64 - depth) << (64 - depth) : 0;
         for (unsigned then = 0; then <= depth; then++) {
           unsigned age = depth - then;
-          uint64_t entry = bucket_entry(&g->shape, place.fingerprint << then) << age &
+          uint64_t entry = bucket_entry(&g->shape, address.fingerprint << then) << age &
                            bucket_lane_bits(&g->shape);
           assert_int_equal(bucket_age(&g->shape, entry), age);
           uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, depth);
           uint32_t other = cuckoo_other_mask(g, fingerprint);
-          assert_int_equal(place.lower ^ other, place.upper);
-          assert_int_equal(place.upper ^ other, place.lower);
+          assert_int_equal(address.lower ^ other, address.upper);
+          assert_int_equal(address.upper ^ other, address.lower);
           assert_int_equal(cuckoo_known_bits(g, entry, depth),
                            g->root_shift + g->pair_bits + then + g->shape.width);
         }
@@ -377,31 +377,31 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
 /* A key's string after root0, from bit 127 on. */
 static unsigned __int128 string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
 {
-  struct cuckoo_address place = cuckoo_address(g, hash);
-  uint64_t root = cuckoo_root_of_index(g, place.index);
+  struct cuckoo_address address = cuckoo_address(g, hash);
+  uint64_t root = cuckoo_root_of_index(g, address.index);
   *root0 = root >> g->root_shift;
   uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1);
-  unsigned __int128 string = (unsigned __int128) place.fingerprint << 64;
-  string = string >> g->pair_bits | (unsigned __int128) place.lower << 64 << (64 - g->pair_bits);
+  unsigned __int128 string = (unsigned __int128) address.fingerprint << 64;
+  string = string >> g->pair_bits | (unsigned __int128) address.lower << 64 << (64 - g->pair_bits);
   if (g->root_shift)
     string = string >> g->root_shift | (unsigned __int128) low_root << 64 << (64 - g->root_shift);
   return string;
 }
 
-/* The slot is made of the same first bits of the fingerprint that entries are cut from. */
-static void a_slot_is_the_root_and_the_first_bits_of_the_fingerprint(void **state)
+/* A directory index has the same first bits of the fingerprint that entries are cut from. */
+static void an_index_is_the_root_and_the_first_bits_of_the_fingerprint(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < kind_count; i++)
     for (uint64_t j = 0; j < 500; j++) {
       const struct cuckoo_geometry *g = &kinds[i];
-      struct cuckoo_address place = cuckoo_address(g, random_at(i, j));
-      uint64_t first = place.index & ((UINT64_C(1) << g->depth_limit) - 1);
-      assert_int_equal(first, cuckoo_top_bits(place.fingerprint, g->depth_limit));
+      struct cuckoo_address address = cuckoo_address(g, random_at(i, j));
+      uint64_t first = address.index & ((UINT64_C(1) << g->depth_limit) - 1);
+      assert_int_equal(first, cuckoo_top_bits(address.fingerprint, g->depth_limit));
     }
 }
 
-/* Otherwise a remove could take another key's entry. */
+/* Otherwise a remove could take the entry of another key. */
 static void the_strings_of_all_generations_agree_bit_for_bit(void **state)
 {
   (void) state;
@@ -452,50 +452,51 @@ static unsigned class_of(uint64_t x, uint64_t n, unsigned m)
   return (unsigned) ((unsigned __int128) x * m / n);
 }
 
-typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_address *place);
+typedef unsigned classify(const struct cuckoo_geometry *g, const struct cuckoo_address *address);
 
-/* The highest of the slots, then the lowest, as far as there are enough: powers of two only. */
-static unsigned by_high_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+/* By the high part of the directory index, and by the low part. */
+static unsigned by_high_index(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
-  return class_of(place->index, cuckoo_directory_size(g), CLASSES);
+  return class_of(address->index, cuckoo_directory_size(g), CLASSES);
 }
 
-static unsigned by_low_slot(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+static unsigned by_low_index(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
   (void) g;
-  return place->index % CLASSES;
+  return address->index % CLASSES;
 }
 
-static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+static unsigned by_lower(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
   (void) g;
-  return place->lower % CLASSES;
+  return address->lower % CLASSES;
 }
 
-static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
   (void) g;
-  return place->upper % CLASSES;
+  return address->upper % CLASSES;
 }
 
 /* The last bits that a new entry at full depth knows. */
-static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
   unsigned known = g->depth_limit + g->shape.width - g->shape.ages;
-  return (unsigned) (place->fingerprint >> (64 - known)) % CLASSES;
+  return (unsigned) (address->fingerprint >> (64 - known)) % CLASSES;
 }
 
-/* Three bits each of slot, pair and entry: they must not follow from each other. */
-static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+/* By three bits each of index, bucket and entry: none of them must follow from the others. */
+static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
-  unsigned entry = (unsigned) (place->fingerprint << g->depth_limit >> 61);
-  return (unsigned) (place->index % 8 * 64) + (place->lower % 8) * 8 + entry;
+  unsigned entry = (unsigned) (address->fingerprint << g->depth_limit >> 61);
+  return (unsigned) (address->index % 8 * 64) + (address->lower % 8) * 8 + entry;
 }
 
-static unsigned by_both_buckets(const struct cuckoo_geometry *g, const struct cuckoo_address *place)
+static unsigned by_both_buckets(const struct cuckoo_geometry *g,
+                                const struct cuckoo_address *address)
 {
   (void) g;
-  return (place->lower % 16) * 32 + place->upper % 32;
+  return (address->lower % 16) * 32 + address->upper % 32;
 }
 
 static void spread(const struct cuckoo_geometry *g, uint64_t seed, classify *class)
@@ -504,8 +505,8 @@ static void spread(const struct cuckoo_geometry *g, uint64_t seed, classify *cla
   for (unsigned i = 0; i < CLASSES; i++)
     counts[i] = 0;
   for (uint64_t i = 0; i < SAMPLES; i++) {
-    struct cuckoo_address place = cuckoo_address(g, random_at(seed, i));
-    counts[class(g, &place)]++;
+    struct cuckoo_address address = cuckoo_address(g, random_at(seed, i));
+    counts[class(g, &address)]++;
   }
   assert_even(counts);
 }
@@ -516,12 +517,12 @@ static void keys_are_spread_evenly(void **state)
   unsigned tries = 0;
   for (unsigned i = 0; i < kind_count; i++) {
     const struct cuckoo_geometry *g = &kinds[i];
-    uint64_t slots = cuckoo_directory_size(g);
+    uint64_t entries = cuckoo_directory_size(g);
     /* classes of exactly equal size, or of nearly */
-    if (slots % CLASSES == 0 || slots > 1000000)
-      spread(g, i, by_high_slot);
-    if (slots % CLASSES == 0 || slots > 1000000)
-      spread(g, i, by_low_slot);
+    if (entries % CLASSES == 0 || entries > 1000000)
+      spread(g, i, by_high_index);
+    if (entries % CLASSES == 0 || entries > 1000000)
+      spread(g, i, by_low_index);
     if (g->pair_bits >= 9) {
       spread(g, i, by_lower);
       spread(g, i, by_upper);
@@ -530,14 +531,14 @@ static void keys_are_spread_evenly(void **state)
       spread(g, i, by_both_buckets);
     if (g->shape.width >= 10)
       spread(g, i, by_last_bits);
-    if (g->pair_bits >= 3 && slots % 8 == 0)
+    if (g->pair_bits >= 3 && entries % 8 == 0)
       spread(g, i, by_all_three);
     tries += g->needs_second_hash;
   }
   assert_true(tries > 5);
 }
 
-/* At every depth an entry is new at, all lanes' values come up: none is left out, and 0 is none. */
+/* At every depth the entries of new keys take all values that a lane can hold but 0. */
 static void entries_use_all_their_values(void **state)
 {
   (void) state;
@@ -546,8 +547,8 @@ static void entries_use_all_their_values(void **state)
     for (unsigned depth = 0; depth <= g->depth_limit; depth++) {
       uint64_t ones = 0, zeros = 0;
       for (uint64_t j = 0; j < 100; j++) {
-        struct cuckoo_address place = cuckoo_address(g, random_at(depth, j));
-        uint64_t entry = bucket_entry(&g->shape, place.fingerprint << depth);
+        struct cuckoo_address address = cuckoo_address(g, random_at(depth, j));
+        uint64_t entry = bucket_entry(&g->shape, address.fingerprint << depth);
         assert_true(entry != 0 && entry <= bucket_lane_bits(&g->shape));
         ones |= entry;
         zeros |= ~entry;
@@ -574,9 +575,9 @@ int main(void)
       cmocka_unit_test(a_key_costs_few_bits),
       cmocka_unit_test(capacities_are_not_rounded),
       cmocka_unit_test(there_are_kinds_with_one_hash_and_with_two),
-      cmocka_unit_test(a_place_is_inside_the_table),
+      cmocka_unit_test(an_address_is_inside_the_directory),
       cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
-      cmocka_unit_test(a_slot_is_the_root_and_the_first_bits_of_the_fingerprint),
+      cmocka_unit_test(an_index_is_the_root_and_the_first_bits_of_the_fingerprint),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
       cmocka_unit_test(keys_are_spread_evenly),
       cmocka_unit_test(entries_use_all_their_values),

@@ -29,7 +29,7 @@ static void growing_loses_nothing_and_keeps_the_rate(void **state)
         most_generations = s.generations > most_generations ? s.generations : most_generations;
         assert_rate(f, rates[r], n);
       }
-      /* near what is live */
+      /* about the size of what is in use */
       tamis_stats s = stats_of(f);
       settle(f, 8 * in * (s.fingerprint_bits + 1) / 8 + 1000000);
       tamis_destroy(f);
@@ -37,7 +37,7 @@ static void growing_loses_nothing_and_keeps_the_rate(void **state)
   assert_true(most_generations > 1);
 }
 
-/* Nothing but the rate ends the growth of a filter: however small it began. */
+/* Nothing but the rate ends the growth of a filter, however small it began. */
 static void from_one_key_to_many(void **state)
 {
   (void) state;
@@ -59,8 +59,9 @@ static void from_one_key_to_many(void **state)
     }
 }
 
-/* Keys that all belong in the same two buckets, with different fingerprints: somebody knows the seed.
- * They are refused when those are full; the filter does not grow for them, and others find room. */
+/* Keys of one bucket pair with different fingerprints, as an attacker who knows the seed can
+ * choose them.  They are refused when the pair is full: the filter does not grow for them, and
+ * other keys find room. */
 static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
 {
   (void) state;
@@ -80,7 +81,7 @@ static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
     if (fits)
       crowd[n++] = hash;
   }
-  assert_int_equal(tamis_add_hash(f, crowd[0]), TAMIS_OK); /* which makes the segment */
+  assert_int_equal(tamis_add_hash(f, crowd[0]), TAMIS_OK); /* makes the segment */
   tamis_stats before = stats_of(f);
   for (unsigned i = 1; i < CROWD; i++)
     assert_int_equal(tamis_add_hash(f, crowd[i]), i < room ? TAMIS_OK : TAMIS_EFULL);
@@ -95,12 +96,13 @@ static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
   unsigned refused = 0;
   for (uint64_t i = hash; i < others; i++)
     refused += tamis_add_hash(f, i) != TAMIS_OK;
-  assert_true(refused <= 2); /* of the same pair, if any */
+  assert_true(refused <= 2); /* keys of the same pair, if any */
   assert_valid(f);
   tamis_destroy(f);
 }
 
-/* At the end of its growth: nothing is lost, and what is removed gives room, in any generation. */
+/* At the end of its growth a filter has lost nothing, and a remove makes room, in any
+ * generation. */
 static void assert_full_for_good(tamis_filter *f, uint64_t in)
 {
   tamis_stats full = stats_of(f);
@@ -127,7 +129,8 @@ static void growth_ends_when_the_rate_is_used_up(void **state)
   const double rates[] = {0.3, 0.01};
   for (unsigned r = 0; r < 2; r++) {
     tamis_filter *f = make(1, rates[r]);
-    cuckoo_of(f)->generation[0]->geometry.rate = rates[r]; /* nothing is left to a second one */
+    cuckoo_of(f)->generation[0]->geometry.rate =
+        rates[r]; /* nothing is left for a second generation */
     uint64_t in = 0;
     while (in < 100000 && tamis_add_hash(f, in) == TAMIS_OK)
       in++;
@@ -146,9 +149,10 @@ static void memory_comes_back_when_keys_go(void **state)
   const double rates[] = {0.01, 0.001};
   for (unsigned r = 0; r < 2; r++) {
     tamis_filter *f = make(1000, rates[r]);
-    uint64_t n = SCALE > 1 ? 100000 : 200000, kept = n / 20; /* fewer: what is fixed counts */
+    uint64_t n = SCALE > 1 ? 100000 : 200000,
+             kept = n / 20; /* with fewer keys the fixed part would prevail */
     add_range(f, 0, n);
-    settle(f, 64 * n); /* what splitting has left */
+    settle(f, 64 * n); /* what splits have retired */
     uint64_t full = stats_of(f).bytes;
     uint64_t *order = shuffled(n, r);
     for (uint64_t i = kept; i < n; i++)
@@ -164,7 +168,7 @@ static void memory_comes_back_when_keys_go(void **state)
   }
 }
 
-/* A filter at rest that one key visits again and again asks for no memory. */
+/* A filter to which one key is added again and again, and removed, asks for no memory. */
 static void an_empty_filter_is_not_taken_down(void **state)
 {
   (void) state;
@@ -182,8 +186,8 @@ static void an_empty_filter_is_not_taken_down(void **state)
   tamis_destroy(f);
 }
 
-/* A border that keys cross again and again is not one where memory is moved for ever: segments that have
- * just split lose a quarter of their keys and get them back. */
+/* Segments that have just split lose a quarter of their keys and get them back, again and again:
+ * that must not make them join and split each time. */
 static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
 {
   (void) state;
@@ -193,7 +197,7 @@ static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
     uint64_t n = 0;
     while (stats_of(f).growths == 0)
       add_range(f, n, n + 1), n++;
-    add_range(f, n, n + n / 16); /* surely more than the segments held before */
+    add_range(f, n, n + n / 16); /* more than the segments held before the split */
     n += n / 16;
     tamis_stats before = stats_of(f);
     for (unsigned round = 0; round < 20; round++) {
@@ -209,7 +213,8 @@ static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
 
 /* ---- tiny segments ---- */
 
-/* Segments of two buckets: every way is short, every split is soon, pairs are full at once. */
+/* Segments of two buckets: every path is short, segments split early, and pairs are full at
+ * once. */
 static void two_buckets_grow_through_generations(void **state)
 {
   (void) state;
@@ -222,9 +227,10 @@ static void two_buckets_grow_through_generations(void **state)
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
-    g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
-    g.first_root_bits = seed / 8 % 2 ? 50 : 3; /* as if the roots were so many that it would not */
-    g.two_hashes |= g.first_root_bits == 50;
+    g.needs_second_hash =
+        seed / 4 % 2; /* the second hash is used although one would do: no answer depends on it */
+    g.root0_bits = seed / 8 % 2 ? 50 : 3; /* as if there were too many roots for one hash */
+    g.needs_second_hash |= g.root0_bits == 50;
     g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;
@@ -241,7 +247,7 @@ static void two_buckets_grow_through_generations(void **state)
         for (unsigned j = 0; j <= i; j++)
           assert_true(tamis_contains_hash(f, keys[j]));
       }
-      if (i % 3 == 0) { /* and a copy that goes again */
+      if (i % 3 == 0) { /* and a copy, which is removed again */
         assert_int_equal(tamis_add_hash(f, keys[i / 2]), TAMIS_OK);
         assert_int_equal(tamis_remove_hash(f, keys[i / 2]), TAMIS_OK);
       }
@@ -250,7 +256,7 @@ static void two_buckets_grow_through_generations(void **state)
     assert_int_equal(s.count, N);
     assert_int_equal(tamis_contains_many_hash(f, keys, N, NULL), N);
     assert_int_equal(tamis_add_unique_hash(f, keys[0]), TAMIS_PRESENT);
-    for (uint64_t i = N; i < N + 10; i++) /* some seem to be there */
+    for (uint64_t i = N; i < N + 10; i++) /* some of them seem to be there */
       if (tamis_add_unique_hash(f, random_at(seed, i)) == TAMIS_OK)
         assert_int_equal(tamis_remove_hash(f, random_at(seed, i)), TAMIS_OK);
     most_generations = s.generations > most_generations ? s.generations : most_generations;
@@ -272,7 +278,7 @@ static void two_buckets_grow_through_generations(void **state)
 
 /* ---- large filters ---- */
 
-/* Segments are made when the first key falls on them: a filter for many keys begins small. */
+/* A segment is made when its first key is added: a filter for many keys begins small. */
 static void a_large_filter_makes_its_segments_as_keys_come(void **state)
 {
   (void) state;
@@ -288,7 +294,7 @@ static void a_large_filter_makes_its_segments_as_keys_come(void **state)
   assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), 0);
   for (uint64_t i = 0; i < N; i++)
     assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
-  assert_int_equal(stats_of(f).segments, 0); /* nobody has added anything */
+  assert_int_equal(stats_of(f).segments, 0); /* no key has been added */
   assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
   uint64_t won = 0;
   for (uint64_t i = 0; i < N; i++)

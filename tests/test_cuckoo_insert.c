@@ -83,7 +83,7 @@ static void fill_to_the_end(uint64_t n, double fpp, uint64_t seed)
   assert_true(in < 3 * n + 1000);
   tamis_stats full = stats_of(f);
   assert_int_equal(full.count, in);
-  assert_true(full.bytes <= bytes + bytes / 4 + 2048); /* side tables */
+  assert_true(full.bytes <= bytes + bytes / 4 + 2048); /* duplicate tables */
   assert_all_in(f, 0, in);
   assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
   assert_int_equal(tamis_add_unique_hash(f, in),
@@ -92,7 +92,7 @@ static void fill_to_the_end(uint64_t n, double fpp, uint64_t seed)
   assert_same_contents(&full, &still);
   assert_all_in(f, 0, in);
   assert_valid(f);
-  /* Room in its own segment, for which one key of all may have to go, or some. */
+  /* An add fits again when enough other keys have been removed to make room in its segment. */
   uint64_t gone = 0;
   while (tamis_add_hash(f, in) == TAMIS_EFULL && gone < in)
     assert_int_equal(tamis_remove_hash(f, gone++), TAMIS_OK);
@@ -141,7 +141,7 @@ static void a_full_filter_answers_each_key_of_a_batch(void **state)
   tamis_destroy(f);
 }
 
-/* The first failure of a batch is what it reports, whatever fails after it. */
+/* A batch reports its first failure, whatever fails after it. */
 static void a_batch_reports_its_first_failure(void **state)
 {
   (void) state;
@@ -164,7 +164,7 @@ static void a_batch_reports_its_first_failure(void **state)
   while (results[first] == TAMIS_OK)
     first++;
   assert_int_equal(results[first], TAMIS_ENOMEM);
-  /* Which keys are refused depends on the memory that waits for readers; that some are, does not. */
+  /* Which keys are refused depends on the backlog; that some keys are does not. */
   uint64_t refused = 0;
   for (uint64_t i = first + 1; i < N; i++) {
     assert_true(results[i] == TAMIS_OK || results[i] == TAMIS_EFULL);

@@ -8,8 +8,8 @@
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 
-/* What is retired and may be released is room, although it still counts. */
-static void at_the_limit_memory_that_waits_is_released(void **state)
+/* Memory of the backlog that may be released is room, although it still counts. */
+static void at_the_limit_the_backlog_is_drained(void **state)
 {
   (void) state;
   struct fixture x;
@@ -20,7 +20,7 @@ static void at_the_limit_memory_that_waits_is_released(void **state)
   struct segment *segment = tamis__segment_create(x.c, g, 0, 0, &result);
   assert_non_null(segment);
   tamis__segment_retire(x.c, g, segment);
-  x.c->max_bytes = x.c->bytes; /* not a byte more, but for what is retired */
+  x.c->max_bytes = x.c->bytes; /* no more than is retired */
   void *block = NULL;
   double patience = harness_seconds() + 5;
   while (!block && harness_seconds() < patience) {
@@ -33,8 +33,8 @@ static void at_the_limit_memory_that_waits_is_released(void **state)
   end(&x);
 }
 
-/* A block that is larger than the limit by itself, however little is taken so far, even one so large that
- * the sum would come round. */
+/* A block that is larger than the limit by itself is refused, even one so large that the sum
+ * would overflow. */
 static void a_block_beyond_the_limit_is_refused(void **state)
 {
   (void) state;
@@ -74,7 +74,7 @@ static void max_bytes_is_never_exceeded(void **state)
       assert_int_equal(result, TAMIS_EFULL);
       assert_true(in > options.capacity / 2);
       assert_int_equal(stats_of(f).count, in);
-      for (uint64_t i = 0; i < 1000; i++) { /* some find room, some do not */
+      for (uint64_t i = 0; i < 1000; i++) { /* some keys find room, others do not */
         result = i % 2 ? tamis_add_hash(f, in) : tamis_add_unique_hash(f, in);
         assert_true(result == TAMIS_EFULL || result == TAMIS_OK || result == TAMIS_PRESENT);
         bool there = tamis_contains_hash(f, in);
@@ -105,8 +105,8 @@ static void max_bytes_is_never_exceeded(void **state)
     }
 }
 
-/* Nothing that was in is lost when there is no room. */
-static void what_is_in_stays_in_at_the_limit(void **state)
+/* No key that was added is lost when there is no room. */
+static void no_key_is_lost_at_the_limit(void **state)
 {
   (void) state;
   tamis_options options = options_for(1000, 0.001);
@@ -124,7 +124,7 @@ static void what_is_in_stays_in_at_the_limit(void **state)
       in[i] = result == TAMIS_OK;
       count += in[i];
     }
-    for (uint64_t copy = 0; copy < 100; copy++) /* counted ones take memory too */
+    for (uint64_t copy = 0; copy < 100; copy++) /* duplicate tables take memory too */
       for (uint64_t i = 0; i < 20; i++)
         count += tamis_add_hash(f, i) == TAMIS_OK;
     assert_true(count >= 900);
@@ -140,10 +140,10 @@ static void what_is_in_stays_in_at_the_limit(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(at_the_limit_memory_that_waits_is_released),
+      cmocka_unit_test(at_the_limit_the_backlog_is_drained),
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(max_bytes_is_never_exceeded),
-      cmocka_unit_test(what_is_in_stays_in_at_the_limit),
+      cmocka_unit_test(no_key_is_lost_at_the_limit),
   };
   return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies that are counted, and folded, while others read and write.
+ * Copies that are counted, and folded, while other threads read and write.
  */
 #include "cuckoo_schedule.h"
 
@@ -14,9 +14,9 @@ static int fold(tamis_filter *f, uint64_t hash)
   return tamis__fold_duplicates(c, &full);
 }
 
-/* The copy in the upper bucket is counted instead, between the reader's two looks; another one stands in
- * the lower bucket since the first look. */
-static void a_copy_is_folded_between_two_looks(void **state)
+/* The copy in the upper bucket is folded between the two reads of a look-up.  Another copy has
+ * come to the lower bucket after the first read. */
+static void a_copy_is_folded_between_two_reads(void **state)
 {
   (void) state;
   struct tiny t = make_tiny(64 / LANES);
@@ -25,7 +25,8 @@ static void a_copy_is_folded_between_two_looks(void **state)
   add(&t, hash);
   take(&t, first_at_home);
   assert_true(stands_in_bucket(&t, hash, UPPER));
-  /* All entries of these three buckets belong in them, so that they are full when they are full. */
+  /* All entries of these three buckets have both their buckets among them, so there is no path
+   * to room. */
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 2);
   add_at(&t, HOME, UPPER, 1);
@@ -42,7 +43,7 @@ static void a_copy_is_folded_between_two_looks(void **state)
   finish_tiny(&t);
 }
 
-/* Copies are folded under the stripes of their own pair, whichever key asks for room. */
+/* Copies are folded under the stripes of their own pair, whichever key needs room. */
 static void folding_waits_for_a_writer(void **state)
 {
   (void) state;
@@ -57,7 +58,7 @@ static void folding_waits_for_a_writer(void **state)
       directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
   uint64_t used = segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
-  schedule_stop_at("nowhere");
+  schedule_stop_at("no point");
   stripe_lock(stripe);
   start(&folder);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
@@ -68,7 +69,7 @@ static void folding_waits_for_a_writer(void **state)
   finish_tiny(&t);
 }
 
-/* The side table has a lock of its own, as keys of other pairs and stripes use it too. */
+/* The duplicate table has a lock of its own, as keys of other pairs and stripes use it too. */
 static void copies_are_counted_under_their_lock(void **state)
 {
   (void) state;
@@ -83,7 +84,7 @@ static void copies_are_counted_under_their_lock(void **state)
   for (unsigned i = 0; i < 2; i++) {
     struct call *call = i ? &remover : &writer;
     uint64_t count = stats_of(t.filter).count;
-    schedule_stop_at("nowhere");
+    schedule_stop_at("no point");
     stripe_lock(&segment->duplicates_lock);
     start(call);
     schedule_wait_either("stripe_wait", 1, "call_returned", 1);
@@ -91,14 +92,14 @@ static void copies_are_counted_under_their_lock(void **state)
     stripe_unlock(&segment->duplicates_lock);
     assert_int_equal(finish(call), TAMIS_OK);
   }
-  while (t.n > 1) /* one note is enough for finish_tiny() */
+  while (t.n > 1) /* finish_tiny() removes what it expects once */
     take(&t, hash);
   while (stats_of(t.filter).count > t.n)
     assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
   finish_tiny(&t);
 }
 
-/* However often a key comes, another one of its pair finds lanes. */
+/* However often a key is added, another key of its pair finds lanes. */
 static void copies_leave_room_for_another_key(void **state)
 {
   (void) state;
@@ -118,7 +119,7 @@ static void copies_leave_room_for_another_key(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_copy_is_folded_between_two_looks),
+      cmocka_unit_test(a_copy_is_folded_between_two_reads),
       cmocka_unit_test(folding_waits_for_a_writer),
       cmocka_unit_test(copies_are_counted_under_their_lock),
       cmocka_unit_test(copies_leave_room_for_another_key),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moves of entries while others read, write and plan.
+ * Moves of entries while other threads read, write and plan.
  */
 #include "cuckoo_schedule.h"
 
 #include "cuckoo/evict.h"
 
-/* Nobody stops: what the tests below build on. */
+/* No thread stops: this is what the tests below build on. */
 static void a_key_is_pushed(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
@@ -16,24 +16,23 @@ static void a_key_is_pushed(void **state)
   finish_tiny(&p.t);
 }
 
-/* The copy is written, the old entry not yet cleared: a reader that comes now finds the key, and so
- * does one that has looked into its lower bucket before the copy. */
+/* The entry has been copied and not yet cleared: a look-up finds the key. */
 static void a_move_half_done(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_copied");
+  start_and_stop(&writer, "cuckoo_entry_copied");
   assert_true(tamis_contains_hash(p.t.filter, p.moved));
   assert_true(stands_in_bucket(&p.t, p.moved, HOME));
   assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
+  expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
 
-/* Who holds a stripe may rely on its buckets: no entry is moved there. */
-static void a_move_waits_for_who_holds_its_room(void **state)
+/* A thread that holds a stripe may rely on its buckets: no entry is moved there. */
+static void a_move_waits_for_the_stripe_of_its_target(void **state)
 {
   (void) state;
   struct pushed p = make_pushed();
@@ -41,7 +40,7 @@ static void a_move_waits_for_who_holds_its_room(void **state)
       directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
   struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  schedule_stop_at("nowhere");
+  schedule_stop_at("no point");
   stripe_lock(stripe);
   start(&writer);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
@@ -49,31 +48,31 @@ static void a_move_waits_for_who_holds_its_room(void **state)
   stripe_unlock(stripe);
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_false(moved);
-  note(&p.t, p.next);
+  expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
 
-/* A remove of the key that is just being moved waits for the move. */
+/* A remove of a key waits while its entry is moved. */
 static void a_remove_of_a_key_that_moves(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   struct call remover = call_of(&p.t, tamis_remove_hash, p.moved);
-  start_and_stop(&writer, "cuckoo_copied");
+  start_and_stop(&writer, "cuckoo_entry_copied");
   start(&remover);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
   schedule_go();
   assert_int_equal(finish(&remover), TAMIS_OK);
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
-  forget(&p.t, p.moved);
-  note(&p.t, p.next);
+  expect_out(&p.t, p.moved);
+  expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
 
 /* ---- plans that are out of date ---- */
 
-/* The planned entry has gone, and another one stands in its lane. */
+/* The entry that was to be moved has been removed, and another one stands in its lane. */
 static void a_planned_entry_is_replaced(void **state)
 {
   (void) state;
@@ -81,13 +80,13 @@ static void a_planned_entry_is_replaced(void **state)
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   start_and_stop(&writer, "cuckoo_path_planned");
   take(&p.t, p.moved);
-  uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
-  add(&p.t, in_its_place);
-  assert_true(stands_in_bucket(&p.t, in_its_place, UPPER));
+  uint64_t other = hash_at(&p.t, LOWER, UPPER);
+  add(&p.t, other);
+  assert_true(stands_in_bucket(&p.t, other, UPPER));
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
-  assert_true(tamis_contains_hash(p.t.filter, in_its_place));
+  expect_in(&p.t, p.next);
+  assert_true(tamis_contains_hash(p.t.filter, other));
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
   finish_tiny(&p.t);
 }
@@ -101,12 +100,12 @@ static void a_planned_entry_is_removed(void **state)
   take(&p.t, p.moved);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
+  expect_in(&p.t, p.next);
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
   finish_tiny(&p.t);
 }
 
-/* The lane that was free is taken, and all the others of the bucket. */
+/* The lane that was free has been taken, and so have all other lanes of the bucket. */
 static void planned_room_is_taken(void **state)
 {
   (void) state;
@@ -117,12 +116,12 @@ static void planned_room_is_taken(void **state)
   add_at(&p.t, HOME, OTHER_UPPER, 2 * LANES);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
+  expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
 
-/* The entry that leads on was looked at, and is replaced by one with another other bucket before the
- * way is written down. */
+/* An entry of the path is replaced after the search has read it and before the path is traced.
+ * The new entry has a different other bucket. */
 static void an_entry_is_replaced_while_planning(void **state)
 {
   (void) state;
@@ -132,16 +131,16 @@ static void an_entry_is_replaced_while_planning(void **state)
   start(&writer);
   schedule_wait_either("cuckoo_path_found", 1, "cuckoo_path_planned", 1);
   take(&p.t, p.moved);
-  uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
-  add(&p.t, in_its_place);
+  uint64_t other = hash_at(&p.t, LOWER, UPPER);
+  add(&p.t, other);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
-  assert_true(tamis_contains_hash(p.t.filter, in_its_place));
+  expect_in(&p.t, p.next);
+  assert_true(tamis_contains_hash(p.t.filter, other));
   finish_tiny(&p.t);
 }
 
-/* The way was planned in a segment that then splits: nothing may be moved there any more. */
+/* The path was planned in a segment that then splits: nothing may be moved there any more. */
 static void a_split_between_plan_and_move(void **state)
 {
   (void) state;
@@ -152,7 +151,7 @@ static void a_split_between_plan_and_move(void **state)
   split(&p.t);
   schedule_go();
   assert_int_equal(finish(&writer), TAMIS_OK);
-  note(&p.t, p.next);
+  expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
 
@@ -161,7 +160,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       in_either_generation(a_key_is_pushed),
       in_either_generation(a_move_half_done),
-      cmocka_unit_test(a_move_waits_for_who_holds_its_room),
+      cmocka_unit_test(a_move_waits_for_the_stripe_of_its_target),
       in_either_generation(a_remove_of_a_key_that_moves),
       cmocka_unit_test(a_planned_entry_is_replaced),
       cmocka_unit_test(a_planned_entry_is_removed),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Look-ups while entries, segments and copies change.
+ * Look-ups while entries, segments and generations change.
  */
 #include "cuckoo_schedule.h"
 
@@ -8,12 +8,12 @@
 
 /* ---- moves ---- */
 
-/* The reader has seen that the key is not in its lower bucket; then it moves there.  Without the
- * version it would be in neither. */
-static void move_between_two_looks(void **state, int (*look)(tamis_filter *, uint64_t))
+/* The reader has read the lower bucket, where the key is not; then the key moves there.  Without
+ * the version the reader would find it in neither bucket. */
+static void move_between_two_reads(void **state, int (*lookup)(tamis_filter *, uint64_t))
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
-  struct call reader = call_of(&p.t, look, p.moved);
+  struct call reader = call_of(&p.t, lookup, p.moved);
   start_and_stop(&reader, "cuckoo_lower_read");
   schedule_pass_by();
   push(&p);
@@ -22,9 +22,9 @@ static void move_between_two_looks(void **state, int (*look)(tamis_filter *, uin
   finish_tiny(&p.t);
 }
 
-static void a_move_between_two_looks(void **state)
+static void a_move_between_two_reads(void **state)
 {
-  move_between_two_looks(state, contains);
+  move_between_two_reads(state, contains);
 }
 
 static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
@@ -32,12 +32,12 @@ static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
   return (int) tamis_contains_many_hash(f, &hash, 1, NULL);
 }
 
-static void a_move_between_two_looks_of_a_batch(void **state)
+static void a_move_between_two_reads_of_a_batch(void **state)
 {
-  move_between_two_looks(state, contains_in_a_batch);
+  move_between_two_reads(state, contains_in_a_batch);
 }
 
-static void a_move_before_the_first_look(void **state)
+static void a_move_before_the_first_read(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call reader = call_of(&p.t, contains, p.moved);
@@ -48,8 +48,8 @@ static void a_move_before_the_first_look(void **state)
   finish_tiny(&p.t);
 }
 
-/* The key comes back to its upper bucket, and goes once more, between two looks: the reader sees it
- * nowhere, and the words as they were. */
+/* Between two reads the key moves back to its upper bucket, and away again: the reader finds it
+ * in neither bucket, and the words have not changed. */
 static void moves_there_and_back(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
@@ -70,7 +70,8 @@ static void moves_there_and_back(void **state)
 
 /* ---- splits and joins ---- */
 
-/* A reader stopped inside the segment goes on in the old one, which is still there, and right. */
+/* A reader that is inside a segment while it splits goes on in the old one, which is still there
+ * and right. */
 static void a_split_under_a_reader(void **state)
 {
   (void) state;
@@ -84,8 +85,8 @@ static void a_split_under_a_reader(void **state)
   finish_tiny(&p.t);
 }
 
-/* The reader has looked into one bucket of a segment that then joins its sibling.  Of the new segment
- * it knows nothing, and need not: the key is still in the old one. */
+/* The reader has read one bucket of a segment, which is then joined with its sibling.  The
+ * reader does not know the new segment and need not: the key is still in the old one. */
 static void a_join_under_a_reader(void **state)
 {
   (void) state;
@@ -100,14 +101,14 @@ static void a_join_under_a_reader(void **state)
   join(&t);
   schedule_go();
   assert_true(finish(&reader));
-  note(&t, hash);
+  expect_in(&t, hash);
   finish_tiny(&t);
 }
 
 /* ---- several generations ---- */
 
 /* Whether there is no room for a key, or it seems to be there already. */
-static bool no_place_for(const struct tiny *t, unsigned generation, uint64_t hash)
+static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash)
 {
   struct generation *in = cuckoo_of(t->filter)->generation[generation];
   const struct cuckoo_geometry *g = &in->geometry;
@@ -119,7 +120,7 @@ static bool no_place_for(const struct tiny *t, unsigned generation, uint64_t has
          !(bucket_free(&g->shape, lower) | bucket_free(&g->shape, upper));
 }
 
-/* Until nothing waits for readers. */
+/* Waits until the backlog is empty. */
 static void drain(const struct tiny *t)
 {
   while (cuckoo_of(t->filter)->backlog.held)
@@ -143,8 +144,9 @@ static void join_by_removing(struct tiny *t, unsigned n)
   }
 }
 
-/* A copy of a key of the second generation, whose pair is full there, goes to the first one, as the limit
- * leaves no other room; and the copy in the second is removed. */
+/* Adds a copy of a key of the second generation, whose pair is full there.  It goes to the first
+ * generation, as the limit of bytes leaves no other room.  Then the copy in the second one is
+ * removed. */
 static void take_back(const struct tiny *t, uint64_t key)
 {
   uint64_t first_has = entries_of(t, 0), second_has = entries_of(t, 1);
@@ -156,10 +158,11 @@ static void take_back(const struct tiny *t, uint64_t key)
   allow_memory(t, true);
 }
 
-/* Of this key there is always a copy.  The reader has read the slot of the first generation, whose
- * segment is then joined to another one; a copy goes into that, as the limit leaves no room in the
- * second generation; and the copy there is removed before the reader has read its bucket.  The
- * reader finds the key in neither; only the slot tells. */
+/* There is always a copy of this key.  The reader has read the directory entry of the first
+ * generation, whose segment is then joined with another one.  A copy goes into the joined
+ * segment, as the limit leaves no room in the second generation, and the copy in the second one
+ * is removed before the reader has read its bucket.  The reader finds the key in neither: only
+ * the directory entry has changed. */
 static void a_copy_goes_into_a_joined_segment(void **state)
 {
   (void) state;
@@ -171,18 +174,18 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
   drain(&t);
   struct call reader = call_of(&t, contains, key);
-  start_and_stop(&reader, "cuckoo_older_found");
+  start_and_stop(&reader, "cuckoo_older_pair_found");
   join_by_removing(&t, in_first);
   take_back(&t, key);
   schedule_go();
   assert_true(finish(&reader));
-  note(&t, key);
+  expect_in(&t, key);
   finish_tiny(&t);
 }
 
-/* Of this key there is always a copy, at first in the second generation.  The reader has found nothing in
- * the first one; then a copy goes there, as the limit leaves no room in the second one, and the copy there
- * is removed before the reader looks at it. */
+/* There is always a copy of this key, at first in the second generation.  The reader has found
+ * nothing in the first one.  Then a copy goes there, as the limit leaves no room in the second
+ * one, and the copy in the second one is removed before the reader reads it. */
 static void a_copy_goes_to_an_older_generation(void **state)
 {
   (void) state;
@@ -191,7 +194,7 @@ static void a_copy_goes_to_an_older_generation(void **state)
   uint64_t key = hash_at(&t, HOME, upper);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
-  while (no_place_for(&t, 0, key))
+  while (no_room_for(&t, 0, key))
     take(&t, t.in[0]);
   drain(&t);
   struct call reader = call_of(&t, contains, key);
@@ -199,14 +202,14 @@ static void a_copy_goes_to_an_older_generation(void **state)
   take_back(&t, key);
   schedule_go();
   assert_true(finish(&reader));
-  note(&t, key);
+  expect_in(&t, key);
   finish_tiny(&t);
 }
 
-static void go_on_to(const char *place)
+static void go_on_to(const char *point)
 {
-  schedule_stop_at(place);
-  schedule_wait_either(place, 1, "call_returned", 1);
+  schedule_stop_at(point);
+  schedule_wait_either(point, 1, "call_returned", 1);
 }
 
 /* As an eviction does. */
@@ -229,9 +232,9 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
   segment_unlock(g, pair->segment, from, to);
 }
 
-/* The key is in the first of two generations, and moves whenever the reader has looked into the bucket to
- * which it goes: before it looks into the second one, and when it looks at the first one again.  It sees
- * the words as they were. */
+/* The key is in the first of two generations.  It moves each time that the reader has read the
+ * bucket to which it goes: before the read of the second bucket, and again when the reader reads
+ * both once more.  The words have not changed then. */
 static void moves_in_an_older_generation(void **state)
 {
   (void) state;
@@ -254,9 +257,10 @@ static void moves_in_an_older_generation(void **state)
   finish_tiny(&t);
 }
 
-/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here that
- * a remove takes those first; then only in a younger one.  The reader has found its pairs in the two that it
- * knows, and seen that the second one has no segment: there the copy goes, or into a third one. */
+/* There is always a copy of this key: at first in the first generation, whose entries are so
+ * wide here that a remove takes them first; later only in a younger one.  The reader has found
+ * its pairs in the two generations that it knows, and the second one has no segment.  The copy
+ * goes there, or to a third generation. */
 static void copy_goes_where_nothing_was(bool third)
 {
   struct tiny t = make_tiny(32);
@@ -265,7 +269,7 @@ static void copy_goes_where_nothing_was(bool third)
   add(&t, key);
   open_without_keys(&t);
   struct call reader = call_of(&t, contains, key);
-  start_and_stop(&reader, "cuckoo_older_found");
+  start_and_stop(&reader, "cuckoo_older_pair_found");
   schedule_pass_by();
   if (third)
     open_without_keys(&t);
@@ -290,9 +294,9 @@ static void a_copy_goes_to_a_third_generation(void **state)
   copy_goes_where_nothing_was(true);
 }
 
-/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here
- * that a remove takes those first; then in the second one, too; then only there.  The reader has not looked
- * there yet, and finds the first one gone. */
+/* There is always a copy of this key: at first in the first generation, whose entries are so
+ * wide here that a remove takes them first; then in the second one as well; then only there.
+ * The reader finds the first copy gone, and has not yet read the second generation. */
 static void a_copy_changes_generations(void **state)
 {
   bool lower = *(const unsigned *) *state == 0;
@@ -305,7 +309,7 @@ static void a_copy_changes_generations(void **state)
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
   struct call reader = call_of(&t, contains, key);
-  start_and_stop(&reader, lower ? "cuckoo_older_found" : "cuckoo_older_lower_read");
+  start_and_stop(&reader, lower ? "cuckoo_older_pair_found" : "cuckoo_older_lower_read");
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
@@ -316,8 +320,8 @@ static void a_copy_changes_generations(void **state)
 
 /* ---- a generation that opens ---- */
 
-/* The reader knows of one generation, and has seen that the key is not in the bucket from which it
- * is missing there; the only copy is in a second one by the time it has looked into the other bucket. */
+/* The reader knows of one generation, and has read one of its two buckets there.  By the time it
+ * reads the other one, the only copy of the key is in a second generation. */
 static void a_generation_opens_under_a_reader(void **state)
 {
   (void) state;
@@ -335,8 +339,8 @@ static void a_generation_opens_under_a_reader(void **state)
   finish_tiny(&t);
 }
 
-/* Adds a copy of a key, which goes into the second generation, and removes the one in the first: there
- * entries of this width know more.  So there is always one of the two. */
+/* Adds a copy of a key, which goes to the second generation, and removes the one in the first,
+ * as entries of this width know more there.  So there is always a copy. */
 static void replace_by_a_younger_copy(const struct tiny *t, uint64_t hash, uint32_t bucket)
 {
   assert_true(stands_in_bucket(t, hash, bucket));
@@ -364,8 +368,8 @@ static struct aged make_aged(void)
   return a;
 }
 
-/* The reader knows of one generation when the key goes to another one.  It watches the upper bucket
- * only. */
+/* The reader knows of one generation when the key goes to another one.  It compares the version
+ * of the upper bucket only. */
 static void a_key_goes_to_a_generation_that_is_new(void **state)
 {
   (void) state;
@@ -382,7 +386,7 @@ static void a_key_goes_to_a_generation_that_is_new(void **state)
 
 /* ---- batches ---- */
 
-/* As a bit each: whether a key that begins with the first root is found, then one of the second. */
+/* Bit 0: whether the first of two keys is found; bit 1: whether the second one is. */
 static const uint64_t *two_keys;
 
 static int contains_two(tamis_filter *f, uint64_t unused)
@@ -393,7 +397,8 @@ static int contains_two(tamis_filter *f, uint64_t unused)
   return found[0] | found[1] << 1;
 }
 
-/* The second key was added first, to a segment that has split since the batch has found its pair. */
+/* The second key of the batch was added before the first one, to a segment that has split since
+ * the batch found its pair. */
 static void a_batch_answers_in_order(void **state)
 {
   (void) state;
@@ -409,11 +414,11 @@ static void a_batch_answers_in_order(void **state)
   add(&t, keys[1]);
   add(&t, keys[0]);
   schedule_go();
-  assert_int_equal(finish(&reader), 3); /* the first is seen, so the second is */
+  assert_int_equal(finish(&reader), 3); /* the first one is found, so the second one must be */
   finish_tiny(&t);
 }
 
-/* The same, where the segment of the second key has been made since. */
+/* The same, but the segment of the second key has been made since the batch found its pair. */
 static void a_batch_asks_again_where_there_was_no_segment(void **state)
 {
   (void) state;
@@ -432,7 +437,7 @@ static void a_batch_asks_again_where_there_was_no_segment(void **state)
   finish_tiny(&t);
 }
 
-/* Whether the second of two is found. */
+/* Whether the second key of a batch of two is found. */
 static int contains_after_another(tamis_filter *f, uint64_t hash)
 {
   const uint64_t hashes[] = {hash + 1, hash};
@@ -441,8 +446,8 @@ static int contains_after_another(tamis_filter *f, uint64_t hash)
   return found[1];
 }
 
-/* The key's own look begins when its copy is in the second generation already, of which the batch does not
- * know. */
+/* When the batch looks up the key, its copy is in the second generation already, of which the
+ * batch does not know. */
 static void a_copy_changes_generations_under_a_batch(void **state)
 {
   (void) state;
@@ -465,9 +470,9 @@ static void a_copy_changes_generations_under_a_batch(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      in_either_generation(a_move_between_two_looks),
-      in_either_generation(a_move_between_two_looks_of_a_batch),
-      in_either_generation(a_move_before_the_first_look),
+      in_either_generation(a_move_between_two_reads),
+      in_either_generation(a_move_between_two_reads_of_a_batch),
+      in_either_generation(a_move_before_the_first_read),
       in_either_generation(moves_there_and_back),
       cmocka_unit_test(a_split_under_a_reader),
       cmocka_unit_test(a_join_under_a_reader),

@@ -4,21 +4,21 @@
  */
 #include "cuckoo_schedule.h"
 
-/* A key of the same pair as `hash`, equal in all that an entry made before the split knows, and
- * different in the next bit. */
+/* A key of the same pair as `hash`.  Its fingerprint is equal in all bits that an entry from
+ * before the split knows, and different in the next one. */
 static uint64_t nearly_equal(struct tiny *t, uint64_t hash)
 {
-  struct cuckoo_address a = place_of(t, hash), b;
+  struct cuckoo_address a = address_of(t, hash), b;
   unsigned equal = t->geometry.shape.width - 1;
   do
-    b = place_of(t, ++t->last_hash);
+    b = address_of(t, ++t->last_hash);
   while (b.lower != a.lower || b.upper != a.upper ||
          cuckoo_top_bits(a.fingerprint ^ b.fingerprint, equal) != 0 ||
          cuckoo_top_bits(a.fingerprint ^ b.fingerprint, equal + 1) == 0);
   return t->last_hash;
 }
 
-/* The older entry stands for both keys, the younger one for its own only: whoever removes the younger
+/* The older entry matches both keys, the younger one only its own key: a remove of the younger
  * key must not take the older entry. */
 static void remove_young(struct tiny *t, uint64_t old, unsigned generations)
 {

@@ -7,8 +7,9 @@
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 
-/* A side table goes back with its own size, whatever is in it when a larger one takes its place. */
-static void a_side_table_is_given_back_as_it_was_taken(void **state)
+/* A duplicate table is released with its own size, however many entries it has when a larger one
+ * replaces it. */
+static void a_duplicate_table_is_released_with_its_own_size(void **state)
 {
   (void) state;
   for (size_t first = 1; first <= 40; first++)
@@ -19,17 +20,17 @@ static void a_side_table_is_given_back_as_it_was_taken(void **state)
       for (uint64_t key = 1; key <= used; key++)
         assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, SIZE_MAX), TAMIS_OK);
       assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, 100), TAMIS_OK);
-      struct duplicate_table *copies = atomic_load(&x.segment->duplicates);
-      assert_true(tamis__duplicates_capacity(copies) >= used + 100);
+      struct duplicate_table *table = atomic_load(&x.segment->duplicates);
+      assert_true(tamis__duplicates_capacity(table) >= used + 100);
       for (uint64_t key = 1; key <= used; key++)
-        assert_int_equal(tamis__duplicates_find(copies, key)->count, 1);
+        assert_int_equal(tamis__duplicates_find(table, key)->count, 1);
       assert_int_equal(x.c->bytes, x.bank.bytes);
       end(&x);
     }
 }
 
-/* Another copy of what is there is always taken, another entry up to the limit. */
-static void a_side_table_takes_no_more_entries_than_it_may(void **state)
+/* Another copy of a counted entry is always taken, another entry only up to the limit. */
+static void a_duplicate_table_takes_no_more_entries_than_it_may(void **state)
 {
   (void) state;
   for (size_t most = 1; most <= 20; most++) {
@@ -48,8 +49,8 @@ static void a_side_table_takes_no_more_entries_than_it_may(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_side_table_is_given_back_as_it_was_taken),
-      cmocka_unit_test(a_side_table_takes_no_more_entries_than_it_may),
+      cmocka_unit_test(a_duplicate_table_is_released_with_its_own_size),
+      cmocka_unit_test(a_duplicate_table_takes_no_more_entries_than_it_may),
   };
   return cmocka_run_group_tests_name("cuckoo_segment", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slabs: memory that segments of the first generation share.
+ * Slabs, which hold the segments of large filters.
  */
 #include "unit.h"
 
@@ -10,16 +10,16 @@
 
 #include <pthread.h>
 
-enum { PLACES = 64 };
+enum { SLOTS = 64 }; /* of a slab */
 
-/* A small filter that takes slabs as if it were large. */
+/* A small filter that takes slabs as if it were large; returns the size of a slab. */
 static size_t begin_slabs(struct fixture *x, uint64_t more_bytes)
 {
   begin(x, more_bytes);
   x->c->slabs.slot_bytes = x->c->generation[0]->geometry.segment_bytes;
   x->c->slabs.stripe_mask = x->c->generation[0]->geometry.stripe_mask;
   x->c->slabs.large = 0;
-  return sizeof(struct slab) + PLACES * x->c->slabs.slot_bytes;
+  return sizeof(struct slab) + SLOTS * x->c->slabs.slot_bytes;
 }
 
 static struct segment *try_segment(const struct fixture *x, int *result)
@@ -46,7 +46,7 @@ static void retire_segment(const struct fixture *x, struct segment *segment)
   tamis__segment_retire(x->c, &x->c->generation[0]->geometry, segment);
 }
 
-static bool limbo_empties(const struct fixture *x)
+static bool backlog_empties(const struct fixture *x)
 {
   double patience = harness_seconds() + 5;
   while (x->c->backlog.held && harness_seconds() < patience) {
@@ -67,27 +67,28 @@ static void assert_clean(const struct fixture *x, const struct segment *segment)
     assert_int_equal(word_load(&segment_words(g, segment)[i]), 0);
 }
 
-/* One slab for 64 segments, which are apart and clean; it goes with the last of them. */
+/* 64 segments, which do not overlap and are clean, share a slab; it is released with the last of
+ * them. */
 static void segments_share_a_slab(void **state)
 {
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
-  struct segment *segments[PLACES + 1];
-  for (unsigned i = 0; i <= PLACES; i++) {
+  struct segment *segments[SLOTS + 1];
+  for (unsigned i = 0; i <= SLOTS; i++) {
     segments[i] = get_segment(&x);
     assert_non_null(segments[i]->slab);
     assert_int_equal((uintptr_t) segments[i] % 64, 0);
     assert_clean(&x, segments[i]);
     memset((char *) segments[i] + sizeof(struct segment), 0, 64);
-    assert_int_equal(x.bank.bytes, before + (i < PLACES ? 1 : 2) * slab);
+    assert_int_equal(x.bank.bytes, before + (i < SLOTS ? 1 : 2) * slab);
     for (unsigned j = 0; j < i; j++)
       assert_true(llabs((char *) segments[i] - (char *) segments[j]) >=
                   (ptrdiff_t) x.c->slabs.slot_bytes);
   }
-  put_segment(&x, segments[PLACES]);
+  put_segment(&x, segments[SLOTS]);
   assert_int_equal(x.bank.bytes, before + slab);
-  for (unsigned i = 0; i < PLACES; i++) {
+  for (unsigned i = 0; i < SLOTS; i++) {
     assert_int_equal(x.bank.bytes, before + slab);
     put_segment(&x, segments[i]);
   }
@@ -95,15 +96,16 @@ static void segments_share_a_slab(void **state)
   end(&x);
 }
 
-/* A place is as any other memory: not used again under a reader, and then before a new slab. */
-static void a_place_is_used_again_after_its_grace_period(void **state)
+/* A slot is like other memory: it is not used again under a reader.  After that it is used
+ * before a new slab is opened. */
+static void a_slot_is_used_again_after_its_grace_period(void **state)
 {
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   const struct cuckoo_geometry *g = &x.c->generation[0]->geometry;
-  struct segment *segments[PLACES];
-  for (unsigned i = 0; i < PLACES; i++)
+  struct segment *segments[SLOTS];
+  for (unsigned i = 0; i < SLOTS; i++)
     segments[i] = get_segment(&x);
   memset((void *) segment_words(g, segments[7]), 0xa5, 8 * cuckoo_buckets(g));
   stripe_lock(segment_stripes(segments[7]));
@@ -122,41 +124,40 @@ static void a_place_is_used_again_after_its_grace_period(void **state)
   assert_int_equal(x.bank.bytes, before + 2 * slab);
   put_segment(&x, other);
   reader_leave(pass);
-  assert_true(limbo_empties(&x));
+  assert_true(backlog_empties(&x));
   assert_int_equal(x.bank.bytes, before + slab);
   assert_ptr_equal(get_segment(&x), segments[7]);
   assert_int_equal(x.bank.bytes, before + slab);
   assert_clean(&x, segments[7]);
-  for (unsigned i = 0; i < PLACES; i++)
+  for (unsigned i = 0; i < SLOTS; i++)
     put_segment(&x, segments[i]);
   assert_int_equal(x.bank.bytes, before);
   end(&x);
 }
 
-/* As when all segments split, in any order, and then join. */
+/* Segments come and go as when all of them split, in random order, and then join. */
 static void slabs_keep_close_to_what_is_in_use(void **state)
 {
   (void) state;
-  enum { SEGMENTS = 40 * PLACES };
+  enum { SEGMENTS = 40 * SLOTS };
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes;
   static struct segment *segments[SEGMENTS];
   uint64_t n = SEGMENTS / 2, random = 1;
   for (uint64_t i = 0; i < n; i++)
     segments[i] = get_segment(&x);
-  for (uint64_t whole = n; whole > 0; whole--) { /* the first ones are those that have not split */
+  for (uint64_t whole = n; whole > 0; whole--) { /* segments[0 .. whole - 1] have not split */
     uint64_t parent = random_next(&random) % whole;
     struct segment *left = segments[parent];
     segments[parent] = segments[whole - 1];
     segments[whole - 1] = get_segment(&x);
     segments[n++] = get_segment(&x);
     put_segment(&x, left);
-    assert_in_range((x.bank.bytes - before) / slab, n / PLACES, n / PLACES + 2);
+    assert_in_range((x.bank.bytes - before) / slab, n / SLOTS, n / SLOTS + 2);
   }
   size_t most = x.bank.bytes;
   uint64_t joined = 0;
-  for (uint64_t small = n; small > 0;
-       small -= 2) { /* the first ones are those that have not joined */
+  for (uint64_t small = n; small > 0; small -= 2) { /* segments[0 .. small - 1] have not joined */
     struct segment *parent = get_segment(&x);
     for (unsigned i = 0; i < 2; i++) {
       uint64_t child = random_next(&random) % (small - i);
@@ -167,50 +168,52 @@ static void slabs_keep_close_to_what_is_in_use(void **state)
     assert_true(x.bank.bytes <= most + slab);
   }
   assert_int_equal(joined, SEGMENTS / 2);
-  assert_in_range((x.bank.bytes - before) / slab, joined / PLACES, joined / PLACES + 4);
+  assert_in_range((x.bank.bytes - before) / slab, joined / SLOTS, joined / SLOTS + 4);
   for (uint64_t i = 1; i <= joined; i++)
     put_segment(&x, segments[n - i]);
   assert_int_equal(x.bank.bytes, before);
   end(&x);
 }
 
-/* Where there is no memory for a slab, within the limit or at all, there may be for a segment. */
+/* Where there is no memory for a slab, within the limit or at all, there may be enough for a
+ * segment. */
 static void without_a_slab_a_segment_has_its_own_block(void **state)
 {
   (void) state;
   for (unsigned limited = 0; limited < 2; limited++) {
     struct fixture x;
-    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, place = x.c->slabs.slot_bytes;
+    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, slot = x.c->slabs.slot_bytes;
     if (limited)
-      x.c->max_bytes = before + place;
+      x.c->max_bytes = before + slot;
     else
       x.bank.refused_from = slab;
     struct segment *alone = get_segment(&x);
     assert_null(alone->slab);
-    assert_int_equal(x.bank.bytes, before + place);
+    assert_int_equal(x.bank.bytes, before + slot);
     x.bank.refused_from = 1;
     int result = TAMIS_OK;
     assert_null(try_segment(&x, &result));
     assert_int_equal(result, limited ? TAMIS_EFULL : TAMIS_ENOMEM);
     assert_int_equal(x.c->bytes, x.bank.bytes);
-    assert_int_equal(x.bank.bytes, before + place);
+    assert_int_equal(x.bank.bytes, before + slot);
     retire_segment(&x, alone);
-    assert_true(limbo_empties(&x));
+    assert_true(backlog_empties(&x));
     assert_int_equal(x.bank.bytes, before);
     x.bank.refused_from = 0;
     end(&x);
   }
 }
 
-/* A place is taken without a byte more; also one that has waited for readers until then. */
-static void at_the_limit_places_are_used_again(void **state)
+/* At the limit a free slot is still taken, and so is one that has waited in the backlog until
+ * then. */
+static void at_the_limit_slots_are_used_again(void **state)
 {
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
-  struct segment *segments[PLACES];
+  struct segment *segments[SLOTS];
   x.c->max_bytes = before + slab;
-  for (unsigned i = 0; i < PLACES; i++)
+  for (unsigned i = 0; i < SLOTS; i++)
     segments[i] = get_segment(&x);
   int result;
   assert_null(try_segment(&x, &result));
@@ -221,37 +224,37 @@ static void at_the_limit_places_are_used_again(void **state)
   struct fixture later; /* what is retired later waits longer */
   begin_slabs(&later, 1 << 20);
   retire_segment(&later, get_segment(&later));
-  assert_true(limbo_empties(&later));
+  assert_true(backlog_empties(&later));
   end(&later);
   assert_ptr_equal(get_segment(&x), segments[6]);
   assert_int_equal(x.bank.bytes, before + slab);
-  for (unsigned i = 0; i < PLACES; i++)
+  for (unsigned i = 0; i < SLOTS; i++)
     put_segment(&x, segments[i]);
   end(&x);
 }
 
-static void give_a_place_back(void *fixture)
+static void release_a_slot(void *fixture)
 {
   struct fixture *x = fixture;
   assert_null(x->c->slabs.open);
   put_segment(x, x->segment);
 }
 
-/* A slab is not opened when another one has got a free place while it was taken. */
-static void a_new_slab_goes_back_if_a_place_is_free_by_then(void **state)
+/* A new slab is not opened if another slab has got a free slot while memory was allocated. */
+static void a_new_slab_is_released_if_a_slot_is_free_by_then(void **state)
 {
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
-  struct segment *segments[PLACES];
-  for (unsigned i = 0; i < PLACES; i++)
+  struct segment *segments[SLOTS];
+  for (unsigned i = 0; i < SLOTS; i++)
     segments[i] = get_segment(&x);
   x.segment = segments[9];
-  x.bank.meanwhile = give_a_place_back;
+  x.bank.meanwhile = release_a_slot;
   x.bank.context = &x;
   assert_ptr_equal(get_segment(&x), segments[9]);
   assert_int_equal(x.bank.bytes, before + slab);
-  for (unsigned i = 0; i < PLACES; i++)
+  for (unsigned i = 0; i < SLOTS; i++)
     put_segment(&x, segments[i]);
   assert_int_equal(x.bank.bytes, before);
   end(&x);
@@ -277,11 +280,11 @@ static void start_another(void *unused)
   (void) unused;
   assert_int_equal(pthread_create(&other.thread, NULL, get_another_segment, NULL), 0);
   for (unsigned i = 0; i < 50 && !atomic_load(&other.done); i++)
-    usleep(1000); /* it is not to be done: it is to wait for the slab */
+    usleep(1000); /* it must wait for the slab and not return */
 }
 
-/* When a thread takes the last bytes for a slab, others wait for its places. */
-static void nobody_is_refused_while_a_slab_is_taken(void **state)
+/* When a thread takes the last bytes for a slab, other threads wait for its slots. */
+static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
 {
   (void) state;
   struct fixture x;
@@ -302,7 +305,7 @@ static void nobody_is_refused_while_a_slab_is_taken(void **state)
   end(&x);
 }
 
-/* Only filters take slabs that are large already, or are to be. */
+/* Only filters that are large, or are planned to be, take slabs. */
 static void small_filters_take_no_slabs(void **state)
 {
   (void) state;
@@ -321,8 +324,8 @@ static void small_filters_take_no_slabs(void **state)
   }
 }
 
-/* With all segments of its first generation it takes what was promised, and most of them are in slabs; also
- * if the limit is no more than that. */
+/* With all segments of its first generation a filter takes the bytes that were promised, and
+ * most of the segments are in slabs; also if the limit is no more than that. */
 static void a_large_filter_takes_what_was_promised(void **state)
 {
   (void) state;
@@ -350,7 +353,7 @@ static void a_large_filter_takes_what_was_promised(void **state)
       in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
     assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.slot_bytes);
-    assert_int_equal(in_slabs, roots >= 256 ? roots / PLACES * PLACES : 0);
+    assert_int_equal(in_slabs, roots >= 256 ? roots / SLOTS * SLOTS : 0);
     assert_int_equal(bank.bytes, promised);
     assert_int_equal(c->bytes, bank.bytes);
     tamis_destroy(f);
@@ -362,12 +365,12 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(segments_share_a_slab),
-      cmocka_unit_test(a_place_is_used_again_after_its_grace_period),
+      cmocka_unit_test(a_slot_is_used_again_after_its_grace_period),
       cmocka_unit_test(slabs_keep_close_to_what_is_in_use),
       cmocka_unit_test(without_a_slab_a_segment_has_its_own_block),
-      cmocka_unit_test(at_the_limit_places_are_used_again),
-      cmocka_unit_test(a_new_slab_goes_back_if_a_place_is_free_by_then),
-      cmocka_unit_test(nobody_is_refused_while_a_slab_is_taken),
+      cmocka_unit_test(at_the_limit_slots_are_used_again),
+      cmocka_unit_test(a_new_slab_is_released_if_a_slot_is_free_by_then),
+      cmocka_unit_test(no_thread_is_refused_while_a_slab_is_allocated),
       cmocka_unit_test(small_filters_take_no_slabs),
       cmocka_unit_test(a_large_filter_takes_what_was_promised),
   };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The check of a whole filter notices what is wrong.
+ * Validation of a whole filter notices every error.
  */
 #include "unit.h"
 
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 
-/* validate() must not be a rubber stamp: an entry is lost behind the filter's back. */
+/* An entry is cleared without the filter's knowledge. */
 static uint64_t *words_of_largest;
 static size_t size_of_largest;
 
@@ -36,7 +36,7 @@ static void validate_notices_a_lost_entry(void **state)
   for (size_t i = 0; i < size_of_largest / 8 && !noticed; i++) {
     const char *reason;
     uint64_t value = words_of_largest[i];
-    if (!value || value == 1) /* a counter of the stripe */
+    if (!value || value == 1) /* a count of a stripe */
       continue;
     words_of_largest[i] = 0;
     noticed = !filter_validate(f, &reason);
@@ -46,7 +46,7 @@ static void validate_notices_a_lost_entry(void **state)
   tamis_destroy(f);
 }
 
-/* Each thing that validate() looks at is broken, noticed, and repaired. */
+/* Everything that validation checks is broken, noticed, and repaired. */
 static void validate_notices_whatever_is_broken(void **state)
 {
   (void) state;
@@ -72,7 +72,7 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "stripes count other entries than there are");
   atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
 
-  segment->depth++; /* which the slot knows, too */
+  segment->depth++; /* the directory entry holds it too */
   assert_broken(f, "a segment has the wrong directory entry");
   segment->depth--;
 
@@ -110,19 +110,19 @@ static void validate_notices_whatever_is_broken(void **state)
   for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct duplicate_table *copies = atomic_load(&segment->duplicates);
+  struct duplicate_table *table = atomic_load(&segment->duplicates);
   size_t j = 0;
-  while (!copies->slots[j].key)
+  while (!table->slots[j].key)
     j++;
-  copies->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
+  table->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
   assert_broken(f, "duplicates are counted of an entry that stands in no lane");
-  copies->slots[j].key ^= duplicates_key(1, 0);
+  table->slots[j].key ^= duplicates_key(1, 0);
   assert_valid(f);
   tamis_destroy(f);
 }
 
-/* What is wrong in one generation is not forgotten over another that is whole. */
-static void validate_looks_at_all_generations(void **state)
+/* An error in one generation is noticed, whatever the others are like. */
+static void validate_checks_all_generations(void **state)
 {
   (void) state;
   tamis_filter *f = make(1, 0.3);
@@ -143,7 +143,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(validate_notices_a_lost_entry),
       cmocka_unit_test(validate_notices_whatever_is_broken),
-      cmocka_unit_test(validate_looks_at_all_generations),
+      cmocka_unit_test(validate_checks_all_generations),
   };
   return cmocka_run_group_tests_name("cuckoo_validate", tests, NULL, NULL);
 }

@@ -22,8 +22,8 @@ static uint64_t spread(const struct hash_keys *keys, uint64_t hash)
   return hash_spread(hash_mix(keys, hash));
 }
 
-/* Every input bit flips every output bit, though not always, also on counters.  (Half of the time would
- * be more than is needed: see the next test.) */
+/* Every input bit flips every output bit for some counters and not for others.  (Half of the
+ * time would be more than is needed: see stretches_of_spread_bits_collide_like_random_ones.) */
 static void every_bit_depends_on_every_bit(void **state)
 {
   (void) state;
@@ -59,7 +59,7 @@ static void spread_is_a_bijection(void **state)
   }
 }
 
-/* Input with some regularity, of each sort that programs number things with. */
+/* Regular input, of each sort that programs use as identifiers. */
 enum { SORTS = 10 };
 
 static uint64_t regular(unsigned sort, uint64_t i)
@@ -91,8 +91,8 @@ static uint64_t regular(unsigned sort, uint64_t i)
   }
 }
 
-/* Any stretch of bits, wherever it begins: as many pairs of keys have the same one as of random
- * numbers.  (Half of the multiplications, and some sorts give none, or a hundred times as many.) */
+/* In any stretch of bits as many pairs of keys collide as among random numbers.  (With half of
+ * the multiplications some sorts give no collision, or a hundred times as many.) */
 static void stretches_of_spread_bits_collide_like_random_ones(void **state)
 {
   (void) state;
@@ -122,7 +122,7 @@ static void seeds_give_unrelated_mixes(void **state)
   assert_in_range(differing, 31000, 33000);
 }
 
-/* Equal keys would let chosen inputs cancel both. */
+/* If the keys were equal, chosen inputs could cancel both. */
 static void the_keys_of_a_mix_differ(void **state)
 {
   (void) state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The check of histories: good ones pass, those that are wrong by one call do not, and on thousands of
- * small random ones it says what trying all orders says.
+ * The check of histories: good ones pass, and those with one wrong call do not.  For thousands of
+ * small random histories it agrees with a search of all orders.
  */
 #include "unit.h"
 

@@ -25,12 +25,13 @@ static void blocks_are_zero_and_aligned(void **state)
   tamis__memory_release(&from_system, NULL, 100);
 }
 
-/* What is mapped for the sake of alignment goes back too, and so does the last page. */
+/* The slack that is mapped for alignment is unmapped too, and so is the last page of a block. */
 static size_t bytes_mapped(void)
 {
   size_t bytes = 0;
   char line[512];
-  FILE *file = fopen("/proc/self/maps", "r"); /* not statm: an emulator's own memory is in that */
+  FILE *file =
+      fopen("/proc/self/maps", "r"); /* not statm, which an emulator adds its own memory to */
   assert_non_null(file);
   while (fgets(line, sizeof line, file)) {
     size_t begin, end;

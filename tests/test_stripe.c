@@ -22,7 +22,7 @@ static void bump(struct worker *worker)
     struct stripe *stripe = stripe_of(&shared->stripes, hash);
     stripe_lock(stripe);
     uint64_t *plain = &shared->plain[hash & shared->stripes.mask], before = *plain;
-    for (unsigned pause = 0; pause < 10; pause++) /* long enough for another one to come in */
+    for (unsigned pause = 0; pause < 10; pause++) /* long enough for another thread to come in */
       ck_pr_stall();
     *plain = before + 1;
     stripe_unlock(stripe);

@@ -106,7 +106,7 @@ static void extreme_good_options_work(void **state)
     }
 }
 
-/* Options of a later version: longer, with fields this library does not know. */
+/* Options of a later version are longer, with fields that this library does not know. */
 static void longer_options_may_only_be_zero(void **state)
 {
   (void) state;
@@ -124,7 +124,7 @@ static void longer_options_may_only_be_zero(void **state)
   }
 }
 
-/* Figures for a later version: what is longer is left alone. */
+/* Figures of a later version are longer; this library leaves alone what it does not know. */
 static void longer_figures_are_filled_as_far_as_known(void **state)
 {
   (void) state;
@@ -142,7 +142,8 @@ static void longer_figures_are_filled_as_far_as_known(void **state)
   tamis_destroy(f);
 }
 
-/* Each stripe asked for is one, with a cache line of its own in a Bloom filter. */
+/* A filter has as many stripes as were asked for; in a Bloom filter each has a cache line of its
+ * own. */
 static void stripes_are_as_many_as_asked_for(void **state)
 {
   (void) state;
@@ -362,7 +363,7 @@ static void sizes_are_told_beforehand(void **state)
       o.max_bytes = bytes - 1;
       assert_int_equal(tamis_create(&o, &f), TAMIS_EFULL);
 
-      /* and the other way round: the rate that these bytes buy fits, a better one does not */
+      /* and in reverse: the rate that these bytes buy fits, a lower one does not */
       double fpp;
       o.max_bytes = 0;
       assert_int_equal(tamis_fpp_for(&o, bytes, &fpp), TAMIS_OK);
@@ -401,7 +402,7 @@ static void sizes_are_told_beforehand(void **state)
 
   tamis_options o = good_options();
   double fpp = 7;
-  o.fpp = (double) NAN; /* is not looked at */
+  o.fpp = (double) NAN; /* is ignored */
   assert_int_equal(tamis_fpp_for(&o, 100000, &fpp), TAMIS_OK);
   assert_true(fpp < 0.01);
   fpp = 7;

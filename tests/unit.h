@@ -17,7 +17,8 @@
 
 #include <stdlib.h>
 
-/* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names match. */
+/* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names
+ * match. */
 __attribute__((constructor)) static void choose_tests(void)
 {
   const char *pattern = getenv("TAMIS_TEST"); /* NOLINT(concurrency-mt-unsafe) */

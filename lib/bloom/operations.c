@@ -148,7 +148,7 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
     for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1) /* a probe has no more */
       bits.last += set != 0;
     bits.all += bits.last;
-    HOOK(bloom_set_word);
+    HOOK(bloom_word_set);
   }
   return bits;
 }
@@ -222,7 +222,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom
   find_gaps(b, hash, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
-  HOOK(bloom_unique_looked_again);
+  HOOK(bloom_key_missed_under_stripe);
   if (refuses(b))
     return TAMIS_EFULL;
   struct bits_set bits = fill_gaps(b, &gaps, shape);
@@ -244,7 +244,7 @@ FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape s
 {
   if (lookup(b, hash, shape))
     return TAMIS_PRESENT;
-  HOOK(bloom_unique_looked);
+  HOOK(bloom_key_missed);
   return add_missing(b, hash, shape);
 }
 

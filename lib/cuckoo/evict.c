@@ -139,7 +139,7 @@ static bool move_entry_locked(const struct cuckoo_geometry *g, struct segment *s
     return false;
   word_store(&words[move->to],
              bucket_replace(&g->shape, to, bucket_first(&g->shape, room), move->entry));
-  HOOK(cuckoo_copied);
+  HOOK(cuckoo_entry_copied);
   version_bump(stripe_from);
   word_store(&words[move->from], bucket_replace(&g->shape, from, move->lane, 0));
   stripe_use(stripe_to, 1);

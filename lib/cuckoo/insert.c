@@ -148,7 +148,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                          const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
-  HOOK(cuckoo_located);
+  HOOK(cuckoo_pair_found);
   if (!pair_lock(pair, g))
     return RETRY;
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
@@ -182,7 +182,7 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   for (unsigned i = 0; i < locked.n; i++)
     if (locked.pair[i].segment && match_pair(&locked.pair[i]).matches)
       result = TAMIS_PRESENT;
-  HOOK(cuckoo_unique_looked);
+  HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
     result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
   tamis__unlock_pairs(&locked);
@@ -232,13 +232,13 @@ static inline int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair
 {
   if (!pair_lock(pair, g))
     return RETRY;
-  HOOK(cuckoo_held);
+  HOOK(cuckoo_pairs_locked);
   int result = RETRY;
   if (cuckoo_generations(c) == 1) {
     const word *words = segment_words(g, pair->segment);
     bool present = bucket_has_match(&g->shape, word_load(&words[pair->lower]), pair->entry) ||
                    bucket_has_match(&g->shape, word_load(&words[pair->upper]), pair->entry);
-    HOOK(cuckoo_unique_looked);
+    HOOK(cuckoo_unique_checked);
     result = present ? TAMIS_PRESENT : insert_locked(c, pair, g, false);
   }
   pair_unlock(pair, g);
@@ -251,7 +251,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   int result = NO_ROOM;
   reader_token token = NULL;
   if (!growable || (cuckoo_generations(c) == 1 && (token = registered_reader_enter()))) {
-    HOOK(cuckoo_counted);
+    HOOK(cuckoo_generations_read);
     const struct cuckoo_geometry g = first_geometry(first, growable);
     struct bucket_pair pair = pair_find_with(&g, first, hash);
     if (pair.segment)

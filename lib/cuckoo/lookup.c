@@ -119,7 +119,7 @@ static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_
                                .root_value = pair->root_value,
                                .own_entry = pair->own_entry,
                                .own_value = pair->own_value};
-  HOOK(cuckoo_older_found);
+  HOOK(cuckoo_older_pair_found);
   if (!pair->segment)
     return false;
   struct lookup lookup = lookup_prepare(g, pair);

@@ -13,14 +13,14 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
 {
   for (;;) {
     unsigned n = cuckoo_generations(c);
-    HOOK(cuckoo_counted);
+    HOOK(cuckoo_generations_read);
     for (locked->n = 0; locked->n < n; locked->n++) {
       struct bucket_pair *pair = &locked->pair[locked->n];
       *pair = pair_find(c->generation[locked->n], hash);
       if (pair->segment && !pair_lock(pair, &pair->generation->geometry))
         break;
     }
-    HOOK(cuckoo_held);
+    HOOK(cuckoo_pairs_locked);
     if (locked->n == n && cuckoo_generations(c) == n)
       return;
     tamis__unlock_pairs(locked);

@@ -44,23 +44,23 @@ struct cuckoo *cuckoo(void)
   return cuckoo_of(t.filter);
 }
 
-struct cuckoo_address place_of(uint64_t hash)
+struct cuckoo_address address_of(uint64_t hash)
 {
   return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
 }
 
-struct bucket_pair spot_of(uint64_t hash)
+struct bucket_pair pair_of(uint64_t hash)
 {
   return pair_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
 }
 
-uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper)
+uint64_t key_at(unsigned index, unsigned lower, unsigned upper)
 {
-  struct cuckoo_address place;
+  struct cuckoo_address address;
   do
-    place = place_of(++t.last_hash);
-  while ((slot_index != ANY && place.index != slot_index) ||
-         (lower != ANY && place.lower != lower) || (upper != ANY && place.upper != upper));
+    address = address_of(++t.last_hash);
+  while ((index != ANY && address.index != index) || (lower != ANY && address.lower != lower) ||
+         (upper != ANY && address.upper != upper));
   return t.last_hash;
 }
 
@@ -88,7 +88,7 @@ void take(uint64_t hash)
 
 unsigned matches_in(uint64_t hash, uint32_t bucket)
 {
-  struct bucket_pair pair = spot_of(hash);
+  struct bucket_pair pair = pair_of(hash);
   const struct bucket_shape *s = &t.geometry.shape;
   uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
   return bucket_count(bucket_match(s, value, pair.entry));
@@ -96,7 +96,7 @@ unsigned matches_in(uint64_t hash, uint32_t bucket)
 
 unsigned entries_of(uint64_t hash)
 {
-  struct bucket_pair pair = spot_of(hash);
+  struct bucket_pair pair = pair_of(hash);
   return matches_in(hash, pair.lower) + matches_in(hash, pair.upper);
 }
 

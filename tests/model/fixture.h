@@ -3,8 +3,8 @@
  * What the shapes share: a filter, its keys, and the calls that must succeed.
  *
  * The cuckoo filters have four buckets of two lanes to a segment, 0 and 1 lower, 2 and 3 upper, or
- * two buckets, 0 and 1; each has a stripe of its own.  Hashes are searched for that fall where a shape
- * wants them.
+ * two buckets, 0 and 1; each has a stripe of its own.  A shape searches for
+ * hashes that fall where it wants them.
  */
 #ifndef TAMIS_TESTS_MODEL_FIXTURE_H
 #define TAMIS_TESTS_MODEL_FIXTURE_H
@@ -27,7 +27,7 @@ extern struct fixture {
   struct hash_keys keys;
   uint64_t last_hash;
   unsigned n;
-  uint64_t in[MOST_KEYS]; /* keys that are in and stay */
+  uint64_t in[MOST_KEYS]; /* keys that are in the filter and stay */
   uint64_t x, y, z;       /* those that the shape is about */
   int result[MODEL_MAX_THREADS][2];
 } t;
@@ -41,12 +41,12 @@ void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit);
 
 struct cuckoo *cuckoo(void);
 
-struct cuckoo_address place_of(uint64_t hash);
+struct cuckoo_address address_of(uint64_t hash);
 
-struct bucket_pair spot_of(uint64_t hash);
+struct bucket_pair pair_of(uint64_t hash);
 
-/* A new key of these buckets in this slot of the first generation. */
-uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper);
+/* A new key with this directory index and these buckets in the first generation. */
+uint64_t key_at(unsigned index, unsigned lower, unsigned upper);
 
 uint64_t key(void);
 
@@ -58,14 +58,15 @@ void take(uint64_t hash);
 
 unsigned matches_in(uint64_t hash, uint32_t bucket);
 
-/* Lanes of the first generation that match a key. */
+/* The number of lanes of the first generation that match a key. */
 unsigned entries_of(uint64_t hash);
 
 bool contains(uint64_t hash);
 
 tamis_stats figures(void);
 
-/* After each execution of a cuckoo shape: the structure is whole, the keys that stay are there. */
+/* After each execution of a cuckoo shape: the structure is valid, and the keys that stay are
+ * there. */
 const char *whole(void);
 
 const char *whole_with_count(uint64_t count);
@@ -117,12 +118,13 @@ void set_up_make(void);
 /* Two roots, each with a key of its own, and the first `fresh` of them without a segment. */
 void set_up_roots(unsigned fresh);
 
-/* Each adds a key, and then looks for the other's: one of them finds it. */
+/* Each thread adds a key and then looks up the other one's: one of them finds it. */
 void run_store_buffer(unsigned thread);
 
 const char *check_store_buffer(void);
 
-/* Two add, two look in opposite orders: they do not contradict each other. */
+/* Two threads add a key each, two look up both in opposite orders: they do not contradict each
+ * other. */
 void run_independent(unsigned thread);
 
 const char *check_independent(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the compiler calls when it instruments the library for ThreadSanitizer, and what the library calls to
- * tell ThreadSanitizer of its locks: each access arrives in the world of the model checker.
+ * What the compiler calls when it instruments the library for ThreadSanitizer, and what the library
+ * calls to tell ThreadSanitizer of its locks: each access arrives in the world of the model
+ * checker.
  */
 #include "model.h"
 #include "world.h"
@@ -109,7 +110,7 @@ void __tsan_write_range(void *p, size_t n)
     *expected = static_cast<uint##bits##_t>(found);                                             \
     return found == wanted;                                                                     \
   }
-/* clang has this one in their place: it returns what was found. */
+/* clang calls this one instead: it returns the value found. */
 #define EXCHANGE_VALUE(bits)                                                              \
   uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                              \
       volatile void *p, uint##bits##_t expected, uint##bits##_t v, int order, int failed) \

@@ -2,9 +2,11 @@
  *
  * What the parts of the model checker know of each other:
  *
- *    shapes.c       small situations in which calls meet, and what must hold at their end
- *    test_model.c   the program: which shape, which search
- *    world.cpp      the world in which they run: relacy's memory model beneath the shipped code
+ *    shapes_*.c            small situations in which calls meet, and what must hold at their end
+ *    fixture.c             the filter and the keys that they share
+ *    test_model.c          the program: which shape, which search
+ *    world.cpp             their world: relacy's memory model beneath the library's code
+ *    instrumentation.cpp   what the compiler calls for each access of the library
  *
  * docs/model.md says how it works.
  */
@@ -26,7 +28,7 @@ enum model_search { MODEL_FULL, MODEL_BOUND, MODEL_RANDOM, MODEL_NEVER };
 struct model_effort {
   enum model_search search;
   unsigned bound;      /* MODEL_BOUND: preemptions in an execution */
-  uint64_t executions; /* MODEL_RANDOM: how many; otherwise at most so many, 0 for all */
+  uint64_t executions; /* MODEL_RANDOM: how many; otherwise at most this many, 0 for all */
 };
 
 struct shape {
@@ -38,9 +40,9 @@ struct shape {
   void (*run)(unsigned); /* what a thread does */
   const char *(*check)(void); /* when all threads have ended: NULL, or what is wrong */
   struct model_effort effort;
-  /* With the seq_cst accesses taken for acquire and release.  The model's seq_cst loads never see
-   * anything old, which hides what other orders are there for; so whatever does not hang on the one
-   * order of all seq_cst accesses is searched in this way too. */
+  /* The search with acquire and release in place of seq_cst.  The model's seq_cst loads never
+   * see an old value, which hides what the weaker orders are for.  So every shape that does not
+   * depend on the one order of all seq_cst accesses is searched in this way too. */
   struct model_effort acq_rel;
 };
 
@@ -73,7 +75,7 @@ void model_counted_set_up(void);
 void model_counted_read(void);
 void model_counted_replace(void);
 
-/* Where a stripe keeps the number of its entries, on which nothing hangs. */
+/* The offset of the count of entries in a stripe, on which nothing depends. */
 extern const size_t model_stripe_used;
 
 #ifdef __cplusplus

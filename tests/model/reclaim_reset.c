@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * lib/base/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data in the
- * middle of something.
+ * lib/base/reclaim.c, and a way to begin anew: an execution that is given up leaves its static data
+ * in the middle of something.
  */
 #include "../../lib/base/reclaim.c"
 

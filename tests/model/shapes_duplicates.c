@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies of a key, of which there is one all the time.
+ * A key of which there is always a copy, while other copies come and go.
  */
 #include "fixture.h"
 
 #include "cuckoo/evict.h"
 
-/* x stands in LOWER; a copy goes to UPPER, and one of both is taken. */
+/* x stands in LOWER.  A copy goes to UPPER, and one of the two is removed. */
 static void set_up_copies(void)
 {
   make_cuckoo(1, 1, 1);
@@ -38,8 +38,8 @@ static const char *check_copies(void)
   return whole_with_count(1);
 }
 
-/* x is in the old generation; the copy goes into the new one, where it is the longest match.  Then a
- * remove takes that; and so on. */
+/* x is in the old generation.  The copy goes to the new one, where it is the longest match, so the
+ * remove takes it. */
 static void set_up_copies_in_generations(void)
 {
   set_up_make();
@@ -53,8 +53,7 @@ static const char *check_copies_in_generations(void)
   return whole_with_count(5);
 }
 
-/* The copy in the old generation goes, and one in the new generation comes before: what is taken is the
- * one in the new generation, as it knows more; so two are added. */
+/* Removes take the copy in the new generation, as it knows more; so two copies are added. */
 static void run_copies_in_generations(unsigned thread)
 {
   if (thread == 0) {
@@ -66,17 +65,17 @@ static void run_copies_in_generations(unsigned thread)
   }
 }
 
-static const char *check_copies_wander(void)
+static const char *check_copies_change_generations(void)
 {
   return whole_with_count(6);
 }
 
-/* x stands in UPPER (set_up_move()).  Its copy goes to HOME, and the one in UPPER is counted. */
+/* x stands in UPPER (set_up_move()).  Its copy goes to HOME, and the one in UPPER is folded. */
 static void run_fold(unsigned thread)
 {
   if (thread == 0) {
     must_add(t.x);
-    struct bucket_pair full = spot_of(t.y);
+    struct bucket_pair full = pair_of(t.y);
     if (tamis__fold_duplicates(cuckoo(), &full) != TAMIS_OK)
       model_fail("nothing was folded");
   } else {
@@ -99,7 +98,8 @@ const struct shape duplicates_shapes[] = {
      FULL, FULL},
     {"copies_in_generations", "... in two generations?", 2, false, set_up_copies_in_generations,
      run_copies, check_copies_in_generations, FULL, FULL},
-    {"copies_wander", "... from one to the other?", 2, false, set_up_copies_in_generations,
-     run_copies_in_generations, check_copies_wander, FULL, FULL},
+    {"copies_change_generations", "... from one to the other?", 2, false,
+     set_up_copies_in_generations, run_copies_in_generations, check_copies_change_generations, FULL,
+     FULL},
     {.name = NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Splits and joins.
+ * Splits and joins while other threads look up, add and remove keys.
  */
 #include "fixture.h"
 
@@ -14,7 +14,7 @@ void set_up_split(void)
   t.z = key_at(1, ANY, ANY);
 }
 
-static void run_look_and_split(unsigned thread)
+static void run_lookup_and_split(unsigned thread)
 {
   if (thread == 0)
     must_add(t.y);
@@ -42,7 +42,7 @@ static const char *check_two_splits(void)
   return reason ? reason : !contains(t.y) || !contains(t.z) ? "an add was lost" : NULL;
 }
 
-/* x goes while its segment splits. */
+/* x is removed while its segment splits. */
 static void set_up_remove_and_split(void)
 {
   set_up_split();
@@ -66,7 +66,7 @@ static const char *check_remove_and_split(void)
                           : NULL;
 }
 
-/* A lane is free at first; another add may take it, or come when the segment has split. */
+/* One lane is free at first.  Another add may take it, or come after the split. */
 static void set_up_add_and_split(void)
 {
   set_up_split();
@@ -92,8 +92,8 @@ static const char *check_add_and_split(void)
                                                               : NULL;
 }
 
-/* What the set-up has retired is released: backlog is empty when the search begins. */
-static void empty_limbo(void)
+/* Releases what the set-up has retired: the backlog is empty when the search begins. */
+static void empty_backlog(void)
 {
   for (unsigned i = 0; i < 3; i++) {
     model_wait_for_readers();
@@ -111,10 +111,10 @@ void set_up_join(void)
     take(t.in[i]);
   t.n = 1;
   expect(figures().segments == 2, "two segments");
-  empty_limbo();
+  empty_backlog();
 }
 
-static void run_look_and_join(unsigned thread)
+static void run_lookup_and_join(unsigned thread)
 {
   if (thread == 0)
     must_remove(t.y);
@@ -143,16 +143,16 @@ const char *check_add_and_join(void)
 }
 
 const struct shape growth_shapes[] = {
-    {"look_and_split", "is a key found while its segment splits?", 2, false, set_up_split,
-     run_look_and_split, check_split, FULL, FULL},
+    {"lookup_and_split", "is a key found while its segment splits?", 2, false, set_up_split,
+     run_lookup_and_split, check_split, FULL, FULL},
     {"splits", "do two adds split once, and both arrive?", 2, false, set_up_split, run_two_splits,
      check_two_splits, BOUND(3), BOUND(3)},
     {"add_and_split", "does an add arrive while its segment splits?", 2, false,
      set_up_add_and_split, run_add_and_split, check_add_and_split, BOUND(3), BOUND(3)},
     {"remove_and_split", "is a key gone that is removed while its segment splits?", 2, false,
      set_up_remove_and_split, run_remove_and_split, check_remove_and_split, BOUND(3), BOUND(3)},
-    {"look_and_join", "is a key found while its segment is joined?", 2, false, set_up_join,
-     run_look_and_join, check_join, FULL, FULL},
+    {"lookup_and_join", "is a key found while its segment is joined?", 2, false, set_up_join,
+     run_lookup_and_join, check_join, FULL, FULL},
     {"add_and_join", "does an add arrive while its segment is joined?", 2, false, set_up_join,
      run_add_and_join, check_add_and_join, FULL, FULL},
     {.name = NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Moves of entries.
+ * Moves of entries while other threads look them up, move and remove them.
  */
 #include "fixture.h"
 
@@ -24,14 +24,14 @@ void set_up_move(void)
 
 static bool evict(unsigned lower, unsigned upper)
 {
-  return tamis__evict(&t.geometry, spot_of(t.x).segment, lower, upper);
+  return tamis__evict(&t.geometry, pair_of(t.x).segment, lower, upper);
 }
 
 void move_to_and_fro(unsigned times)
 {
   for (unsigned i = 0; i < times; i++)
     if (!(i % 2 ? evict(HOME, OTHER) : evict(LOWER, UPPER)))
-      model_fail("no way");
+      model_fail("no path");
 }
 
 const char *check_moved(void)
@@ -64,7 +64,7 @@ static void run_many_moves(unsigned thread)
     must_find(t.x);
 }
 
-/* The whole add, which pushes x. */
+/* A whole add, which moves x. */
 static void run_add_that_moves(unsigned thread)
 {
   if (thread == 0)
@@ -79,7 +79,7 @@ static const char *check_add_that_moves(void)
   return reason ? reason : !contains(t.y) ? "the add was lost" : NULL;
 }
 
-/* Two pushes of the same entry, into the same lane; or of two entries into it. */
+/* Two moves of one entry, or of two entries, into the same lane. */
 static void run_moves_of_one(unsigned thread)
 {
   if (thread < 2)
@@ -130,13 +130,13 @@ static const char *check_remove_and_move(void)
 }
 
 const struct shape moves_shapes[] = {
-    {"look_and_move", "is a key found that is moved?", 2, false, set_up_move, run_one_move,
+    {"lookup_and_move", "is a key found that is moved?", 2, false, set_up_move, run_one_move,
      check_moved, FULL, FULL},
-    {"look_and_moves", "... to and fro?", 2, false, set_up_move, run_moves, check_moves, FULL,
+    {"lookup_and_moves", "... to and fro?", 2, false, set_up_move, run_moves, check_moves, FULL,
      FULL},
-    {"looks_and_moves", "... more often, by two?", 3, false, set_up_move, run_many_moves,
+    {"lookups_and_moves", "... more often, by two?", 3, false, set_up_move, run_many_moves,
      check_moves, BOUND(3), BOUND(3)},
-    {"look_and_add", "... by an add that needs room?", 2, false, set_up_move, run_add_that_moves,
+    {"lookup_and_add", "... by an add that needs room?", 2, false, set_up_move, run_add_that_moves,
      check_add_that_moves, FULL, FULL},
     {"moves_of_one", "do two moves of an entry lose or double it?", 3, false, set_up_move,
      run_moves_of_one, check_moves, BOUND(3), BOUND(3)},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The order of adds of several keys, as others see it.
+ * The order of adds of several keys, as other threads see it.
  */
 #include "fixture.h"
 
@@ -40,7 +40,7 @@ static void set_up_fresh_segments(void)
   set_up_roots(2);
 }
 
-/* Two roots, one full: x opens a generation, y has room in the old one. */
+/* Two roots, one of them full: the add of x opens a generation, y has room in the old one. */
 static void set_up_fresh_generation(void)
 {
   make_cuckoo(2, 0, 0);
@@ -67,7 +67,7 @@ const char *check_independent(void)
   return x_first && y_first ? "two readers saw two adds in opposite orders" : NULL;
 }
 
-/* What one thread did before it added x is seen by who finds x: y was there before. */
+/* A thread that finds x must find y, which was added before x by the same thread. */
 static void run_message(unsigned thread)
 {
   if (thread == 0) {
@@ -80,7 +80,8 @@ static void run_message(unsigned thread)
 
 /* ---- batches ---- */
 
-/* y and z are of a segment that is full, so that an add splits it; x of another one, which has room. */
+/* y and z belong in a full segment, which an add splits; x belongs in another one, which has
+ * room. */
 static void set_up_batch(void)
 {
   make_cuckoo(2, 0, 1);
@@ -91,7 +92,7 @@ static void set_up_batch(void)
   t.x = key_at(2, ANY, ANY);
 }
 
-/* A batch of both, whose places are found before the first one is looked up. */
+/* A batch of both keys.  It finds both pairs before it reads the first one. */
 static void look_up_both(unsigned thread)
 {
   uint64_t both[2] = {t.x, t.y};

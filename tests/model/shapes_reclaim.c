@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that is released.
+ * Segments that are retired and released while other threads use them.
  */
 #include "fixture.h"
 
-/* The join retires two segments; the figures are asked for to have them released. */
-static void run_retire_and_look(unsigned thread)
+/* The join retires two segments; the call for figures drains the backlog. */
+static void run_retire_and_lookup(unsigned thread)
 {
   if (thread == 0) {
     must_remove(t.y);
@@ -25,7 +25,7 @@ static void run_retire_and_add(unsigned thread)
   }
 }
 
-/* A split retires one, the next call that looks at backlog releases it. */
+/* The split retires a segment; the call for figures drains the backlog. */
 static void run_retire_of_split(unsigned thread)
 {
   if (thread == 0) {
@@ -45,8 +45,8 @@ static void run_counted(unsigned thread)
 }
 
 const struct shape reclaim_shapes[] = {
-    {"retire_and_look", "is a joined segment released under a reader?", 2, true, set_up_join,
-     run_retire_and_look, check_join, BOUND(3), BOUND(3)},
+    {"retire_and_lookup", "is a joined segment released under a reader?", 2, true, set_up_join,
+     run_retire_and_lookup, check_join, BOUND(3), BOUND(3)},
     {"retire_and_add", "... or under a writer?", 2, true, set_up_join, run_retire_and_add,
      check_add_and_join, BOUND(3), BOUND(3)},
     {"retire_of_split", "is a split segment released under a reader?", 2, true, set_up_split,

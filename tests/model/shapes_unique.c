@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unique adds: one winner.
+ * Unique adds of one key: one of them wins.
  */
 #include "fixture.h"
 
@@ -50,7 +50,7 @@ static const char *check_unique_3(void)
   return check_unique(3, 2);
 }
 
-/* x is there, and moves: no unique add of it wins. */
+/* x is there and moves: no unique add of it wins. */
 static void run_unique_and_move(unsigned thread)
 {
   if (thread == 0)
@@ -99,8 +99,8 @@ void set_up_make(void)
   expect(!pair_find(c->generation[1], hash).segment, "no segment");
 }
 
-/* An add of a key that is there in an older generation does not win, nor does one that has room in the
- * old generation while another opens the new one. */
+/* One add of x may find room in the old generation while another thread opens a new one: only
+ * one of the adds wins. */
 static void set_up_room_and_open(void)
 {
   set_up_open();

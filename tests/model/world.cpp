@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * The world in which the model checker runs the library: threads are relacy's fibers, one of which runs
- * at a time, and what a load sees, and who goes on, is relacy's choice.
+ * The world in which the model checker runs the library.  Threads are relacy's fibers, one of which
+ * runs at a time.  Relacy chooses what a load sees and which thread goes on.
  *
- * The library is compiled with -fsanitize=thread, but linked with the functions below instead of
+ * The library is compiled with -fsanitize=thread, but linked with instrumentation.cpp instead of
  * ThreadSanitizer.  So every access of it to memory arrives here:
  *
- *    atomic ones   at a location of relacy's, made when the address is first touched
+ *    atomic ones   at a location of relacy's, made when the address is first accessed
  *    plain ones    at a variable of relacy's, which finds races
- *    both          at the variable that stands for the life of their block: its making and its
- *                  release are writes, so that whoever is not ordered after the one, or before the
- *                  other, is a race
+ *    both          at the variable that stands for the life of their block: its allocation and its
+ *                  release are writes, so that an access that is not ordered after the
+ *                  one and before the other is a race
  *
- * All memory that threads share is in one arena.  What it holds after the set-up is put back before
- * each execution, and is known to all threads from the start.  The memory itself always holds the last
- * value written; relacy's histories hold the ones before.
+ * All memory that threads share is in one arena.  What it holds after the set-up is restored before
+ * each execution, and is known to all threads from the start.  The memory itself always holds the
+ * last value written; relacy's histories hold the earlier ones.
  *
- * Where threads may be switched: before each access to a place where it could matter, that is, one
- * that another thread writes, or that this one writes and another accesses.  Which places these are is
- * learned: when a search comes upon a new one it begins again.  So at the end of a search its
+ * Threads may be switched before each access to a location where it can matter: one that another
+ * thread writes, or that this thread writes and another one accesses.  The search learns which
+ * locations these are, and begins again when it meets a new one.  So at the end of a search its
  * assumption has been true all along.  No switch is needed
  *
- *    - before a lock is let go: what another thread could do in between it can do after it as well
- *    - in a block that its maker has not shown to others yet
- *    - at figures: read-modify-writes that are relaxed, and the number of entries of a stripe.
+ *    - before a lock is released: what another thread could do then it can do later as well
+ *    - in a block that the thread that allocated it has not shown to others yet
+ *    - at figures: read-modify-writes that are relaxed, and the count of entries of a stripe.
  */
 #include <cerrno>
 
@@ -50,7 +50,7 @@ static const int timed_out = ETIMEDOUT, not_now = EAGAIN;
 #include "model.h"
 #include "world.h"
 
-/* counter.c: each of relacy's threads has a number of its own, as if it were one. */
+/* counter.c: each of relacy's fibers has a thread index of its own. */
 extern "C" __thread unsigned tamis__thread_index;
 
 using namespace model;
@@ -65,7 +65,7 @@ enum : size_t {
   GRANULE = 4, /* neighbours of different protection are never closer */
   LINE = 64,
   MOST_BLOCKS = 256,
-  MOST_PLACES = 8192,
+  MAX_LOCATIONS = 8192,
   OUTSIDE = 64 /* locks that are not in the arena */
 };
 
@@ -74,11 +74,11 @@ struct block {
   size_t size;
   rl::var_data *life;
   bool released;
-  int maker; /* the only thread that knows it so far, or -1 */
+  int maker; /* the only thread that knows the block so far, or -1 */
 };
 
 /* An address as relacy sees it, in one execution. */
-struct place {
+struct location {
   rl::atomic_data *atomic;
   rl::var_data *plain;
   rl::generic_mutex_data *lock;
@@ -98,10 +98,10 @@ struct world {
   unsigned block_count, blocks_at_start;
   uint16_t block_of_line[ARENA / LINE];
 
-  uint32_t place_of[ARENA / GRANULE + OUTSIDE]; /* 0: none yet */
-  uint32_t touched[MOST_PLACES];                /* indices into place_of */
-  place places[MOST_PLACES];
-  uint32_t place_count;
+  uint32_t location_of[ARENA / GRANULE + OUTSIDE]; /* 0: none yet */
+  uint32_t used_locations[MAX_LOCATIONS];          /* indices into location_of */
+  location locations[MAX_LOCATIONS];
+  uint32_t location_count;
   use uses[ARENA / GRANULE + OUTSIDE];
   bool figure[ARENA / GRANULE + OUTSIDE];
   const void *outside[OUTSIDE];
@@ -109,7 +109,7 @@ struct world {
 
   const shape *now;
   bool searching; /* threads run: accesses are relacy's */
-  bool learned;   /* a place that matters and was not known: begin again */
+  bool learned;   /* a new location that matters: begin again */
   uint64_t executions, limit;
   bool limit_reached;
   bool acq_rel;                             /* in place of seq_cst */
@@ -159,17 +159,17 @@ uint32_t index_of(const void *address)
   return static_cast<uint32_t>(ARENA / GRANULE + i);
 }
 
-place &place_at(uint32_t index)
+location &location_at(uint32_t index)
 {
-  if (!w.place_of[index]) {
-    w.touched[w.place_count] = index;
-    w.places[w.place_count] = place();
-    w.place_of[index] = ++w.place_count;
+  if (!w.location_of[index]) {
+    w.used_locations[w.location_count] = index;
+    w.locations[w.location_count] = location();
+    w.location_of[index] = ++w.location_count;
   }
-  return w.places[w.place_of[index] - 1];
+  return w.locations[w.location_of[index] - 1];
 }
 
-/* After threads may have been switched. */
+/* To be called after threads may have been switched. */
 void resume()
 {
   tamis__thread_index = self() + 1;
@@ -211,13 +211,13 @@ void tell(const char *what, const void *address, size_t size = 0, int order = -1
 
 /* ---- blocks ---- */
 
-/* Whoever touches a block comes after its making and before its release. */
+/* Every access to a block must come after its allocation and before its release. */
 void live(const void *address, const char *what)
 {
   block &b = block_at(address);
   if (b.released) {
     tell(what, address);
-    fail("a released block is touched", rl::test_result_access_to_freed_memory);
+    fail("a released block is accessed", rl::test_result_access_to_freed_memory);
   }
   if (b.maker >= 0 && static_cast<unsigned>(b.maker) != self())
     b.maker = -1;
@@ -225,7 +225,7 @@ void live(const void *address, const char *what)
     b.life = rl::ctx().var_ctor();
   if (!b.life->load(*rl::ctx().threadx_)) {
     tell(what, address);
-    fail("a block is touched by a thread that may not see that it was made",
+    fail("a block is accessed by a thread that may not see its allocation",
          rl::test_result_data_race);
   }
 }
@@ -260,7 +260,7 @@ void model_release(void *, void *address, size_t, size_t)
   tell("release", address);
   block &b = block_at(address);
   if (!b.life->store(*rl::ctx().threadx_))
-    fail("a block is released that another thread may still be looking at",
+    fail("a block is released that another thread may still access",
          rl::test_result_access_to_freed_memory);
   b.released = true;
   w.released = true;
@@ -292,7 +292,7 @@ bool matters(const use &u, unsigned me, bool write)
   return others(write ? u.readers | u.writers : u.writers, me);
 }
 
-/* Before an access. */
+/* To be called before an access. */
 void maybe_switch(uint32_t index, bool write)
 {
   unsigned me = self();
@@ -332,8 +332,9 @@ int order_of(int order, kind k)
                                                : rl::mo_acq_rel;
 }
 
-/* Ready for the access: threads have been switched if they may, the block lives, there is a history. */
-place &begin_access(const volatile void *volatile_address, size_t size, kind k, int order)
+/* Prepares an access: switches threads if that can matter, checks that the block lives, and
+ * begins a history. */
+location &begin_access(const volatile void *volatile_address, size_t size, kind k, int order)
 {
   const void *address = const_cast<const void *>(volatile_address);
   uint32_t index = index_of(address);
@@ -343,7 +344,7 @@ place &begin_access(const volatile void *volatile_address, size_t size, kind k, 
     maybe_switch(index, k != LOAD);
     live(address, "access");
   }
-  place &p = place_at(index);
+  location &p = location_at(index);
   if (!p.atomic) {
     p.atomic = rl::ctx().atomic_ctor(nullptr);
     w.begin_history(p.atomic);
@@ -362,7 +363,7 @@ bool model::modelled(const volatile void *address)
 uint64_t model::atomic_load(const volatile void *address, size_t size, int order)
 {
   order = order_of(order, LOAD);
-  place &p = begin_access(address, size, LOAD, order);
+  location &p = begin_access(address, size, LOAD, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   unsigned i = order == rl::mo_seq_cst   ? me.atomic_load_seq_cst(p.atomic)
                : order == rl::mo_relaxed ? me.atomic_load_relaxed(p.atomic)
@@ -376,7 +377,7 @@ uint64_t model::atomic_load(const volatile void *address, size_t size, int order
 void model::atomic_store(volatile void *address, size_t size, int order, uint64_t value)
 {
   order = order_of(order, STORE);
-  place &p = begin_access(address, size, STORE, order);
+  location &p = begin_access(address, size, STORE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   unsigned i = order == rl::mo_seq_cst   ? me.atomic_store_seq_cst(p.atomic)
                : order == rl::mo_relaxed ? me.atomic_store_relaxed(p.atomic)
@@ -386,12 +387,11 @@ void model::atomic_store(volatile void *address, size_t size, int order, uint64_
   tell("store", const_cast<const void *>(address), size, order, value);
 }
 
-/* A read-modify-write sees the last value. */
 uint64_t model::atomic_change(volatile void *address, size_t size, int order, change *to,
                               uint64_t operand)
 {
   order = order_of(order, CHANGE);
-  place &p = begin_access(address, size, CHANGE, order);
+  location &p = begin_access(address, size, CHANGE, order);
   rl::thread_info_base &me = *rl::ctx().threadx_;
   uint64_t value = real_load(address, size);
   bool aba;
@@ -418,7 +418,7 @@ bool model::atomic_exchange_if(volatile void *address, size_t size, int order, i
     atomic_change(
         address, size, order, [](uint64_t, uint64_t operand) { return operand; }, value);
   } else {
-    place &p = place_at(index_of(const_cast<const void *>(address)));
+    location &p = location_at(index_of(const_cast<const void *>(address)));
     if (order_failed == rl::mo_seq_cst)
       c.threadx_->atomic_load_seq_cst_rmw(p.atomic);
     else if (order_failed == rl::mo_relaxed)
@@ -442,7 +442,7 @@ void model::plain(const void *address, size_t size, bool write)
   uint32_t first = index_of(address),
            last = index_of(static_cast<const char *>(address) + size - 1);
   for (uint32_t i = first; i <= last; i++) {
-    place &p = place_at(i);
+    location &p = location_at(i);
     if (!p.plain)
       p.plain = rl::ctx().var_ctor();
     rl::thread_info_base &me = *rl::ctx().threadx_;
@@ -457,7 +457,7 @@ void model::plain(const void *address, size_t size, bool write)
 
 static rl::generic_mutex_data *lock_at(const void *address)
 {
-  place &p = place_at(index_of(address));
+  location &p = location_at(index_of(address));
   if (!p.lock)
     p.lock = rl::ctx().mutex_ctor(false, false, false, false);
   return p.lock;
@@ -471,7 +471,7 @@ void model::lock(const void *address)
   if (!is_private)
     maybe_switch(index_of(address), true);
   rl::generic_mutex_data *l = lock_at(address);
-  rl::ctx().disable_preemption(); /* that was it */
+  rl::ctx().disable_preemption(); /* has been done */
   l->lock_exclusive(false, here);
   resume();
   rl::ctx().enable_preemption();
@@ -527,9 +527,9 @@ extern "C" int model_nanosleep(const void *, void *)
 
 /* ---- readers and grace periods ----
  *
- * Each thread has a lock that it holds while it is a reader.  A grace period takes and lets go each of
- * them once.  That orders a reader that was there before it, or who comes after it behind it; and
- * nothing else.  Without a thread that waits there is no grace period, and a reader does nothing. */
+ * Each thread has a lock that it holds while it is a reader.  A grace period takes and releases each
+ * of them once.  That orders readers that were there before the grace period ahead of it, and later
+ * readers behind it; and nothing else.  In shapes without a grace period a reader does nothing. */
 
 static const char reader_locks[MODEL_MAX_THREADS] = {0};
 
@@ -600,7 +600,7 @@ namespace
 
 /* ---- an execution ---- */
 
-/* What an atomic object holds at the start, all threads know. */
+/* All threads know what an atomic object holds at the start. */
 template <int threads> void begin_history(rl::atomic_data *data)
 {
   auto &a = *static_cast<rl::atomic_data_impl<threads> *>(data);
@@ -625,9 +625,9 @@ void begin_execution()
   w.block_count = w.blocks_at_start;
   for (unsigned i = 0; i < w.block_count; i++)
     w.blocks[i].life = nullptr, w.blocks[i].released = false, w.blocks[i].maker = -1;
-  for (uint32_t i = 0; i < w.place_count; i++)
-    w.place_of[w.touched[i]] = 0;
-  w.place_count = 0;
+  for (uint32_t i = 0; i < w.location_count; i++)
+    w.location_of[w.used_locations[i]] = 0;
+  w.location_count = 0;
   model_reset_reclaim();
   w.released = false;
   w.ended = 0;
@@ -642,8 +642,8 @@ void end_execution()
   rl::context &c = rl::ctx();
   if (w.wake)
     c.sema_dtor(w.wake);
-  for (uint32_t i = 0; i < w.place_count; i++) {
-    place &p = w.places[i];
+  for (uint32_t i = 0; i < w.location_count; i++) {
+    location &p = w.locations[i];
     if (p.atomic)
       c.atomic_dtor(p.atomic);
     if (p.plain)
@@ -719,7 +719,7 @@ template <typename t> rl::test_result_e run_once(rl::test_params &params, rl::os
              : rl::run_test<t, rl::context_bound_scheduler<n>>(params, state, again);
 }
 
-/* Until it has gone through without learning anything. */
+/* Searches until nothing has been learned. */
 template <typename t> rl::test_result_e run(rl::test_params &params, rl::ostringstream &state)
 {
   rl::test_result_e result;
@@ -750,7 +750,7 @@ template <int threads> model_report check(const model_effort &effort)
 {
   std::ostream nowhere(nullptr);
   rl::ostringstream state;
-  /* Where threads meet, mostly, is learned from some executions at random. */
+  /* A few random executions learn most of the locations where threads meet. */
   w.limit = 0;
   rl::test_params params = params_for({MODEL_RANDOM, 0, 500}, nowhere);
   rl::test_result_e result = run<suite<threads>>(params, state);

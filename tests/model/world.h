@@ -32,7 +32,8 @@ inline void real_store(volatile void *address, size_t size, uint64_t value)
 
 /* ---- atomic accesses ---- */
 
-/* Whether accesses to an address are relacy's at the moment; the functions below are for those only. */
+/* Whether accesses to an address are relacy's at the moment; the functions below are for those
+ * only. */
 bool modelled(const volatile void *address);
 
 uint64_t atomic_load(const volatile void *address, size_t size, int order);
