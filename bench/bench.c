@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: how fast is it, next to what the machine can do, to what others do, and to what it
- * would do if it served one thread only?
+ * Question: how fast is the library, compared with what the machine can do, with other libraries,
+ * and with itself built for a single thread?
  *
- * Everything is compared within one run, as figures from two runs, let alone two machines, say
- * little.
+ * The bench compares figures of the same run only, as those of two runs, or of two machines, differ
+ * for other reasons.
  */
 #include "check.h"
 #include "growth.h"
@@ -13,24 +13,23 @@
 #include "table.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <error.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_IN_LIST = 16, MOST_SUBJECTS = 24 };
+enum { MAX_IN_LIST = 16, MAX_SUBJECTS = 24 };
 
 enum size { DEFAULT, TINY, QUICK, FULL };
 
 struct arguments {
   const char *command;
-  const char *workloads[MOST_IN_LIST];
+  const char *workloads[MAX_IN_LIST];
   unsigned workload_count;
-  const char *subjects[MOST_SUBJECTS];
+  const char *subjects[MAX_SUBJECTS];
   unsigned subject_count;
-  double threads[MOST_IN_LIST], keys[MOST_IN_LIST], fpp[MOST_IN_LIST];
+  double threads[MAX_IN_LIST], keys[MAX_IN_LIST], fpp[MAX_IN_LIST];
   unsigned thread_count, key_count, fpp_count;
   double from;
   enum size size;
@@ -56,33 +55,32 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"rounds", 'r', "N", 0, "Rounds, of which the median counts", 0},
+    {"rounds", 'r', "N", 0, "Number of rounds, of which the median counts", 0},
     {"seconds", 'e', "X", 0, "Duration of one measurement", 0},
     {"cpu-time", 'c', NULL, 0,
-     "Counts the time that threads had a core, as if they had had one all the time: for a machine "
-     "that "
-     "does other things as well; time spent asleep is then not seen",
+     "Measures the time for which threads had a core, instead of the time that passed.  For a "
+     "machine "
+     "that is in use; time spent asleep does not count",
      0},
-    {"csv", KEY_CSV, "FILE", 0, "table, run: writes what each round measured", 0},
+    {"csv", KEY_CSV, "FILE", 0, "table, run: writes the measurement of each round", 0},
     {"json", KEY_JSON, "FILE", 0,
-     "Writes medians and quartiles, quantiles of single calls, and what the machine is", 0},
+     "Writes medians and quartiles, quantiles of single calls, and the machine", 0},
     {NULL, 0, NULL, 0, "table:", 1},
-    {"quick", KEY_QUICK, NULL, 0, "Fewer keys and rounds: a minute or two", 1},
-    {"full", KEY_FULL, NULL, 0, "10^8 keys too", 1},
-    {"tiny", KEY_TINY, NULL, 0, "A few keys, to see that it works", 1},
-    {"markdown", KEY_MARKDOWN, NULL, 0,
-     "Prints the machine and the ratios, as Markdown, and no more", 1},
+    {"quick", KEY_QUICK, NULL, 0, "Uses fewer keys and rounds: takes a minute or two", 1},
+    {"full", KEY_FULL, NULL, 0, "Also measures 10^8 keys", 1},
+    {"tiny", KEY_TINY, NULL, 0, "Uses very few keys, to test the bench", 1},
+    {"markdown", KEY_MARKDOWN, NULL, 0, "Prints only the machine and the ratios, as Markdown", 1},
     {NULL, 0, NULL, 0, "run, growth, check (a LIST has commas):", 2},
-    {"subjects", 's', "LIST", 0, "What is measured; default: bloom,cuckoo,libbloom,libcuckoo,read",
-     2},
+    {"subjects", 's', "LIST", 0,
+     "Subjects to measure; default: bloom,cuckoo,libbloom,libcuckoo,read", 2},
     {"threads", 't', "LIST", 0, "Numbers of threads; default: 1", 2},
     {"keys", 'n', "LIST", 0, "Numbers of keys; default: 1e6", 2},
     {"fpp", 'p', "LIST", 0, "False-positive probabilities; default: 0.01", 2},
     {"from", KEY_FROM, "N", 0,
-     "Keys that filters are made for (more than --keys: they are filled in part only); default of "
+     "Capacity of the filters (if larger than --keys, they are filled in part only); default of "
      "run: as --keys, of growth: 1000",
      2},
-    {"times", KEY_TIMES, "FILE", 0, "growth: writes a time line of the longest calls, as CSV", 2},
+    {"times", KEY_TIMES, "FILE", 0, "growth: writes the longest calls over time, as CSV", 2},
     {"rates", KEY_RATES, "FILE", 0, "growth: writes bits per key and rates, as CSV", 2},
     {"calls", KEY_CALLS, "FILE", 0, "growth: writes a histogram of single calls, as CSV", 2},
     {"quantiles", KEY_QUANTILES, "FILE", 0, "growth: writes quantiles of single calls, as CSV", 2},
@@ -111,18 +109,18 @@ static double number(struct argp_state *state, const char *text, double least, d
 static unsigned numbers(struct argp_state *state, char *text, double *list, double least,
                         double most)
 {
-  const char *parts[MOST_IN_LIST];
-  unsigned n = split(state, text, parts, MOST_IN_LIST);
+  const char *parts[MAX_IN_LIST];
+  unsigned n = split(state, text, parts, MAX_IN_LIST);
   for (unsigned i = 0; i < n; i++)
     list[i] = number(state, parts[i], least, most);
   return n;
 }
 
-static void positional(struct arguments *a, struct argp_state *state, const char *text)
+static void add_positional(struct arguments *a, struct argp_state *state, const char *text)
 {
   if (!a->command)
     a->command = text;
-  else if (a->workload_count == MOST_IN_LIST)
+  else if (a->workload_count == MAX_IN_LIST)
     argp_error(state, "too many workloads");
   else
     a->workloads[a->workload_count++] = text;
@@ -143,7 +141,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     a->settings.cpu_time = true;
     return 0;
   case 's':
-    a->subject_count = split(state, text, a->subjects, MOST_SUBJECTS);
+    a->subject_count = split(state, text, a->subjects, MAX_SUBJECTS);
     return 0;
   case 't':
     a->thread_count = numbers(state, text, a->threads, 1, MAX_THREADS);
@@ -188,7 +186,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     a->markdown = true;
     return 0;
   case ARGP_KEY_ARG:
-    positional(a, state, text);
+    add_positional(a, state, text);
     return 0;
   case ARGP_KEY_NO_ARGS:
     argp_usage(state);
@@ -200,7 +198,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 /* ---- the commands ---- */
 
-static void defaults(struct arguments *a)
+static void set_defaults(struct arguments *a)
 {
   static const char *const subjects[] = {"bloom", "cuckoo", "libbloom", "libcuckoo", "read"};
   if (!a->subject_count) {
@@ -213,6 +211,14 @@ static void defaults(struct arguments *a)
     a->keys[a->key_count++] = 1e6;
   if (!a->fpp_count)
     a->fpp[a->fpp_count++] = 0.01;
+}
+
+static const struct subject *require_subject(const char *name)
+{
+  const struct subject *subject = subject_find(name);
+  if (!subject)
+    error(2, 0, "no such subject: %s", name);
+  return subject;
 }
 
 static int list(void)
@@ -230,8 +236,8 @@ static int list(void)
   return EXIT_SUCCESS;
 }
 
-/* The machine's arrays are as large as the first filter that is measured. */
-static const char *filter_of(const struct arguments *a)
+/* The first filter that is measured; the machine's arrays are as large as that. */
+static const char *first_filter(const struct arguments *a)
 {
   for (unsigned i = 0; i < a->subject_count; i++) {
     const struct subject *s = subject_find(a->subjects[i]);
@@ -241,15 +247,15 @@ static const char *filter_of(const struct arguments *a)
   return "bloom";
 }
 
-static void add_to(struct experiment *x, const struct arguments *a, const struct workload *w,
-                   const struct subject *s, unsigned threads)
+static void add_subject(struct experiment *x, const struct arguments *a, const struct workload *w,
+                        const struct subject *s, unsigned threads)
 {
   if (!subject_can(s, w->call) || (threads > 1 && !s->concurrent))
     return;
-  if (s->passive)
-    with_array(x, s->name, threads, filter_of(a));
+  if (s->is_machine)
+    add_machine_entry(x, s->name, threads, first_filter(a));
   else
-    with_capacity(x, w->name, s->name, threads, a->from > 0 ? (uint64_t) a->from : x->keys);
+    add_entry_for(x, w->name, s->name, threads, a->from > 0 ? (uint64_t) a->from : x->keys);
 }
 
 static void run_one(const struct arguments *a, const char *workload, double keys, double fpp)
@@ -260,10 +266,8 @@ static void run_one(const struct arguments *a, const char *workload, double keys
     error(2, 0, "no such workload: %s", workload);
   for (unsigned t = 0; t < a->thread_count; t++) {
     for (unsigned i = 0; i < a->subject_count; i++) {
-      const struct subject *s = subject_find(a->subjects[i]);
-      if (!s)
-        error(2, 0, "no such subject: %s", a->subjects[i]);
-      add_to(&x, a, w, s, (unsigned) a->threads[t]);
+      const struct subject *s = require_subject(a->subjects[i]);
+      add_subject(&x, a, w, s, (unsigned) a->threads[t]);
     }
   }
   experiment_run(&x, &a->settings);
@@ -283,31 +287,25 @@ static void run(struct arguments *a)
 
 static FILE *open_csv(const char *name)
 {
-  FILE *file = name ? fopen(name, "w") : NULL;
-  if (name && !file)
-    error(2, errno, "%s", name);
-  return file;
+  return name ? open_for_writing(name) : NULL;
 }
 
 static void close_csv(FILE *file, const char *name)
 {
-  int bad = file ? ferror(file) : 0;
-  if (file && (fclose(file) || bad))
-    error(2, errno, "%s", name);
+  if (file)
+    close_written(file, name);
 }
 
-static void grow(const struct arguments *a)
+static void run_growth(const struct arguments *a)
 {
-  const struct subject *subjects[MOST_SUBJECTS];
-  double longest[MOST_SUBJECTS];
+  const struct subject *subjects[MAX_SUBJECTS];
+  double longest[MAX_SUBJECTS];
   unsigned n = 0;
   if (a->csv)
     error(2, 0, "growth writes --times, --calls, --quantiles and --rates, not --csv");
   for (unsigned i = 0; i < a->subject_count; i++) {
-    const struct subject *s = subject_find(a->subjects[i]);
-    if (!s)
-      error(2, 0, "no such subject: %s", a->subjects[i]);
-    if (!s->passive)
+    const struct subject *s = require_subject(a->subjects[i]);
+    if (!s->is_machine)
       subjects[n++] = s;
   }
   struct growth g = {.from = a->from > 0 ? (uint64_t) a->from : 1000,
@@ -317,10 +315,10 @@ static void grow(const struct arguments *a)
                      .rates = open_csv(a->rates),
                      .calls = open_csv(a->calls),
                      .quantiles = open_csv(a->quantiles)};
-  growth_heads(&g);
+  growth_write_headers(&g);
   for (unsigned p = 0; p < a->fpp_count; p++) {
     g.fpp = a->fpp[p];
-    if (p == 0) /* the rate makes no difference to the others */
+    if (p == 0) /* the times are measured at the first rate only */
       growth_times(&g, subjects, n, longest);
     for (unsigned i = 0; i < n && g.rates; i++)
       if (subjects[i]->bytes_now)
@@ -332,7 +330,7 @@ static void grow(const struct arguments *a)
   close_csv(g.quantiles, a->quantiles);
 }
 
-static void table(const struct arguments *a)
+static void run_table(const struct arguments *a)
 {
   static const struct table_sizes sizes[] = {[DEFAULT] = {1000000, 10000000, 0, 1000000000},
                                              [TINY] = {2000, 20000, 0, 1000000},
@@ -353,27 +351,26 @@ static void table(const struct arguments *a)
 int main(int argc, char **argv)
 {
   struct arguments a = {0};
-  const struct argp argp = {
-      .options = options,
-      .parser = parse,
-      .args_doc = "table [SECTION...]\nrun WORKLOAD...\ngrowth\ncheck\nlist",
-      .doc =
-          "Measures filters next to the machine, to other structures, and to themselves built for "
-          "one thread; `list' says what there is."};
+  const struct argp argp = {.options = options,
+                            .parser = parse,
+                            .args_doc = "table [SECTION...]\nrun WORKLOAD...\ngrowth\ncheck\nlist",
+                            .doc = "Compares filters with the machine, with other data structures, "
+                                   "and with themselves built for one thread; `list' "
+                                   "prints subjects, workloads and sections."};
   argp_err_exit_status = 2;
   argp_parse(&argp, argc, argv, 0, NULL, &a);
-  defaults(&a);
-  (void) cores(); /* before any thread is kept on one */
+  set_defaults(&a);
+  (void) cores(); /* before pin() restricts them */
   if (strcmp(a.command, "list") == 0)
     return list();
   record_open(a.csv, a.json);
   unsigned wrong = 0;
   if (strcmp(a.command, "table") == 0)
-    table(&a);
+    run_table(&a);
   else if (strcmp(a.command, "run") == 0)
     run(&a);
   else if (strcmp(a.command, "growth") == 0)
-    grow(&a);
+    run_growth(&a);
   else if (strcmp(a.command, "check") == 0)
     wrong = check_subjects((uint64_t) a.keys[0]);
   else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether every subject gives right answers: a figure for a call that does nothing is worth
+ * Checks that every subject gives right answers: the speed of a call that does nothing means
  * nothing.
  */
 #ifndef TAMIS_BENCH_CHECK_H
@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Prints what is wrong; returns how much. */
+/* Prints what is wrong; returns the number of wrong answers. */
 unsigned check_subjects(uint64_t keys);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PARTS = 1000 }; /* lines of the time line */
+enum { PARTS = 1000 }; /* of a run, each a line of the time series */
 
 static uint64_t nanoseconds(void)
 {
@@ -18,7 +18,7 @@ static uint64_t nanoseconds(void)
   return (uint64_t) t.tv_sec * 1000000000 + (uint64_t) t.tv_nsec;
 }
 
-void growth_heads(const struct growth *growth)
+void growth_write_headers(const struct growth *growth)
 {
   if (growth->times)
     fprintf(growth->times, "subject,round,keys,longest_ns,mean_ns\n");
@@ -32,7 +32,8 @@ void growth_heads(const struct growth *growth)
 
 /* ---- the time of each call ---- */
 
-/* One part of the time line; the end of a call is the beginning of the next. */
+/* Adds the keys of one part.  A call begins when the last one ends, so the clock is read once a
+ * call. */
 static void add_timed(const struct subject *subject, void *state, struct span span,
                       struct histogram *h, uint64_t *longest)
 {
@@ -66,16 +67,15 @@ static void grow_timed(const struct growth *growth, const struct subject *subjec
   subject->destroy(subject, state);
 }
 
-/* The first value above a bucket of the histogram, which has HISTOGRAM_PARTS of them for each power
- * of two. */
-static uint64_t end_of(unsigned bucket)
+/* The first value above a bucket of the histogram (histogram.h). */
+static uint64_t bucket_end(unsigned bucket)
 {
   unsigned power = bucket / HISTOGRAM_PARTS, part = bucket % HISTOGRAM_PARTS;
   return power ? (uint64_t) (HISTOGRAM_PARTS + part + 1) << (power - 1) : part + 1;
 }
 
-/* The calls that took about as long, and which part of all did not take longer: eight lines for
- * each power of two. */
+/* Writes eight lines for each power of two: how many calls took about that long, and the fraction
+ * of all calls that took no longer. */
 static void write_calls(FILE *to, const char *subject, const struct histogram *h)
 {
   enum { TOGETHER = HISTOGRAM_PARTS / 8 };
@@ -85,7 +85,7 @@ static void write_calls(FILE *to, const char *subject, const struct histogram *h
     for (unsigned j = i; j < i + TOGETHER; j++)
       calls += h->count[j];
     before += calls;
-    uint64_t end = before < h->all ? end_of(i + TOGETHER - 1) - 1 : h->longest;
+    uint64_t end = before < h->all ? bucket_end(i + TOGETHER - 1) - 1 : h->longest;
     if (calls)
       fprintf(to, "%s,%" PRIu64 ",%" PRIu64 ",%.10g\n", subject, end, calls,
               (double) before / (double) h->all);
@@ -121,7 +121,8 @@ void growth_times(const struct growth *growth, const struct subject *const *subj
     }
   }
   if (!growth->quiet)
-    printf("\nadds, each timed, to what was made for %" PRIu64 ", up to %" PRIu64 " keys, fpp %g\n",
+    printf("\nadds, each timed, to a structure created for %" PRIu64 " keys, up to %" PRIu64
+           " keys, fpp %g\n",
            growth->from, growth->to, growth->fpp);
   for (unsigned i = 0; i < n; i++) {
     longest[i] = series_quartile(&series[i], 2);
@@ -141,10 +142,10 @@ void growth_times(const struct growth *growth, const struct subject *const *subj
 
 static double rate_of(const struct subject *subject, void *state, double fpp)
 {
-  uint64_t looks = (uint64_t) (2000 / fpp); /* at the rate asked, 2000 are found: to 2 % */
-  looks = looks < 20000000 ? looks : 20000000;
-  const struct span span = {.first = keys_out, .count = looks};
-  return (double) subject->run(subject, state, CALL_CONTAINS, &span) / (double) looks;
+  uint64_t lookups = (uint64_t) (2000 / fpp); /* finds 2000 at the requested rate: known to 2 % */
+  lookups = lookups < 20000000 ? lookups : 20000000;
+  const struct span span = {.first = first_absent, .count = lookups};
+  return (double) subject->run(subject, state, CALL_CONTAINS, &span) / (double) lookups;
 }
 
 void growth_rates(const struct growth *growth, const struct subject *subject)
@@ -152,7 +153,8 @@ void growth_rates(const struct growth *growth, const struct subject *subject)
   const struct spec spec = {.capacity = growth->from, .fpp = growth->fpp};
   void *state = subject->create(subject, &spec);
   uint64_t keys = 0;
-  for (uint64_t next = 1000; keys < growth->to; next += next / 11) { /* eight looks a doubling */
+  for (uint64_t next = 1000; keys < growth->to;
+       next += next / 11) { /* eight measurements for each doubling */
     struct span span = {.first = keys, .count = next - keys};
     if (keys + span.count > growth->to)
       span.count = growth->to - keys;

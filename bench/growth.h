@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a filter that grows is like while it grows: how long each single call takes, how many bits a
- * key takes, and how often it is wrong.
+ * Measurements of a filter while it grows: the time of each single call, the bits per key, and the
+ * false-positive rate.
  */
 #ifndef TAMIS_BENCH_GROWTH_H
 #define TAMIS_BENCH_GROWTH_H
@@ -11,25 +11,25 @@
 #include <stdio.h>
 
 struct growth {
-  uint64_t from, to; /* keys that it is made for, and that are added */
+  uint64_t from, to; /* the initial capacity, and the number of keys to add */
   double fpp;
   unsigned rounds;
-  FILE *times; /* CSV; NULL: none */
+  FILE *times; /* this and the next three are CSV files, or NULL */
   FILE *rates;
-  FILE *calls;     /* histogram of the single calls */
-  FILE *quantiles; /* of the same */
-  bool quiet;      /* prints nothing */
+  FILE *calls;     /* a histogram of single calls */
+  FILE *quantiles; /* of the single calls */
+  bool quiet;      /* print nothing */
 };
 
-/* Adds the keys by one thread, each call timed, to each of the subjects in turn.  longest[i]: of
- * the calls on subjects[i], in nanoseconds, the median over the rounds. */
+/* Adds the keys to each of the subjects in turn, by one thread, and times each call.  longest[i] is
+ * the time of the longest call on subjects[i], in nanoseconds: the median over the rounds. */
 void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
                   double *longest);
 
-/* Adds the keys to a filter; looks now and then. */
+/* Adds the keys to a filter, and measures its size and rate eight times for each doubling. */
 void growth_rates(const struct growth *growth, const struct subject *subject);
 
-/* The first lines of the files. */
-void growth_heads(const struct growth *growth);
+/* Writes the first lines of the files. */
+void growth_write_headers(const struct growth *growth);
 
 #endif

@@ -50,17 +50,17 @@ void pin(unsigned thread)
       cpu_set_t one;
       CPU_ZERO(&one);
       CPU_SET(cpu, &one);
-      (void) sched_setaffinity(0, sizeof one, &one); /* a wish */
+      (void) sched_setaffinity(0, sizeof one, &one); /* the measurement works without it */
       return;
     }
   }
 }
 
-/* ---- one pass: some threads go through some keys ---- */
+/* ---- a pass: several threads go through the keys ---- */
 
-/* Threads take a slice of the keys at a time, so that all end at about the same time, also when
- * one of them lost its core for a while. */
-enum { SLICE = 4096, LEAST_SLICES = 16 };
+/* A thread takes one slice of the keys after the other.  So all threads end at about the same time,
+ * even if one of them loses its core for a while. */
+enum { SLICE = 4096, MIN_SLICES = 16 };
 
 struct pass {
   const struct subject *subject;
@@ -68,7 +68,7 @@ struct pass {
   void *state;
   const uint32_t *hot;
   uint64_t slice, slices, keys;
-  double seconds; /* after which no slice is begun; 0: when all slices are done */
+  double seconds; /* after which no slice is begun; 0: the pass ends when all slices are done */
   pthread_barrier_t barrier;
   _Atomic uint64_t next;
 };
@@ -89,10 +89,10 @@ struct pass_result {
 static bool take_slice(struct pass_thread *t, uint64_t *slice)
 {
   struct pass *pass = t->pass;
-  if (pass->workload->all_do_all)
+  if (pass->workload->unpartitioned)
     *slice = t->calls / pass->slice;
   else
-    *slice = atomic_fetch_add_explicit(&pass->next, 1, memory_order_relaxed); /* of its own only */
+    *slice = atomic_fetch_add_explicit(&pass->next, 1, memory_order_relaxed);
   if (pass->seconds > 0)
     return t->calls == 0 || now() < t->began + pass->seconds;
   return *slice < pass->slices;
@@ -106,15 +106,15 @@ static struct span span_of(const struct pass *pass, uint64_t slice)
   if (pass->seconds == 0 && first + count > pass->keys)
     count = pass->keys - first;
   uint64_t fresh = pass->keys + first;
-  if (w->call == CALL_MIX && filled > pass->slice) /* looks up what was in before */
+  if (w->call == CALL_MIX && filled > pass->slice) /* it looks up the keys that were in before */
     first = first % (filled - pass->slice);
-  return (struct span){.first = w->keys_out ? keys_out + first : first,
+  return (struct span){.first = w->absent ? first_absent + first : first,
                        .count = count,
                        .fresh = fresh,
                        .hot = pass->hot};
 }
 
-static void *go_through(void *arg)
+static void *pass_thread_main(void *arg)
 {
   struct pass_thread *t = arg;
   struct pass *pass = t->pass;
@@ -133,7 +133,7 @@ static void *go_through(void *arg)
   return NULL;
 }
 
-static struct pass_result gather(const struct pass_thread *threads, unsigned n)
+static struct pass_result sum_up(const struct pass_thread *threads, unsigned n)
 {
   struct pass_result sum = {0};
   double began = threads[0].began, ended = threads[0].ended;
@@ -148,59 +148,60 @@ static struct pass_result gather(const struct pass_thread *threads, unsigned n)
   return sum;
 }
 
-/* `seconds` 0: once through all keys. */
+/* Goes through all keys once, or, if `seconds` is not 0, again and again for that time. */
 static struct pass_result run_pass(const struct entry *entry, uint64_t keys, double seconds)
 {
   static struct pass_thread threads[MAX_THREADS];
   struct pass pass = {.subject = entry->subject,
                       .workload = entry->workload,
                       .state = entry->state,
-                      .hot = hot_keys(entry->workload->heat, keys),
+                      .hot = hot_keys(entry->workload->skew, keys),
                       .keys = keys,
                       .seconds = seconds};
-  pass.slice = keys / LEAST_SLICES / BATCH * BATCH;
+  pass.slice = keys / MIN_SLICES / BATCH * BATCH;
   pass.slice = pass.slice > SLICE ? SLICE : pass.slice < BATCH ? BATCH : pass.slice;
-  /* In passes that go round again and again every slice is a whole one. */
+  /* In a pass that goes through the keys again and again, every slice is a whole one. */
   pass.slices = seconds > 0 ? keys / pass.slice : (keys + pass.slice - 1) / pass.slice;
   pthread_barrier_init(&pass.barrier, NULL, entry->threads);
   for (unsigned i = 0; i < entry->threads; i++) {
     threads[i] = (struct pass_thread){.pass = &pass, .number = i};
-    int failure = pthread_create(&threads[i].id, NULL, go_through, &threads[i]);
+    int failure = pthread_create(&threads[i].id, NULL, pass_thread_main, &threads[i]);
     if (failure)
       error(2, failure, "cannot start a thread");
   }
   for (unsigned i = 0; i < entry->threads; i++)
     pthread_join(threads[i].id, NULL);
   pthread_barrier_destroy(&pass.barrier);
-  return gather(threads, entry->threads);
+  return sum_up(threads, entry->threads);
 }
 
-/* ---- making what is measured ---- */
+/* ---- states: what is measured ---- */
 
-static uint64_t filled_before(const struct experiment *x, const struct entry *entry)
+static uint64_t keys_before(const struct experiment *x, const struct entry *entry)
 {
   return (uint64_t) (entry->workload->filled * (double) x->keys);
 }
 
-static enum call filled_by(const struct entry *entry)
+static enum call fill_call(const struct entry *entry)
 {
   return entry->workload->call == CALL_CONTAINS_BYTES ? CALL_ADD_BYTES : CALL_ADD;
 }
 
-static void make(const struct experiment *x, struct entry *entry)
+static void create_state(const struct experiment *x, struct entry *entry)
 {
-  /* What grows makes its own memory; all others shall not pay for the first touch in a call. */
+  /* A filter that grows allocates its memory in calls; with all others no call should fault pages
+   * in. */
   struct spec spec = {.capacity = entry->capacity,
                       .fpp = x->fpp,
                       .bytes = entry->bytes,
-                      .touched = entry->capacity >= x->keys};
-  struct span span = {.count = filled_before(x, entry)};
+                      .prefaulted = entry->capacity >= x->keys};
+  struct span span = {.count = keys_before(x, entry)};
   entry->state = entry->subject->create(entry->subject, &spec);
-  if (!entry->subject->passive)
-    entry->subject->run(entry->subject, entry->state, filled_by(entry), &span);
+  if (!entry->subject->is_machine)
+    entry->subject->run(entry->subject, entry->state, fill_call(entry), &span);
 }
 
-static void unmake(struct entry *entry)
+static void destroy_state(struct entry *entry)
 {
   if (entry->state)
     entry->subject->destroy(entry->subject, entry->state);
@@ -209,40 +210,40 @@ static void unmake(struct entry *entry)
 
 /* ---- one measurement ---- */
 
-/* No false negatives, and nothing that is refused; of exact sets no false positives either; and
- * never two winners of a unique add. */
+/* Counts the answers that cannot be right.  No key is missed or refused, an exact set has no false
+ * positives, and no two unique adds of a key win. */
 static uint64_t wrong_answers(const struct experiment *x, const struct entry *entry,
                               const struct pass_result *pass)
 {
   const struct workload *w = entry->workload;
   bool exact = entry->subject->exact;
-  if (entry->subject->passive || w->call == CALL_MIX)
+  if (entry->subject->is_machine || w->call == CALL_MIX)
     return 0;
   if (w->call == CALL_ADD_UNIQUE) {
-    if (!w->changes) /* nothing is new; with one hot key: but once in the life of the filter */
-      return pass->yes > (w->heat == ONE);
-    return pass->yes > x->keys || (exact && w->heat == COLD && pass->yes < x->keys);
+    if (!w->changes) /* no key is new; but a single hot key is, once in the life of the filter */
+      return pass->yes > (w->skew == ONE_KEY);
+    return pass->yes > x->keys || (exact && w->skew == NO_SKEW && pass->yes < x->keys);
   }
-  if (w->keys_out)
+  if (w->absent)
     return exact ? pass->yes : 0;
   return pass->calls - pass->yes;
 }
 
-/* New filters, until enough time has been spent on what counts, or too much on making them. */
+/* Measures new filters until the passes have taken `seconds`, or all of it three times as long. */
 static struct pass_result measure_changes(const struct experiment *x, struct entry *entry,
                                           double seconds)
 {
   struct pass_result sum = {0};
-  double give_up = now() + 3 * seconds;
+  const double deadline = now() + 3 * seconds;
   do {
-    make(x, entry);
+    create_state(x, entry);
     const struct pass_result pass = run_pass(entry, x->keys, 0);
     entry->series.wrong += wrong_answers(x, entry, &pass);
-    unmake(entry);
+    destroy_state(entry);
     sum.seconds += pass.seconds;
     sum.worked += pass.worked;
     sum.calls += pass.calls;
-  } while (sum.seconds < seconds && now() < give_up);
+  } while (sum.seconds < seconds && now() < deadline);
   return sum;
 }
 
@@ -255,7 +256,7 @@ static struct pass_result measure(const struct experiment *x, struct entry *entr
   return pass;
 }
 
-static void keep(struct entry *entry, const struct pass_result *pass, bool cpu_time)
+static void record_round(struct entry *entry, const struct pass_result *pass, bool cpu_time)
 {
   struct series *s = &entry->series;
   unsigned at_once = entry->threads < cores() ? entry->threads : cores();
@@ -271,7 +272,7 @@ struct experiment experiment(const char *title, uint64_t keys, double fpp)
   return (struct experiment){.title = title, .keys = keys, .fpp = fpp};
 }
 
-unsigned with_capacity(struct experiment *x, const char *workload, const char *subject,
+unsigned add_entry_for(struct experiment *x, const char *workload, const char *subject,
                        unsigned threads, uint64_t capacity)
 {
   struct entry entry = {.workload = workload_find(workload),
@@ -284,78 +285,81 @@ unsigned with_capacity(struct experiment *x, const char *workload, const char *s
       (threads > 1 && !entry.subject->concurrent))
     error(2, 0, "%s cannot do that: %s, %u threads", subject, workload, threads);
   if (x->count == MAX_ENTRIES)
-    error(2, 0, "too many subjects at a time");
+    error(2, 0, "too many subjects in an experiment");
   x->entries[x->count] = entry;
   return x->count++;
 }
 
-unsigned with(struct experiment *x, const char *workload, const char *subject, unsigned threads)
+unsigned add_entry(struct experiment *x, const char *workload, const char *subject,
+                   unsigned threads)
 {
-  return with_capacity(x, workload, subject, threads, x->keys);
+  return add_entry_for(x, workload, subject, threads, x->keys);
 }
 
-unsigned with_array(struct experiment *x, const char *subject, unsigned threads, const char *like)
+unsigned add_machine_entry(struct experiment *x, const char *subject, unsigned threads,
+                           const char *like)
 {
-  unsigned number = with(x, "hit", subject, threads);
+  unsigned number = add_entry(x, "hit", subject, threads);
   const struct subject *filter = subject_find(like);
   struct spec spec = {.capacity = x->keys, .fpp = x->fpp};
   x->entries[number].bytes = filter->bytes(filter, &spec);
   return number;
 }
 
-/* One filter serves several workloads and numbers of threads, if nothing is changed in it. */
-static const struct entry *same_before(const struct experiment *x, const struct entry *entry)
+/* An entry before this one that has the same state.  Workloads that change nothing share their
+ * filter. */
+static const struct entry *earlier_entry_like(const struct experiment *x, const struct entry *entry)
 {
   for (const struct entry *e = x->entries; e < entry; e++)
     if (e->subject == entry->subject && e->capacity == entry->capacity &&
         e->bytes == entry->bytes && !e->workload->changes &&
-        filled_before(x, e) == filled_before(x, entry) && filled_by(e) == filled_by(entry))
+        keys_before(x, e) == keys_before(x, entry) && fill_call(e) == fill_call(entry))
       return e;
   return NULL;
 }
 
-static void make_lasting(struct experiment *x)
+static void create_shared_states(struct experiment *x)
 {
   for (struct entry *e = x->entries; e < x->entries + x->count; e++) {
-    const struct entry *same = same_before(x, e);
+    const struct entry *same = earlier_entry_like(x, e);
     if (e->workload->changes)
       continue;
     if (same)
       e->state = same->state;
     else
-      make(x, e);
+      create_state(x, e);
   }
 }
 
-static void unmake_lasting(struct experiment *x)
+static void destroy_shared_states(struct experiment *x)
 {
   for (struct entry *e = x->entries + x->count; e-- > x->entries;) {
-    if (same_before(x, e))
+    if (earlier_entry_like(x, e))
       e->state = NULL;
-    unmake(e);
+    destroy_state(e);
   }
 }
 
 void experiment_run(struct experiment *x, const struct settings *settings)
 {
-  enum { WARM_UP = 4 }; /* times shorter than what counts */
-  make_lasting(x);
+  enum { WARM_UP = 4 }; /* times shorter than a measurement */
+  create_shared_states(x);
   for (unsigned i = 0; i < x->count; i++)
-    if (!x->entries[i].workload->changes) /* what begins with a new filter stays cold */
+    if (!x->entries[i].workload->changes) /* a new filter is cold in any case */
       measure(x, &x->entries[i], settings->seconds / WARM_UP);
   for (unsigned round = 0; round < settings->rounds; round++) {
     for (unsigned i = 0; i < x->count; i++) {
       struct pass_result pass = measure(x, &x->entries[i], settings->seconds);
-      keep(&x->entries[i], &pass, settings->cpu_time);
+      record_round(&x->entries[i], &pass, settings->cpu_time);
     }
   }
-  unmake_lasting(x);
+  destroy_shared_states(x);
   record_experiment(x);
   if (!settings->quiet)
     print_experiment(x);
 }
 
-/* ---- medians ---- */
+/* ---- quartiles ---- */
 
 static int compare(const void *a, const void *b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Takes the time.  An experiment is several subjects with a workload each, which take turns: each
- * round measures every one of them once, so that whatever else the machine does falls on all
- * alike.  What counts is the median over the rounds.
+ * Measurement of times.  An experiment has several entries, each a subject with a workload, which
+ * take turns: each round measures every entry once, so that whatever else the machine does affects
+ * all of them alike.  The result is the median over the rounds.
  */
 #ifndef TAMIS_BENCH_MEASURE_H
 #define TAMIS_BENCH_MEASURE_H
@@ -13,28 +13,28 @@ enum { MAX_THREADS = 256, MAX_ENTRIES = 32, MAX_ROUNDS = 101 };
 
 struct settings {
   unsigned rounds;
-  double seconds; /* of one measurement, at least; if it begins with a new filter, about */
-  bool cpu_time;  /* what threads had a core for counts, not what passed */
-  bool quiet;     /* no table on the way */
+  double seconds; /* the least duration of a measurement; with a new filter, about that */
+  bool cpu_time;  /* measure the time that threads had a core, instead of the time that passed */
+  bool quiet;     /* print no table of the experiment */
 };
 
-/* What was measured for one subject, as nanoseconds a call: the time that all threads together
- * took, over the number of calls. */
+/* The measurements of one entry, in nanoseconds a call: the duration of the pass, divided by the
+ * number of calls of all threads. */
 struct series {
   double ns[MAX_ROUNDS];
   unsigned rounds;
-  /* The part of the time that the threads had a core, if each could have one; well below 1 when
-   * somebody else used the machine, or when the threads waited for each other asleep. */
+  /* The fraction of the time for which the threads had a core.  It is well below 1 if other
+   * processes used the machine, or if the threads slept while they waited for each other. */
   double busy;
-  uint64_t wrong; /* answers that cannot be */
+  uint64_t wrong; /* answers */
 };
 
 struct entry {
   const struct workload *workload;
   const struct subject *subject;
   unsigned threads;
-  uint64_t capacity; /* that it is made for */
-  uint64_t bytes;    /* of the machine's arrays */
+  uint64_t capacity; /* for which the subject is created */
+  uint64_t bytes;    /* of a machine's array */
   void *state;
   struct series series;
 };
@@ -48,27 +48,30 @@ struct experiment {
 };
 
 struct experiment experiment(const char *title, uint64_t keys, double fpp);
-/* Adds a workload on a subject, made for the experiment's number of keys; returns its number in it.
- * The names must exist, and the subject must be able to do it. */
-unsigned with(struct experiment *x, const char *workload, const char *subject, unsigned threads);
-/* The same, made for another number of keys. */
-unsigned with_capacity(struct experiment *x, const char *workload, const char *subject,
+/* Adds a workload on a subject, created for the experiment's number of keys; returns the index of
+ * the entry.  The names must exist, and the subject must be able to do the workload. */
+unsigned add_entry(struct experiment *x, const char *workload, const char *subject,
+                   unsigned threads);
+/* The same, but the subject is created for another number of keys. */
+unsigned add_entry_for(struct experiment *x, const char *workload, const char *subject,
                        unsigned threads, uint64_t capacity);
-/* One of the machine's, with an array as large as that filter. */
-unsigned with_array(struct experiment *x, const char *subject, unsigned threads, const char *like);
+/* Adds a subject that measures the machine, with an array as large as the filter `like`. */
+unsigned add_machine_entry(struct experiment *x, const char *subject, unsigned threads,
+                           const char *like);
 
-/* Runs it, and puts the result on record (record.h). */
+/* Runs the experiment and records its results (record.h). */
 void experiment_run(struct experiment *x, const struct settings *settings);
 
-/* Quartiles of a series in nanoseconds a call; the median has number 2. */
+/* A quartile of a series, in nanoseconds a call; the median has number 2. */
 double series_quartile(const struct series *series, unsigned number);
-/* The median of an entry. */
 double median_of(const struct experiment *x, unsigned entry);
 
 /* How many cores this process may use. */
 unsigned cores(void);
-/* Keeps the calling thread on one of them. */
+/* Keeps the calling thread on one of these cores. */
 void pin(unsigned thread);
 
+/* Seconds on a monotonic clock. */
 double now(void);
+
 #endif

@@ -18,7 +18,7 @@
 
 const double parts_shown[] = {0.5, 0.9, 0.99, 0.999, 0.9999, 1};
 
-/* A list of the JSON file, which is written when all is known. */
+/* A list of the JSON file.  It is kept in memory and written in the end. */
 struct list {
   FILE *text;
   char *buffer;
@@ -33,7 +33,7 @@ static struct {
   uint64_t wrong;
 } record;
 
-static FILE *open_for_writing(const char *name)
+FILE *open_for_writing(const char *name)
 {
   FILE *file = fopen(name, "w");
   if (!file)
@@ -41,14 +41,14 @@ static FILE *open_for_writing(const char *name)
   return file;
 }
 
-static void close_written(FILE *file, const char *name)
+void close_written(FILE *file, const char *name)
 {
   int bad = ferror(file);
   if (fclose(file) || bad)
     error(2, errno, "%s", name);
 }
 
-/* The processor's name as the kernel gives it. */
+/* The name of the processor, as the kernel gives it. */
 static void find_processor(char *name, size_t size)
 {
   char line[512];
@@ -73,7 +73,7 @@ static void list_open(struct list *list)
     error(2, errno, "no memory for results");
 }
 
-/* Where the next element goes. */
+/* The stream for the next element. */
 static FILE *list_next(struct list *list)
 {
   fprintf(list->text, "%s\n    ", list->count++ ? "," : "");
@@ -88,14 +88,24 @@ static void list_write(struct list *list, const char *name)
   free(list->buffer);
 }
 
-void print_machine(FILE *to)
-{
+struct machine {
   char processor[256];
   struct utsname system;
-  find_processor(processor, sizeof processor);
-  uname(&system);
-  fprintf(to, "%s, %u core%s, %s %s %s, compiled by %s %s\n", processor, cores(),
-          cores() > 1 ? "s" : "", system.sysname, system.release, system.machine, COMPILER,
+};
+
+static struct machine find_machine(void)
+{
+  struct machine machine;
+  find_processor(machine.processor, sizeof machine.processor);
+  uname(&machine.system);
+  return machine;
+}
+
+void print_machine(FILE *to)
+{
+  const struct machine m = find_machine();
+  fprintf(to, "%s, %u core%s, %s %s %s, compiled by %s %s\n", m.processor, cores(),
+          cores() > 1 ? "s" : "", m.system.sysname, m.system.release, m.system.machine, COMPILER,
           __VERSION__);
 }
 
@@ -108,15 +118,12 @@ void record_open(const char *csv, const char *json)
     fprintf(record.csv, "workload,keys,fpp,subject,capacity,threads,round,ns_per_call\n");
   }
   if (json) {
-    char processor[256];
-    struct utsname system;
+    const struct machine m = find_machine();
     record.json = open_for_writing(json);
-    find_processor(processor, sizeof processor);
-    uname(&system);
     fprintf(record.json,
             "{\n  \"processor\": \"%s\",\n  \"cores\": %u,\n  \"system\": \"%s %s %s\",\n"
             "  \"compiler\": \"%s %s\"",
-            processor, cores(), system.sysname, system.release, system.machine, COMPILER,
+            m.processor, cores(), m.system.sysname, m.system.release, m.system.machine, COMPILER,
             __VERSION__);
     list_open(&record.results);
     list_open(&record.calls);
@@ -200,15 +207,15 @@ uint64_t record_wrong(void)
 void print_experiment(const struct experiment *x)
 {
   printf("\n%s: %" PRIu64 " keys, fpp %g\n", x->title, x->keys, x->fpp);
-  printf("  %-15s %-20s %10s %7s %9s %19s %9s %5s\n", "", "", "made for", "threads", "ns/call",
+  printf("  %-15s %-20s %10s %7s %9s %19s %9s %5s\n", "", "", "capacity", "threads", "ns/call",
          "quartiles", "M calls/s", "busy");
   for (const struct entry *e = x->entries; e < x->entries + x->count; e++) {
     const struct series *s = &e->series;
     double median = series_quartile(s, 2);
     printf("  %-15s %-20s %10" PRIu64 " %7u %9.2f %9.2f %9.2f %9.2f %5.2f\n",
-           e->subject->passive ? "" : e->workload->name, e->subject->name, e->capacity, e->threads,
-           median, series_quartile(s, 1), series_quartile(s, 3), median > 0 ? 1e3 / median : 0,
-           s->busy);
+           e->subject->is_machine ? "" : e->workload->name, e->subject->name, e->capacity,
+           e->threads, median, series_quartile(s, 1), series_quartile(s, 3),
+           median > 0 ? 1e3 / median : 0, s->busy);
   }
   fflush(stdout);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Debian's libbloom: a classic Bloom filter for one thread; alone, and behind the two locks that
- * one would put before it.
+ * Debian's libbloom, a classic Bloom filter for one thread: by itself, behind a mutex, and behind a
+ * read-write lock.
  */
 #include "subject.h"
 
@@ -21,13 +21,13 @@ struct locked_bloom {
 
 static void *create(const struct subject *subject, const struct spec *spec)
 {
-  enum { LEAST = 1000 }; /* libbloom refuses to be smaller */
+  enum { MIN_CAPACITY = 1000 }; /* libbloom refuses smaller ones */
   struct locked_bloom *b = calloc(1, sizeof *b);
-  uint64_t capacity = spec->capacity < LEAST ? LEAST : spec->capacity;
+  uint64_t capacity = spec->capacity < MIN_CAPACITY ? MIN_CAPACITY : spec->capacity;
   if (!b || capacity > INT_MAX || bloom_init(&b->bloom, (int) capacity, spec->fpp))
     error(2, 0, "%s: cannot be created for %llu keys", subject->name,
           (unsigned long long) spec->capacity);
-  if (spec->touched)
+  if (spec->prefaulted)
     bloom_reset(&b->bloom);
   pthread_mutex_init(&b->mutex, NULL);
   pthread_rwlock_init(&b->rwlock, NULL);
@@ -72,7 +72,7 @@ static inline bool contains(struct locked_bloom *b, enum lock lock, uint64_t key
   return present == 1;
 }
 
-/* bloom_add() tells whether the key was new, so an add is a unique add. */
+/* bloom_add() returns whether the key was new, so every add is a unique add. */
 static inline uint64_t run_with(struct locked_bloom *b, enum lock lock, enum call call,
                                 const struct span *span)
 {
@@ -88,7 +88,7 @@ static inline uint64_t run_with(struct locked_bloom *b, enum lock lock, enum cal
     EACH_KEY(span, key, yes += add(b, lock, key));
   } else {
     EACH_KEY(span, key, add(b, lock, key));
-    yes = span->count; /* a plain add is done, whether the key was hidden or not */
+    yes = span->count; /* a plain add succeeds even if a false positive hides the key */
   }
   return yes;
 }

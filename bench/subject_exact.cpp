@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Exact sets, in place of a filter: Debian's libcuckoo, the concurrent table that others measure
- * themselves with, and the standard library's set behind a mutex.
+ * Exact sets, which can replace a filter: Debian's libcuckoo, a well-known concurrent hash table,
+ * and the standard library's set behind a mutex.
  */
 #include "subject.h"
 
@@ -57,7 +57,8 @@ struct locked_set {
   }
 };
 
-/* What it allocates it also touches, but for the nodes of the standard set. */
+/* The constructors fault in all pages that they allocate.  (The standard set allocates nodes
+ * later.) */
 template <class Set> void *create(const subject *, const spec *spec)
 {
   return new Set(spec->capacity);

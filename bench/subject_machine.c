@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the machine does at best: reads at places that do not depend on each other, in an array as
- * large as a filter, with and without prefetch; an atomic OR that nobody disputes; the hash of 8
- * bytes. The floor below which no filter on it can go.
+ * Operations of the machine that no filter can do without: independent reads in an array as large
+ * as the filter, with and without prefetch; an atomic OR without contention; the hash of 8 bytes.
+ * They show how close a filter comes to what the machine allows.
  */
 #include "base/hash.h"
 #include "subject.h"
@@ -18,19 +18,19 @@
 
 static const size_t huge_page = (size_t) 2 << 20;
 
-void *pages_get(size_t size)
+void *pages_allocate(size_t size)
 {
   void *block = NULL;
   size_t alignment = size >= huge_page ? huge_page : 64;
   if (posix_memalign(&block, alignment, size))
     return NULL;
   if (size >= huge_page)
-    (void) madvise(block, size, MADV_HUGEPAGE); /* a wish */
+    (void) madvise(block, size, MADV_HUGEPAGE); /* small pages work too */
   memset(block, 0, size);
   return block;
 }
 
-void pages_put(void *block, size_t size)
+void pages_free(void *block, size_t size)
 {
   (void) size;
   free(block);
@@ -44,21 +44,23 @@ struct array {
     _Alignas(64) _Atomic uint64_t word[8];
   } * line;
   struct hash_keys keys;
-  /* Only known at run time, as the library's calls are. */
-  uint64_t (*look)(const struct array *array, uint64_t key);
+  /* Called through a pointer, as the library's functions are. */
+  uint64_t (*read_pointer)(const struct array *array, uint64_t key);
 };
 
-static uint64_t look_by_call(const struct array *array, uint64_t key);
+static uint64_t read_by_pointer(const struct array *array, uint64_t key);
 
 static void *create(const struct subject *subject, const struct spec *spec)
 {
   struct array *array = calloc(1, sizeof *array);
   size_t lines = spec->bytes / sizeof(struct line) + 2;
-  struct line *line = pages_get(lines * sizeof *line);
+  struct line *line = pages_allocate(lines * sizeof *line);
   if (!array || !line)
     error(2, ENOMEM, "%s", subject->name);
-  *array = (struct array){
-      .lines = lines, .line = line, .keys = hash_keys_from_seed(1), .look = look_by_call};
+  *array = (struct array){.lines = lines,
+                          .line = line,
+                          .keys = hash_keys_from_seed(1),
+                          .read_pointer = read_by_pointer};
   return array;
 }
 
@@ -66,14 +68,14 @@ static void destroy(const struct subject *subject, void *state)
 {
   (void) subject;
   struct array *array = state;
-  pages_put(array->line, array->lines * sizeof *array->line);
+  pages_free(array->line, array->lines * sizeof *array->line);
   free(array);
 }
 
-/* The one or two words of a key, in lines that have nothing to do with each other. */
+/* A key has one or two words, in lines that do not depend on each other. */
 static inline _Atomic uint64_t *first_word(const struct array *array, uint64_t key)
 {
-  return &array->line[place_of(key, array->lines)].word[key & 7];
+  return &array->line[scale_to(key, array->lines)].word[key & 7];
 }
 
 static inline _Atomic uint64_t *second_word(const struct array *array, uint64_t key)
@@ -81,14 +83,14 @@ static inline _Atomic uint64_t *second_word(const struct array *array, uint64_t 
   return first_word(array, key << 32 | key >> 32);
 }
 
-static uint64_t look(_Atomic uint64_t *word)
+static inline uint64_t read_word(_Atomic uint64_t *word)
 {
   return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static uint64_t look_by_call(const struct array *array, uint64_t key)
+static uint64_t read_by_pointer(const struct array *array, uint64_t key)
 {
-  return look(first_word(array, key));
+  return read_word(first_word(array, key));
 }
 
 /* ---- the loops ---- */
@@ -99,7 +101,7 @@ static uint64_t read_one(const struct subject *subject, void *state, enum call c
   (void) subject, (void) call;
   const struct array *array = state;
   uint64_t sum = 0;
-  EACH_KEY(span, key, sum += look(first_word(array, key)));
+  EACH_KEY(span, key, sum += read_word(first_word(array, key)));
   return sum;
 }
 
@@ -109,7 +111,7 @@ static uint64_t read_one_call(const struct subject *subject, void *state, enum c
   (void) subject, (void) call;
   const struct array *array = state;
   uint64_t sum = 0;
-  EACH_KEY(span, key, sum += array->look(array, key));
+  EACH_KEY(span, key, sum += array->read_pointer(array, key));
   return sum;
 }
 
@@ -119,20 +121,21 @@ static uint64_t read_two(const struct subject *subject, void *state, enum call c
   (void) subject, (void) call;
   const struct array *array = state;
   uint64_t sum = 0;
-  EACH_KEY(span, key, sum += look(first_word(array, key)) + look(second_word(array, key)));
+  EACH_KEY(span, key,
+           sum += read_word(first_word(array, key)) + read_word(second_word(array, key)));
   return sum;
 }
 
-enum { AHEAD = 16 };
+enum { AHEAD = 16 }; /* keys */
 
-/* Keys are kept from the prefetch to the read, as who prefetches would. */
+/* Keeps each key from its prefetch until its read, as a program that prefetches does. */
 static inline uint64_t read_ahead(const struct array *array, const struct span *span, bool two)
 {
   uint64_t sum = 0, waiting[AHEAD] = {0};
   for (uint64_t i = 0; i < span->count + AHEAD; i++) {
     uint64_t key = waiting[i % AHEAD];
     if (i >= AHEAD)
-      sum += look(first_word(array, key)) + (two ? look(second_word(array, key)) : 0);
+      sum += read_word(first_word(array, key)) + (two ? read_word(second_word(array, key)) : 0);
     if (i < span->count) {
       waiting[i % AHEAD] = key = span_key(span, i);
       __builtin_prefetch((const void *) first_word(array, key));
@@ -157,7 +160,7 @@ static uint64_t read_two_ahead(const struct subject *subject, void *state, enum 
   return read_ahead(state, span, true);
 }
 
-/* Always the same word, of the thread's own: the price of the instruction. */
+/* Always the same word, which belongs to the thread: the cost of the instruction. */
 static uint64_t or_own(const struct subject *subject, void *state, enum call call,
                        const struct span *span)
 {
@@ -185,24 +188,24 @@ static uint64_t keys_alone(const struct subject *subject, void *state, enum call
 {
   (void) subject, (void) state, (void) call;
   uint64_t sum = 0;
-  EACH_KEY(span, key, sum += key; __asm__ volatile("" : "+r"(sum))); /* no sums of many at once */
+  EACH_KEY(span, key, sum += key; __asm__ volatile("" : "+r"(sum))); /* prevents vector code */
   return sum;
 }
 
-/* Of a place and a length that the compiler does not know, as in the library. */
+/* The compiler knows neither the address nor the length, as in the library. */
 static uint64_t hash_eight(const struct subject *subject, void *state, enum call call,
                            const struct span *span)
 {
   (void) subject, (void) call;
   const struct array *array = state;
   uint64_t sum = 0, key;
-  const void *place = &key;
+  const void *address = &key;
   size_t length = sizeof key;
-  __asm__("" : "+r"(place), "+r"(length));
+  __asm__("" : "+r"(address), "+r"(length));
   for (uint64_t i = 0; i < span->count; i++) {
     key = span_key(span, i);
     __asm__ volatile("" : : "m"(key));
-    sum += hash_bytes(&array->keys, place, length);
+    sum += hash_bytes(&array->keys, address, length);
   }
   return sum;
 }
@@ -210,17 +213,17 @@ static uint64_t hash_eight(const struct subject *subject, void *state, enum call
 #define MACHINE(name_, what_, run_)                                                  \
   {                                                                                  \
     .name = (name_), .what = (what_), .calls = (1 << CALLS) - 1, .concurrent = true, \
-    .passive = true, .create = create, .destroy = destroy, .run = (run_)             \
+    .is_machine = true, .create = create, .destroy = destroy, .run = (run_)          \
   }
 
 const struct subject machine_subjects[] = {
-    MACHINE("read", "8 bytes at an independent place of an array", read_one),
-    MACHINE("read-call", "the same, in a function that is called by a pointer", read_one_call),
-    MACHINE("read-two", "8 bytes at each of two places", read_two),
+    MACHINE("read", "8 bytes at an independent position of an array", read_one),
+    MACHINE("read-call", "the same, in a function called through a pointer", read_one_call),
+    MACHINE("read-two", "8 bytes at each of two positions", read_two),
     MACHINE("read-ahead", "as read, prefetched 16 keys ahead", read_one_ahead),
     MACHINE("read-two-ahead", "as read-two, prefetched 16 keys ahead", read_two_ahead),
     MACHINE("or", "atomic OR on a word that no other thread uses", or_own),
-    MACHINE("or-any", "atomic OR at an independent place of an array", or_one),
+    MACHINE("or-any", "atomic OR at an independent position of an array", or_one),
     MACHINE("xxh3", "XXH3 of 8 bytes", hash_eight),
-    MACHINE("keys", "making a key, which all the others do too", keys_alone),
+    MACHINE("keys", "making a key, which is part of every other figure", keys_alone),
     {0}};

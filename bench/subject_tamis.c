@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * This library, twice: as it is shipped, and built for one thread (alone/layer1.h).  Both are
- * loaded at run time and called through the same pointers, so that they differ in nothing else.
+ * This library in two builds: as it is shipped, and for one thread (alone/layer1.h).  Both are
+ * loaded at run time and called in the same manner, so that nothing else differs.
  */
 #include "subject.h"
 #include "tamis/tamis.h"
@@ -39,7 +39,7 @@ static void load(struct library *library)
   void *handle = dlopen(library->path, RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     error(2, 0, "%s", dlerror());
-/* Through a pointer to the pointer: C does not convert an object's address to a function's. */
+/* The pointer is stored as void *, as C does not convert that to a pointer to a function. */
 #define LOOK_UP(name) *(void **) &library->name = function(handle, "tamis_" #name);
   EACH_FUNCTION(LOOK_UP)
 }
@@ -68,28 +68,28 @@ static const struct variant *variant_of(const struct subject *subject)
 
 static void *allocate(void *context, size_t alignment, size_t size)
 {
-  (void) context, (void) alignment; /* pages are aligned to more than any filter asks for */
-  return pages_get(size);
+  (void) context, (void) alignment; /* pages_allocate() aligns to a line at least */
+  return pages_allocate(size);
 }
 
 static void release(void *context, void *block, size_t alignment, size_t size)
 {
   (void) context, (void) alignment;
-  pages_put(block, size);
+  pages_free(block, size);
 }
 
 static tamis_options options_of(const struct variant *variant, const struct spec *spec)
 {
-  static const tamis_allocator touched = {.allocate = allocate, .release = release};
+  static const tamis_allocator prefaulting = {.allocate = allocate, .release = release};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = variant->kind;
   options.layout = variant->layout;
   options.growable = !variant->fixed;
   options.capacity = spec->capacity;
   options.fpp = spec->fpp;
-  options.seed = 1; /* the same for all, and in each run */
-  if (spec->touched)
-    options.allocator = &touched;
+  options.seed = 1; /* the same in every filter and run */
+  if (spec->prefaulted)
+    options.allocator = &prefaulting;
   return options;
 }
 

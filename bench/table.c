@@ -14,7 +14,7 @@
 
 /* ---- rows ---- */
 
-enum bound { AT_MOST, AT_LEAST, SHOWN };
+enum bound { AT_MOST, AT_LEAST, NO_LIMIT };
 
 struct row {
   char what[96];
@@ -27,8 +27,8 @@ static struct {
   unsigned count;
 } table;
 
-__attribute__((format(printf, 4, 5))) static void row(double value, enum bound bound, double limit,
-                                                      const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void add_row(double value, enum bound bound,
+                                                          double limit, const char *format, ...)
 {
   struct row *row = &table.rows[table.count];
   va_list arguments;
@@ -55,10 +55,10 @@ static bool met(const struct row *row)
 
 static void print_row(const struct row *r, const char *limit, bool markdown)
 {
-  const char *verdict = r->bound == SHOWN ? "" : met(r) ? "met" : "missed";
+  const char *verdict = r->bound == NO_LIMIT ? "" : met(r) ? "met" : "missed";
   if (!markdown)
     printf("%-80s %8.3g  %-16s %s\n", r->what, r->value, limit, verdict);
-  else if (r->what[0] == ' ') /* more on the row before; a table has no indentation */
+  else if (r->what[0] == ' ') /* belongs to the row before, but a table has no indentation */
     printf("| … %s | %.3g | %s | %s |\n", r->what + 2, r->value, limit, verdict);
   else
     printf("| %s | %.3g | %s | %s |\n", r->what, r->value, limit, verdict);
@@ -76,7 +76,7 @@ static void print_rows(bool markdown)
     printf("\n%-80s %8s  %-16s\n", "what", "measured", "limit");
   for (const struct row *r = table.rows; r < table.rows + table.count; r++) {
     char limit[32] = "";
-    if (r->bound != SHOWN)
+    if (r->bound != NO_LIMIT)
       snprintf(limit, sizeof limit, "%s %.4g", bounds[r->bound], r->limit);
     print_row(r, limit, markdown);
     missed += !met(r);
@@ -85,7 +85,7 @@ static void print_rows(bool markdown)
   printf("\n%u missed\n", missed);
 }
 
-/* 10^6 for a million. */
+/* The text of a number; powers of ten as "10^6". */
 static const char *power(uint64_t n)
 {
   static char texts[4][24];
@@ -99,115 +99,119 @@ static const char *power(uint64_t n)
   return text;
 }
 
-/* How many times as long as b a takes. */
-static double times(const struct experiment *x, unsigned a, unsigned b)
+/* The time of entry a divided by that of entry b. */
+static double ratio(const struct experiment *x, unsigned a, unsigned b)
 {
   return median_of(x, a) / median_of(x, b);
 }
 
-/* Half the rounds, for what takes long: large filters that each measurement makes anew. */
-static struct settings fewer(const struct settings *settings)
+/* The settings with half the rounds, for workloads that take long. */
+static struct settings half_the_rounds(const struct settings *settings)
 {
   struct settings half = *settings;
   half.rounds = (settings->rounds + 1) / 2;
   return half;
 }
 
-/* ---- one thread: against the machine and against others ---- */
+/* ---- one thread, compared with the machine and with other libraries ---- */
 
-static void bloom_looks(uint64_t n, double fpp, const struct settings *settings)
+static void bloom_lookups(uint64_t n, double fpp, const struct settings *settings)
 {
   struct experiment x = experiment("Bloom filter, look-ups", n, fpp);
   static const char *const names[] = {"hit", "miss"};
   unsigned ours[2], theirs[2], bytes[2];
-  unsigned read = with_array(&x, "read", 1, "bloom"), xxh3 = with_array(&x, "xxh3", 1, "bloom");
-  unsigned called = with_array(&x, "read-call", 1, "bloom");
-  with_array(&x, "keys", 1, "bloom");
+  unsigned read = add_machine_entry(&x, "read", 1, "bloom"),
+           xxh3 = add_machine_entry(&x, "xxh3", 1, "bloom");
+  unsigned called = add_machine_entry(&x, "read-call", 1, "bloom");
+  add_machine_entry(&x, "keys", 1, "bloom");
   for (unsigned i = 0; i < 2; i++) {
-    ours[i] = with(&x, names[i], "bloom", 1);
-    bytes[i] = with(&x, i ? "miss-bytes" : "hit-bytes", "bloom", 1);
-    theirs[i] = with(&x, names[i], "libbloom", 1);
-    with(&x, names[i], "bloom-alone", 1);
+    ours[i] = add_entry(&x, names[i], "bloom", 1);
+    bytes[i] = add_entry(&x, i ? "miss-bytes" : "hit-bytes", "bloom", 1);
+    theirs[i] = add_entry(&x, names[i], "libbloom", 1);
+    add_entry(&x, names[i], "bloom-alone", 1);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++) {
-    row(times(&x, ours[i], read), AT_MOST, 3, "Bloom %s, fpp %g, n = %s: over a random read",
-        names[i], fpp, power(n));
-    row(times(&x, ours[i], called), SHOWN, 0, "  over the same read through a function pointer");
-    row(times(&x, theirs[i], ours[i]), AT_LEAST, 5, "  speed over libbloom's");
-    row((median_of(&x, bytes[i]) - median_of(&x, ours[i])) / median_of(&x, xxh3), AT_MOST, 1.5,
-        "  8-byte key: what it takes more, over XXH3");
+    add_row(ratio(&x, ours[i], read), AT_MOST, 3, "Bloom %s, fpp %g, n = %s: over a random read",
+            names[i], fpp, power(n));
+    add_row(ratio(&x, ours[i], called), NO_LIMIT, 0,
+            "  over the same read through a function pointer");
+    add_row(ratio(&x, theirs[i], ours[i]), AT_LEAST, 5, "  speed over libbloom's");
+    add_row((median_of(&x, bytes[i]) - median_of(&x, ours[i])) / median_of(&x, xxh3), AT_MOST, 1.5,
+            "  8-byte key: extra time over XXH3");
   }
 }
 
 static void bloom_adds(uint64_t n, double fpp, const struct settings *settings)
 {
   struct experiment x = experiment("Bloom filter, adds", n, fpp);
-  unsigned xxh3 = with_array(&x, "xxh3", 1, "bloom");
-  with_array(&x, "or", 1, "bloom");
-  with_array(&x, "or-any", 1, "bloom");
-  unsigned ours = with(&x, "insert", "bloom", 1), bytes = with(&x, "insert-bytes", "bloom", 1);
-  unsigned theirs = with(&x, "insert", "libbloom", 1);
-  with(&x, "insert", "bloom-alone", 1);
+  unsigned xxh3 = add_machine_entry(&x, "xxh3", 1, "bloom");
+  add_machine_entry(&x, "or", 1, "bloom");
+  add_machine_entry(&x, "or-any", 1, "bloom");
+  unsigned ours = add_entry(&x, "insert", "bloom", 1),
+           bytes = add_entry(&x, "insert-bytes", "bloom", 1);
+  unsigned theirs = add_entry(&x, "insert", "libbloom", 1);
+  add_entry(&x, "insert", "bloom-alone", 1);
   experiment_run(&x, settings);
-  row(times(&x, theirs, ours), AT_LEAST, 6, "Bloom add, fpp %g, n = %s: speed over libbloom's", fpp,
-      power(n));
-  row((median_of(&x, bytes) - median_of(&x, ours)) / median_of(&x, xxh3), AT_MOST, 1.5,
-      "  8-byte key: what it takes more, over XXH3");
+  add_row(ratio(&x, theirs, ours), AT_LEAST, 6, "Bloom add, fpp %g, n = %s: speed over libbloom's",
+          fpp, power(n));
+  add_row((median_of(&x, bytes) - median_of(&x, ours)) / median_of(&x, xxh3), AT_MOST, 1.5,
+          "  8-byte key: extra time over XXH3");
 }
 
 static void batches(uint64_t n, double fpp, const struct settings *settings)
 {
   struct experiment x = experiment("batches of 64", n, fpp);
-  unsigned one = with_array(&x, "read-ahead", 1, "bloom");
-  unsigned two = with_array(&x, "read-two-ahead", 1, "cuckoo");
-  unsigned bloom = with(&x, "hit-batch", "bloom", 1);
-  unsigned cuckoo = with(&x, "hit-batch", "cuckoo", 1);
-  with(&x, "hit", "bloom", 1);
-  with(&x, "hit", "cuckoo", 1);
+  unsigned one = add_machine_entry(&x, "read-ahead", 1, "bloom");
+  unsigned two = add_machine_entry(&x, "read-two-ahead", 1, "cuckoo");
+  unsigned bloom = add_entry(&x, "hit-batch", "bloom", 1);
+  unsigned cuckoo = add_entry(&x, "hit-batch", "cuckoo", 1);
+  add_entry(&x, "hit", "bloom", 1);
+  add_entry(&x, "hit", "cuckoo", 1);
   experiment_run(&x, settings);
-  row(times(&x, bloom, one), AT_MOST, 1.3,
-      "batch of 64, fpp %g, n = %s: Bloom over a prefetched read", fpp, power(n));
-  row(times(&x, cuckoo, two), AT_MOST, 1.3, "  cuckoo over two prefetched reads");
+  add_row(ratio(&x, bloom, one), AT_MOST, 1.3,
+          "batch of 64, fpp %g, n = %s: Bloom over a prefetched read", fpp, power(n));
+  add_row(ratio(&x, cuckoo, two), AT_MOST, 1.3, "  cuckoo over two prefetched reads");
 }
 
-/* ---- what concurrency costs ---- */
+/* ---- the cost of concurrency ---- */
 
-static void cuckoo_looks(uint64_t n, double fpp, const struct settings *settings)
+static void cuckoo_lookups(uint64_t n, double fpp, const struct settings *settings)
 {
   struct experiment x = experiment("cuckoo filter, look-ups", n, fpp);
   static const char *const names[] = {"hit", "miss"};
   unsigned ours[2], alone[2];
-  with_array(&x, "read-two", 1, "cuckoo");
+  add_machine_entry(&x, "read-two", 1, "cuckoo");
   for (unsigned i = 0; i < 2; i++) {
-    ours[i] = with(&x, names[i], "cuckoo", 1);
-    alone[i] = with(&x, names[i], "cuckoo-alone", 1);
-    with(&x, names[i], "cuckoo-fixed", 1);
-    with(&x, names[i], "cuckoo-fixed-alone", 1);
+    ours[i] = add_entry(&x, names[i], "cuckoo", 1);
+    alone[i] = add_entry(&x, names[i], "cuckoo-alone", 1);
+    add_entry(&x, names[i], "cuckoo-fixed", 1);
+    add_entry(&x, names[i], "cuckoo-fixed-alone", 1);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++)
-    row(times(&x, ours[i], alone[i]), AT_MOST, 1.35,
-        "cuckoo %s, fpp %g, n = %s: over the build without concurrency", names[i], fpp, power(n));
+    add_row(ratio(&x, ours[i], alone[i]), AT_MOST, 1.35,
+            "cuckoo %s, fpp %g, n = %s: over the build without concurrency", names[i], fpp,
+            power(n));
 }
 
 static void cuckoo_adds(uint64_t n, double fpp, bool with_others, const struct settings *settings)
 {
   struct experiment x = experiment("cuckoo filter, adds", n, fpp);
-  unsigned ours = with(&x, "insert", "cuckoo", 1);
-  unsigned alone = with(&x, "insert", "cuckoo-alone", 1), theirs = 0;
-  with(&x, "insert", "cuckoo-fixed", 1);
-  with(&x, "insert", "cuckoo-fixed-alone", 1);
+  unsigned ours = add_entry(&x, "insert", "cuckoo", 1);
+  unsigned alone = add_entry(&x, "insert", "cuckoo-alone", 1), theirs = 0;
+  add_entry(&x, "insert", "cuckoo-fixed", 1);
+  add_entry(&x, "insert", "cuckoo-fixed-alone", 1);
   if (with_others) {
-    with(&x, "remove", "cuckoo", 1);
-    with(&x, "remove", "cuckoo-alone", 1);
-    theirs = with(&x, "insert", "libcuckoo", 1);
+    add_entry(&x, "remove", "cuckoo", 1);
+    add_entry(&x, "remove", "cuckoo-alone", 1);
+    theirs = add_entry(&x, "insert", "libcuckoo", 1);
   }
   experiment_run(&x, settings);
-  row(times(&x, ours, alone), AT_MOST, 1.5,
-      "cuckoo add, fpp %g, n = %s: over the build without concurrency", fpp, power(n));
+  add_row(ratio(&x, ours, alone), AT_MOST, 1.5,
+          "cuckoo add, fpp %g, n = %s: over the build without concurrency", fpp, power(n));
   if (with_others)
-    row(times(&x, theirs, ours), AT_LEAST, 4, "  speed over libcuckoo's");
+    add_row(ratio(&x, theirs, ours), AT_LEAST, 4, "  speed over libcuckoo's");
 }
 
 static void against_libcuckoo(uint64_t n, const struct settings *settings)
@@ -216,21 +220,22 @@ static void against_libcuckoo(uint64_t n, const struct settings *settings)
   static const char *const names[] = {"hit", "miss"};
   unsigned ours[2][2], theirs[2][2];
   for (unsigned i = 0; i < 4; i++) {
-    ours[i / 2][i % 2] = with(&x, names[i / 2], "cuckoo", 1 + i % 2);
-    theirs[i / 2][i % 2] = with(&x, names[i / 2], "libcuckoo", 1 + i % 2);
+    ours[i / 2][i % 2] = add_entry(&x, names[i / 2], "cuckoo", 1 + i % 2);
+    theirs[i / 2][i % 2] = add_entry(&x, names[i / 2], "libcuckoo", 1 + i % 2);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 4; i++)
-    row(times(&x, theirs[i / 2][i % 2], ours[i / 2][i % 2]), AT_LEAST, 6,
-        "cuckoo %s, n = %s, %u thread%s: speed over libcuckoo's", names[i / 2], power(n), 1 + i % 2,
-        i % 2 ? "s" : "");
+    add_row(ratio(&x, theirs[i / 2][i % 2], ours[i / 2][i % 2]), AT_LEAST, 6,
+            "cuckoo %s, n = %s, %u thread%s: speed over libcuckoo's", names[i / 2], power(n),
+            1 + i % 2, i % 2 ? "s" : "");
 }
 
 /* ---- threads ---- */
 
 enum { CROWD = 16 };
 
-/* How many times as fast two threads are as one, and a crowd as two.  Limits of 0: shown. */
+/* The speed of two threads over that of one, and of a crowd over that of two.  A limit of 0:
+ * none. */
 static void scaling(const char *workload, uint64_t n, double limit, double limit_of_crowd,
                     const struct settings *settings)
 {
@@ -241,83 +246,84 @@ static void scaling(const char *workload, uint64_t n, double limit, double limit
   for (unsigned i = 0; i < 2; i++) {
     can[i] = subject_can(subject_find(kinds[i]), workload_find(workload)->call);
     for (unsigned t = 0; can[i] && t < 3; t++)
-      ours[i][t] = with(&x, workload, kinds[i], t < 2 ? t + 1 : CROWD);
+      ours[i][t] = add_entry(&x, workload, kinds[i], t < 2 ? t + 1 : CROWD);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++) {
     if (!can[i])
       continue;
-    row(times(&x, ours[i][0], ours[i][1]), limit > 0 ? AT_LEAST : SHOWN, limit,
-        "%s, %s, n = %s: 2 threads over 1", kinds[i], workload, power(n));
-    row(times(&x, ours[i][1], ours[i][2]), limit_of_crowd > 0 ? AT_LEAST : SHOWN, limit_of_crowd,
-        "  %d threads over 2", CROWD);
+    add_row(ratio(&x, ours[i][0], ours[i][1]), limit > 0 ? AT_LEAST : NO_LIMIT, limit,
+            "%s, %s, n = %s: 2 threads over 1", kinds[i], workload, power(n));
+    add_row(ratio(&x, ours[i][1], ours[i][2]), limit_of_crowd > 0 ? AT_LEAST : NO_LIMIT,
+            limit_of_crowd, "  %d threads over 2", CROWD);
   }
 }
 
-/* What becomes of a filter for one thread when threads share it by a lock. */
+/* The speed of a filter for one thread that threads share through a lock. */
 static void behind_locks(const char *workload, uint64_t n, const struct settings *settings)
 {
   static const char *const locked[] = {"libbloom-mutex", "libbloom-rwlock"};
   struct experiment x = experiment("libbloom behind a lock", n, 0.01);
-  unsigned bare = with(&x, workload, "libbloom", 1), ours = with(&x, workload, "bloom", 2);
+  unsigned bare = add_entry(&x, workload, "libbloom", 1),
+           ours = add_entry(&x, workload, "bloom", 2);
   unsigned one[2], two[2];
   for (unsigned i = 0; i < 2; i++) {
-    one[i] = with(&x, workload, locked[i], 1);
-    two[i] = with(&x, workload, locked[i], 2);
+    one[i] = add_entry(&x, workload, locked[i], 1);
+    two[i] = add_entry(&x, workload, locked[i], 2);
   }
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 2; i++) {
-    row(times(&x, bare, two[i]), SHOWN, 0,
-        "%s, %s, n = %s: speed of 2 threads over 1 on bare libbloom", locked[i], workload,
-        power(n));
-    row(times(&x, one[i], two[i]), SHOWN, 0, "  2 threads over 1 behind the same lock");
-    row(times(&x, two[i], ours), SHOWN, 0, "  speed of bloom over it, 2 threads each");
+    add_row(ratio(&x, bare, two[i]), NO_LIMIT, 0,
+            "%s, %s, n = %s: speed of 2 threads over 1 on bare libbloom", locked[i], workload,
+            power(n));
+    add_row(ratio(&x, one[i], two[i]), NO_LIMIT, 0, "  2 threads over 1 behind the same lock");
+    add_row(ratio(&x, two[i], ours), NO_LIMIT, 0, "  speed of bloom over it, 2 threads each");
   }
 }
 
 /* ---- filters that are not full ---- */
 
-/* Made for n keys, of which some are in. */
+/* Look-ups in filters for n keys, of which only a part is in. */
 static void fill(uint64_t n, unsigned percent, const struct settings *settings)
 {
   static const char *const kinds[] = {"bloom", "cuckoo"};
   static const char *const yardsticks[] = {"read", "read-two"};
   static const char *const names[] = {"hit", "miss"};
   struct experiment x = experiment("filled in part", n, 0.01);
-  unsigned read[2], looks[2][2];
+  unsigned read[2], lookups[2][2];
   for (unsigned i = 0; i < 2; i++) /* arrays as large as filters for n keys */
-    read[i] = with_array(&x, yardsticks[i], 1, kinds[i]);
+    read[i] = add_machine_entry(&x, yardsticks[i], 1, kinds[i]);
   x.keys = n * percent / 100;
   for (unsigned i = 0; i < 4; i++)
-    looks[i / 2][i % 2] = with_capacity(&x, names[i % 2], kinds[i / 2], 1, n);
+    lookups[i / 2][i % 2] = add_entry_for(&x, names[i % 2], kinds[i / 2], 1, n);
   experiment_run(&x, settings);
   for (unsigned i = 0; i < 4; i++)
-    row(times(&x, looks[i / 2][i % 2], read[i / 2]), SHOWN, 0,
-        "%s %s, %u %% of %s keys in: over %s", kinds[i / 2], names[i % 2], percent, power(n),
-        i / 2 ? "two random reads" : "a random read");
+    add_row(ratio(&x, lookups[i / 2][i % 2], read[i / 2]), NO_LIMIT, 0,
+            "%s %s, %u %% of %s keys in: over %s", kinds[i / 2], names[i % 2], percent, power(n),
+            i / 2 ? "two random reads" : "a random read");
 }
 
 static void hot_keys_rows(uint64_t n, const struct settings *settings)
 {
-  static const char *const workloads_[] = {"unique-one", "unique-same", "unique-zipf"};
+  static const char *const names[] = {"unique-one", "unique-same", "unique-zipf"};
   static const char *const kinds[] = {"bloom", "cuckoo"};
   static const unsigned threads[] = {2, CROWD};
   struct experiment x = experiment("hot keys", n, 0.01);
   unsigned ours[2][3][2], set[3][2];
   for (unsigned w = 0; w < 3; w++) {
     for (unsigned t = 0; t < 2; t++) {
-      set[w][t] = with(&x, workloads_[w], "set-mutex", threads[t]);
+      set[w][t] = add_entry(&x, names[w], "set-mutex", threads[t]);
       for (unsigned k = 0; k < 2; k++)
-        ours[k][w][t] = with(&x, workloads_[w], kinds[k], threads[t]);
+        ours[k][w][t] = add_entry(&x, names[w], kinds[k], threads[t]);
     }
   }
   experiment_run(&x, settings);
   for (unsigned w = 0; w < 3; w++)
     for (unsigned t = 0; t < 2; t++)
       for (unsigned k = 0; k < 2; k++)
-        row(times(&x, set[w][t], ours[k][w][t]), w == 2 ? SHOWN : AT_LEAST, 1,
-            "%s, %s, %u threads: speed over one mutex round a set", kinds[k], workloads_[w],
-            threads[t]);
+        add_row(ratio(&x, set[w][t], ours[k][w][t]), w == 2 ? NO_LIMIT : AT_LEAST, 1,
+                "%s, %s, %u threads: speed over a set behind a mutex", kinds[k], names[w],
+                threads[t]);
 }
 
 /* ---- growth ---- */
@@ -326,13 +332,13 @@ static void growth(uint64_t to, const struct settings *settings)
 {
   enum { FROM = 1000 };
   struct experiment x = experiment("growth", to, 0.01);
-  unsigned grown = with_capacity(&x, "insert", "cuckoo", 1, FROM);
-  unsigned right = with(&x, "insert", "cuckoo", 1);
-  unsigned hit_grown = with_capacity(&x, "hit", "cuckoo", 1, FROM);
-  unsigned hit_right = with(&x, "hit", "cuckoo", 1);
-  unsigned miss_grown = with_capacity(&x, "miss", "cuckoo", 1, FROM);
-  unsigned miss_right = with(&x, "miss", "cuckoo", 1);
-  const struct settings half = fewer(settings);
+  unsigned grown = add_entry_for(&x, "insert", "cuckoo", 1, FROM);
+  unsigned right = add_entry(&x, "insert", "cuckoo", 1);
+  unsigned hit_grown = add_entry_for(&x, "hit", "cuckoo", 1, FROM);
+  unsigned hit_right = add_entry(&x, "hit", "cuckoo", 1);
+  unsigned miss_grown = add_entry_for(&x, "miss", "cuckoo", 1, FROM);
+  unsigned miss_right = add_entry(&x, "miss", "cuckoo", 1);
+  const struct settings half = half_the_rounds(settings);
   experiment_run(&x, &half);
 
   const struct subject *subjects[] = {subject_find("cuckoo"), subject_find("libcuckoo")};
@@ -341,11 +347,13 @@ static void growth(uint64_t to, const struct settings *settings)
   double longest[2];
   growth_times(&g, subjects, 2, longest);
 
-  row(times(&x, grown, right), AT_MOST, 1.6, "growth from %s to %s: mean add, over the right size",
-      power(FROM), power(to));
-  row(longest[1] / longest[0], AT_LEAST, 200, "  libcuckoo's longest call over the longest here");
-  row(times(&x, hit_grown, hit_right), AT_MOST, 1.5, "  hits after it, over the right size");
-  row(times(&x, miss_grown, miss_right), AT_MOST, 1.5, "  misses after it, over the right size");
+  add_row(ratio(&x, grown, right), AT_MOST, 1.6,
+          "growth from %s to %s: mean add, over the right size", power(FROM), power(to));
+  add_row(longest[1] / longest[0], AT_LEAST, 200,
+          "  libcuckoo's longest call over the longest here");
+  add_row(ratio(&x, hit_grown, hit_right), AT_MOST, 1.5, "  hits after it, over the right size");
+  add_row(ratio(&x, miss_grown, miss_right), AT_MOST, 1.5,
+          "  misses after it, over the right size");
 }
 
 /* ---- creation ---- */
@@ -357,7 +365,7 @@ static double seconds_to_touch(size_t bytes)
   if (block == MAP_FAILED)
     return NAN;
   double began = now();
-  (void) madvise(block, bytes, MADV_HUGEPAGE); /* as the library asks */
+  (void) madvise(block, bytes, MADV_HUGEPAGE); /* as the library does */
   for (size_t i = 0; i < bytes; i += page)
     ((volatile char *) block)[i] = 0;
   double seconds = now() - began;
@@ -393,17 +401,17 @@ static void creation(size_t bytes, const struct settings *settings)
   for (unsigned i = 0; i < KINDS; i++) {
     if (!settings->quiet)
       printf("  %-20s %.3g ms\n", names[i], 1e-6 * series_quartile(&create[i], 2));
-    row(series_quartile(&create[i], 2) / series_quartile(&touch, 2), AT_MOST, 1,
-        "%s, creation of %zu MB: over touching its pages once", names[i], bytes / 1000000);
+    add_row(series_quartile(&create[i], 2) / series_quartile(&touch, 2), AT_MOST, 1,
+            "%s, creation of %zu MB: over touching its pages once", names[i], bytes / 1000000);
   }
 }
 
 /* ---- sections ---- */
 
-static void section_looks(const struct table_sizes *sizes, const struct settings *settings)
+static void section_lookups(const struct table_sizes *sizes, const struct settings *settings)
 {
-  bloom_looks(sizes->small, 0.01, settings);
-  bloom_looks(sizes->small, 0.001, settings);
+  bloom_lookups(sizes->small, 0.01, settings);
+  bloom_lookups(sizes->small, 0.001, settings);
 }
 
 static void section_adds(const struct table_sizes *sizes, const struct settings *settings)
@@ -422,10 +430,10 @@ static void section_batches(const struct table_sizes *sizes, const struct settin
 
 static void section_alone(const struct table_sizes *sizes, const struct settings *settings)
 {
-  const struct settings half = fewer(settings);
-  cuckoo_looks(sizes->small, 0.01, settings);
-  cuckoo_looks(sizes->small, 0.001, settings);
-  cuckoo_looks(sizes->medium, 0.01, settings);
+  const struct settings half = half_the_rounds(settings);
+  cuckoo_lookups(sizes->small, 0.01, settings);
+  cuckoo_lookups(sizes->small, 0.001, settings);
+  cuckoo_lookups(sizes->medium, 0.01, settings);
   cuckoo_adds(sizes->small, 0.01, true, settings);
   cuckoo_adds(sizes->small, 0.001, true, settings);
   cuckoo_adds(sizes->medium, 0.01, false, &half);
@@ -438,7 +446,7 @@ static void section_libcuckoo(const struct table_sizes *sizes, const struct sett
 
 static void section_threads(const struct table_sizes *sizes, const struct settings *settings)
 {
-  const struct settings half = fewer(settings);
+  const struct settings half = half_the_rounds(settings);
   const struct {
     uint64_t keys;
     double add, mix;
@@ -449,7 +457,7 @@ static void section_threads(const struct table_sizes *sizes, const struct settin
     scaling("insert", limits[i].keys, limits[i].add, 0.9, limits[i].settings);
     scaling("mix", limits[i].keys, limits[i].mix, 0.9, limits[i].settings);
   }
-  if (sizes->large) /* too slow for a run of minutes */
+  if (sizes->large) /* takes too long otherwise */
     scaling("unique", sizes->medium, 0, 0.9, &half);
   scaling("unique", sizes->small, 0, 0.9, settings);
   scaling("remove", sizes->small, 0, 0, settings);
@@ -457,7 +465,7 @@ static void section_threads(const struct table_sizes *sizes, const struct settin
 
 static void section_locks(const struct table_sizes *sizes, const struct settings *settings)
 {
-  const struct settings half = fewer(settings); /* threads that wait for locks are slow */
+  const struct settings half = half_the_rounds(settings); /* locks are slow */
   behind_locks("hit", sizes->small, &half);
   behind_locks("insert", sizes->small, &half);
   behind_locks("mix", sizes->small, &half);
@@ -489,7 +497,7 @@ static const struct section {
   const char *name;
   void (*run)(const struct table_sizes *sizes, const struct settings *settings);
 } all_sections[] = {
-    {"looks", section_looks},     {"adds", section_adds},        {"batches", section_batches},
+    {"lookups", section_lookups}, {"adds", section_adds},        {"batches", section_batches},
     {"fill", section_fill},       {"alone", section_alone},      {"libcuckoo", section_libcuckoo},
     {"threads", section_threads}, {"locks", section_locks},      {"hot", section_hot},
     {"growth", section_growth},   {"creation", section_creation}};

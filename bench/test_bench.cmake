@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Runs everything that the bench measures, with few keys: it must end well, find every answer right, and
-# write files that others can read.  How long anything took is not looked at.
+# Runs all measurements of the bench, with few keys.  They must succeed, find every answer right,
+# and write valid files.  No time is checked.
 #   cmake -D BENCH=PROGRAM -D WORK=FOLDER -P test_bench.cmake
 set(csv ${WORK}/bench_test.csv)
 set(json ${WORK}/bench_test.json)
@@ -18,7 +18,7 @@ function(bench status)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# Each line has as many fields as the first.
+# check_csv(FILE FIELDS LEAST): every line has FIELDS fields, and there are LEAST lines.
 function(check_csv file fields least)
   file(STRINGS ${file} lines)
   list(LENGTH lines count)
@@ -53,7 +53,7 @@ endforeach()
 bench(0 run hit mix unique-zipf --subjects bloom,bloom-fixed,cuckoo,set-mutex,read --threads 1,2
         --keys 2000,3e3 --fpp 0.01,0.001 --rounds 1 --seconds 0.001 --csv ${csv})
 check_csv(${csv} 8 50)
-# The machine, the table, and how many are missed: nothing else.
+# The output is the machine, the table, and the number of missed limits.
 bench(0 table creation locks --tiny --markdown)
 if(NOT output MATCHES "^[^|\n]+\n\n[|] what [|][^\n]+\n[|]---[^\n]+\n([|] [^\n]+ [|]\n)+\n[0-9]+ missed\n$")
   message(FATAL_ERROR "not a table in Markdown:\n${output}")
@@ -65,7 +65,7 @@ check_csv(${times} 5 2000)
 check_csv(${rates} 5 10)
 check_csv(${calls} 4 20)
 check_csv(${quantiles} 3 13)
-# What JSON says of the single calls is what CSV says, and the histogram has each call.
+# JSON and CSV agree about the single calls, and the histogram holds every call.
 file(READ ${json} text)
 string(JSON subjects LENGTH "${text}" calls)
 foreach(i RANGE 1 ${subjects})

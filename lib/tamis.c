@@ -128,7 +128,7 @@ int tamis_create(const tamis_options *options, tamis_filter **out)
 void tamis_destroy(tamis_filter *filter)
 {
   if (filter)
-    filter->kind->destroy(filter);
+    filter->operations->kind->destroy(filter);
 }
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
@@ -174,8 +174,8 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? key_hash(f, key, len) : 0;
 }
 
-/* The exported functions do not call each other: in a shared library such a call goes through the table
- * of symbols, which costs more than the rest of the function. */
+/* The exported functions do not call each other: in a shared library such a call goes through the
+ * table of symbols, which costs more than the rest of the function. */
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
@@ -251,8 +251,8 @@ static inline size_t group_length(const struct batch *batch, size_t start)
   return batch->n - start < FILTER_GROUP ? batch->n - start : FILTER_GROUP;
 }
 
-/* The hashes of a group of keys, which are written to `room`, or stand in the batch.  An invalid key
- * hashes like an empty one: only contains_many lets such a key come this far. */
+/* The hashes of a group of keys, which are written to `room`, or stand in the batch.  An invalid
+ * key hashes like an empty one: only contains_many lets such a key come this far. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -348,12 +348,13 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 
 int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
 {
-  /* A later version appends fields, and a program that was built with this header knows the first ones. */
+  /* A later version appends fields, and a program that was built with this header knows the first
+   * ones. */
   if (!f || !out || out->struct_size < sizeof(tamis_stats))
     return TAMIS_EINVAL;
   tamis_stats filled = TAMIS_STATS_INIT;
-  filled.kind = f->kind->kind;
-  f->kind->stats(f, &filled);
+  filled.kind = f->operations->kind->kind;
+  f->operations->kind->stats(f, &filled);
   filled.seed = f->keys.seed;
   memcpy(out, &filled, sizeof filled);
   return TAMIS_OK;

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: when several threads add and remove copies of a few keys, is every copy counted, whatever
- * they do, and is a key found as long as a copy of it is in?
+ * Question: while several threads add and remove copies of a few keys, is every copy counted, and
+ * is a key found as long as the filter holds a copy of it?
  *
- * A thread removes only copies of its own, so as long as it has one the key must be found.  In the end
- * as many removes of a key succeed as it has copies, and not one more.  First the filter holds nothing
- * else: then a million copies may take no more memory than a few of them.  Then one thread adds and
- * removes many other keys at the same time, so that the copies go through splits, joins and new
- * generations.
+ * A thread removes only copies that it has added itself, so the key must be found while it has one
+ * left.  In the end exactly as many removes of a key succeed as the filter holds copies.  In the
+ * first part the filter holds nothing else, and a million copies may take no more memory than a
+ * few.  In the second part one thread adds and removes many other keys at the same time, so that
+ * the copies go through splits, joins and new generations.
  */
+#include "create.h"
 #include "cuckoo/cuckoo.h"
 #include "harness.h"
 
-#include <error.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { MAX_KEYS = 64, FEW_COPIES = 16 };
 
@@ -30,8 +29,8 @@ struct run {
   tamis_filter *filter;
   bool crowded; /* thread 0 adds and removes other keys */
   uint64_t key[MAX_KEYS];
-  uint64_t most_bytes;                  /* not looked at if crowded */
-  uint64_t left[MAX_THREADS][MAX_KEYS]; /* copies that a thread has not removed */
+  uint64_t max_bytes;                   /* not checked if crowded */
+  uint64_t left[MAX_THREADS][MAX_KEYS]; /* copies that a thread has added and not removed */
   _Atomic unsigned working;
 };
 
@@ -42,8 +41,9 @@ static uint64_t bytes_of(const tamis_filter *f)
   return stats.bytes;
 }
 
-/* Runs of adds and of removes, so that numbers of copies go far up and down. */
-static uint64_t copy(struct run *run, struct worker *worker, uint64_t *seed)
+/* Adds or removes the same key many times in a row, so that its duplicate count rises and falls
+ * far. */
+static uint64_t change_copies(struct run *run, struct worker *worker, uint64_t *seed)
 {
   uint64_t wrong = 0, *left = run->left[worker->index];
   for (uint64_t i = 0, n; i < run->settings->copies; i += n) {
@@ -61,7 +61,7 @@ static uint64_t copy(struct run *run, struct worker *worker, uint64_t *seed)
     }
     if (left[k] > 0)
       wrong += tamis_add_unique_hash(run->filter, run->key[k]) != TAMIS_PRESENT;
-    wrong += !run->crowded && bytes_of(run->filter) > run->most_bytes;
+    wrong += !run->crowded && bytes_of(run->filter) > run->max_bytes;
   }
   return wrong;
 }
@@ -71,7 +71,7 @@ static uint64_t other_key(uint64_t i)
   return UINT64_C(1) << 63 | i;
 }
 
-static uint64_t crowd(struct run *run)
+static uint64_t change_others(struct run *run)
 {
   uint64_t wrong = 0, others = run->settings->others;
   do {
@@ -88,14 +88,15 @@ static void work(struct worker *worker)
   struct run *run = worker->arg;
   uint64_t seed = worker->seed;
   if (run->crowded && worker->index == 0) {
-    worker->result = crowd(run);
+    worker->result = change_others(run);
     return;
   }
-  worker->result = copy(run, worker, &seed);
+  worker->result = change_copies(run, worker, &seed);
   atomic_fetch_sub_explicit(&run->working, 1, memory_order_relaxed);
 }
 
-/* Keys that the filter can tell apart, each with a few copies, and the memory that takes. */
+/* Chooses keys that the filter does not confuse, adds a few copies of each, and notes the memory
+ * that the filter then takes. */
 static void choose_keys(struct run *run, uint64_t seed)
 {
   for (unsigned k = 0; k < run->settings->keys; k++) {
@@ -107,11 +108,11 @@ static void choose_keys(struct run *run, uint64_t seed)
   for (unsigned k = 0; k < run->settings->keys; k++)
     for (unsigned i = 1; i < FEW_COPIES; i++)
       tamis_add_hash(run->filter, run->key[k]);
-  run->most_bytes = bytes_of(run->filter);
+  run->max_bytes = bytes_of(run->filter);
 }
 
-/* Takes out all copies of a key; how many there were too many or too few. */
-static uint64_t check_key(struct run *run, unsigned k)
+/* Removes all copies of a key; returns the number of wrong answers. */
+static uint64_t remove_copies(struct run *run, unsigned k)
 {
   uint64_t copies = FEW_COPIES, wrong = 0;
   for (unsigned t = 0; t < run->settings->shared.threads; t++)
@@ -124,7 +125,7 @@ static uint64_t check_key(struct run *run, unsigned k)
   return wrong + tamis_contains_hash(run->filter, run->key[k]);
 }
 
-static bool play(const struct settings *s, double fpp, bool crowded, uint64_t seed)
+static bool run_round(const struct settings *s, double fpp, bool crowded, uint64_t seed)
 {
   static struct run run;
   run = (struct run){.settings = s,
@@ -135,9 +136,7 @@ static bool play(const struct settings *s, double fpp, bool crowded, uint64_t se
   options.capacity = 1000;
   options.fpp = fpp;
   options.seed = seed;
-  int result = tamis_create(&options, &run.filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  run.filter = create_filter(&options);
   choose_keys(&run, seed);
 
   struct worker workers[MAX_THREADS];
@@ -153,19 +152,19 @@ static bool play(const struct settings *s, double fpp, bool crowded, uint64_t se
       copies += run.left[t][k];
   bool right = stats.count == copies + (uint64_t) FEW_COPIES * s->keys;
   for (unsigned k = 0; k < s->keys; k++)
-    wrong_in_the_end += check_key(&run, k);
+    wrong_in_the_end += remove_copies(&run, k);
   const char *reason = "whole";
   bool whole = filter_validate(run.filter, &reason);
   tamis_stats empty = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &empty);
   bool good = wrong == 0 && wrong_in_the_end == 0 && right && whole && empty.count == 0;
-  harness_tell(good,
-               "fpp %g%s, %" PRIu64 " threads, %.2f s: %" PRIu64 " growths, %" PRIu64
-               " joins, %" PRIu64 " copies left, %" PRIu64 " wrong answers, %" PRIu64
-               " in the end, count %s, %" PRIu64 " left, %s\n",
-               fpp, crowded ? " and other keys" : "", s->shared.threads, seconds, stats.growths,
-               stats.joins, copies, wrong, wrong_in_the_end, right ? "right" : "WRONG", empty.count,
-               whole ? "whole" : reason);
+  harness_report(good,
+                 "fpp %g%s, %" PRIu64 " threads, %.2f s: %" PRIu64 " growths, %" PRIu64
+                 " joins, %" PRIu64 " copies left, %" PRIu64 " wrong answers, %" PRIu64
+                 " in the end, count %s, %" PRIu64 " left, %s\n",
+                 fpp, crowded ? " and other keys" : "", s->shared.threads, seconds, stats.growths,
+                 stats.joins, copies, wrong, wrong_in_the_end, right ? "right" : "WRONG",
+                 empty.count, whole ? "whole" : reason);
   tamis_destroy(run.filter);
   return good;
 }
@@ -181,15 +180,15 @@ int main(int argc, char **argv)
        .most = MAX_KEYS},
       {"others", 'x', "Other keys (default: 20000)", .number = &s.others, .least = 1},
       {0}};
-  harness_parse("Looks for copies of keys that are lost or found twice.", options, argc, argv,
+  harness_parse("Finds copies of keys that are lost or counted twice.", options, argc, argv,
                 &s.shared);
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++) {
     uint64_t seed = random_at(s.shared.seed, round);
-    good &= play(&s, 0.01, false, seed);
-    good &= play(&s, 1e-6, false, seed);
-    if (s.shared.threads > 1) /* at a rate at which other keys are not mistaken for these */
-      good &= play(&s, 1e-6, true, seed);
+    good &= run_round(&s, 0.01, false, seed);
+    good &= run_round(&s, 1e-6, false, seed);
+    if (s.shared.threads > 1) /* at a rate low enough that other keys are not mistaken for these */
+      good &= run_round(&s, 1e-6, true, seed);
   }
   return harness_verdict(&s.shared, good);
 }

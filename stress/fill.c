@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: how full is a segment of the cuckoo filter when an insert first finds no room?
+ * Question: how full is a segment of the cuckoo filter when an add first finds no room?
  *
- * Fills single segments of every width and of many sizes with keys, many times each.  The loads that
- * lib/cuckoo/geometry.c plans with come from here; means that are lower are a failure.
+ * The program fills single segments of every width and of many sizes, several times each.  The load
+ * factors that lib/cuckoo/geometry.c plans with were measured by it; a mean that is lower is a
+ * failure.
  */
 #include "cuckoo/cuckoo.h"
 #include "harness.h"
@@ -13,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One segment, which does not grow. */
+/* The geometry of a single segment that does not grow. */
 static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
 {
   struct cuckoo_geometry g;
@@ -43,7 +44,8 @@ struct load {
   double mean, deviation, least;
 };
 
-/* The part of the lanes in use.  (Keys that seem to be there already may be counted instead.) */
+/* Returns the load factor at which an add first fails.  (It does not follow from the number of
+ * keys: a key that matches an entry may be counted as a copy instead of taking a lane.) */
 static double fill(tamis_filter *filter)
 {
   uint64_t keys = 0;
@@ -117,7 +119,7 @@ int main(int argc, char **argv)
   bool table = false;
   const struct harness_option options[] = {
       {"markdown", 'm', "Print the mean loads as a table, and nothing else", .flag = &table}, {0}};
-  harness_parse("Fills segments of the cuckoo filter; a round is a segment of each kind.", options,
+  harness_parse("Fills segments of the cuckoo filter; a round fills one of each kind.", options,
                 argc, argv, &s);
   if (!table)
     return harness_verdict(&s, judge_all(&s));

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: when many filters live side by side, and others are made and destroyed all the time, does
- * one ever feel another?
+ * Question: when many filters are in use at the same time, and others are created and destroyed all
+ * the while, does one ever affect another?
  *
- * Every thread owns keys in each of several shared filters, under the same hashes in all of them, and
- * works in one after the other.  Between that it makes a filter of its own, uses it, and destroys it.
- * All of them share what the library has only once: the thread that waits for readers, liburcu's
- * registry, the threads' numbers.
+ * Every thread owns keys in each of several shared filters, with the same hashes in all of them,
+ * and works on these filters in random order.  In between it creates a filter of its own, uses it,
+ * and destroys it.  All filters share what the library has only once: the thread that waits for
+ * grace periods, liburcu's registry of readers, and the thread indices.
  */
+#include "create.h"
 #include "harness.h"
 #include "owner.h"
 
-#include <error.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { FILTERS = 12, SPELL = 64, OWN_KEYS = 512 };
+enum { FILTERS = 12, SPELL_CALLS = 64, OWN_KEYS = 512 };
 
 struct settings {
   struct harness_settings shared;
@@ -26,7 +26,7 @@ struct run {
   const struct settings *settings;
   double fpp[FILTERS];
   struct owner owners[FILTERS][MAX_THREADS];
-  _Atomic uint64_t made;
+  _Atomic uint64_t created;
 };
 
 static tamis_filter *create(tamis_kind kind, uint64_t capacity, double fpp, uint64_t seed)
@@ -36,11 +36,7 @@ static tamis_filter *create(tamis_kind kind, uint64_t capacity, double fpp, uint
   options.capacity = capacity;
   options.fpp = fpp;
   options.seed = seed;
-  tamis_filter *filter;
-  int result = tamis_create(&options, &filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
-  return filter;
+  return create_filter(&options);
 }
 
 static uint64_t use_bloom(tamis_filter *filter, struct worker *worker)
@@ -61,21 +57,21 @@ static uint64_t use_cuckoo(tamis_filter *filter, struct worker *worker, uint64_t
   struct owner owner;
   owner_init(&owner, filter, worker->index, OWN_KEYS, seed);
   owner_work(&owner, worker, OWN_KEYS);
-  if (seed & 1) /* the other half is destroyed as it is, with memory that waits for readers */
-    owner_leave(&owner, worker);
-  uint64_t wrong = owners_judge(&owner, 1, 0.01);
+  if (seed & 1) /* the other half is destroyed as it is, with a backlog of retired memory */
+    owner_remove_all(&owner, worker);
+  uint64_t wrong = owners_verify(&owner, 1, 0.01);
   owner_free(&owner);
   return wrong;
 }
 
-static uint64_t own_filter(struct run *run, struct worker *worker, uint64_t random)
+static uint64_t use_own_filter(struct run *run, struct worker *worker, uint64_t random)
 {
   bool bloom = random % 8 == 0;
   tamis_filter *filter =
       create(bloom ? TAMIS_BLOOM : TAMIS_CUCKOO, bloom ? OWN_KEYS : 1, 0.01, random | 1);
   uint64_t wrong = bloom ? use_bloom(filter, worker) : use_cuckoo(filter, worker, random >> 8);
   tamis_destroy(filter);
-  atomic_fetch_add_explicit(&run->made, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&run->created, 1, memory_order_relaxed);
   return wrong;
 }
 
@@ -85,24 +81,23 @@ static void work(struct worker *worker)
   uint64_t seed = worker->seed;
   for (uint64_t i = 0; i < run->settings->spells; i++) {
     uint64_t random = random_next(&seed);
-    owner_work(&run->owners[random % FILTERS][worker->index], worker, SPELL);
+    owner_work(&run->owners[random % FILTERS][worker->index], worker, SPELL_CALLS);
     if (random >> 32 & 1)
-      worker->result += own_filter(run, worker, random >> 33);
+      worker->result += use_own_filter(run, worker, random >> 33);
   }
 }
 
-static bool play(const struct settings *s, uint64_t round)
+static bool run_round(const struct settings *s, uint64_t round)
 {
   static struct run run;
   static const double rates[] = {0.01, 0.001, 0.1};
   uint64_t seed = random_at(s->shared.seed, round), n = s->shared.threads, growths = 0, wrong = 0;
   run.settings = s;
-  run.made = 0;
+  run.created = 0;
   for (unsigned f = 0; f < FILTERS; f++) {
     run.fpp[f] = rates[f % 3];
     tamis_filter *filter = create(TAMIS_CUCKOO, f % 2 ? 1 : 500, run.fpp[f], seed + f);
-    for (unsigned i = 0; i < n; i++)
-      owner_init(&run.owners[f][i], filter, i, s->keys, random_at(seed + f, i));
+    owners_init(run.owners[f], n, filter, s->keys, seed + f);
   }
   struct worker workers[MAX_THREADS];
   harness_run(n, seed, work, &run, workers);
@@ -113,15 +108,14 @@ static bool play(const struct settings *s, uint64_t round)
     growths += stats.growths;
     for (unsigned i = 0; i < n; i++)
       owner_check(&run.owners[f][i]);
-    wrong += owners_judge(run.owners[f], n, run.fpp[f]);
+    wrong += owners_verify(run.owners[f], n, run.fpp[f]);
     tamis_destroy(run.owners[f][0].filter);
-    for (unsigned i = 0; i < n; i++)
-      owner_free(&run.owners[f][i]);
+    owners_free(run.owners[f], n);
   }
-  harness_tell(!wrong,
-               "%d filters with %" PRIu64 " growths, %" PRIu64
-               " made and destroyed beside them: %" PRIu64 " wrong\n",
-               FILTERS, growths, run.made, wrong);
+  harness_report(!wrong,
+                 "%d filters with %" PRIu64 " growths, %" PRIu64
+                 " created and destroyed meanwhile: %" PRIu64 " wrong\n",
+                 FILTERS, growths, run.created, wrong);
   return wrong == 0;
 }
 
@@ -131,12 +125,13 @@ int main(int argc, char **argv)
   const struct harness_option options[] = {
       {"keys", 'n', "Keys of each thread in each filter (default: 1024)", .number = &s.keys,
        .least = 64},
-      {"spells", 'c', "Spells of work of each thread in a round (default: 1000)",
+      {"spells", 'c', "Spells of 64 calls that each thread makes in a round (default: 1000)",
        .number = &s.spells},
       {0}};
-  harness_parse("Looks for filters that feel each other.", options, argc, argv, &s.shared);
+  harness_parse("Finds wrong answers in filters that are in use at the same time.", options, argc,
+                argv, &s.shared);
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++)
-    good &= play(&s, round);
+    good &= run_round(&s, round);
   return harness_verdict(&s.shared, good);
 }

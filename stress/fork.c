@@ -232,12 +232,13 @@ static bool play(const struct settings *s, uint64_t round)
   tamis_destroy(run.quiet);
   tamis_destroy(run.busy);
   bool good = run.hung + run.wrong + run.errors == 0 && added.longest_wait < 1000000;
-  harness_tell(good,
-               "%" PRIu64 " forks, %" PRIu64 " children hung, %" PRIu64 " wrong, %" PRIu64
-               " not made; %" PRIu64 " errors in the parent; longest wait added to a fork %" PRIu64
-               " ns (%" PRIu64 " ns with what the scheduler took)\n",
-               forks, run.hung, run.wrong, run.failed, (uint64_t) run.errors, added.longest_wait,
-               added.longest);
+  harness_report(good,
+                 "%" PRIu64 " forks, %" PRIu64 " children hung, %" PRIu64 " wrong, %" PRIu64
+                 " not made; %" PRIu64
+                 " errors in the parent; longest wait added to a fork %" PRIu64 " ns (%" PRIu64
+                 " ns with what the scheduler took)\n",
+                 forks, run.hung, run.wrong, run.failed, (uint64_t) run.errors, added.longest_wait,
+                 added.longest);
   return good;
 }
 

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: are all answers right in a filter of many generations, also while the next one opens?
+ * Question: are all answers right in a filter with many generations, also while the next one is
+ * opened?
  *
- * A generation is opened when a segment is full that may not split any more; most filters have one or
- * two.  Here a few hundred keys open all that there can be: the filter has many roots, but the keys fall
- * on two of them (with one growth stripe), and they begin with the same bits, so that most splits make
- * no room.
+ * The filter opens a generation when a segment that may not split any more is full, so most filters
+ * have one or two.  Here a few hundred keys open as many as there can be.  The filter has many
+ * roots, but all keys belong to two of them, which share a growth stripe, and their hash strings
+ * begin with the same bits, so that most splits make no room.
  *
- *    owned    keys of one thread (owner.h), which has in now many and now few: copies of a key are in
- *             several generations, segments of older ones join and are dropped
- *    prizes   all threads compete for them: whose unique add wins one holds it until he removes it, and
- *             nobody else may win it meanwhile
- *    staying  of these there is always a copy, which everybody must find, while the owners add and
- *             remove others
+ *    owned    Each thread adds and removes keys of its own (owner.h), at times many and at times
+ *             few.  So several generations hold copies of a key, and segments of older ones join and
+ *             are dropped.
+ *    prizes   All threads compete for these keys.  The thread whose unique add wins one holds it
+ *             until it removes it, and no other thread may win it meanwhile.
+ *    staying  The filter always holds a copy of these keys, which every thread must find while the
+ *             owners add and remove others.
  *
- * Every other filter has a limit on its memory, where adds go into older generations too.  The keys are
- * so near to each other that the number of false positives means nothing.
+ * Every second filter has a limit on its memory; then adds also go into older generations.  The
+ * keys are so similar that the number of false positives means nothing.
  *
- * The library is the one with hooks: threads pause between the steps of their calls.
+ * The program uses the library with hooks: threads pause between the steps of their calls.
  */
+#include "create.h"
 #include "cuckoo/directory.h"
 #include "harness.h"
 #include "owner.h"
@@ -34,17 +37,17 @@
 enum {
   ROOTS = 400,
   ROOT_BITS = 9,
-  FREE_BITS = 2, /* of the string, after the root */
+  FREE_BITS = 2, /* of the hash string, after the root */
   COMMON_BITS = 5,
-  OTHER_ROOT = 16, /* one key in so many falls on the other root */
+  OTHER_ROOT_PERIOD = 16, /* keys, one of which belongs to the other root */
   PRIZES = 8,
   STAYING = 8,
-  PAUSE_PERIOD = 1024, /* places between steps of calls */
-  TURN_PERIOD = 512,   /* calls */
-  FULL_PERIOD = 16,    /* refused ones */
-  LIMIT_LEAST = 800000,
+  PAUSE_PERIOD = 1024,   /* steps of calls */
+  GOAL_PERIOD = 512,     /* calls after which a thread changes its goal, on average */
+  FULL_GOAL_PERIOD = 16, /* the same, after a refused add */
+  LIMIT_MIN = 800000,    /* bytes */
   LIMIT_RANGE = 400000,
-  FEW_GENERATIONS = 5 /* a round with so few has not asked the question */
+  GENERATIONS_MIN = 6 /* a round with fewer has not asked the question */
 };
 
 struct settings {
@@ -56,23 +59,23 @@ struct run {
   const struct settings *settings;
   tamis_filter *filter;
   uint64_t round;
-  uint64_t n, *hashes; /* the owners' keys, and those below */
+  uint64_t n, *hashes; /* all keys: the owned ones, then these two: */
   const uint64_t *prizes, *staying;
-  struct owner owners[MAX_THREADS + 1]; /* the last one's keys stay */
-  _Atomic unsigned holders[PRIZES];     /* a thread's number + 1; 0: nobody */
+  struct owner owners[MAX_THREADS + 1]; /* the last one owns the staying keys */
+  _Atomic unsigned holders[PRIZES];     /* a thread's index + 1; 0: no thread */
 };
 
 /* ---- keys ---- */
 
-/* Keys of two roots that begin with the same bits after some free ones: found by trying, some ten
- * thousand times each. */
+/* Chooses keys of two roots whose hash strings have the same bits after a few free ones.  Each
+ * takes some ten thousand tries. */
 static void choose_hashes(struct run *run, uint64_t seed)
 {
-  const unsigned after = 64 - FREE_BITS - COMMON_BITS;
-  const uint64_t mask = ((UINT64_C(1) << COMMON_BITS) - 1) << after;
+  const unsigned shift = 64 - FREE_BITS - COMMON_BITS;
+  const uint64_t mask = ((UINT64_C(1) << COMMON_BITS) - 1) << shift;
   const uint64_t root = random_next(&seed) % GROWTH_STRIPES, common = random_next(&seed) & mask;
   for (uint64_t i = 0; i < run->n; i++) {
-    uint64_t wanted = root + (random_next(&seed) % OTHER_ROOT == 0 ? GROWTH_STRIPES : 0);
+    uint64_t wanted = root + (random_next(&seed) % OTHER_ROOT_PERIOD == 0 ? GROWTH_STRIPES : 0);
     unsigned __int128 string;
     do {
       run->hashes[i] = random_next(&seed);
@@ -88,17 +91,17 @@ static void give_back(struct run *run, struct worker *worker, unsigned prize)
 {
   uint64_t hash = run->prizes[prize];
   worker->result += !tamis_contains_hash(run->filter, hash);
-  atomic_store(&run->holders[prize], 0); /* before somebody else can win it */
+  atomic_store(&run->holders[prize], 0); /* before another thread can win it */
   worker->result += tamis_remove_hash(run->filter, hash) != TAMIS_OK;
 }
 
 static void try_to_win(struct run *run, struct worker *worker, unsigned prize)
 {
   int result = tamis_add_unique_hash(run->filter, run->prizes[prize]);
-  unsigned nobody = 0;
+  unsigned no_thread = 0;
   if (result == TAMIS_OK)
     worker->result +=
-        !atomic_compare_exchange_strong(&run->holders[prize], &nobody, worker->index + 1);
+        !atomic_compare_exchange_strong(&run->holders[prize], &no_thread, worker->index + 1);
   else
     worker->result += result != TAMIS_PRESENT && result != TAMIS_EFULL && result != TAMIS_ENOMEM;
 }
@@ -115,19 +118,20 @@ static void compete(struct run *run, struct worker *worker, uint64_t random)
   call_ends(worker, began);
 }
 
-static void look(const struct run *run, struct worker *worker, uint64_t random)
+static void find_staying(const struct run *run, struct worker *worker, uint64_t random)
 {
   uint64_t began = call_begins(worker);
   worker->result += !tamis_contains_hash(run->filter, run->staying[random % STAYING]);
   call_ends(worker, began);
 }
 
-/* Up and down; down soon after a refusal, as a full filter changes little. */
-static void turn(struct owner *owner, uint64_t *refused, uint64_t random)
+/* Sets a new goal now and then: many keys and few, by turns.  After a refused add it is soon few,
+ * as a full filter changes little. */
+static void change_goal(struct owner *owner, uint64_t *refused, uint64_t random)
 {
   bool full = owner->refused > *refused, up = !full && owner->goal < owner->keys / 4;
   *refused = owner->refused;
-  if (random % (full ? FULL_PERIOD : TURN_PERIOD) == 0) {
+  if (random % (full ? FULL_GOAL_PERIOD : GOAL_PERIOD) == 0) {
     random >>= 32;
     owner->goal = up ? owner->keys / 4 + random % owner->keys : random % (owner->keys / 16);
   }
@@ -141,13 +145,13 @@ static void work(struct worker *worker)
   pauses_on(random_next(&seed), run->round);
   for (uint64_t i = 0; i < run->settings->calls; i++) {
     uint64_t random = random_next(&seed);
-    turn(owner, &refused, random);
+    change_goal(owner, &refused, random);
     if (random >> 16 & 1)
       owner_work(owner, worker, 1);
     else if (random >> 17 & 1)
       compete(run, worker, random >> 32);
     else
-      look(run, worker, random >> 32);
+      find_staying(run, worker, random >> 32);
   }
   for (unsigned i = 0; i < PRIZES; i++)
     if (atomic_load(&run->holders[i]) == worker->index + 1)
@@ -156,13 +160,13 @@ static void work(struct worker *worker)
   pauses_off();
 }
 
-static void leave(struct worker *worker)
+static void remove_all(struct worker *worker)
 {
   struct run *run = worker->arg;
   pauses_on(worker->seed, run->round);
-  owner_leave(&run->owners[worker->index], worker);
+  owner_remove_all(&run->owners[worker->index], worker);
   if (worker->index == 0)
-    owner_leave(&run->owners[worker->threads], worker);
+    owner_remove_all(&run->owners[worker->threads], worker);
   pauses_off();
 }
 
@@ -173,22 +177,20 @@ static tamis_options create(struct run *run, uint64_t seed)
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.seed = random_next(&seed) | 1;
   if (run->round & 1)
-    options.max_bytes = LIMIT_LEAST + random_next(&seed) % LIMIT_RANGE;
+    options.max_bytes = LIMIT_MIN + random_next(&seed) % LIMIT_RANGE;
   static const unsigned widths[] = {12, 16, 21};
   struct cuckoo_geometry g = tiny_geometry(run->round);
   g.shape = bucket_shape(widths[run->round % 3], true);
   g.depth_limit = run->round / 2 % 4;
   g.first_roots = ROOTS;
   g.first_root_bits = ROOT_BITS;
-  int result = tiny_create(&options, &g, &run->filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  require_created(tiny_create(&options, &g, &run->filter));
   return options;
 }
 
-/* The last owner has a copy of each key that stays, and does nothing; the others add and remove copies
- * of their own. */
-static void open_owners(struct run *run, uint64_t seed)
+/* Each thread's owner also adds and removes copies of the staying keys.  The last owner has one
+ * copy of each, and makes no calls. */
+static void create_owners(struct run *run, uint64_t seed)
 {
   uint64_t n = run->settings->shared.threads, keys = run->settings->keys / n;
   for (unsigned i = 0; i < n; i++) {
@@ -198,19 +200,19 @@ static void open_owners(struct run *run, uint64_t seed)
     memcpy(hashes, run->staying, STAYING * sizeof *hashes);
     owner->hashes = hashes;
     owner->goal = keys;
-    owner->mix = SINGLE_CALLS; /* stress-churn has the others */
-    owner->limited = true;     /* by the number of generations at least */
+    owner->mix = SINGLE_CALLS; /* stress-churn also makes batch calls */
+    owner->limited = true;     /* by the number of generations, if by nothing else */
   }
-  struct owner *stays = &run->owners[n];
-  owner_init(stays, run->filter, 0, STAYING, seed);
-  stays->hashes = run->staying;
-  for (; stays->in < STAYING; stays->in++) {
-    stays->copies[stays->in] = 1;
-    stays->wrong += tamis_add_hash(run->filter, run->staying[stays->in]) != TAMIS_OK;
+  struct owner *staying = &run->owners[n];
+  owner_init(staying, run->filter, 0, STAYING, seed);
+  staying->hashes = run->staying;
+  for (; staying->in < STAYING; staying->in++) {
+    staying->copies[staying->in] = 1;
+    staying->wrong += tamis_add_hash(run->filter, run->staying[staying->in]) != TAMIS_OK;
   }
 }
 
-static uint64_t left_over(const struct run *run)
+static uint64_t count_found(const struct run *run)
 {
   uint64_t found = 0;
   for (uint64_t i = 0; i < run->n; i++)
@@ -218,35 +220,33 @@ static uint64_t left_over(const struct run *run)
   return found;
 }
 
-static bool play(struct run *run)
+static bool run_round(struct run *run)
 {
   uint64_t seed = random_at(run->settings->shared.seed, run->round);
   uint64_t n = run->settings->shared.threads;
   tamis_options options = create(run, seed);
   choose_hashes(run, seed);
-  open_owners(run, seed);
+  create_owners(run, seed);
   struct worker workers[MAX_THREADS];
   harness_run(n, seed, work, run, workers);
-  uint64_t wrong = harness_results(workers, n) + owners_judge(run->owners, n + 1, 1);
+  uint64_t wrong = harness_results(workers, n) + owners_verify(run->owners, n + 1, 1);
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run->filter, &stats);
   wrong += options.max_bytes && stats.bytes > options.max_bytes;
-  harness_run(n, seed, leave, run, workers);
-  wrong += owners_judge(run->owners, n + 1, 1) + left_over(run);
+  harness_run(n, seed, remove_all, run, workers);
+  wrong += owners_verify(run->owners, n + 1, 1) + count_found(run);
 
-  uint64_t refused = 0;
-  for (unsigned i = 0; i <= n; i++) {
-    refused += run->owners[i].refused;
-    owner_free(&run->owners[i]);
-  }
-  bool many = options.max_bytes || stats.generations > FEW_GENERATIONS, good = wrong == 0 && many;
-  harness_tell(good,
-               "%u generations, %" PRIu64 " keys, %" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
-               " bytes, %" PRIu64 " refused%s\n",
-               stats.generations, stats.count, stats.growths, stats.joins, stats.bytes, refused,
-               wrong  ? ": WRONG"
-               : many ? ""
-                      : ": TOO FEW GENERATIONS");
+  uint64_t refused = owners_refused(run->owners, n + 1);
+  owners_free(run->owners, n + 1);
+  bool enough = options.max_bytes || stats.generations >= GENERATIONS_MIN,
+       good = wrong == 0 && enough;
+  harness_report(good,
+                 "%u generations, %" PRIu64 " keys, %" PRIu64 " growths, %" PRIu64
+                 " joins, %" PRIu64 " bytes, %" PRIu64 " refused%s\n",
+                 stats.generations, stats.count, stats.growths, stats.joins, stats.bytes, refused,
+                 wrong    ? ": WRONG"
+                 : enough ? ""
+                          : ": TOO FEW GENERATIONS");
   tamis_destroy(run->filter);
   return good;
 }
@@ -259,7 +259,7 @@ int main(int argc, char **argv)
       {"calls", 'c', "Calls of each thread in a round (default: 10000)", .number = &s.calls,
        .least = 5000},
       {0}};
-  harness_parse("Looks for wrong answers in filters of many generations.", options, argc, argv,
+  harness_parse("Finds wrong answers in filters with many generations.", options, argc, argv,
                 &s.shared);
   static struct run run;
   run.settings = &s;
@@ -272,7 +272,7 @@ int main(int argc, char **argv)
   pauses_install(PAUSE_PERIOD);
   bool good = true;
   for (; harness_more(&s.shared, run.round); run.round++)
-    good &= play(&run);
+    good &= run_round(&run);
   free(run.hashes);
   return harness_verdict(&s.shared, good);
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: while a cuckoo filter grows a thousandfold and shrinks again, under writers of every kind,
- * is a key ever missed whose add has returned and whose remove has not started?  And is every key
- * there in the end, every count exact, every structure whole, the memory given back?
+ * Question: while a cuckoo filter grows a thousandfold and shrinks again, under writers of every
+ * kind, is a key ever missed whose add has returned and whose remove has not started?  And is every
+ * key found in the end, are the counts exact, is the structure valid, and is the memory released?
  *
- *    phase 1   writers add keys of their own in bursts, and remove some of the burst before; readers
- *              look for keys at random, the newest ones most often
- *    phase 2   the same threads remove 95 % of what is left, in random order, under the readers' eyes
- *    phase 3   the rest goes too
+ *    phase 1   Writers add keys of their own in bursts, and remove some of the previous burst.
+ *              Readers look up random keys, the newest ones most often.
+ *    phase 2   The writers remove 95 % of what is left, in random order, while the readers look it
+ *              up.
+ *    phase 3   One thread removes the rest.
  *
- * With --tiny the first generation has segments of 2, 4 or 8 buckets, one to four stripes, short
- * fingerprints and few distinct hashes, so that moves, splits, joins and copies collide all the time.
- * With --fixed the filter does not grow, and is filled to its capacity: then it is moves that collide.
+ * With --tiny the first generation has segments of 2, 4 or 8 buckets, one stripe or one for each
+ * bucket, short fingerprints and few distinct hashes, so that moves, splits, joins and duplicate
+ * counts collide all the time.  With --fixed the filter does not grow and is filled to its
+ * capacity, so that moves collide.
  */
+#include "create.h"
 #include "cuckoo/cuckoo.h"
 #include "harness.h"
 #include "tiny.h"
@@ -25,12 +28,13 @@
 
 enum {
   BATCH = 64,
-  PARTS = 16,   /* of each 16 keys a writer removes the first ones itself, in phase 1 */
-  KEPT_OF = 20, /* one of so many stays in phase 2 */
-  /* Keys from which on the bytes are looked at.  What a filter cannot give back is the roots of its
-   * newest generation: at the default rate the second one opens long before, the third long after. */
-  QUARTER_FROM = 1000000,
-  BURST = 2048
+  GROUP = 16,       /* keys, of which phase 1 removes the first few */
+  KEPT_PERIOD = 20, /* keys, one of which phase 2 leaves in */
+  /* The number of keys from which on the memory is checked.  A filter cannot release the roots of
+   * its newest generation: at the default rate it opens the second one long before this number of
+   * keys, and the third one long after. */
+  CHECKED_KEYS_MIN = 1000000,
+  BURST = 2048 /* keys at most */
 };
 
 struct settings {
@@ -40,8 +44,8 @@ struct settings {
   bool tiny, fixed;
 };
 
-/* What an owner of keys has published.  Of its keys in the order of its work all below `added` are in,
- * and all below `removing` that are to go are being removed or gone. */
+/* What a writer publishes about its keys, by their positions in the order of its work: all below
+ * `added` have been added, and no remove of a key at or above `removing` has started. */
 struct progress {
   _Alignas(64) _Atomic uint64_t added;
   _Atomic uint64_t removing;
@@ -51,15 +55,15 @@ struct run {
   const struct settings *settings;
   tamis_filter *filter;
   uint64_t seed;
-  unsigned owners;      /* threads that write; the others read */
-  uint64_t keys;        /* of each owner */
-  uint64_t hashes;      /* distinct ones; 0: as many as keys */
-  unsigned own_removes; /* of PARTS */
-  bool shrinking;       /* phase 2 */
+  unsigned owners;           /* threads that write and own keys; the others read */
+  uint64_t keys;             /* of each owner */
+  uint64_t hashes;           /* distinct hashes; 0: as many as keys */
+  unsigned removed_of_group; /* keys of each GROUP that phase 1 removes */
+  bool shrinking;            /* phase 2 */
   struct progress progress[MAX_THREADS];
   _Atomic unsigned working; /* owners that have not finished */
-  _Atomic uint64_t looks;
-  _Atomic bool told;
+  _Atomic uint64_t lookups;
+  _Atomic bool reported;
 };
 
 /* ---- keys ---- */
@@ -70,18 +74,18 @@ static uint64_t hash_of(const struct run *run, unsigned owner, uint64_t i)
   return run->hashes ? random_at(run->seed, key) % run->hashes : key;
 }
 
-static bool goes_in_growth(const struct run *run, uint64_t i)
+static bool removed_in_growth(const struct run *run, uint64_t i)
 {
-  return i % PARTS < run->own_removes;
+  return i % GROUP < run->removed_of_group;
 }
 
-static bool goes_in_shrinking(const struct run *run, unsigned owner, uint64_t i)
+static bool removed_in_shrinking(const struct run *run, unsigned owner, uint64_t i)
 {
-  return random_at(run->seed ^ owner, i) % KEPT_OF != 0;
+  return random_at(run->seed ^ owner, i) % KEPT_PERIOD != 0;
 }
 
-/* The order in which phase 2 goes through the keys.  The factor is a prime larger than any number of
- * keys, so every key comes once. */
+/* The key at a position in the order of phase 2.  The factor is a prime larger than any number of
+ * keys, so every key has exactly one position. */
 static uint64_t shuffled(const struct run *run, uint64_t position)
 {
   return (uint64_t) ((unsigned __int128) position * UINT64_C(1000000000039) % run->keys);
@@ -89,17 +93,19 @@ static uint64_t shuffled(const struct run *run, uint64_t position)
 
 /* ---- readers ---- */
 
-/* Says which key was missed, once, and whether it is there again: then it was not lost. */
-static void tell(struct run *run, unsigned owner, uint64_t i)
+/* Prints the first key that is missed, and whether a second look-up finds it: then it was not
+ * lost. */
+static void report_miss(struct run *run, unsigned owner, uint64_t i)
 {
-  if (!atomic_exchange(&run->told, true))
-    fprintf(stderr, "missed: key %" PRIu64 " of thread %u, phase %d, %s at a second look\n", i,
+  if (!atomic_exchange(&run->reported, true))
+    fprintf(stderr, "missed: key %" PRIu64 " of thread %u, phase %d, %s at a second look-up\n", i,
             owner, 1 + run->shrinking,
-            tamis_contains_hash(run->filter, hash_of(run, owner, i)) ? "there" : "missing");
+            tamis_contains_hash(run->filter, hash_of(run, owner, i)) ? "found" : "missed");
 }
 
-/* Positions near the owner's place of work half of the time: they are the interesting ones. */
-static uint64_t choose(uint64_t begin, uint64_t end, uint64_t random, bool near_end)
+/* A random position from `begin` to `end`.  Every second one is close to where the owner is at
+ * work, as these keys are the most likely to be missed. */
+static uint64_t choose_position(uint64_t begin, uint64_t end, uint64_t random, bool near_end)
 {
   uint64_t n = end - begin, recent = n < BATCH ? n : BATCH;
   if (random & 1)
@@ -110,63 +116,63 @@ static uint64_t choose(uint64_t begin, uint64_t end, uint64_t random, bool near_
 struct question {
   unsigned owner;
   uint64_t position, i;
-  bool goes; /* the key is one that is removed in this phase */
+  bool is_removed; /* in this phase */
 };
 
-static bool removing(const struct run *run, const struct question *q)
+static bool remove_started(const struct run *run, const struct question *q)
 {
-  /* Pairs with the release in remove_one(). */
-  return q->goes && atomic_load_explicit(&run->progress[q->owner].removing, memory_order_acquire) >
-                        q->position;
+  /* Acquire: pairs with the release in remove_one(). */
+  return q->is_removed && atomic_load_explicit(&run->progress[q->owner].removing,
+                                               memory_order_acquire) > q->position;
 }
 
-/* A key that must be there at the moment.  False: try another. */
-static bool ask(const struct run *run, uint64_t *seed, struct question *q)
+/* Chooses a key that the filter must hold at the moment.  False: it may not hold this one. */
+static bool choose_question(const struct run *run, uint64_t *seed, struct question *q)
 {
   uint64_t random = random_next(seed);
   q->owner = (unsigned) ((random >> 32) % run->owners);
   const struct progress *progress = &run->progress[q->owner];
-  /* Pairs with the release in add_keys(): the adds have returned. */
+  /* Acquire: pairs with the release in add_keys(), so the adds have returned. */
   uint64_t added = atomic_load_explicit(&progress->added, memory_order_acquire);
   if (run->shrinking) {
     uint64_t begin = atomic_load_explicit(&progress->removing, memory_order_acquire);
     if (begin == run->keys || random_next(seed) % 4 == 0)
       begin = 0;
-    q->position = choose(begin, run->keys, random_next(seed), false);
+    q->position = choose_position(begin, run->keys, random_next(seed), false);
     q->i = shuffled(run, q->position);
-    if (goes_in_growth(run, q->i))
+    if (removed_in_growth(run, q->i))
       return false;
-    q->goes = goes_in_shrinking(run, q->owner, q->i);
+    q->is_removed = removed_in_shrinking(run, q->owner, q->i);
   } else {
     if (added == 0)
       return false;
-    q->position = q->i = choose(0, added, random_next(seed), true);
-    q->goes = goes_in_growth(run, q->i);
+    q->position = q->i = choose_position(0, added, random_next(seed), true);
+    q->is_removed = removed_in_growth(run, q->i);
   }
-  return !removing(run, q);
+  return !remove_started(run, q);
 }
 
-/* The questions whose key was not found although no remove has started by now.  A reader that sees an
- * entry cleared has acquired the mark that its remove has started. */
+/* Counts the keys that were not found although their remove has not started by now.  (A reader that
+ * sees an entry cleared has acquired the mark that the remove has started.) */
 static uint64_t misses_of(struct run *run, const struct question *q, const bool *found, size_t n)
 {
   uint64_t misses = 0;
   for (size_t k = 0; k < n; k++)
-    if (!found[k] && !removing(run, &q[k])) {
-      tell(run, q[k].owner, q[k].i);
+    if (!found[k] && !remove_started(run, &q[k])) {
+      report_miss(run, q[k].owner, q[k].i);
       misses++;
     }
   return misses;
 }
 
-static uint64_t check_some(struct run *run, uint64_t *seed)
+static uint64_t look_up_some(struct run *run, uint64_t *seed)
 {
   struct question q[BATCH];
   uint64_t hashes[BATCH];
   bool found[BATCH];
   size_t n = 0;
   for (unsigned k = 0; k < BATCH; k++)
-    if (ask(run, seed, &q[n])) {
+    if (choose_question(run, seed, &q[n])) {
       hashes[n] = hash_of(run, q[n].owner, q[n].i);
       n++;
     }
@@ -176,20 +182,20 @@ static uint64_t check_some(struct run *run, uint64_t *seed)
     for (size_t k = 0; k < n; k++) {
       found[k] = tamis_contains_hash(run->filter, hashes[k]);
       if (!found[k] && misses_of(run, &q[k], &found[k], 1))
-        return 1; /* as soon as possible after the look: the filter has had less time to heal */
+        return 1; /* at once, so that report_miss() looks the key up again as soon as possible */
     }
   }
-  atomic_fetch_add_explicit(&run->looks, n, memory_order_relaxed);
+  atomic_fetch_add_explicit(&run->lookups, n, memory_order_relaxed);
   return misses_of(run, q, found, n);
 }
 
-static void read_on(struct worker *worker)
+static void read_until_done(struct worker *worker)
 {
   struct run *run = worker->arg;
   uint64_t seed = worker->seed;
   while (atomic_load_explicit(&run->working, memory_order_relaxed)) {
-    worker->result += check_some(run, &seed);
-    tamis_stats stats = TAMIS_STATS_INIT; /* beside the writers */
+    worker->result += look_up_some(run, &seed);
+    tamis_stats stats = TAMIS_STATS_INIT; /* while others write */
     worker->result += tamis_get_stats(run->filter, &stats) != TAMIS_OK;
   }
 }
@@ -198,7 +204,8 @@ static void read_on(struct worker *worker)
 
 static uint64_t add_one(tamis_filter *f, uint64_t hash, bool unique)
 {
-  /* A key that another one hides needs an entry of its own before the other one may go. */
+  /* A key that is taken for another one needs an entry of its own before the other one is
+   * removed. */
   int result = unique ? tamis_add_unique_hash(f, hash) : TAMIS_PRESENT;
   return (result == TAMIS_PRESENT ? tamis_add_hash(f, hash) : result) != TAMIS_OK;
 }
@@ -239,7 +246,7 @@ static uint64_t grow(struct run *run, struct worker *worker)
     end = end < run->keys ? end : run->keys;
     failed += add_keys(run, worker, i, end);
     for (; removed < removable; removed++)
-      if (goes_in_growth(run, removed))
+      if (removed_in_growth(run, removed))
         failed += remove_one(run, worker, removed, removed);
     removable = end; /* in the next burst */
   }
@@ -252,7 +259,7 @@ static uint64_t shrink(struct run *run, struct worker *worker)
   uint64_t failed = 0;
   for (uint64_t position = 0; position < run->keys; position++) {
     uint64_t i = shuffled(run, position);
-    if (!goes_in_growth(run, i) && goes_in_shrinking(run, owner, i))
+    if (!removed_in_growth(run, i) && removed_in_shrinking(run, owner, i))
       failed += remove_one(run, worker, position, i);
   }
   atomic_store_explicit(&run->progress[owner].removing, run->keys, memory_order_release);
@@ -263,7 +270,7 @@ static void work(struct worker *worker)
 {
   struct run *run = worker->arg;
   if (worker->index >= run->owners) {
-    read_on(worker);
+    read_until_done(worker);
     return;
   }
   worker->result = run->shrinking ? shrink(run, worker) : grow(run, worker);
@@ -277,7 +284,7 @@ static tamis_filter *create(const struct settings *s, uint64_t seed, uint64_t ro
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.capacity = s->capacity;
-  if (s->fixed) { /* what is left of the keys in the end, and two bursts of each owner before */
+  if (s->fixed) { /* room for what phase 1 leaves, and for two bursts of each owner */
     options.growable = false;
     options.capacity = s->keys / 4 * 3 + (uint64_t) 2 * BURST * s->shared.threads;
   }
@@ -285,38 +292,31 @@ static tamis_filter *create(const struct settings *s, uint64_t seed, uint64_t ro
   options.seed = seed;
   tamis_filter *f = NULL;
   struct cuckoo_geometry g = tiny_geometry(round);
-  int result = s->tiny ? tiny_create(&options, &g, &f) : tamis_create(&options, &f);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  require_created(s->tiny ? tiny_create(&options, &g, &f) : tamis_create(&options, &f));
   return f;
 }
 
-static uint64_t complain(const char *what, uint64_t is, uint64_t should_be)
-{
-  fprintf(stderr, "%s: %" PRIu64 ", should be %" PRIu64 "\n", what, is, should_be);
-  return 1;
-}
-
-typedef bool is_in(const struct run *run, unsigned owner, uint64_t i);
+/* Whether the filter should hold a key after a phase. */
+typedef bool is_held(const struct run *run, unsigned owner, uint64_t i);
 
 static bool stays_after_growth(const struct run *run, unsigned owner, uint64_t i)
 {
   (void) owner;
-  return !goes_in_growth(run, i);
+  return !removed_in_growth(run, i);
 }
 
 static bool stays_after_shrinking(const struct run *run, unsigned owner, uint64_t i)
 {
-  return !goes_in_growth(run, i) && !goes_in_shrinking(run, owner, i);
+  return !removed_in_growth(run, i) && !removed_in_shrinking(run, owner, i);
 }
 
-/* All threads have come to rest: every key that should be there is, and the books are right. */
-static uint64_t check_all(struct run *run, is_in *in, tamis_stats *stats)
+/* Checks, while no thread makes calls, that every key is found and that the counts are right. */
+static uint64_t check_at_rest(struct run *run, is_held *held, tamis_stats *stats)
 {
   uint64_t wrong = 0, count = 0, missing = 0;
   for (unsigned owner = 0; owner < run->owners; owner++)
     for (uint64_t i = 0; i < run->keys; i++)
-      if (in(run, owner, i)) {
+      if (held(run, owner, i)) {
         count++;
         missing += !tamis_contains_hash(run->filter, hash_of(run, owner, i));
       }
@@ -324,20 +324,20 @@ static uint64_t check_all(struct run *run, is_in *in, tamis_stats *stats)
   tamis_get_stats(run->filter, stats);
   const char *reason;
   if (missing)
-    wrong += complain("keys missing in the end", missing, 0);
+    wrong += harness_mismatch("keys missing in the end", missing, 0);
   if (stats->count != count)
-    wrong += complain("count", stats->count, count);
+    wrong += harness_mismatch("count", stats->count, count);
   if (!filter_validate(run->filter, &reason))
-    wrong += complain(reason, 1, 0);
+    wrong += harness_mismatch(reason, 1, 0);
   return wrong;
 }
 
-static uint64_t phase(struct run *run, const char *name, is_in *in, tamis_stats *stats)
+static uint64_t phase(struct run *run, const char *name, is_held *held, tamis_stats *stats)
 {
   struct worker workers[MAX_THREADS];
   uint64_t wrong = 0;
   atomic_store(&run->working, run->owners);
-  atomic_store(&run->looks, 0);
+  atomic_store(&run->lookups, 0);
   for (unsigned t = 0; t < run->owners; t++)
     atomic_store(&run->progress[t].removing, 0);
   double begin = harness_seconds();
@@ -345,23 +345,23 @@ static uint64_t phase(struct run *run, const char *name, is_in *in, tamis_stats 
   double seconds = harness_seconds() - begin;
   for (unsigned t = 0; t < run->settings->shared.threads; t++)
     if (workers[t].result)
-      wrong +=
-          complain(t < run->owners ? "calls that failed" : "wrong answers", workers[t].result, 0);
-  wrong += check_all(run, in, stats);
-  harness_tell(!wrong,
-               "%s: %.2f s, %" PRIu64 " keys, %" PRIu64 " looks, %" PRIu64 " bytes, %" PRIu64
-               " segments, %" PRIu64 " growths, %" PRIu64 " joins, %u generations\n",
-               name, seconds, stats->count, run->looks, stats->bytes, stats->segments,
-               stats->growths, stats->joins, stats->generations);
+      wrong += harness_mismatch(t < run->owners ? "calls that failed" : "wrong answers",
+                                workers[t].result, 0);
+  wrong += check_at_rest(run, held, stats);
+  harness_report(!wrong,
+                 "%s: %.2f s, %" PRIu64 " keys, %" PRIu64 " look-ups, %" PRIu64 " bytes, %" PRIu64
+                 " segments, %" PRIu64 " growths, %" PRIu64 " joins, %u generations\n",
+                 name, seconds, stats->count, run->lookups, stats->bytes, stats->segments,
+                 stats->growths, stats->joins, stats->generations);
   return wrong;
 }
 
-/* Memory comes back after a grace period, by a later call: keys that come and go give the filter the
- * occasion. */
+/* Checks that little memory is left.  Retired memory is released by calls that come after its grace
+ * period, so this adds and removes keys until it is. */
 static uint64_t check_bytes(struct run *run, const tamis_stats *grown)
 {
   const struct settings *s = run->settings;
-  if (s->tiny || s->fixed || s->keys < QUARTER_FROM || s->keys < 100 * s->capacity)
+  if (s->tiny || s->fixed || s->keys < CHECKED_KEYS_MIN || s->keys < 100 * s->capacity)
     return 0;
   tamis_stats now = TAMIS_STATS_INIT;
   double until = harness_seconds() + 2;
@@ -373,7 +373,7 @@ static uint64_t check_bytes(struct run *run, const tamis_stats *grown)
     tamis_get_stats(run->filter, &now);
   } while (now.bytes > grown->bytes / 4 && harness_seconds() < until);
   return now.bytes > grown->bytes / 4
-             ? complain("bytes after removing 95 %", now.bytes, grown->bytes / 4)
+             ? harness_mismatch("bytes after removing 95 %", now.bytes, grown->bytes / 4)
              : 0;
 }
 
@@ -384,32 +384,32 @@ static uint64_t remove_rest(struct run *run)
     for (uint64_t i = 0; i < run->keys; i++)
       if (stays_after_shrinking(run, owner, i))
         failed += tamis_remove_hash(run->filter, hash_of(run, owner, i)) != TAMIS_OK;
-  /* Without an entry there is nothing that a key could match. */
+  /* An empty filter has no false positives. */
   for (uint64_t i = 0; i < run->keys; i++)
     failed += tamis_contains_hash(run->filter, hash_of(run, 0, i));
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run->filter, &stats);
   const char *reason;
   if (failed)
-    complain("last removes that failed, or keys that stayed", failed, 0);
+    harness_mismatch("last removes that failed, or keys found after them", failed, 0);
   if (stats.count)
-    failed += complain("count after the last remove", stats.count, 0);
+    failed += harness_mismatch("count after the last remove", stats.count, 0);
   if (!filter_validate(run->filter, &reason))
-    failed += complain(reason, 1, 0);
+    failed += harness_mismatch(reason, 1, 0);
   return failed;
 }
 
-static uint64_t play(const struct settings *s, uint64_t round)
+static uint64_t run_round(const struct settings *s, uint64_t round)
 {
-  static const uint64_t few[] = {50, 1000, 20000, 0};
+  static const uint64_t few_hashes[] = {50, 1000, 20000, 0};
   static struct run run;
   uint64_t seed = random_at(s->shared.seed, round);
   run = (struct run){.settings = s,
                      .seed = seed,
                      .filter = create(s, seed, round),
                      .owners = (unsigned) (s->shared.threads + 1) / 2,
-                     .hashes = s->tiny ? few[round % 4] : 0,
-                     .own_removes = s->tiny ? PARTS * 7 / 8 : PARTS / 4};
+                     .hashes = s->tiny ? few_hashes[round % 4] : 0,
+                     .removed_of_group = s->tiny ? GROUP * 7 / 8 : GROUP / 4};
   run.keys = s->keys / run.owners;
   tamis_stats grown, shrunk;
   uint64_t wrong = phase(&run, "grown", stays_after_growth, &grown);
@@ -429,20 +429,19 @@ int main(int argc, char **argv)
   const struct harness_option options[] = {
       {"keys", 'n', "Keys of a round, over all threads (default: 1000000; tiny: 20000)",
        .number = &s.keys},
-      {"capacity", 'c', "Capacity to begin with (default: 1000)", .number = &s.capacity,
-       .least = 1},
-      {"fpp", 'p', "Rate asked of the filter (default: 0.01)", .rate = &s.fpp},
-      {"tiny", 'y', "Degenerate segments, stripes and hashes", .flag = &s.tiny},
-      {"fixed", 'f', "A filter that does not grow", .flag = &s.fixed},
+      {"capacity", 'c', "Initial capacity (default: 1000)", .number = &s.capacity, .least = 1},
+      {"fpp", 'p', "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
+      {"tiny", 'y', "Use degenerate segments, stripes and hashes", .flag = &s.tiny},
+      {"fixed", 'f', "Use a filter that does not grow", .flag = &s.fixed},
       {0}};
-  harness_parse("Looks for keys that are missed while a filter grows and shrinks.", options, argc,
-                argv, &s.shared);
+  harness_parse("Finds keys that are missed while a cuckoo filter grows and shrinks.", options,
+                argc, argv, &s.shared);
   s.keys = s.keys ? s.keys : s.tiny ? 20000 : 1000000;
   s.shared.rounds = s.shared.rounds ? s.shared.rounds : s.tiny ? 40 : 1;
   if (s.keys < s.shared.threads)
     error(2, 0, "too few keys");
   uint64_t wrong = 0;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++)
-    wrong += play(&s, round);
+    wrong += run_round(&s, round);
   return harness_verdict(&s.shared, wrong == 0);
 }

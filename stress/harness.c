@@ -13,18 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The one harness of the program. */
 static struct {
   char **argv;
   double began;
   struct histogram latency;
   struct histogram worker_latency[MAX_THREADS];
 
-  pthread_mutex_t lock; /* protects the lines below */
+  pthread_mutex_t lock; /* protects the fields below */
   pthread_cond_t ended;
   bool ends;
-  uint64_t calls; /* of runs that are over */
-  const struct worker *workers;
+  uint64_t calls;               /* of workers that have ended */
+  const struct worker *workers; /* those at work */
   uint64_t threads;
 } harness = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
@@ -44,7 +43,7 @@ double harness_seconds(void)
 
 uint64_t call_begins(struct worker *worker)
 {
-  /* Relaxed: nobody else writes it, and who reads it shows a number. */
+  /* Relaxed: only this thread writes it, and the reader only prints a number. */
   uint64_t calls = atomic_load_explicit(&worker->calls, memory_order_relaxed);
   atomic_store_explicit(&worker->calls, calls + 1, memory_order_relaxed);
   return calls % CALLS_PER_TIMED ? 0 : harness_nanoseconds();
@@ -58,8 +57,7 @@ void call_ends(const struct worker *worker, uint64_t began)
 
 /* ---- progress ---- */
 
-/* With the lock. */
-static uint64_t calls_so_far(void)
+static uint64_t calls_so_far_locked(void)
 {
   uint64_t calls = harness.calls;
   for (unsigned i = 0; i < harness.threads; i++)
@@ -67,7 +65,8 @@ static uint64_t calls_so_far(void)
   return calls;
 }
 
-/* A line that rewrites itself on a terminal; elsewhere one now and then. */
+/* Prints progress: on a terminal a line that is redrawn every second, elsewhere a line every
+ * minute. */
 static void *show_progress(void *arg)
 {
   const struct harness_settings *s = arg;
@@ -79,7 +78,7 @@ static void *show_progress(void *arg)
     until.tv_sec += terminal ? 1 : 60;
     if (pthread_cond_timedwait(&harness.ended, &harness.lock, &until) != ETIMEDOUT)
       continue;
-    uint64_t calls = calls_so_far();
+    uint64_t calls = calls_so_far_locked();
     double seconds = harness_seconds() - harness.began;
     fprintf(stderr, "%s%s: %.0f s", terminal ? "\r" : "", program_invocation_short_name, seconds);
     if (s->seconds)
@@ -127,16 +126,22 @@ bool harness_more(const struct harness_settings *settings, uint64_t round)
          (!settings->operations || harness.calls < settings->operations);
 }
 
-void harness_tell(bool good, const char *format, ...)
+void harness_report(bool good, const char *format, ...)
 {
-  enum { MOST_LINES = 24 };
+  enum { MAX_LINES = 24 };
   static unsigned lines;
   va_list arguments;
-  if (good && lines++ >= MOST_LINES)
+  if (good && lines++ >= MAX_LINES)
     return;
   va_start(arguments, format);
   vprintf(format, arguments);
   va_end(arguments);
+}
+
+uint64_t harness_mismatch(const char *what, uint64_t actual, uint64_t expected)
+{
+  fprintf(stderr, "%s: %" PRIu64 ", should be %" PRIu64 "\n", what, actual, expected);
+  return 1;
 }
 
 int harness_verdict(const struct harness_settings *settings, bool good)
@@ -149,7 +154,7 @@ int harness_verdict(const struct harness_settings *settings, bool good)
   printf("%s: %s (seed %" PRIu64 ")\n", program_invocation_short_name, good ? "passed" : "FAILED",
          settings->seed);
   if (!good) {
-    printf("again:");
+    printf("run it again:");
     for (char **arg = harness.argv; *arg; arg++)
       printf(" %s", *arg);
     printf(" --seed %" PRIu64 "\n", settings->seed);
@@ -178,10 +183,10 @@ static void *thread_main(void *arg)
   return NULL;
 }
 
-static void show_workers(const struct worker *workers, uint64_t threads)
+static void set_workers(const struct worker *workers, uint64_t threads)
 {
   pthread_mutex_lock(&harness.lock);
-  harness.calls = calls_so_far();
+  harness.calls = calls_so_far_locked();
   harness.workers = workers;
   harness.threads = threads;
   pthread_mutex_unlock(&harness.lock);
@@ -197,7 +202,7 @@ void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *),
   for (uint64_t i = 0; i < threads; i++)
     workers[i] = (struct worker){
         .index = (unsigned) i, .threads = threads, .seed = random_at(seed, i + 1), .arg = arg};
-  show_workers(workers, threads);
+  set_workers(workers, threads);
   for (uint64_t i = 0; i < threads; i++) {
     all[i] = (struct thread){.start = &start, .worker = &workers[i]};
     int failure = pthread_create(&all[i].id, NULL, thread_main, &all[i]);
@@ -206,7 +211,7 @@ void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *),
   }
   for (uint64_t i = 0; i < threads; i++)
     pthread_join(all[i].id, NULL);
-  show_workers(NULL, 0);
+  set_workers(NULL, 0);
   for (uint64_t i = 0; i < threads && i < MAX_THREADS; i++)
     histogram_move(&harness.latency, &harness.worker_latency[i]);
   pthread_barrier_destroy(&start.barrier);
@@ -239,7 +244,7 @@ static uint64_t parse_number(struct argp_state *state, const struct harness_opti
   if (errno || end == text || *end || *text == '-')
     argp_error(state, "%s: not a number: %s", o->name, text);
   if (number < o->least || (o->most && number > o->most))
-    argp_error(state, "%s: from %" PRIu64 " to %" PRIu64, o->name, o->least,
+    argp_error(state, "%s: must be from %" PRIu64 " to %" PRIu64, o->name, o->least,
                o->most ? o->most : UINT64_MAX);
   return number;
 }
@@ -258,11 +263,11 @@ static int parse_choice(struct argp_state *state, const struct harness_option *o
   for (int i = 0; o->choice_names[i]; i++)
     if (strcmp(text, o->choice_names[i]) == 0)
       return i;
-  argp_error(state, "%s: not one of the names: %s", o->name, text);
+  argp_error(state, "%s: unknown name: %s", o->name, text);
   return 0;
 }
 
-/* state->input: the options, one after the other. */
+/* state->input is the array of options. */
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
   const struct harness_option *o = state->input;
@@ -281,11 +286,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
   return 0;
 }
 
-enum { MOST_OPTIONS = 16 };
+enum { MAX_OPTIONS = 16 };
 
-static void parse_all(const char *what, struct harness_option *options, int argc, char **argv)
+static void run_argp(const char *doc, struct harness_option *options, int argc, char **argv)
 {
-  struct argp_option table[MOST_OPTIONS + 1] = {0};
+  struct argp_option table[MAX_OPTIONS + 1] = {0};
   for (unsigned i = 0; options[i].name; i++)
     table[i] = (struct argp_option){.name = options[i].name,
                                     .key = options[i].letter,
@@ -294,22 +299,25 @@ static void parse_all(const char *what, struct harness_option *options, int argc
                                            : options[i].choice ? "NAME"
                                                                : NULL,
                                     .doc = options[i].help};
-  struct argp argp = {.options = table, .parser = parse, .doc = what};
+  struct argp argp = {.options = table, .parser = parse, .doc = doc};
   argp_err_exit_status = 2;
   argp_parse(&argp, argc, argv, 0, NULL, options);
 }
 
-void harness_parse(const char *what, const struct harness_option *options, int argc, char **argv,
+void harness_parse(const char *doc, const struct harness_option *options, int argc, char **argv,
                    struct harness_settings *settings)
 {
-  struct harness_option all[MOST_OPTIONS + 1] = {
-      {"threads", 't', "Threads", .number = &settings->threads, .least = 1, .most = MAX_THREADS},
-      {"seed", 's', "Replays a run", .number = &settings->seed},
-      {"rounds", 'r', "Rounds", .number = &settings->rounds, .least = 1},
-      {"seconds", 'e', "Rounds until so much time has passed", .number = &settings->seconds},
-      {"operations", 'o', "Rounds until so many calls were made", .number = &settings->operations}};
-  for (unsigned n = 5; options && options->name && n < MOST_OPTIONS; n++)
+  struct harness_option all[MAX_OPTIONS + 1] = {
+      {"threads", 't', "Number of threads", .number = &settings->threads, .least = 1,
+       .most = MAX_THREADS},
+      {"seed", 's', "Seed of all random numbers", .number = &settings->seed},
+      {"rounds", 'r', "Number of rounds", .number = &settings->rounds, .least = 1},
+      {"seconds", 'e', "Begin rounds for this time, instead of --rounds",
+       .number = &settings->seconds},
+      {"operations", 'o', "Begin rounds until this number of calls, instead of --rounds",
+       .number = &settings->operations}};
+  for (unsigned n = 5; options && options->name && n < MAX_OPTIONS; n++)
     all[n] = *options++;
-  parse_all(what, all, argc, argv);
+  run_argp(doc, all, argc, argv);
   begin(settings, argv);
 }

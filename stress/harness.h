@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the stress programs share: a command line, threads that start together, random numbers that a
- * seed replays, a deadline, a line of progress while it runs, a histogram of how long calls take, and a
- * summary.  One program, one harness.
+ * What the stress programs share: a command line, threads that start together, random numbers that
+ * follow from a seed, a deadline, a progress line, a histogram of the times of calls, and a
+ * summary.  The harness is global: there is one in each program.
  */
 #ifndef TAMIS_STRESS_HARNESS_H
 #define TAMIS_STRESS_HARNESS_H
@@ -26,7 +26,7 @@ static inline uint64_t random_next(uint64_t *state)
   return z ^ z >> 31;
 }
 
-/* The i-th of a sequence of distinct random-looking values. */
+/* The i-th value of a pseudo-random sequence in which no value repeats. */
 static inline uint64_t random_at(uint64_t seed, uint64_t i)
 {
   uint64_t state = seed + i * UINT64_C(0x9E3779B97F4A7C15);
@@ -37,16 +37,17 @@ static inline uint64_t random_at(uint64_t seed, uint64_t i)
 
 enum { MAX_THREADS = 64 };
 
-/* What every program can be told. */
+/* The options that every program has. */
 struct harness_settings {
   uint64_t seed;       /* 0: from the clock */
   uint64_t threads;    /* 1 to MAX_THREADS */
-  uint64_t rounds;     /* each with new filters; not looked at if one of the next two is given */
-  uint64_t seconds;    /* more rounds until so much time has passed; 0: not given */
-  uint64_t operations; /* more rounds until so many calls were made; 0: not given */
+  uint64_t rounds;     /* ignored if one of the next two is given */
+  uint64_t seconds;    /* begin no round after this time; 0: not given */
+  uint64_t operations; /* begin no round after this number of calls; 0: not given */
 };
 
-/* An option of one program: one of the pointers says what it is and where it goes. */
+/* An option of one program.  One of the pointers is set: it says what kind of option this is, and
+ * where its value goes. */
 struct harness_option {
   const char *name;
   int letter;
@@ -59,12 +60,13 @@ struct harness_option {
   const char *const *choice_names; /* ends with NULL */
 };
 
-/* Parses the command line over the defaults in *settings; `options` ends with {0}.  Exits with status 2
- * and a message on errors. */
-void harness_parse(const char *what, const struct harness_option *options, int argc, char **argv,
+/* Parses the command line into *settings, which holds the defaults, and into `options`, which end
+ * with {0} or are NULL; `doc` is what --help says first.  Exits with status 2 and a message on
+ * errors. */
+void harness_parse(const char *doc, const struct harness_option *options, int argc, char **argv,
                    struct harness_settings *settings);
 
-/* Whether there is time for round number `round`, the first being 0. */
+/* Whether to begin round number `round`, the first being 0. */
 bool harness_more(const struct harness_settings *settings, uint64_t round);
 
 /* ---- threads ---- */
@@ -74,19 +76,20 @@ struct worker {
   uint64_t threads;
   uint64_t seed; /* different for each worker, derived from the run's seed */
   void *arg;
-  uint64_t result; /* what the worker found; meaning is the program's */
+  uint64_t result; /* what the worker found; each program defines the meaning */
   _Atomic uint64_t calls;
 };
 
-/* Runs `body` in `threads` threads that pass a barrier together; fills workers[0..threads-1] for the
- * caller to read results from.  Exits with a message if threads cannot be had. */
+/* Runs `body` in `threads` threads, which start together, and waits for all of them.  Fills
+ * workers[0..threads-1], from which the caller reads the results.  Exits with a message if a thread
+ * cannot be created. */
 void harness_run(uint64_t threads, uint64_t seed, void (*body)(struct worker *), void *arg,
                  struct worker *workers);
 
 /* The sum of the workers' results. */
 uint64_t harness_results(const struct worker *workers, uint64_t threads);
 
-/* Splits 0 .. n-1 among the workers. */
+/* The worker's share of 0 .. n-1. */
 struct range {
   uint64_t begin, end;
 };
@@ -97,24 +100,26 @@ struct range harness_share(const struct worker *worker, uint64_t n);
 double harness_seconds(void);       /* monotonic */
 uint64_t harness_nanoseconds(void); /* monotonic */
 
-/* One call of a worker: it is counted, and one in CALLS_PER_TIMED is timed, into the histogram of the
- * summary.  A batch counts as one call of many keys.
+/* These two functions stand around each call of a worker.  They count the calls, and they time one
+ * in CALLS_PER_TIMED for the histogram of the summary.  A batch is one call.
  *     uint64_t began = call_begins(worker);
  *     ...
- *     call_ends(worker, began);  */
+ *     call_ends(worker, began); */
 enum { CALLS_PER_TIMED = 64 };
 
 uint64_t call_begins(struct worker *worker);
 void call_ends(const struct worker *worker, uint64_t began);
 
-/* ---- what it says ---- */
+/* ---- messages ---- */
 
-/* printf of a round's result: always if the round was not good, otherwise only while little has been
- * said, so that long runs stay readable. */
-void harness_tell(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the result of a round.  In long runs it prints good ones only at first. */
+void harness_report(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints what was done, and "passed" or "FAILED" with the program's name and how to run it again;
- * returns an exit status. */
+/* Prints that a figure is wrong; returns 1, the number of wrong figures. */
+uint64_t harness_mismatch(const char *what, uint64_t actual, uint64_t expected);
+
+/* Prints the summary, "passed" or "FAILED", and after a failure how to run the program again.
+ * Returns an exit status. */
 int harness_verdict(const struct harness_settings *settings, bool good);
 
 #endif

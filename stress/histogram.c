@@ -4,7 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Buckets of one width up to HISTOGRAM_PARTS; then HISTOGRAM_PARTS for each power of two. */
+/* Values below HISTOGRAM_PARTS have a bucket each; then there are HISTOGRAM_PARTS buckets for each
+ * power of two. */
 static unsigned bucket_of(uint64_t value)
 {
   if (value < HISTOGRAM_PARTS)
@@ -13,7 +14,7 @@ static unsigned bucket_of(uint64_t value)
   return (shift + 1) * HISTOGRAM_PARTS + (unsigned) (value >> shift) % HISTOGRAM_PARTS;
 }
 
-/* The largest value that falls into a bucket. */
+/* The largest value of a bucket. */
 static uint64_t last_of(unsigned bucket)
 {
   if (bucket < HISTOGRAM_PARTS)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * How long calls take: a histogram with logarithmic buckets, which stress programs and the bench
- * share.
+ * A histogram of the times of calls, with logarithmic buckets.  The stress programs and the bench
+ * share it.
  */
 #ifndef TAMIS_STRESS_HISTOGRAM_H
 #define TAMIS_STRESS_HISTOGRAM_H
 
 #include <stdint.h>
 
-/* Counts, to 1/32: the bounds of a bucket are that close together. */
+/* Each power of two is split into HISTOGRAM_PARTS buckets, so values are known to within 1/32. */
 enum { HISTOGRAM_PARTS = 32, HISTOGRAM_BUCKETS = 64 * HISTOGRAM_PARTS };
 
 struct histogram {
@@ -16,11 +16,12 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t nanoseconds);
-/* Adds what `from` holds, and empties it. */
+/* Adds the contents of `from`, and empties it. */
 void histogram_move(struct histogram *to, struct histogram *from);
-/* The value below which the part `part` of all lies, in nanoseconds; 0 if there are none. */
+/* The time, in nanoseconds, within which the fraction `part` of all calls ended; 0 if there are
+ * none. */
 uint64_t histogram_quantile(const struct histogram *h, double part);
-/* One line: P50 to the longest, in microseconds. */
+/* Prints one line: quantiles from the median to the longest time, in microseconds. */
 void histogram_print(const struct histogram *h);
 
 #endif

@@ -7,31 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a call did, or saw. */
+/* What a call did to the copies, or what it found out about them. */
 enum effect {
-  GIVE,
-  WIN,
-  TAKE,
-  CHANGES, /* those before change something */
-  SAW_SOME = CHANGES,
-  SAW_NONE,
-  NOTHING,
+  ADD,
+  WIN, /* an add that found no copy */
+  REMOVE,
+  CHANGES, /* the effects above change the number of copies */
+  FOUND_SOME = CHANGES,
+  FOUND_NONE,
+  NO_EFFECT,
   EFFECTS
 };
 
 static enum effect effect_of(const struct history_op *op)
 {
   if (op->result < 0)
-    return NOTHING;
+    return NO_EFFECT;
   switch (op->call) {
   case HISTORY_ADD:
-    return GIVE;
+    return ADD;
   case HISTORY_ADD_UNIQUE:
-    return op->result == TAMIS_OK ? WIN : SAW_SOME;
+    return op->result == TAMIS_OK ? WIN : FOUND_SOME;
   case HISTORY_CONTAINS:
-    return op->result ? SAW_SOME : SAW_NONE;
+    return op->result ? FOUND_SOME : FOUND_NONE;
   default:
-    return op->result == TAMIS_OK ? TAKE : SAW_NONE;
+    return op->result == TAMIS_OK ? REMOVE : FOUND_NONE;
   }
 }
 
@@ -43,35 +43,35 @@ struct event {
   bool returns;
 };
 
-/* A set of pending calls: those in these places. */
-typedef uint64_t place_set;
+/* A set of pending calls: bit i is the call at index i of the pending ones. */
+typedef uint64_t call_set;
 
-enum { MOST_SETS = 1 << 20, FIRST_SETS = 1 << 8 };
+enum { MAX_SETS = 1 << 20, FIRST_SETS = 1 << 8 };
 
-/* Distinct sets, in the order in which they came, and a table that finds them. */
+/* Distinct sets in the order of their insertion, and a hash table that finds them. */
 struct sets {
-  place_set *all;
+  call_set *all;
   uint32_t *table; /* index + 1; 0: free */
-  size_t n, room;  /* the table has twice as many places */
+  size_t n, room;  /* the table has twice as many slots */
 };
 
 struct history_checker {
   struct event *events;
   size_t events_room;
-  struct sets now, seen;         /* the possible ones; those met on the way to the next */
-  struct history_copies *copies; /* NULL, or for each event what was possible */
-  /* The pending calls, by place. */
+  struct sets current, reached;  /* the possible sets; those that advance() reaches from them */
+  struct history_copies *copies; /* NULL, or what was possible at each event */
+  /* The pending calls, by index. */
   uint64_t returned[HISTORY_MOST_PENDING];
   uint32_t op[HISTORY_MOST_PENDING];
-  place_set used;
-  place_set with[EFFECTS];
-  uint64_t base; /* copies if none of the pending ones has taken effect */
+  call_set used; /* the indices of pending calls */
+  call_set with[EFFECTS];
+  uint64_t base; /* copies if none of the pending calls has taken effect */
   struct history_verdict verdict;
 };
 
 static bool sets_resize(struct sets *sets, size_t room)
 {
-  place_set *all = realloc(sets->all, room * sizeof *all);
+  call_set *all = realloc(sets->all, room * sizeof *all);
   if (all)
     sets->all = all;
   uint32_t *table = calloc(2 * room, sizeof *table);
@@ -85,7 +85,7 @@ static bool sets_resize(struct sets *sets, size_t room)
   return true;
 }
 
-static uint32_t *sets_find(const struct sets *sets, place_set set)
+static uint32_t *sets_find(const struct sets *sets, call_set set)
 {
   size_t mask = 2 * sets->room - 1;
   size_t i = (size_t) (set * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
@@ -96,18 +96,19 @@ static uint32_t *sets_find(const struct sets *sets, place_set set)
 
 static void sets_clear(struct sets *sets)
 {
-  for (size_t i = 0; i < sets->n; i++) /* few: one at a time, the last one first */
+  /* The last one first, so that no other set's probe sequence is cut before the set is removed. */
+  for (size_t i = 0; i < sets->n; i++)
     *sets_find(sets, sets->all[sets->n - 1 - i]) = 0;
   sets->n = 0;
 }
 
-/* False: no memory. */
-static bool sets_add(struct sets *sets, place_set set)
+/* False: no memory, or too many sets. */
+static bool sets_add(struct sets *sets, call_set set)
 {
   if (*sets_find(sets, set))
     return true;
   if (sets->n == sets->room) {
-    if (sets->room == MOST_SETS || !sets_resize(sets, sets->room ? 2 * sets->room : FIRST_SETS))
+    if (sets->room == MAX_SETS || !sets_resize(sets, sets->room ? 2 * sets->room : FIRST_SETS))
       return false;
     for (uint32_t i = 0; i < sets->n; i++)
       *sets_find(sets, sets->all[i]) = i + 1;
@@ -120,7 +121,7 @@ static bool sets_add(struct sets *sets, place_set set)
 struct history_checker *history_checker_create(void)
 {
   struct history_checker *c = calloc(1, sizeof *c);
-  if (c && sets_resize(&c->now, FIRST_SETS) && sets_resize(&c->seen, FIRST_SETS))
+  if (c && sets_resize(&c->current, FIRST_SETS) && sets_resize(&c->reached, FIRST_SETS))
     return c;
   history_checker_destroy(c);
   return NULL;
@@ -130,10 +131,10 @@ void history_checker_destroy(struct history_checker *c)
 {
   if (!c)
     return;
-  free(c->now.all);
-  free(c->now.table);
-  free(c->seen.all);
-  free(c->seen.table);
+  free(c->current.all);
+  free(c->current.table);
+  free(c->reached.all);
+  free(c->reached.table);
   free(c->events);
   free(c);
 }
@@ -146,7 +147,8 @@ static int compare_events(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* A return at stamp t comes after the calls that were invoked at t.  Returns how many events. */
+/* Sorts invocations and returns by time; a return at stamp t comes after the invocations at t.
+ * Returns the number of events. */
 static size_t sort_events(struct history_checker *c, const struct history *h)
 {
   if (c->events_room < 2 * h->n) {
@@ -161,7 +163,7 @@ static size_t sort_events(struct history_checker *c, const struct history *h)
   }
   size_t n = 0;
   for (uint32_t i = 0; i < h->n; i++)
-    if (effect_of(&h->ops[i]) != NOTHING) {
+    if (effect_of(&h->ops[i]) != NO_EFFECT) {
       c->events[n++] = (struct event){2 * h->ops[i].invoked, i, false};
       c->events[n++] = (struct event){2 * h->ops[i].returned + 1, i, true};
     }
@@ -172,33 +174,34 @@ static size_t sort_events(struct history_checker *c, const struct history *h)
 
 /* ---- the search ---- */
 
-static uint64_t copies_with(const struct history_checker *c, place_set set)
+static uint64_t copies_with(const struct history_checker *c, call_set set)
 {
-  place_set more = set & (c->with[GIVE] | c->with[WIN]), less = set & c->with[TAKE];
+  call_set more = set & (c->with[ADD] | c->with[WIN]), less = set & c->with[REMOVE];
   return c->base + (unsigned) __builtin_popcountll(more) - (unsigned) __builtin_popcountll(less);
 }
 
-/* The set, and the calls that only look and can do so now. */
-static place_set let_look(const struct history_checker *c, place_set set)
+/* The set, extended by the calls that only read and can take effect now. */
+static call_set with_reads(const struct history_checker *c, call_set set)
 {
-  return set | c->with[copies_with(c, set) ? SAW_SOME : SAW_NONE];
+  return set | c->with[copies_with(c, set) ? FOUND_SOME : FOUND_NONE];
 }
 
 static bool possible(enum effect effect, uint64_t copies)
 {
-  return effect == GIVE || (effect == WIN) == (copies == 0);
+  return effect == ADD || (effect == WIN) == (copies == 0);
 }
 
-/* Of the pending calls with this effect that are not in the set the one that returns first; 0: none. */
-static place_set first_to_return(const struct history_checker *c, enum effect effect, place_set set)
+/* Of the pending calls with this effect that are not in the set, the one that returns first.  0:
+ * there is none. */
+static call_set first_to_return(const struct history_checker *c, enum effect effect, call_set set)
 {
-  place_set first = 0;
+  call_set first = 0;
   uint64_t least = UINT64_MAX;
-  for (place_set rest = c->with[effect] & ~set; rest; rest &= rest - 1) {
-    unsigned place = (unsigned) __builtin_ctzll(rest);
-    if (!first || c->returned[place] < least) {
+  for (call_set rest = c->with[effect] & ~set; rest; rest &= rest - 1) {
+    unsigned i = (unsigned) __builtin_ctzll(rest);
+    if (!first || c->returned[i] < least) {
       first = rest & -rest;
-      least = c->returned[place];
+      least = c->returned[i];
     }
   }
   return first;
@@ -210,34 +213,34 @@ static void note_copies(struct history_copies *range, uint64_t copies)
   range->most = copies > range->most ? copies : range->most;
 }
 
-/* All sets that can be reached by one call more. */
-static bool extend(struct history_checker *c, place_set set)
+/* Adds every set that one more call makes of this one. */
+static bool extend(struct history_checker *c, call_set set)
 {
   uint64_t copies = copies_with(c, set);
   for (enum effect effect = 0; effect < CHANGES; effect++) {
-    place_set next = possible(effect, copies) ? first_to_return(c, effect, set) : 0;
-    if (next && !sets_add(&c->seen, let_look(c, set | next)))
+    call_set next = possible(effect, copies) ? first_to_return(c, effect, set) : 0;
+    if (next && !sets_add(&c->reached, with_reads(c, set | next)))
       return false;
   }
   return true;
 }
 
-/* The sets in which the call in place `returning` has taken effect, reached from those that were
- * possible: c->seen has all that were met, and those with it go to c->now. */
-static bool advance(struct history_checker *c, place_set returning, struct history_copies *range)
+/* Extends the possible sets until the call `returning` has taken effect in each: c->reached gets
+ * all sets on the way, and c->current those with this call. */
+static bool advance(struct history_checker *c, call_set returning, struct history_copies *range)
 {
   *range = (struct history_copies){UINT64_MAX, 0};
-  sets_clear(&c->seen);
-  for (size_t i = 0; i < c->now.n; i++) {
-    place_set set = c->now.all[i];
-    if (!sets_add(&c->seen, set & returning ? set : let_look(c, set)))
+  sets_clear(&c->reached);
+  for (size_t i = 0; i < c->current.n; i++) {
+    call_set set = c->current.all[i];
+    if (!sets_add(&c->reached, set & returning ? set : with_reads(c, set)))
       return false;
   }
-  sets_clear(&c->now);
-  for (size_t i = 0; i < c->seen.n; i++) {
-    place_set set = c->seen.all[i];
+  sets_clear(&c->current);
+  for (size_t i = 0; i < c->reached.n; i++) {
+    call_set set = c->reached.all[i];
     note_copies(range, copies_with(c, set));
-    if (!(set & returning ? sets_add(&c->now, set & ~returning) : extend(c, set)))
+    if (!(set & returning ? sets_add(&c->current, set & ~returning) : extend(c, set)))
       return false;
   }
   return true;
@@ -247,32 +250,33 @@ static bool invoke(struct history_checker *c, const struct history_op *op, uint3
 {
   if (!~c->used)
     return false;
-  unsigned place = (unsigned) __builtin_ctzll(~c->used);
+  unsigned i = (unsigned) __builtin_ctzll(~c->used);
   c->verdict.overlapping += c->used != 0;
-  c->used |= UINT64_C(1) << place;
-  c->with[effect_of(op)] |= UINT64_C(1) << place;
-  c->returned[place] = op->returned;
-  c->op[place] = index;
+  c->used |= UINT64_C(1) << i;
+  c->with[effect_of(op)] |= UINT64_C(1) << i;
+  c->returned[i] = op->returned;
+  c->op[i] = index;
   return true;
 }
 
-static place_set place_of(const struct history_checker *c, uint32_t index)
+static call_set pending_call(const struct history_checker *c, uint32_t index)
 {
-  place_set rest = c->used;
+  call_set rest = c->used;
   while (c->op[__builtin_ctzll(rest)] != index)
     rest &= rest - 1;
   return rest & -rest;
 }
 
-static void forget(struct history_checker *c, enum effect effect, place_set place)
+/* Moves the effect of a call that has returned into c->base. */
+static void apply(struct history_checker *c, enum effect effect, call_set call)
 {
-  c->used &= ~place;
-  c->with[effect] &= ~place;
-  c->base += effect == GIVE || effect == WIN;
-  c->base -= effect == TAKE;
+  c->used &= ~call;
+  c->with[effect] &= ~call;
+  c->base += effect == ADD || effect == WIN;
+  c->base -= effect == REMOVE;
 }
 
-/* False: the search ends here, and the verdict says why. */
+/* Processes one event.  False: the search ends here, and the verdict says why. */
 static bool step(struct history_checker *c, const struct history *h, size_t event)
 {
   uint32_t index = c->events[event].op;
@@ -283,22 +287,22 @@ static bool step(struct history_checker *c, const struct history *h, size_t even
     c->verdict.why = "too many calls are pending";
     return false;
   }
-  place_set place = place_of(c, index);
+  call_set call = pending_call(c, index);
   struct history_copies range;
-  if (!advance(c, place, &range)) {
+  if (!advance(c, call, &range)) {
     c->verdict.why = "the search needs too much memory";
     return false;
   }
   if (c->copies)
     c->copies[event] = range;
-  if (c->now.n == 0) {
+  if (c->current.n == 0) {
     c->verdict.stuck = index;
     c->verdict.copies = range;
     return false;
   }
-  if (c->now.n > c->verdict.most_sets)
-    c->verdict.most_sets = c->now.n;
-  forget(c, effect_of(op), place);
+  if (c->current.n > c->verdict.most_sets)
+    c->verdict.most_sets = c->current.n;
+  apply(c, effect_of(op), call);
   return true;
 }
 
@@ -308,8 +312,8 @@ struct history_verdict history_check(struct history_checker *c, const struct his
   c->used = 0;
   memset(c->with, 0, sizeof c->with);
   c->base = h->copies;
-  sets_clear(&c->now);
-  sets_add(&c->now, 0);
+  sets_clear(&c->current);
+  sets_add(&c->current, 0);
   size_t n = sort_events(c, h), i = 0;
   while (i < n && step(c, h, i))
     i++;
@@ -322,13 +326,13 @@ uint64_t history_copies_after(const struct history *h)
   uint64_t copies = h->copies;
   for (size_t i = 0; i < h->n; i++) {
     enum effect effect = effect_of(&h->ops[i]);
-    copies += effect == GIVE || effect == WIN;
-    copies -= effect == TAKE;
+    copies += effect == ADD || effect == WIN;
+    copies -= effect == REMOVE;
   }
   return copies;
 }
 
-/* ---- the picture ---- */
+/* ---- printing ---- */
 
 enum { EVENTS_BEFORE = 44, EVENTS_AFTER = 8 };
 
@@ -343,7 +347,7 @@ static const char *result_name(const struct history_op *op)
                                        : "failed";
 }
 
-/* The part of the history that is shown: these events, a column each. */
+/* The events that are printed, one in each column. */
 struct window {
   size_t begin, end, stuck;
 };
@@ -351,7 +355,7 @@ struct window {
 static void print_bar(FILE *out, const struct history_checker *c, const struct window *w,
                       uint32_t op)
 {
-  size_t from = w->begin, to = w->end; /* of the call, as far as the window shows it */
+  size_t from = w->begin, to = w->end; /* of the call, within the window */
   bool began = false, ended = false;
   for (size_t i = w->begin; i < w->end; i++)
     if (c->events[i].op == op) {
@@ -362,7 +366,7 @@ static void print_bar(FILE *out, const struct history_checker *c, const struct w
     fputc(i == from && began ? '|' : i == to && ended ? '|' : i < from || i > to ? ' ' : '-', out);
 }
 
-/* One line for each call, in the order of the event at which it is first seen in the window. */
+/* Prints the line of one call. */
 static void print_call(FILE *out, const struct history_checker *c, const struct history *h,
                        const struct window *w, size_t event)
 {
@@ -376,7 +380,7 @@ static void print_call(FILE *out, const struct history_checker *c, const struct 
   fputc('\n', out);
 }
 
-static bool seen_before(const struct history_checker *c, const struct window *w, size_t event)
+static bool printed_before(const struct history_checker *c, const struct window *w, size_t event)
 {
   for (size_t i = w->begin; i < event; i++)
     if (c->events[i].op == c->events[event].op)
@@ -384,7 +388,7 @@ static bool seen_before(const struct history_checker *c, const struct window *w,
   return false;
 }
 
-/* Also calls that began before the window and end after it. */
+/* Prints the calls that began before the window and end after it. */
 static void print_long_calls(FILE *out, const struct history_checker *c, const struct history *h,
                              const struct window *w)
 {
@@ -397,7 +401,8 @@ static void print_long_calls(FILE *out, const struct history_checker *c, const s
   }
 }
 
-/* Below each return the fewest and the most copies that were possible then, 9 for more. */
+/* Prints, below each return, the fewest or the most copies that were possible then; 9 stands for
+ * more. */
 static void print_copies(FILE *out, const struct history_checker *c, const struct window *w,
                          bool most)
 {
@@ -426,7 +431,7 @@ static void print_window(FILE *out, const struct history_checker *c, const struc
   fprintf(out, "thread  call        result   time: a column is a call (|-) or a return (-|)\n");
   print_long_calls(out, c, h, &w);
   for (size_t i = w.begin; i < w.end; i++)
-    if (!seen_before(c, &w, i))
+    if (!printed_before(c, &w, i))
       print_call(out, c, h, &w, i);
   print_copies(out, c, &w, false);
   print_copies(out, c, &w, true);
@@ -438,7 +443,7 @@ void history_explain(FILE *out, struct history_checker *c, const struct history 
   struct history_verdict verdict = history_check(c, h);
   size_t events = 0;
   for (size_t i = 0; i < h->n; i++)
-    events += effect_of(&h->ops[i]) == NOTHING ? 0 : 2;
+    events += effect_of(&h->ops[i]) == NO_EFFECT ? 0 : 2;
   if (verdict.good) {
     fprintf(out, "the history is linearizable\n");
   } else if (verdict.why) {

@@ -1,34 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: do all calls take effect at one instant each, between call and return, while everything
- * else happens?
+ * Question: does every call take effect at one instant between its invocation and its return, while
+ * everything else goes on?
  *
- * Threads make random calls on a few keys, the *classes*, and note for each when it was invoked, when
- * it returned, and what it answered.  After each round every class's history is checked (history.h).
- * The filter confuses no class with any other key (apart.h), so the answers must be exact: those of a
- * number of copies, without any tolerance for false positives.
+ * Threads make random calls on a few keys, the *classes*.  For each call they record when it was
+ * invoked, when it returned, and what it answered.  After each round the history of every class is
+ * checked (history.h).  The filter confuses no class with any other key (distinct.h), so the
+ * answers must be exact, without any tolerance for false positives.
  *
- * Meanwhile each thread adds and removes keys of its own, *bystanders*, in waves: these make entries
- * move, segments split and join, generations open, and copies be counted.  They may be confused among
- * each other, so what is checked of them is less: a bystander that is in is found, and can be removed.
+ * Meanwhile each thread adds and removes keys of its own, the *bystanders*, in waves.  These make
+ * entries move, segments split and join, generations open, and duplicates be counted.  The filter
+ * may confuse bystanders with each other, so less is checked of them: a bystander that is in the
+ * filter is found and can be removed.
  *
- *    life    a filter from creation to its last key: the variant, the classes, how high the waves go
- *    round   some thousand calls, of a mix that changes from round to round; then all threads stop,
- *            the histories are checked, and so are counts and structure.  The copies that are left are
- *            those that the next round begins with.
+ *    life    One filter from its creation until its last key is removed.  Each life has a variant,
+ *            classes, and a size of the waves.
+ *    round   Some thousand calls, in proportions that change from round to round.  Then all threads
+ *            stop, and the histories, the counts and the structure are checked.  The next round
+ *            begins with the copies that are left.
  *
- *    tiny     cuckoo, degenerate first generation (tiny.h)
- *    opening  the same, but the second generation opens soon; short lives, as that happens once in each
- *    grown    cuckoo, from a small capacity on
- *    fixed    cuckoo that does not grow, filled past capacity
- *    bloom    both layouts; a life is one round, as a key can appear once only
+ *    tiny     a cuckoo filter with a degenerate first generation (tiny.h)
+ *    opening  the same, but the second generation is opened soon; lives are short, as this happens
+ *             once in each
+ *    grown    a cuckoo filter that grows from a small capacity
+ *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
+ *    bloom    a Bloom filter of either layout; a life is one round, as a class can be added once
+ *    only
  *
- * The seed replays keys and calls, but not how the threads meet.  stress-linear-hooked is the same
- * program with a library whose threads pause now and then between the steps of a call.
+ * The seed determines the keys and the calls, but not how the threads overlap.
+ * stress-linear-hooked is the same program with a library whose threads pause now and then between
+ * the steps of a call.
  */
-#include "apart.h"
 #include "bloom/bloom.h"
+#include "create.h"
 #include "cuckoo/cuckoo.h"
+#include "distinct.h"
 #include "harness.h"
 #include "history.h"
 #include "pauses.h"
@@ -47,19 +53,19 @@
 enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, VARIANTS };
 static const char *const variant_names[] = {"tiny",  "opening", "grown", "fixed",
                                             "bloom", "all",     NULL};
-/* Of each 8 operations so many. */
+/* The share of each variant in the operations, in eighths. */
 static const uint64_t variant_shares[] = {2, 2, 1, 2, 1};
 
 enum {
-  MOST_CLASSES = 64,
+  MAX_CLASSES = 64,
   CUCKOO_CLASSES = 6,
   OPENING_CLASSES = 16,
-  BYSTANDER = MOST_CLASSES, /* not a class */
-  MOST_BATCH = 16,
-  MOST_HELD = 1 << 16,    /* bystanders of one thread */
+  BYSTANDER = MAX_CLASSES, /* stands for a class in a request that is on none */
+  MAX_BATCH = 16,
+  MAX_HELD = 1 << 16,     /* bystanders of one thread */
   BLOOM_BYSTANDERS = 192, /* of all threads */
-  PAUSE_PERIOD = 64,      /* places between steps of calls */
-  YIELD_PERIOD = 64,      /* threads outnumber cores: so that all of them get to meet */
+  PAUSE_PERIOD = 64,      /* steps of calls */
+  YIELD_PERIOD = 64,      /* calls; threads that outnumber the cores overlap only if they yield */
   OUTCOMES = 3            /* no, yes, failed */
 };
 
@@ -74,26 +80,26 @@ struct entry {
   uint32_t class;
 };
 
-/* What a thread has done and found; only its own until the round is over. */
-struct hand {
+/* What a thread has done and found.  Other threads read it only between rounds. */
+struct caller {
   _Alignas(64) struct run *run;
   struct worker *worker; /* counts the calls */
   unsigned index;
   uint64_t seed;
-  /* The round's calls on classes, as they were made and sorted by class. */
+  /* The round's calls on classes, in the order in which they were made, and sorted by class. */
   struct entry *entries;
   size_t n;
   struct history_op *sorted;
-  size_t begin[MOST_CLASSES + 1];
-  /* Bystanders that are in, and the wave that they are on. */
+  size_t begin[MAX_CLASSES + 1];
+  /* The bystanders that are in the filter, and whether their wave rises. */
   uint64_t *held;
-  size_t held_n;
+  size_t held_count;
   bool rising;
-  uint64_t fresh; /* number of the next one */
-  /* Findings. */
+  uint64_t fresh; /* the number of the next new one */
+  /* What was found. */
   uint64_t wrong;
   struct history_checker *checker;
-  struct history_op *history; /* of one class, all threads' */
+  struct history_op *history; /* of one class, over all threads */
   uint64_t tally[HISTORY_CALLS][OUTCOMES];
   uint64_t overlapping, most_sets, bystander_calls;
 };
@@ -103,21 +109,21 @@ struct life {
   uint64_t seed, rounds; /* still to go */
   uint64_t calls;        /* in a round, over all threads */
   tamis_filter *filter;
-  struct apart apart;
+  struct distinct distinct;
   unsigned classes;
-  uint64_t hashes[MOST_CLASSES];
-  uint64_t copies[MOST_CLASSES];
-  uint64_t peak;     /* bystanders that each thread adds before it removes ... */
-  uint64_t trough;   /* ... until so many are left */
-  uint64_t distinct; /* bystanders' hashes; 0: any */
+  uint64_t hashes[MAX_CLASSES];
+  uint64_t copies[MAX_CLASSES];
+  uint64_t peak;             /* bystanders of each thread from which on it removes ... */
+  uint64_t trough;           /* ... and down to which it does so */
+  uint64_t bystander_hashes; /* distinct hashes of bystanders; 0: any number */
   uint64_t bloom_bystanders[BLOOM_BYSTANDERS];
 };
 
 /* What changes from round to round. */
 struct mix {
   unsigned calls[HISTORY_CALLS]; /* weights */
-  unsigned class_percent;        /* calls on classes, the others on bystanders */
-  unsigned hot_percent;          /* of those, on one class */
+  unsigned class_percent;        /* calls on classes; the others are on bystanders */
+  unsigned hot_percent;          /* of these, calls on the class `hot` */
   unsigned batch_percent;
   unsigned hot;
 };
@@ -132,8 +138,8 @@ struct run {
   const struct settings *settings;
   struct life life;
   struct mix mix;
-  struct hand *hands;
-  unsigned threads, batch; /* the most calls of a batch */
+  struct caller *callers;
+  unsigned threads, batch; /* the largest batch */
   uint64_t seed, lives, rounds, operations;
   double until;
   struct variant_totals totals[VARIANTS];
@@ -149,26 +155,27 @@ struct run {
 struct request {
   uint64_t hash;
   uint32_t class; /* or BYSTANDER */
-  size_t held;    /* a bystander's place among those held */
+  size_t held;    /* a bystander's index in held[] */
 };
 
-static bool percent(struct hand *hand, unsigned n)
+static bool percent(struct caller *caller, unsigned n)
 {
-  return random_next(&hand->seed) % 100 < n;
+  return random_next(&caller->seed) % 100 < n;
 }
 
-/* A class.  In a Bloom filter each changes once only: all threads go through them in step. */
-static struct request class_request(struct hand *hand)
+/* Chooses a class.  In a Bloom filter a class changes once only, so all threads go through them in
+ * step. */
+static struct request class_request(struct caller *caller)
 {
-  const struct run *run = hand->run;
+  const struct run *run = caller->run;
   const struct life *life = &run->life;
-  uint64_t random = random_next(&hand->seed);
+  uint64_t random = random_next(&caller->seed);
   uint32_t class = (uint32_t) (random % life->classes);
   if (life->variant == BLOOM) {
     uint64_t expected = life->calls / run->threads * run->mix.class_percent / 100 + 1;
-    uint64_t step = hand->n * life->classes / expected + random % 2;
+    uint64_t step = caller->n * life->classes / expected + random % 2;
     class = (uint32_t) (step < life->classes ? step : class);
-  } else if (percent(hand, run->mix.hot_percent)) {
+  } else if (percent(caller, run->mix.hot_percent)) {
     class = run->mix.hot;
   }
   return (struct request){life->hashes[class], class, 0};
@@ -176,70 +183,71 @@ static struct request class_request(struct hand *hand)
 
 static bool is_class(const struct life *life, uint64_t hash)
 {
-  uint64_t name = apart_name(&life->apart, hash);
+  uint64_t prefix = distinct_prefix(&life->distinct, hash);
   for (unsigned i = 0; i < life->classes; i++)
-    if (name == apart_name(&life->apart, life->hashes[i]))
+    if (prefix == distinct_prefix(&life->distinct, life->hashes[i]))
       return true;
   return false;
 }
 
-static struct request fresh_bystander(struct hand *hand)
+static struct request fresh_bystander(struct caller *caller)
 {
-  const struct life *life = &hand->run->life;
+  const struct life *life = &caller->run->life;
   struct request request = {.class = BYSTANDER};
   if (life->variant == BLOOM) {
-    request.hash = life->bloom_bystanders[hand->fresh++ % BLOOM_BYSTANDERS];
+    request.hash = life->bloom_bystanders[caller->fresh++ % BLOOM_BYSTANDERS];
     return request;
   }
   do {
-    uint64_t random = random_at(life->seed ^ hand->index, hand->fresh++);
-    request.hash = life->distinct ? random_at(life->seed, random % life->distinct) : random;
+    uint64_t random = random_at(life->seed ^ caller->index, caller->fresh++);
+    request.hash =
+        life->bystander_hashes ? random_at(life->seed, random % life->bystander_hashes) : random;
   } while (is_class(life, request.hash));
   return request;
 }
 
-static struct request held_bystander(struct hand *hand)
+static struct request held_bystander(struct caller *caller)
 {
-  size_t held = (size_t) (random_next(&hand->seed) % hand->held_n);
-  return (struct request){hand->held[held], BYSTANDER, held};
+  size_t held = (size_t) (random_next(&caller->seed) % caller->held_count);
+  return (struct request){caller->held[held], BYSTANDER, held};
 }
 
-static struct request bystander_request(struct hand *hand, enum history_call call)
+static struct request bystander_request(struct caller *caller, enum history_call call)
 {
   bool adds = call == HISTORY_ADD || call == HISTORY_ADD_UNIQUE;
-  if (adds && hand->held_n + MOST_BATCH <= MOST_HELD)
-    return fresh_bystander(hand);
+  if (adds && caller->held_count + MAX_BATCH <= MAX_HELD)
+    return fresh_bystander(caller);
   if (adds)
-    return class_request(hand);
-  return hand->held_n ? held_bystander(hand) : class_request(hand);
+    return class_request(caller);
+  return caller->held_count ? held_bystander(caller) : class_request(caller);
 }
 
-static enum history_call class_call(struct hand *hand)
+static enum history_call class_call(struct caller *caller)
 {
-  const unsigned *weights = hand->run->mix.calls;
+  const unsigned *weights = caller->run->mix.calls;
   unsigned sum = 0;
   for (unsigned i = 0; i < HISTORY_CALLS; i++)
     sum += weights[i];
-  unsigned left = (unsigned) (random_next(&hand->seed) % sum);
+  unsigned left = (unsigned) (random_next(&caller->seed) % sum);
   enum history_call call = HISTORY_ADD;
   while (left >= weights[call])
     left -= weights[call++];
   return call;
 }
 
-/* With the wave, mostly. */
-static enum history_call bystander_call(struct hand *hand)
+/* Mostly follows the wave. */
+static enum history_call bystander_call(struct caller *caller)
 {
-  const struct life *life = &hand->run->life;
-  uint64_t random = random_next(&hand->seed);
-  if (hand->held_n <= life->trough)
-    hand->rising = true;
-  if (hand->held_n >= life->peak)
-    hand->rising = false;
-  bool add = random % 16 ? hand->rising : !hand->rising;
-  if (hand->held_n && (random / 16 % 4 == 0 || (!add && life->variant == BLOOM)))
+  const struct life *life = &caller->run->life;
+  uint64_t random = random_next(&caller->seed);
+  if (caller->held_count <= life->trough)
+    caller->rising = true;
+  if (caller->held_count >= life->peak)
+    caller->rising = false;
+  bool add = random % 16 ? caller->rising : !caller->rising;
+  if (caller->held_count && (random / 16 % 4 == 0 || (!add && life->variant == BLOOM)))
     return HISTORY_CONTAINS;
-  if (hand->held_n && !add && life->variant != BLOOM)
+  if (caller->held_count && !add && life->variant != BLOOM)
     return HISTORY_REMOVE;
   return random / 64 % 4 == 0 ? HISTORY_ADD_UNIQUE : HISTORY_ADD;
 }
@@ -266,7 +274,7 @@ static void call_one(tamis_filter *f, enum history_call call, uint64_t hash, int
 static void call_many(tamis_filter *f, enum history_call call, const uint64_t *hashes, size_t n,
                       int *results)
 {
-  bool found[MOST_BATCH];
+  bool found[MAX_BATCH];
   switch (call) {
   case HISTORY_ADD:
     tamis_add_many_hash(f, hashes, n, results);
@@ -281,29 +289,29 @@ static void call_many(tamis_filter *f, enum history_call call, const uint64_t *h
   }
 }
 
-static void bystander_wrong(struct hand *hand, const char *what, uint64_t hash)
+static void report_bystander(struct caller *caller, const char *what, uint64_t hash)
 {
-  if (hand->wrong++ == 0)
-    fprintf(stderr, "thread %u: a bystander that is in %s: hash %" PRIu64 "\n", hand->index, what,
-            hash);
+  if (caller->wrong++ == 0)
+    fprintf(stderr, "thread %u: a bystander in the filter %s: hash %" PRIu64 "\n", caller->index,
+            what, hash);
 }
 
-static void note_bystander(struct hand *hand, const struct request *request, enum history_call call,
-                           int result)
+static void record_bystander(struct caller *caller, const struct request *request,
+                             enum history_call call, int result)
 {
-  hand->bystander_calls++;
+  caller->bystander_calls++;
   if (call == HISTORY_CONTAINS && !result)
-    bystander_wrong(hand, "was missed", request->hash);
+    report_bystander(caller, "was missed", request->hash);
   if (call == HISTORY_REMOVE) {
     if (result != TAMIS_OK)
-      bystander_wrong(hand, "could not be removed", request->hash);
-    hand->held[request->held] = hand->held[--hand->held_n];
+      report_bystander(caller, "could not be removed", request->hash);
+    caller->held[request->held] = caller->held[--caller->held_count];
   }
   if (call == HISTORY_ADD || call == HISTORY_ADD_UNIQUE) {
     if (result == TAMIS_OK)
-      hand->held[hand->held_n++] = request->hash;
+      caller->held[caller->held_count++] = request->hash;
     else if (result < 0)
-      hand->rising = false;
+      caller->rising = false;
   }
 }
 
@@ -314,91 +322,93 @@ static unsigned outcome_of(enum history_call call, int result)
   return call == HISTORY_CONTAINS ? result != 0 : result == TAMIS_OK;
 }
 
-static void note(struct hand *hand, const struct request *request, const struct history_op *op)
+static void record(struct caller *caller, const struct request *request,
+                   const struct history_op *op)
 {
   if (request->class == BYSTANDER) {
-    note_bystander(hand, request, op->call, op->result);
+    record_bystander(caller, request, op->call, op->result);
     return;
   }
-  hand->tally[op->call][outcome_of(op->call, op->result)]++;
-  hand->entries[hand->n++] = (struct entry){*op, request->class};
+  caller->tally[op->call][outcome_of(op->call, op->result)]++;
+  caller->entries[caller->n++] = (struct entry){*op, request->class};
 }
 
-/* One call, or a batch of one kind. */
-static size_t take_turn(struct hand *hand)
+/* Makes a call, or a batch of one kind; returns the number of keys. */
+static size_t make_call(struct caller *caller)
 {
-  struct run *run = hand->run;
-  struct request requests[MOST_BATCH];
-  uint64_t hashes[MOST_BATCH];
-  int results[MOST_BATCH];
-  bool mine = percent(hand, run->mix.class_percent);
-  enum history_call call = mine ? class_call(hand) : bystander_call(hand);
+  struct run *run = caller->run;
+  struct request requests[MAX_BATCH];
+  uint64_t hashes[MAX_BATCH];
+  int results[MAX_BATCH];
+  bool on_class = percent(caller, run->mix.class_percent);
+  enum history_call call = on_class ? class_call(caller) : bystander_call(caller);
   size_t n = 1;
-  if (call != HISTORY_REMOVE && percent(hand, run->mix.batch_percent))
-    n += random_next(&hand->seed) % run->batch;
-  for (size_t i = 0; i < n; i++, mine = percent(hand, run->mix.class_percent)) {
-    requests[i] = mine ? class_request(hand) : bystander_request(hand, call);
+  if (call != HISTORY_REMOVE && percent(caller, run->mix.batch_percent))
+    n += random_next(&caller->seed) % run->batch;
+  for (size_t i = 0; i < n; i++, on_class = percent(caller, run->mix.class_percent)) {
+    requests[i] = on_class ? class_request(caller) : bystander_request(caller, call);
     hashes[i] = requests[i].hash;
   }
-  uint64_t began = call_begins(hand->worker);
+  uint64_t began = call_begins(caller->worker);
   struct history_op op = {.invoked = stamp_invoked(&run->stamps),
-                          .thread = (uint16_t) hand->index,
+                          .thread = (uint16_t) caller->index,
                           .call = (uint8_t) call};
   if (n == 1)
     call_one(run->life.filter, call, hashes[0], &results[0]);
   else
     call_many(run->life.filter, call, hashes, n, results);
   op.returned = stamp_returned(&run->stamps);
-  call_ends(hand->worker, began);
+  call_ends(caller->worker, began);
   for (size_t i = 0; i < n; i++) {
     op.result = (int8_t) results[i];
-    note(hand, &requests[i], &op);
+    record(caller, &requests[i], &op);
   }
   return n;
 }
 
-/* All begin at once: a barrier wakes one thread after the other. */
-static void begin_together(struct run *run)
+/* Spins until all threads are here, so that they begin at once: a barrier wakes them one after the
+ * other. */
+static void wait_for_all(struct run *run)
 {
   atomic_fetch_add(&run->ready, 1);
   while (atomic_load(&run->ready) % run->threads)
     sched_yield();
 }
 
-static void sort_by_class(struct hand *hand)
+static void sort_by_class(struct caller *caller)
 {
-  memset(hand->begin, 0, sizeof hand->begin);
-  for (size_t i = 0; i < hand->n; i++)
-    hand->begin[hand->entries[i].class + 1]++;
-  for (unsigned class = 0; class < MOST_CLASSES; class ++)
-    hand->begin[class + 1] += hand->begin[class];
-  size_t next[MOST_CLASSES];
-  memcpy(next, hand->begin, sizeof next);
-  for (size_t i = 0; i < hand->n; i++)
-    hand->sorted[next[hand->entries[i].class]++] = hand->entries[i].op;
+  memset(caller->begin, 0, sizeof caller->begin);
+  for (size_t i = 0; i < caller->n; i++)
+    caller->begin[caller->entries[i].class + 1]++;
+  for (unsigned class = 0; class < MAX_CLASSES; class ++)
+    caller->begin[class + 1] += caller->begin[class];
+  size_t next[MAX_CLASSES];
+  memcpy(next, caller->begin, sizeof next);
+  for (size_t i = 0; i < caller->n; i++)
+    caller->sorted[next[caller->entries[i].class]++] = caller->entries[i].op;
 }
 
-static void play(struct hand *hand)
+static void make_calls(struct caller *caller)
 {
-  struct run *run = hand->run;
+  struct run *run = caller->run;
   uint64_t calls = run->life.calls / run->threads + 1;
-  hand->n = 0;
-  begin_together(run);
-  pauses_on(random_next(&hand->seed), run->rounds);
-  for (uint64_t done = 0; done < calls && hand->wrong == 0;) {
-    done += take_turn(hand);
-    if (random_next(&hand->seed) % YIELD_PERIOD == 0)
+  caller->n = 0;
+  wait_for_all(run);
+  pauses_on(random_next(&caller->seed), run->rounds);
+  for (uint64_t done = 0; done < calls && caller->wrong == 0;) {
+    done += make_call(caller);
+    if (random_next(&caller->seed) % YIELD_PERIOD == 0)
       sched_yield();
   }
   pauses_off();
-  sort_by_class(hand);
+  sort_by_class(caller);
 }
 
 /* ---- checking ---- */
 
-static void explain(struct hand *hand, unsigned class, const struct history *h)
+static void report_history(struct caller *caller, unsigned class, const struct history *h)
 {
-  const struct run *run = hand->run;
+  const struct run *run = caller->run;
   const struct life *life = &run->life;
   flockfile(stderr);
   fprintf(stderr,
@@ -406,78 +416,79 @@ static void explain(struct hand *hand, unsigned class, const struct history *h)
           ", variant %s, filter with seed %" PRIu64 ", round %" PRIu64 "\n",
           class, life->classes, life->hashes[class], variant_names[life->variant], life->seed,
           run->rounds);
-  history_explain(stderr, hand->checker, h);
+  history_explain(stderr, caller->checker, h);
   funlockfile(stderr);
 }
 
-/* The calls of all threads, and a last look when all is quiet. */
-static void check_class(struct hand *hand, unsigned class)
+/* Checks the history of a class: the calls of all threads, and a last look-up after them. */
+static void check_class(struct caller *caller, unsigned class)
 {
-  struct run *run = hand->run;
+  struct run *run = caller->run;
   size_t n = 0;
   for (unsigned t = 0; t < run->threads; t++) {
-    const struct hand *other = &run->hands[t];
+    const struct caller *other = &run->callers[t];
     size_t more = other->begin[class + 1] - other->begin[class];
     if (more)
-      memcpy(&hand->history[n], &other->sorted[other->begin[class]], more * sizeof *hand->history);
+      memcpy(&caller->history[n], &other->sorted[other->begin[class]],
+             more * sizeof *caller->history);
     n += more;
   }
-  struct history_op last = {.thread = (uint16_t) hand->index,
+  struct history_op last = {.thread = (uint16_t) caller->index,
                             .call = HISTORY_CONTAINS,
                             .invoked = stamp_invoked(&run->stamps)};
   last.result = tamis_contains_hash(run->life.filter, run->life.hashes[class]);
   last.returned = stamp_returned(&run->stamps);
-  hand->history[n++] = last;
-  struct history h = {hand->history, n, run->life.copies[class]};
-  struct history_verdict verdict = history_check(hand->checker, &h);
-  hand->overlapping += verdict.overlapping;
-  hand->most_sets = verdict.most_sets > hand->most_sets ? verdict.most_sets : hand->most_sets;
+  caller->history[n++] = last;
+  struct history h = {caller->history, n, run->life.copies[class]};
+  struct history_verdict verdict = history_check(caller->checker, &h);
+  caller->overlapping += verdict.overlapping;
+  caller->most_sets = verdict.most_sets > caller->most_sets ? verdict.most_sets : caller->most_sets;
   if (verdict.good) {
     run->life.copies[class] = history_copies_after(&h);
   } else {
-    hand->wrong++;
-    explain(hand, class, &h);
+    caller->wrong++;
+    report_history(caller, class, &h);
   }
 }
 
-static void check_classes(struct hand *hand)
+static void check_classes(struct caller *caller)
 {
-  const struct run *run = hand->run;
-  for (unsigned class = hand->index; class < run->life.classes; class += run->threads)
-    check_class(hand, class);
+  const struct run *run = caller->run;
+  for (unsigned class = caller->index; class < run->life.classes; class += run->threads)
+    check_class(caller, class);
 }
 
-/* ---- between rounds: one thread ---- */
+/* ---- between rounds, when one thread is at work ---- */
 
-static void complain(struct run *run, const char *what, uint64_t is, uint64_t should_be)
+static void mismatch(struct run *run, const char *what, uint64_t actual, uint64_t expected)
 {
-  fprintf(stderr, "%s: %" PRIu64 ", should be %" PRIu64 " (%s filter with seed %" PRIu64 ")\n",
-          what, is, should_be, variant_names[run->life.variant], run->life.seed);
-  run->wrong++;
+  run->wrong += harness_mismatch(what, actual, expected);
+  fprintf(stderr, "in a %s filter with seed %" PRIu64 "\n", variant_names[run->life.variant],
+          run->life.seed);
 }
 
-static void add_up(struct run *run)
+static void add_totals(struct run *run)
 {
   struct variant_totals *totals = &run->totals[run->life.variant];
   totals->rounds++;
   for (unsigned t = 0; t < run->threads; t++) {
-    struct hand *hand = &run->hands[t];
-    run->wrong += hand->wrong;
-    totals->operations += hand->n;
-    run->operations += hand->n;
-    totals->bystander_calls += hand->bystander_calls;
-    totals->overlapping += hand->overlapping;
-    if (hand->most_sets > totals->most_sets)
-      totals->most_sets = hand->most_sets;
+    struct caller *caller = &run->callers[t];
+    run->wrong += caller->wrong;
+    totals->operations += caller->n;
+    run->operations += caller->n;
+    totals->bystander_calls += caller->bystander_calls;
+    totals->overlapping += caller->overlapping;
+    if (caller->most_sets > totals->most_sets)
+      totals->most_sets = caller->most_sets;
     for (unsigned i = 0; i < HISTORY_CALLS * OUTCOMES; i++)
-      totals->tally[i / OUTCOMES][i % OUTCOMES] += hand->tally[i / OUTCOMES][i % OUTCOMES];
-    memset(hand->tally, 0, sizeof hand->tally);
-    hand->bystander_calls = hand->overlapping = hand->most_sets = 0;
+      totals->tally[i / OUTCOMES][i % OUTCOMES] += caller->tally[i / OUTCOMES][i % OUTCOMES];
+    memset(caller->tally, 0, sizeof caller->tally);
+    caller->bystander_calls = caller->overlapping = caller->most_sets = 0;
   }
 }
 
-/* The count and the structure, while nobody calls. */
-static void check_whole(struct run *run)
+/* Checks the count and the structure. */
+static void check_filter(struct run *run)
 {
   const struct life *life = &run->life;
   const char *reason = NULL;
@@ -487,23 +498,24 @@ static void check_whole(struct run *run)
   for (unsigned i = 0; i < life->classes; i++)
     count += life->variant == BLOOM ? life->copies[i] > 0 : life->copies[i];
   if (life->variant == BLOOM) {
-    /* A key that several add at once counts at most once; bystanders count as well. */
+    /* A key that several threads add at once is counted at most once; bystanders are counted
+     * too. */
     if (stats.count > count + BLOOM_BYSTANDERS)
-      complain(run, "count of keys", stats.count, count + BLOOM_BYSTANDERS);
+      mismatch(run, "count of keys", stats.count, count + BLOOM_BYSTANDERS);
     if (!filter_validate(life->filter, &reason))
-      complain(run, reason, 1, 0);
+      mismatch(run, reason, 1, 0);
     return;
   }
   for (unsigned t = 0; t < run->threads; t++)
-    count += run->hands[t].held_n;
+    count += run->callers[t].held_count;
   if (stats.count != count)
-    complain(run, "count of keys", stats.count, count);
+    mismatch(run, "count of keys", stats.count, count);
   if (!filter_validate(life->filter, &reason))
-    complain(run, reason, 1, 0);
+    mismatch(run, reason, 1, 0);
 }
 
-/* Every copy can be taken out, and not one more. */
-static void drain(struct run *run)
+/* Removes every copy, and checks that there is not one more. */
+static void remove_all(struct run *run)
 {
   struct life *life = &run->life;
   for (unsigned i = 0; i < life->classes; i++) {
@@ -511,13 +523,13 @@ static void drain(struct run *run)
     while (taken <= life->copies[i] && tamis_remove_hash(life->filter, life->hashes[i]) == TAMIS_OK)
       taken++;
     if (taken != life->copies[i])
-      complain(run, "copies of a class in the end", taken, life->copies[i]);
+      mismatch(run, "copies of a class in the end", taken, life->copies[i]);
     life->copies[i] = 0;
   }
   for (unsigned t = 0; t < run->threads; t++)
-    for (struct hand *hand = &run->hands[t]; hand->held_n; hand->held_n--)
-      if (tamis_remove_hash(life->filter, hand->held[hand->held_n - 1]) != TAMIS_OK)
-        complain(run, "bystanders that cannot be removed in the end", 1, 0);
+    for (struct caller *caller = &run->callers[t]; caller->held_count; caller->held_count--)
+      if (tamis_remove_hash(life->filter, caller->held[caller->held_count - 1]) != TAMIS_OK)
+        mismatch(run, "bystanders that cannot be removed in the end", 1, 0);
 }
 
 static void end_life(struct run *run)
@@ -525,10 +537,10 @@ static void end_life(struct run *run)
   struct life *life = &run->life;
   struct variant_totals *totals = &run->totals[life->variant];
   if (life->variant != BLOOM && !run->wrong) {
-    if (!apart_holds(&life->apart, life->filter))
-      error(2, 0, "the classes were not apart: a fault of this program");
-    drain(run);
-    check_whole(run);
+    if (!distinct_holds(&life->distinct, life->filter))
+      error(2, 0, "the filter confuses classes: a bug of this program");
+    remove_all(run);
+    check_filter(run);
   }
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(life->filter, &stats);
@@ -546,7 +558,7 @@ static void end_life(struct run *run)
 
 /* ---- lives ---- */
 
-/* The variant that is most behind its share, or the one that was asked for. */
+/* The variant that is furthest behind its share, or the one that the options name. */
 static enum variant next_variant(const struct run *run)
 {
   if (run->settings->variant != VARIANTS)
@@ -563,12 +575,12 @@ static int create_tiny(struct run *run, tamis_options *options)
 {
   struct life *life = &run->life;
   uint64_t random = random_at(life->seed, 1);
-  static const uint64_t few[] = {50, 1000, 0, 0};
+  static const uint64_t few_hashes[] = {50, 1000, 0, 0};
   options->capacity = 1;
-  life->distinct = few[random % 4];
+  life->bystander_hashes = few_hashes[random % 4];
   life->peak = ((UINT64_C(16) << random / 4 % 8) + run->threads - 1) / run->threads;
   life->rounds = 8;
-  /* One in eight may not take more memory at some point: then older generations get new keys. */
+  /* One filter in eight reaches a limit on its memory: then older generations take new keys. */
   if (random / 32 % 8 == 0)
     options->max_bytes = 16384 + random / 256 % (1 << 18);
   struct cuckoo_geometry g = tiny_geometry(run->lives);
@@ -578,8 +590,9 @@ static int create_tiny(struct run *run, tamis_options *options)
   return result;
 }
 
-/* Mostly with fingerprints longer than those of the second generation: then removes take entries of
- * the first one while adds put theirs into the second, and look-ups must not slip between them. */
+/* The fingerprints are mostly longer than those of the second generation.  Then removes take
+ * entries out of the first generation while adds put entries into the second, and a look-up must
+ * not miss both. */
 static int create_opening(struct run *run, tamis_options *options)
 {
   static const unsigned widths[] = {32, 21, 32, 12};
@@ -606,8 +619,8 @@ static int create_grown(struct run *run, tamis_options *options)
   options->fpp = rates[random / 4 % 4];
   uint64_t peak = random / 16 % 4 ? 2000 : 40000;
   life->peak =
-      peak / run->threads < MOST_HELD - MOST_BATCH ? peak / run->threads : MOST_HELD - MOST_BATCH;
-  life->rounds = 4 + 6 * peak / run->settings->calls; /* up and down once, about */
+      peak / run->threads < MAX_HELD - MAX_BATCH ? peak / run->threads : MAX_HELD - MAX_BATCH;
+  life->rounds = 4 + 6 * peak / run->settings->calls; /* about one wave */
   return tamis_create(options, &life->filter);
 }
 
@@ -627,19 +640,19 @@ static int create_fixed(struct run *run, tamis_options *options)
 static int create_bloom(struct run *run, tamis_options *options)
 {
   struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1), all[MOST_CLASSES + BLOOM_BYSTANDERS];
+  uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
   options->kind = TAMIS_BLOOM;
   options->layout = random % 2 ? TAMIS_LAYOUT_BLOCKED : TAMIS_LAYOUT_CLASSIC;
-  options->capacity = MOST_CLASSES + BLOOM_BYSTANDERS;
+  options->capacity = MAX_CLASSES + BLOOM_BYSTANDERS;
   options->fpp = random / 2 % 2 ? 0.01 : 1e-4;
   options->stripes = 1u << random / 4 % 4;
-  life->classes = MOST_CLASSES;
-  life->peak = MOST_HELD;
+  life->classes = MAX_CLASSES;
+  life->peak = MAX_HELD;
   life->rounds = 1;
-  if (!apart_choose_bloom(options, life->seed, all, MOST_CLASSES + BLOOM_BYSTANDERS))
-    error(2, 0, "found no keys for a Bloom filter: a fault of this program");
+  if (!distinct_choose_bloom(options, life->seed, all, MAX_CLASSES + BLOOM_BYSTANDERS))
+    error(2, 0, "found no keys for a Bloom filter: a bug of this program");
   memcpy(life->hashes, all, sizeof life->hashes);
-  memcpy(life->bloom_bystanders, all + MOST_CLASSES, sizeof life->bloom_bystanders);
+  memcpy(life->bloom_bystanders, all + MAX_CLASSES, sizeof life->bloom_bystanders);
   return tamis_create(options, &life->filter);
 }
 
@@ -655,25 +668,24 @@ static void begin_life(struct run *run)
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;
-  int result = create[life->variant](run, &options);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  require_created(create[life->variant](run, &options));
   if (life->variant != BLOOM) {
-    life->apart = apart_of(life->filter);
-    apart_choose(&life->apart, life->seed, life->hashes, life->classes);
+    life->distinct = distinct_of(life->filter);
+    distinct_choose(&life->distinct, life->seed, life->hashes, life->classes);
   }
-  /* Down to nothing, or to and fro at the top, where entries are moved most. */
+  /* The waves fall to zero, or stay near the peak, where most entries are moved. */
   life->trough = life->peak * (uint64_t[]){0, 2, 6, 7}[random_at(life->seed, 2) % 4] / 8;
   for (unsigned t = 0; t < run->threads; t++) {
-    run->hands[t].held_n = run->hands[t].fresh = 0;
-    run->hands[t].rising = true;
+    run->callers[t].held_count = run->callers[t].fresh = 0;
+    run->callers[t].rising = true;
   }
   run->lives++;
 }
 
 static struct mix next_mix(const struct run *run)
 {
-  /* add, add_unique, contains, remove: about none or one copy; a lock; many copies; few */
+  /* Weights of add, add_unique, contains and remove.  In this order, the mixes keep about one copy
+   * or none, act like a lock, keep many copies, keep few, and mostly read. */
   static const struct mix mixes[] = {{.calls = {20, 10, 40, 30}},
                                      {.calls = {0, 35, 30, 35}},
                                      {.calls = {40, 10, 20, 30}},
@@ -701,14 +713,14 @@ static bool is_over(const struct run *run)
          (s->seconds && harness_seconds() >= run->until);
 }
 
-/* Closes the round that was, and makes ready for the next one. */
-static void turn_over(struct run *run)
+/* Ends the last round, and prepares the next one. */
+static void begin_next_round(struct run *run)
 {
   struct life *life = &run->life;
   if (life->filter) {
-    add_up(run);
+    add_totals(run);
     if (!run->wrong)
-      check_whole(run);
+      check_filter(run);
     run->stop = is_over(run);
     if (--life->rounds == 0 || run->stop)
       end_life(run);
@@ -724,26 +736,26 @@ static void turn_over(struct run *run)
 static void work(struct worker *worker)
 {
   struct run *run = worker->arg;
-  struct hand *hand = &run->hands[worker->index];
-  hand->worker = worker;
-  hand->seed = worker->seed;
+  struct caller *caller = &run->callers[worker->index];
+  caller->worker = worker;
+  caller->seed = worker->seed;
   for (;;) {
     if (worker->index == 0)
-      turn_over(run);
+      begin_next_round(run);
     pthread_barrier_wait(&run->barrier);
     if (run->stop)
       return;
-    play(hand);
+    make_calls(caller);
     pthread_barrier_wait(&run->barrier);
-    if (hand->wrong == 0)
-      check_classes(hand);
+    if (caller->wrong == 0)
+      check_classes(caller);
     pthread_barrier_wait(&run->barrier);
   }
 }
 
 /* ---- the program ---- */
 
-static void *get(size_t n, size_t size)
+static void *allocate(size_t n, size_t size)
 {
   void *block = calloc(n, size);
   if (!block)
@@ -751,37 +763,37 @@ static void *get(size_t n, size_t size)
   return block;
 }
 
-static void open_hands(struct run *run)
+static void create_callers(struct run *run)
 {
-  run->hands = aligned_alloc(64, run->threads * sizeof *run->hands);
-  if (!run->hands)
+  run->callers = aligned_alloc(64, run->threads * sizeof *run->callers);
+  if (!run->callers)
     error(2, errno, "cannot start");
-  size_t each = run->settings->calls / run->threads + 1 + MOST_BATCH;
+  size_t each = run->settings->calls / run->threads + 1 + MAX_BATCH;
   for (unsigned t = 0; t < run->threads; t++) {
-    run->hands[t] =
-        (struct hand){.run = run,
-                      .index = t,
-                      .entries = get(each, sizeof(struct entry)),
-                      .sorted = get(each, sizeof(struct history_op)),
-                      .held = get(MOST_HELD, sizeof(uint64_t)),
-                      .checker = history_checker_create(),
-                      .history = get(each * run->threads + 1, sizeof(struct history_op))};
-    if (!run->hands[t].checker)
+    run->callers[t] =
+        (struct caller){.run = run,
+                        .index = t,
+                        .entries = allocate(each, sizeof(struct entry)),
+                        .sorted = allocate(each, sizeof(struct history_op)),
+                        .held = allocate(MAX_HELD, sizeof(uint64_t)),
+                        .checker = history_checker_create(),
+                        .history = allocate(each * run->threads + 1, sizeof(struct history_op))};
+    if (!run->callers[t].checker)
       error(2, errno, "cannot start");
   }
 }
 
-static void close_hands(struct run *run)
+static void free_callers(struct run *run)
 {
   for (unsigned t = 0; t < run->threads; t++) {
-    struct hand *hand = &run->hands[t];
-    free(hand->entries);
-    free(hand->sorted);
-    free(hand->held);
-    free(hand->history);
-    history_checker_destroy(hand->checker);
+    struct caller *caller = &run->callers[t];
+    free(caller->entries);
+    free(caller->sorted);
+    free(caller->held);
+    free(caller->history);
+    history_checker_destroy(caller->checker);
   }
-  free(run->hands);
+  free(run->callers);
 }
 
 static void print_totals(const struct run *run, double seconds)
@@ -835,11 +847,11 @@ int main(int argc, char **argv)
   run.settings = &s;
   run.seed = s.shared.seed;
   run.threads = (unsigned) s.shared.threads;
-  /* Even if a batch is all of one class, no more calls are pending than the search takes. */
+  /* Even if all batches are on one class, the search can take all pending calls. */
   run.batch = HISTORY_MOST_PENDING / run.threads;
-  run.batch = run.batch < MOST_BATCH ? run.batch : MOST_BATCH;
+  run.batch = run.batch < MAX_BATCH ? run.batch : MAX_BATCH;
   run.until = begin + (double) s.shared.seconds;
-  open_hands(&run);
+  create_callers(&run);
   int failure = pthread_barrier_init(&run.barrier, NULL, run.threads);
   if (failure)
     error(2, failure, "cannot start");
@@ -848,6 +860,6 @@ int main(int argc, char **argv)
   harness_run(run.threads, run.seed, work, &run, workers);
   pthread_barrier_destroy(&run.barrier);
   print_totals(&run, harness_seconds() - begin);
-  close_hands(&run);
+  free_callers(&run);
   return harness_verdict(&s.shared, run.wrong == 0);
 }

@@ -4,9 +4,7 @@
 #include "cuckoo/cuckoo.h"
 
 #include <error.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 void owner_init(struct owner *owner, tamis_filter *filter, unsigned number, uint64_t keys,
@@ -28,22 +26,36 @@ void owner_free(struct owner *owner)
   free(owner->copies);
 }
 
+void owners_init(struct owner *owners, uint64_t n, tamis_filter *filter, uint64_t keys,
+                 uint64_t seed)
+{
+  for (unsigned i = 0; i < n; i++)
+    owner_init(&owners[i], filter, i, keys, random_at(seed, i));
+}
+
+void owners_free(struct owner *owners, uint64_t n)
+{
+  for (uint64_t i = 0; i < n; i++)
+    owner_free(&owners[i]);
+}
+
 static uint64_t hash_of(const struct owner *owner, uint64_t key)
 {
   return owner->hashes ? owner->hashes[key] : owner->base + key;
 }
 
-/* One writer: plain would do, but for who watches.  Before a call release, so that who sees what the
- * call did sees the mark; after it release too, so that who sees the mark sees what the call did. */
+/* Adds n to a mark that other threads read.  Release: a mark before a call is visible to every
+ * thread that sees what the call did, and what a call did is visible to every thread that sees a
+ * mark after it. */
 static void mark(_Atomic uint64_t *what, uint64_t n)
 {
   uint64_t before = atomic_load_explicit(what, memory_order_relaxed);
   atomic_store_explicit(what, before + n, memory_order_seq_cst);
 }
 
-/* ---- judging ---- */
+/* ---- checks of answers ---- */
 
-static void judge_contains(struct owner *owner, uint64_t key, bool found)
+static void check_contains(struct owner *owner, uint64_t key, bool found)
 {
   if (owner->copies[key]) {
     owner->wrong += !found;
@@ -60,7 +72,7 @@ static void note_added(struct owner *owner, uint64_t key)
   mark(&owner->adds_done, 1);
 }
 
-static void judge_add(struct owner *owner, uint64_t key, int result)
+static void check_add(struct owner *owner, uint64_t key, int result)
 {
   if (result == TAMIS_OK)
     note_added(owner, key);
@@ -70,7 +82,7 @@ static void judge_add(struct owner *owner, uint64_t key, int result)
     owner->wrong++;
 }
 
-static void judge_add_unique(struct owner *owner, uint64_t key, int result)
+static void check_add_unique(struct owner *owner, uint64_t key, int result)
 {
   if (owner->copies[key]) {
     owner->wrong += result != TAMIS_PRESENT;
@@ -79,7 +91,7 @@ static void judge_add_unique(struct owner *owner, uint64_t key, int result)
     if (result == TAMIS_PRESENT)
       owner->false_positives++;
     else
-      judge_add(owner, key, result);
+      check_add(owner, key, result);
   }
 }
 
@@ -90,9 +102,9 @@ static void add_one(struct owner *owner, uint64_t key, bool unique)
   uint64_t hash = hash_of(owner, key);
   mark(&owner->adds_begun, 1);
   if (unique)
-    judge_add_unique(owner, key, tamis_add_unique_hash(owner->filter, hash));
+    check_add_unique(owner, key, tamis_add_unique_hash(owner->filter, hash));
   else
-    judge_add(owner, key, tamis_add_hash(owner->filter, hash));
+    check_add(owner, key, tamis_add_hash(owner->filter, hash));
 }
 
 static void remove_one(struct owner *owner, uint64_t key)
@@ -111,7 +123,7 @@ static uint64_t pick(struct owner *owner)
   return random_next(&owner->seed) % owner->keys;
 }
 
-/* A key that is in, if there is one nearby. */
+/* A key with a copy, if a few tries find one. */
 static uint64_t pick_in(struct owner *owner)
 {
   uint64_t key = pick(owner);
@@ -120,25 +132,25 @@ static uint64_t pick_in(struct owner *owner)
   return key;
 }
 
-/* A batch may have a key twice. */
-static void add_some(struct owner *owner, bool unique)
+/* A batch may hold a key twice. */
+static void add_batch(struct owner *owner, bool unique)
 {
   uint64_t keys[OWNER_BATCH], hashes[OWNER_BATCH];
   int results[OWNER_BATCH];
   for (unsigned i = 0; i < OWNER_BATCH; i++) {
     do
       keys[i] = pick(owner);
-    while (owner->copies[keys[i]] >= OWNER_MOST_COPIES);
+    while (owner->copies[keys[i]] >= OWNER_MAX_COPIES);
     hashes[i] = hash_of(owner, keys[i]);
   }
   mark(&owner->adds_begun, OWNER_BATCH);
   (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(owner->filter, hashes, OWNER_BATCH,
                                                               results);
   for (unsigned i = 0; i < OWNER_BATCH; i++)
-    (unique ? judge_add_unique : judge_add)(owner, keys[i], results[i]);
+    (unique ? check_add_unique : check_add)(owner, keys[i], results[i]);
 }
 
-static void look_for_some(struct owner *owner)
+static void look_up_batch(struct owner *owner)
 {
   uint64_t keys[OWNER_BATCH], hashes[OWNER_BATCH];
   bool found[OWNER_BATCH];
@@ -148,28 +160,28 @@ static void look_for_some(struct owner *owner)
   }
   size_t n = tamis_contains_many_hash(owner->filter, hashes, OWNER_BATCH, found);
   for (unsigned i = 0; i < OWNER_BATCH; i++) {
-    judge_contains(owner, keys[i], found[i]);
+    check_contains(owner, keys[i], found[i]);
     n -= found[i];
   }
   owner->wrong += n != 0;
 }
 
-static void act(struct owner *owner, uint64_t random, bool batch)
+static void make_call(struct owner *owner, uint64_t random, bool batch)
 {
   bool grows = owner->in < owner->goal, unique = random >> 8 & 1;
   unsigned kind = random % 8;
   uint64_t key = pick(owner);
   if (kind < 3) {
     if (batch)
-      look_for_some(owner);
+      look_up_batch(owner);
     else
-      judge_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
+      check_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
   } else if (kind < 4 ? grows : !grows) {                    /* mostly towards the goal */
     for (unsigned i = 0; i < (batch ? OWNER_BATCH : 1); i++) /* there is no batch of removes */
       remove_one(owner, pick_in(owner));
   } else if (batch) {
-    add_some(owner, unique);
-  } else if (owner->copies[key] < OWNER_MOST_COPIES) {
+    add_batch(owner, unique);
+  } else if (owner->copies[key] < OWNER_MAX_COPIES) {
     add_one(owner, key, unique);
   }
 }
@@ -179,10 +191,10 @@ void owner_work(struct owner *owner, struct worker *worker, uint64_t calls)
   for (uint64_t i = 0; i < calls; i++) {
     uint64_t random = random_next(&owner->seed);
     if (random >> 32 < UINT32_MAX / 4096)
-      owner->goal = pick(owner); /* somewhere else */
+      owner->goal = pick(owner);
     bool batch = owner->mix == BATCH_CALLS || (owner->mix == BOTH_KINDS && random >> 16 & 1);
     uint64_t began = call_begins(worker);
-    act(owner, random, batch);
+    make_call(owner, random, batch);
     call_ends(worker, began);
   }
 }
@@ -190,10 +202,10 @@ void owner_work(struct owner *owner, struct worker *worker, uint64_t calls)
 void owner_check(struct owner *owner)
 {
   for (uint64_t key = 0; key < owner->keys; key++)
-    judge_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
+    check_contains(owner, key, tamis_contains_hash(owner->filter, hash_of(owner, key)));
 }
 
-void owner_leave(struct owner *owner, struct worker *worker)
+void owner_remove_all(struct owner *owner, struct worker *worker)
 {
   for (uint64_t key = 0; key < owner->keys; key++)
     while (owner->copies[key]) {
@@ -203,15 +215,17 @@ void owner_leave(struct owner *owner, struct worker *worker)
     }
 }
 
-/* ---- at rest ---- */
+/* ---- all owners ---- */
 
-static uint64_t complain(const char *what, uint64_t is, uint64_t should_be)
+uint64_t owners_refused(const struct owner *owners, uint64_t n)
 {
-  printf("%s: %" PRIu64 ", should be %" PRIu64 "\n", what, is, should_be);
-  return 1;
+  uint64_t refused = 0;
+  for (uint64_t i = 0; i < n; i++)
+    refused += owners[i].refused;
+  return refused;
 }
 
-uint64_t owners_judge(const struct owner *owners, uint64_t n, double fpp)
+uint64_t owners_verify(const struct owner *owners, uint64_t n, double fpp)
 {
   uint64_t answers = 0, in = 0, asked = 0, false_positives = 0, wrong = 0;
   for (uint64_t i = 0; i < n; i++) {
@@ -220,17 +234,17 @@ uint64_t owners_judge(const struct owner *owners, uint64_t n, double fpp)
     asked += owners[i].asked;
     false_positives += owners[i].false_positives;
   }
-  double most = fpp * (double) asked;
+  double expected = fpp * (double) asked;
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(owners[0].filter, &stats);
   const char *reason;
   if (answers)
-    wrong += complain("wrong answers", answers, 0);
-  if ((double) false_positives > most + 8 * sqrt(most) + 8)
-    wrong += complain("false positives", false_positives, (uint64_t) most);
+    wrong += harness_mismatch("wrong answers", answers, 0);
+  if ((double) false_positives > expected + 8 * sqrt(expected) + 8)
+    wrong += harness_mismatch("false positives", false_positives, (uint64_t) expected);
   if (stats.count != in)
-    wrong += complain("count", stats.count, in);
+    wrong += harness_mismatch("count", stats.count, in);
   if (!filter_validate(owners[0].filter, &reason))
-    wrong += complain(reason, 1, 0);
+    wrong += harness_mismatch(reason, 1, 0);
   return wrong;
 }

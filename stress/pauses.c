@@ -2,26 +2,26 @@
 #include "pauses.h"
 
 #ifdef TAMIS_HOOKS
-#include "harness.h"
 #include "base/hook.h"
+#include "harness.h"
 
 #include <sched.h>
 #include <time.h>
 
-/* 0: none.  Not while a filter is made or taken down. */
+/* 0: the thread does not pause. */
 static _Thread_local uint64_t pause_seed;
 
-/* In each round oftener at some places: one group of so many, and so many times. */
+/* In each round, one hook in FOCUS_GROUPS pauses threads FOCUS times as often as the others do. */
 enum { FOCUS_GROUPS = 4, FOCUS = 10, SPIN = 2000, SLEEP_NS = 20000 };
 static unsigned pause_period;
 static _Thread_local uint64_t pause_focus;
 
-static void pause_here(const char *place)
+static void pause_here(const char *hook)
 {
   if (!pause_seed)
     return;
   uint64_t random = random_next(&pause_seed);
-  bool focus = random_at(pause_focus, (uintptr_t) place) % FOCUS_GROUPS == 0;
+  bool focus = random_at(pause_focus, (uintptr_t) hook) % FOCUS_GROUPS == 0;
   if (random % (focus ? pause_period / FOCUS : pause_period))
     return;
   random >>= 32;

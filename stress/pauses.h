@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * On the library with hooks (lib/base/hook.h): threads that pause now and then between the steps of a call,
- * so that calls meet in the middle.  On any other library these do nothing.
+ * Threads that pause now and then between the steps of a call, so that calls overlap in the middle.
+ * This takes the library with hooks (lib/base/hook.h); with any other one these functions do
+ * nothing.
  */
 #ifndef TAMIS_STRESS_PAUSES_H
 #define TAMIS_STRESS_PAUSES_H
 
 #include <stdint.h>
 
-/* Once, before threads start: a pause at each `period`-th place on average, which is 10 at least. */
+/* Makes threads pause at one hook in `period` on average, which is 10 at least.  To be called once,
+ * before threads start. */
 void pauses_install(unsigned period);
 
-/* The calling thread pauses from here on; in each round oftener at some places. */
+/* Begins and ends the pauses of the calling thread.  In each round it pauses more often at some
+ * hooks. */
 void pauses_on(uint64_t seed, uint64_t round);
 void pauses_off(void);
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: does a Bloom filter that is filled to its capacity keep the false-positive rate that
- * was asked for, whatever the keys look like, and in how many bits?
+ * Question: does a Bloom filter that is filled to its capacity keep the requested false-positive
+ * rate, whatever the keys look like, and how many bits does it take?
  *
- * For each combination a filter is filled by all threads and asked for keys that were never added.
- * It fails when the measured rate is above 1.1 times the rate asked by more than four standard
- * deviations of the measurement, when a key that was added is missing, or when the bits beyond the
- * first 2^32 stay unused.
+ * For each combination of options all threads fill a filter and look up keys that were never added.
+ * The program fails if the measured rate exceeds 1.1 times the requested one by more than four
+ * standard deviations of the measurement, or if a key that was added is missed.  (If the bits
+ * beyond the first 2^32 stay unused, the rate shows it.)
  */
+#include "create.h"
 #include "harness.h"
 #include "tamis/tamis.h"
 
-#include <error.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 256, URL_LENGTH = 100 };
@@ -27,11 +26,11 @@ struct job {
   tamis_filter *filter;
   enum key_shape shape;
   uint64_t seed;
-  uint64_t first, count; /* keys number first .. first + count - 1 */
-  bool add;
+  uint64_t first, count; /* the keys first .. first + count - 1 */
+  bool add;              /* otherwise look up */
 };
 
-/* A URL of 100 bytes in which consecutive numbers differ in one character, mostly. */
+/* A URL of 100 bytes.  Those of consecutive numbers mostly differ in one character. */
 static void make_url(char url[URL_LENGTH], uint64_t i)
 {
   static const char text[] = "https://www.example.org/catalogue/department/articles/listing/"
@@ -44,8 +43,9 @@ static void make_url(char url[URL_LENGTH], uint64_t i)
     *digit-- = "0123456789abcdef"[i & 15];
 }
 
-/* Adds or asks for one batch; returns how many keys were found, or, adding, were refused. */
-static uint64_t batch(const struct job *job, uint64_t first, size_t n)
+/* Adds a batch and returns how many keys were refused, or looks it up and returns how many were
+ * found. */
+static uint64_t run_batch(const struct job *job, uint64_t first, size_t n)
 {
   uint64_t hashes[BATCH];
   static _Thread_local char urls[BATCH][URL_LENGTH];
@@ -71,13 +71,13 @@ static void work(struct worker *worker)
   struct range range = harness_share(worker, job->count);
   for (uint64_t i = range.begin, n; i < range.end; i += n) {
     n = range.end - i < BATCH ? range.end - i : BATCH;
-    worker->result += batch(job, job->first + i, n);
+    worker->result += run_batch(job, job->first + i, n);
   }
 }
 
 struct settings {
   struct harness_settings shared;
-  uint64_t probes, capacity;
+  uint64_t absent_keys, capacity;
   double fpp;
   int layout, shape; /* -1: all */
 };
@@ -89,7 +89,7 @@ static uint64_t run(const struct settings *s, struct job job)
   return harness_results(workers, s->shared.threads);
 }
 
-/* Fills filters until enough probes were made: a small filter is one draw of many. */
+/* Fills one filter and looks up absent keys in it. */
 static bool measure(const struct settings *s, uint64_t capacity, double fpp, tamis_layout layout,
                     enum key_shape shape)
 {
@@ -100,31 +100,28 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
   options.seed = s->shared.seed;
   options.growable = false;
 
-  tamis_filter *filter;
-  int result = tamis_create(&options, &filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
-
+  tamis_filter *filter = create_filter(&options);
   struct job job = {filter, shape, s->shared.seed, 0, capacity, true};
   uint64_t refused = run(s, job);
   job.add = false;
   uint64_t lost = capacity - run(s, job);
-  uint64_t probes = s->probes ? s->probes : (uint64_t) fmin(1e8, fmax(1e6, 400 / fpp));
+  uint64_t absent_keys =
+      s->absent_keys ? s->absent_keys : (uint64_t) fmin(1e8, fmax(1e6, 400 / fpp));
   job.first = capacity;
-  job.count = probes;
+  job.count = absent_keys;
   uint64_t hits = run(s, job);
 
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(filter, &stats);
   tamis_destroy(filter);
 
-  double bound = 1.1 * fpp * (double) probes;
+  double bound = 1.1 * fpp * (double) absent_keys;
   bool good = (double) hits <= bound + 4 * sqrt(bound) && lost == 0 && refused == 0;
   double per_key = (double) stats.bits / (double) capacity;
   double textbook = -log(fpp) / (M_LN2 * M_LN2);
   printf("%-8s %-10s %11" PRIu64 " %8g  %9.3g %6.3f  %8.3f %6.3f  %6.3f %s\n",
          layout == TAMIS_LAYOUT_BLOCKED ? "blocked" : "classic", shape_names[shape], capacity, fpp,
-         (double) hits / (double) probes, (double) hits / (double) probes / fpp, per_key,
+         (double) hits / (double) absent_keys, (double) hits / (double) absent_keys / fpp, per_key,
          per_key / textbook, (double) stats.estimated_count / (double) capacity,
          good      ? ""
          : lost    ? "FALSE NEGATIVES"
@@ -137,7 +134,7 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
 static const double all_rates[] = {0.3, 0.05, 0.01, 0.001, 1e-4, 1e-6};
 static const uint64_t all_capacities[] = {1, 10, 1000, 1000000};
 
-static bool measure_all(const struct settings *s)
+static bool measure_selected(const struct settings *s)
 {
   bool good = true;
   for (unsigned c = 0; c < sizeof all_capacities / sizeof *all_capacities; c++)
@@ -159,18 +156,19 @@ int main(int argc, char **argv)
   static const char *const layout_names[] = {"blocked", "classic", NULL};
   struct settings s = {.shared.threads = 2, .layout = -1, .shape = -1};
   const struct harness_option options[] = {
-      {"capacity", 'n', "Keys (default: 1, 10, 1000 and 1000000 in turn)", .number = &s.capacity},
-      {"fpp", 'p', "Rate (default: six rates from 0.3 to 1e-6)", .rate = &s.fpp},
-      {"layout", 'l', "blocked or classic (default: both)", .choice = &s.layout,
+      {"capacity", 'n', "Number of keys (default: 1, 10, 1000 and 1000000 in turn)",
+       .number = &s.capacity},
+      {"fpp", 'p', "Requested rate (default: six rates from 0.3 to 1e-6)", .rate = &s.fpp},
+      {"layout", 'l', "Layout: blocked or classic (default: both)", .choice = &s.layout,
        .choice_names = layout_names},
-      {"keys", 'k', "random, sequential or url (default: all)", .choice = &s.shape,
+      {"keys", 'k', "Sort of keys: random, sequential or url (default: all)", .choice = &s.shape,
        .choice_names = shape_names},
-      {"probes", 'q', "Absent keys asked for (default: by rate, at most 10^8)",
-       .number = &s.probes},
+      {"probes", 'q', "Number of absent keys to look up (default: by rate, at most 10^8)",
+       .number = &s.absent_keys},
       {0}};
   harness_parse("Measures the false-positive rate of full Bloom filters.", options, argc, argv,
                 &s.shared);
   printf("%-8s %-10s %11s %8s  %9s %6s  %8s %6s  %6s\n", "layout", "keys", "capacity", "fpp",
          "measured", "/fpp", "bits/key", "/text", "est/n");
-  return harness_verdict(&s.shared, measure_all(&s));
+  return harness_verdict(&s.shared, measure_selected(&s));
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: is memory ever released under a reader, released twice, or not at all, while a filter grows
- * and shrinks as fast as it can?
+ * Question: while a filter grows and shrinks as fast as it can, is memory ever released while a
+ * reader uses it, released twice, or never released?
  *
- * Some threads own keys that come in bursts and go again; the others only look for keys that stay.  The
- * filter's memory comes from an allocator that overwrites what is released, so a reader that is still
- * there misses its key (and a sanitizer reports it), and that keeps books.
+ * Some threads add keys in bursts and remove them again; the others only look up keys that stay in
+ * the filter.  The filter's memory comes from an allocator that counts what is in use and
+ * overwrites what is released.  So a reader of released memory misses its key (and a sanitizer
+ * reports the access).
  */
+#include "create.h"
 #include "harness.h"
 #include "owner.h"
 
-#include <error.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,9 @@ struct settings {
 
 struct run {
   const struct settings *settings;
-  struct owner owners[MAX_THREADS]; /* the last one's keys stay */
+  struct owner owners[MAX_THREADS]; /* the last one owns the staying keys */
   uint64_t writers;
-  _Atomic uint64_t writing; /* writers that are not done */
+  _Atomic uint64_t writing; /* writers that have not finished */
   _Atomic uint64_t bytes, blocks, wrong;
 };
 
@@ -63,18 +64,18 @@ static void write_bursts(struct run *run, struct worker *worker)
   for (uint64_t i = 0; i < run->settings->bursts; i++) {
     owner->goal = owner->keys;
     owner_work(owner, worker, owner->keys);
-    owner_leave(owner, worker);
+    owner_remove_all(owner, worker);
   }
   atomic_fetch_sub(&run->writing, 1);
 }
 
-static void read_on(struct run *run, struct worker *worker)
+static void read_until_done(struct run *run, struct worker *worker)
 {
-  const struct owner *stays = &run->owners[MAX_THREADS - 1];
+  const struct owner *staying = &run->owners[MAX_THREADS - 1];
   uint64_t seed = worker->seed, misses = 0;
   while (atomic_load(&run->writing)) {
     uint64_t began = call_begins(worker);
-    misses += !tamis_contains_hash(stays->filter, stays->base + random_next(&seed) % STAYING);
+    misses += !tamis_contains_hash(staying->filter, staying->base + random_next(&seed) % STAYING);
     call_ends(worker, began);
   }
   atomic_fetch_add(&run->wrong, misses);
@@ -86,13 +87,14 @@ static void work(struct worker *worker)
   if (worker->index < run->writers)
     write_bursts(run, worker);
   else
-    read_on(run, worker);
+    read_until_done(run, worker);
 }
 
 /* ---- rounds ---- */
 
-/* What waits for readers comes back in the end, by calls that come later. */
-static bool comes_back(const struct run *run, const tamis_filter *filter)
+/* Whether the filter and the allocator agree on the bytes in use.  The backlog is released by later
+ * calls, so this waits for a while. */
+static bool figures_agree(const struct run *run, const tamis_filter *filter)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   double until = harness_seconds() + 10;
@@ -102,7 +104,7 @@ static bool comes_back(const struct run *run, const tamis_filter *filter)
   return stats.bytes == atomic_load(&run->bytes);
 }
 
-static bool play(const struct settings *s, uint64_t round)
+static bool run_round(const struct settings *s, uint64_t round)
 {
   static struct run run;
   uint64_t seed = random_at(s->shared.seed, round), n = s->shared.threads;
@@ -116,35 +118,30 @@ static bool play(const struct settings *s, uint64_t round)
   options.capacity = 1 + round % 3 * 100;
   options.seed = seed;
   options.allocator = &allocator;
-  tamis_filter *filter;
-  int result = tamis_create(&options, &filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
-  for (unsigned i = 0; i < run.writers; i++)
-    owner_init(&run.owners[i], filter, i, s->keys, random_at(seed, i));
-  struct owner *stays = &run.owners[MAX_THREADS - 1];
-  owner_init(stays, filter, MAX_THREADS - 1, STAYING, seed);
+  tamis_filter *filter = create_filter(&options);
+  owners_init(run.owners, run.writers, filter, s->keys, seed);
+  struct owner *staying = &run.owners[MAX_THREADS - 1];
+  owner_init(staying, filter, MAX_THREADS - 1, STAYING, seed);
   for (uint64_t key = 0; key < STAYING; key++)
-    run.wrong += tamis_add_hash(filter, stays->base + key) != TAMIS_OK;
+    run.wrong += tamis_add_hash(filter, staying->base + key) != TAMIS_OK;
 
   struct worker workers[MAX_THREADS];
   harness_run(n, seed, work, &run, workers);
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(filter, &stats);
   uint64_t wrong = run.wrong;
-  bool back = comes_back(&run, filter);
+  bool agree = figures_agree(&run, filter);
   for (uint64_t key = 0; key < STAYING; key++)
-    wrong += tamis_remove_hash(filter, stays->base + key) != TAMIS_OK;
-  wrong += owners_judge(run.owners, run.writers, options.fpp);
-  for (unsigned i = 0; i < run.writers; i++)
-    owner_free(&run.owners[i]);
-  owner_free(stays);
+    wrong += tamis_remove_hash(filter, staying->base + key) != TAMIS_OK;
+  wrong += owners_verify(run.owners, run.writers, options.fpp);
+  owners_free(run.owners, run.writers);
+  owner_free(staying);
   tamis_destroy(filter);
-  bool good = wrong == 0 && back && run.blocks == 0 && run.bytes == 0;
-  harness_tell(good,
-               "%" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
-               " wrong answers, books %s, %" PRIu64 " blocks left\n",
-               stats.growths, stats.joins, wrong, back ? "right" : "WRONG", run.blocks);
+  bool good = wrong == 0 && agree && run.blocks == 0 && run.bytes == 0;
+  harness_report(good,
+                 "%" PRIu64 " growths, %" PRIu64 " joins, %" PRIu64
+                 " wrong answers, bytes in use %s, %" PRIu64 " blocks left\n",
+                 stats.growths, stats.joins, wrong, agree ? "right" : "WRONG", run.blocks);
   return good;
 }
 
@@ -155,10 +152,10 @@ int main(int argc, char **argv)
       {"keys", 'n', "Keys of a burst (default: 8192)", .number = &s.keys, .least = 64},
       {"bursts", 'b', "Bursts of each writer in a round (default: 8)", .number = &s.bursts},
       {0}};
-  harness_parse("Looks for memory that is released too early, twice, or never.", options, argc,
-                argv, &s.shared);
+  harness_parse("Finds memory that is released too early, twice, or never.", options, argc, argv,
+                &s.shared);
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++)
-    good &= play(&s, round);
+    good &= run_round(&s, round);
   return harness_verdict(&s.shared, good);
 }

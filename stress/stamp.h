@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Time for histories: stamps whose order is the real one on all cores.
+ * Time stamps for histories, which order events on all cores as they happened.
  *
- * One counter.  A call's `invoked` is what the counter shows before the call; its `returned` is what it
- * showed when the call, being over, pushed it on by one.
+ * The clock is one counter.  A call's `invoked` is the value of the counter before the call.  Its
+ * `returned` is the value from which the counter is incremented after the call.
  *
- *    sound      If A.returned < B.invoked, then B has read a number that A's push, or a later one, has
- *               written.  So A's push happened before B's read in the sense of C11, and all of A before
- *               all of B, on any machine.  No order is claimed that was not there.
- *    sensitive  The other way round, if A's push came before B's read, then A.returned < B.invoked: no
- *               order is lost.  Calls seem to overlap only if they did, but for the few instructions
- *               between the stamps and the call.
- *    cheap      Before a call it is a load, of a line that others push on; one locked instruction
- *               after it.  Nobody waits for anybody.
+ *    sound      Suppose A.returned < B.invoked.  Then B has read a value that A's increment, or a
+ *               later one, has written.  So in the sense of C11, A's increment happened before B's
+ *               read, and all of A before all of B, on any machine.  The stamps claim no order that
+ *               did not exist.
+ *    sensitive  If A's increment came before B's read, then A.returned < B.invoked.  So no order is
+ *               lost: calls that seem to overlap did so, except for the few instructions between
+ *               the stamps and the calls.
+ *    cheap      A call costs one load of a shared line before it, and one locked instruction after
+ *               it.  No thread waits for another.
  *
- * What it hides: the push drains the store buffer, so a store of the library that is too weak to be
- * visible at once is made visible before the call counts as returned.  Cores' own clocks would not
- * drain it; but they must be compared across cores with an allowance for how far they are apart, which
- * is as long as a store waits.  That such stores are strong enough rests on the argument in
- * docs/correctness.md, and on the model.
+ * One thing these stamps hide.  The increment drains the store buffer, so a store of the library
+ * that is too weak to be visible at once becomes visible before the call counts as returned.  The
+ * clocks of the cores would not drain it, but comparing them takes a tolerance for their
+ * difference, which is as long as a store stays in the buffer.  That such stores are strong enough
+ * follows from the argument in docs/correctness.md, and from the model.
  */
 #ifndef TAMIS_STRESS_STAMP_H
 #define TAMIS_STRESS_STAMP_H
@@ -28,7 +29,7 @@
 
 struct stamps {
   _Alignas(64) _Atomic uint64_t now;
-  char alone[64 - sizeof(uint64_t)];
+  char padding[64 - sizeof(uint64_t)];
 };
 
 static inline uint64_t stamp_invoked(struct stamps *stamps)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: is anything lost, or kept for ever, when threads come, make a few calls, and end, again and
- * again?
+ * Question: does the library lose anything, or keep anything for ever, when threads start, make a
+ * few calls, and end, again and again?
  *
- * Every worker starts one thread after the other, each of which works for the worker's owner for a short
- * while.  Such a thread's first call makes it known to liburcu, its end has it forgotten; meanwhile the
- * filter grows and shrinks, so somebody always waits for all readers that are known.
+ * Every worker starts one thread after the other, each of which makes a few calls for the worker's
+ * owner.  The first call of such a thread registers it with liburcu as a reader, and its end
+ * removes it.  Meanwhile the filter grows and shrinks, so grace periods wait for all registered
+ * readers.
  */
+#include "create.h"
 #include "harness.h"
 #include "owner.h"
 
@@ -15,7 +17,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { LIFETIME = 200 }; /* calls of a thread */
+enum { CALLS_PER_THREAD = 200 };
 
 struct settings {
   struct harness_settings shared;
@@ -27,11 +29,11 @@ struct run {
   struct owner owners[MAX_THREADS];
 };
 
-static void *live(void *arg)
+static void *short_thread(void *arg)
 {
   struct worker *worker = arg;
   struct run *run = worker->arg;
-  owner_work(&run->owners[worker->index], worker, LIFETIME);
+  owner_work(&run->owners[worker->index], worker, CALLS_PER_THREAD);
   return NULL;
 }
 
@@ -40,14 +42,14 @@ static void work(struct worker *worker)
   const struct run *run = worker->arg;
   for (uint64_t i = 0; i < run->settings->lives; i++) {
     pthread_t thread;
-    int failure = pthread_create(&thread, NULL, live, worker);
+    int failure = pthread_create(&thread, NULL, short_thread, worker);
     if (failure)
       error(2, failure, "cannot start a thread");
     pthread_join(thread, NULL);
   }
 }
 
-static bool play(const struct settings *s, uint64_t round)
+static bool run_round(const struct settings *s, uint64_t round)
 {
   static struct run run;
   uint64_t seed = random_at(s->shared.seed, round), n = s->shared.threads;
@@ -55,26 +57,21 @@ static bool play(const struct settings *s, uint64_t round)
   options.kind = TAMIS_CUCKOO;
   options.capacity = 100;
   options.seed = seed;
-  tamis_filter *filter;
-  int result = tamis_create(&options, &filter);
-  if (result != TAMIS_OK)
-    error(2, 0, "cannot create a filter: %s", tamis_strerror(result));
+  tamis_filter *filter = create_filter(&options);
   run.settings = s;
-  for (unsigned i = 0; i < n; i++)
-    owner_init(&run.owners[i], filter, i, s->keys, random_at(seed, i));
+  owners_init(run.owners, n, filter, s->keys, seed);
   struct worker workers[MAX_THREADS];
   harness_run(n, seed, work, &run, workers);
   for (unsigned i = 0; i < n; i++)
     owner_check(&run.owners[i]);
-  uint64_t wrong = owners_judge(run.owners, n, options.fpp);
+  uint64_t wrong = owners_verify(run.owners, n, options.fpp);
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(filter, &stats);
-  harness_tell(!wrong,
-               "%" PRIu64 " threads came and went, %" PRIu64 " growths, %" PRIu64 " joins: %" PRIu64
-               " wrong\n",
-               n * s->lives, stats.growths, stats.joins, wrong);
-  for (unsigned i = 0; i < n; i++)
-    owner_free(&run.owners[i]);
+  harness_report(!wrong,
+                 "%" PRIu64 " threads started and ended, %" PRIu64 " growths, %" PRIu64
+                 " joins: %" PRIu64 " wrong\n",
+                 n * s->lives, stats.growths, stats.joins, wrong);
+  owners_free(run.owners, n);
   tamis_destroy(filter);
   return wrong == 0;
 }
@@ -87,10 +84,9 @@ int main(int argc, char **argv)
       {"lives", 'l', "Threads that each worker starts in a round (default: 500)",
        .number = &s.lives},
       {0}};
-  harness_parse("Looks for wrong answers while threads come and go.", options, argc, argv,
-                &s.shared);
+  harness_parse("Finds wrong answers while threads start and end.", options, argc, argv, &s.shared);
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++)
-    good &= play(&s, round);
+    good &= run_round(&s, round);
   return harness_verdict(&s.shared, good);
 }

@@ -14,7 +14,7 @@ struct cuckoo_geometry tiny_geometry(uint64_t round)
   g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;
   g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
   g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
-  g.rate = 0.001; /* leaves the rest to later generations */
+  g.rate = 0.001; /* leaves the rest of the filter's rate to later generations */
   return g;
 }
 

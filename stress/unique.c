@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: when several threads add the same keys in step, has every key exactly one winner?
+ * Question: when several threads add the same keys in step, does every key have exactly one winner?
  *
- * All threads call add_unique on key 0, 1, 2, ...; now and then they wait for each other, so that
- * they stay close together.  A key with two winners is a failure; a key without one was hidden by a
- * false positive, and there may be no more of these than the filter's rate allows.  A cuckoo filter
- * starts tiny, and grows all the while: its segments split, and new generations open, under the calls.
+ * All threads call add_unique on the keys 0, 1, 2, ...; they wait for each other after every few
+ * hundred keys, so that they stay close together.  A key with two winners is a failure.  A key
+ * without a winner was hidden by a false positive, and there may be no more of these than the
+ * filter's rate allows.  A cuckoo filter starts small and grows meanwhile: its segments split, and
+ * it opens new generations.
  */
 #include "harness.h"
 #include "tamis/tamis.h"
@@ -28,7 +29,7 @@ struct run {
   bool batches;
 };
 
-static void claim(struct run *run, uint64_t key, int result)
+static void count_winner(struct run *run, uint64_t key, int result)
 {
   if (result == TAMIS_OK)
     atomic_fetch_add_explicit(&run->winners[key], 1, memory_order_relaxed);
@@ -45,13 +46,13 @@ static void add_step(struct run *run, struct worker *worker, uint64_t begin, uin
     tamis_add_unique_many_hash(run->filter, hashes, end - begin, results);
     call_ends(worker, began);
     for (uint64_t key = begin; key < end; key++)
-      claim(run, key, results[key - begin]);
+      count_winner(run, key, results[key - begin]);
   } else {
     for (uint64_t key = begin; key < end; key++) {
       uint64_t began = call_begins(worker);
       int result = tamis_add_unique_hash(run->filter, key);
       call_ends(worker, began);
-      claim(run, key, result);
+      count_winner(run, key, result);
     }
   }
 }
@@ -70,10 +71,10 @@ struct settings {
   uint64_t keys;
   double fpp;
   bool batches;
-  int kind; /* in kinds[] */
+  int kind; /* index in kinds[] */
 };
 
-static bool one_winner(const struct settings *s, tamis_layout layout, uint64_t seed)
+static bool run_round(const struct settings *s, tamis_layout layout, uint64_t seed)
 {
   struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -104,14 +105,15 @@ static bool one_winner(const struct settings *s, tamis_layout layout, uint64_t s
   double bound = 1.1 * s->fpp * (double) s->keys;
   bool good =
       several == 0 && (double) none <= bound + 4 * sqrt(bound) && stats.count == s->keys - none;
-  harness_tell(good,
-               "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
-               " keys with several winners, %" PRIu64 " hidden (at most %.0f allowed), count %s\n",
-               s->kind                          ? "cuckoo"
-               : layout == TAMIS_LAYOUT_BLOCKED ? "blocked"
-                                                : "classic",
-               s->shared.threads, s->keys, s->fpp, several, none, bound + 4 * sqrt(bound),
-               stats.count == s->keys - none ? "right" : "WRONG");
+  harness_report(good,
+                 "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
+                 " keys with several winners, %" PRIu64
+                 " hidden (at most %.0f allowed), count %s\n",
+                 s->kind                          ? "cuckoo"
+                 : layout == TAMIS_LAYOUT_BLOCKED ? "blocked"
+                                                  : "classic",
+                 s->shared.threads, s->keys, s->fpp, several, none, bound + 4 * sqrt(bound),
+                 stats.count == s->keys - none ? "right" : "WRONG");
   return good;
 }
 
@@ -122,18 +124,18 @@ int main(int argc, char **argv)
   struct settings s = {.keys = 1000000, .fpp = 0.01, .shared = {.threads = 4, .rounds = 1}};
   const struct harness_option options[] = {
       {"keys", 'n', "Keys of a round (default: 1000000)", .number = &s.keys, .least = 1},
-      {"fpp", 'p', "Rate asked of the filter (default: 0.01)", .rate = &s.fpp},
+      {"fpp", 'p', "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
       {"batches", 'b', "Use batch calls", .flag = &s.batches},
       {"kind", 'k', "bloom (the default) or cuckoo, which grows from capacity 1000",
        .choice = &s.kind, .choice_names = kinds},
       {0}};
-  harness_parse("Looks for unique adds with two winners.", options, argc, argv, &s.shared);
+  harness_parse("Finds keys for which two unique adds win.", options, argc, argv, &s.shared);
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++) {
     uint64_t seed = random_at(s.shared.seed, round);
-    good &= one_winner(&s, TAMIS_LAYOUT_BLOCKED, seed);
+    good &= run_round(&s, TAMIS_LAYOUT_BLOCKED, seed);
     if (!s.kind)
-      good &= one_winner(&s, TAMIS_LAYOUT_CLASSIC, seed);
+      good &= run_round(&s, TAMIS_LAYOUT_CLASSIC, seed);
   }
   return harness_verdict(&s.shared, good);
 }

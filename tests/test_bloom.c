@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "bloom/bloom.h"
 #include "base/counter.h"
-#include "harness.h"
 #include "base/stripe.h"
+#include "bloom/bloom.h"
+#include "harness.h"
 
 #include <math.h>
 #include <pthread.h>

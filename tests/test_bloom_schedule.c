@@ -4,8 +4,8 @@
  */
 #include "unit.h"
 
-#include "bloom/bloom.h"
 #include "base/hook.h"
+#include "bloom/bloom.h"
 #include "schedule.h"
 
 #include <pthread.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/stripe.h"
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "harness.h"
-#include "base/stripe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -873,7 +873,8 @@ static void a_full_filter_does_not_go_on_in_its_side_tables(void **state)
     tamis_add_hash(f, i);
   size_t most = 0;
   for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
-    const struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, i)));
+    const struct segment *segment =
+        directory_segment(directory_load(generation_directory_entry(generation, i)));
     const struct duplicate_table *copies = atomic_load(&segment->duplicates);
     most = copies && copies->used > most ? copies->used : most;
   }
@@ -988,8 +989,8 @@ static void copies_make_room_at_the_limit(void **state)
     tamis_options options = options_for(cases[i].capacity, cases[i].fpp);
     struct cuckoo_geometry g;
     assert_int_equal(cuckoo_geometry_plan(&(struct cuckoo_spec){.growable = true,
-                                                                  .capacity = options.capacity,
-                                                                  .fpp = options.fpp},
+                                                                .capacity = options.capacity,
+                                                                .fpp = options.fpp},
                                           &g),
                      TAMIS_OK);
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
@@ -1282,7 +1283,8 @@ static void validate_notices_whatever_is_broken(void **state)
   add_range(f, 0, 100);
   struct generation *generation = cuckoo_of(f)->generation[0];
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, 0)));
+  struct segment *segment =
+      directory_segment(directory_load(generation_directory_entry(generation, 0)));
   assert_int_equal(segment->depth, 0);
   assert_true(g->depth_limit > 0);
 

@@ -116,7 +116,8 @@ static void a_way_that_is_too_long_is_no_room(void **state)
     struct generation generation = {.geometry = b.g};
     struct bucket_pair pair = {.generation = &generation, .segment = b.segment, .upper = upper};
     struct cuckoo c = {.max_bytes = 0};
-    assert_int_equal(tamis__fold_duplicates(&c, &pair), moves <= MAX_PATH_MOVES ? TAMIS_OK : TAMIS_EFULL);
+    assert_int_equal(tamis__fold_duplicates(&c, &pair),
+                     moves <= MAX_PATH_MOVES ? TAMIS_OK : TAMIS_EFULL);
     end(&b);
   }
 }
@@ -171,7 +172,8 @@ static void end_full_pair(struct full_pair *x)
 {
   struct duplicate_table *copies = atomic_load(&x->b.segment->duplicates);
   if (copies)
-    tamis__cuckoo_release(&x->c, copies, tamis__duplicates_bytes(tamis__duplicates_capacity(copies)));
+    tamis__cuckoo_release(&x->c, copies,
+                          tamis__duplicates_bytes(tamis__duplicates_capacity(copies)));
   assert_int_equal(x->c.bytes, 0);
   tamis__backlog_destroy(&x->c.backlog);
   stripe_destroy(&x->b.segment->duplicates_lock);

@@ -7,13 +7,13 @@
  */
 #include "unit.h"
 
+#include "base/hook.h"
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 #include "cuckoo/evict.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/segment.h"
-#include "base/hook.h"
 #include "schedule.h"
 
 #include <pthread.h>
@@ -355,8 +355,8 @@ static void a_move_waits_for_who_holds_its_room(void **state)
 {
   (void) state;
   struct pushed p = make_pushed();
-  struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
   struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   schedule_stop_at("nowhere");
@@ -507,8 +507,8 @@ static void folding_waits_for_a_writer(void **state)
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 1);
   struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
-  struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
   uint64_t used = segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("nowhere");
@@ -530,8 +530,8 @@ static void copies_are_counted_under_their_lock(void **state)
   uint64_t hash = hash_at(&t, HOME, UPPER);
   for (unsigned i = 0; i < LANES; i++)
     add(&t, hash);
-  struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
   struct call writer = call_of(&t, tamis_add_hash, hash);
   struct call remover = call_of(&t, tamis_remove_hash, hash);
   for (unsigned i = 0; i < 2; i++) {
@@ -1016,7 +1016,8 @@ static void go_on_to(const char *place)
 }
 
 /* As an eviction does. */
-static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, uint32_t from, uint32_t to)
+static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, uint32_t from,
+                         uint32_t to)
 {
   const struct cuckoo_geometry *g = &t->geometry;
   const struct bucket_shape *s = &g->shape;

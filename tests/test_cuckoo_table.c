@@ -73,7 +73,8 @@ static void begin(struct fixture *x, uint64_t more_bytes)
   options.max_bytes = bytes + more_bytes;
   assert_int_equal(tamis_create(&options, &x->filter), TAMIS_OK);
   x->c = cuckoo_of(x->filter);
-  x->segment = directory_segment(directory_load(generation_directory_entry(x->c->generation[0], 0)));
+  x->segment =
+      directory_segment(directory_load(generation_directory_entry(x->c->generation[0], 0)));
 }
 
 static void end(struct fixture *x)
@@ -500,7 +501,8 @@ static void a_large_filter_takes_what_was_promised(void **state)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
     assert_int_equal(stats_of(f).growths, 0);
     for (uint64_t i = 0; i < cuckoo_directory_size(&c->generation[0]->geometry); i++) {
-      const struct segment *segment = directory_segment(directory_load(generation_directory_entry(c->generation[0], i)));
+      const struct segment *segment =
+          directory_segment(directory_load(generation_directory_entry(c->generation[0], i)));
       in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
     assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.slot_bytes);

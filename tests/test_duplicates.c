@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include "base/hash.h"
 #include "cuckoo/duplicates.h"
 #include "harness.h"
-#include "base/hash.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "harness.h"
 #include "base/stripe.h"
+#include "harness.h"
 
 #include <stdlib.h>
 

@@ -6,23 +6,24 @@
 
 #include <string.h>
 
-/* Keys that one level has not answered for: their hashes, and where they stand in the batch. */
+/* The keys that the next level has to answer for, and their positions in the batch. */
 struct rest {
   uint64_t hashes[BATCH];
-  size_t places[BATCH];
+  size_t positions[BATCH];
   size_t count;
 };
 
-/* Shares of the rate that sum to 1 over any number of levels: 6 / pi^2 / (i + 1)^2.  (Halves would
- * also do, but reach rates that 64-bit hashes cannot give after a dozen levels.) */
+/* The share of a level in the requested rate: 6 / pi^2 / (i + 1)^2.  These sum to 1 over all
+ * levels.  (So would halves, but after a dozen levels they lead to rates that 64-bit hashes cannot
+ * give.) */
 static double share_of_level(unsigned level)
 {
   double i = level + 1;
   return 0.6079271 / (i * i);
 }
 
-/* Fast while small, since each level makes a new key slower; then by doubling, since memory is what
- * a large level costs. */
+/* Small levels grow by a factor of four, since every level takes time for each new key; large ones
+ * by two, since they take memory. */
 static uint64_t capacity_of_level(uint64_t first, unsigned level)
 {
   uint64_t capacity = first;
@@ -51,7 +52,7 @@ static void fail_to_create(const tamis_options *options, int result, unsigned le
          lines, options->fpp, tamis_strerror(result));
 }
 
-static tamis_filter *make_level(const struct chain *chain, unsigned level)
+static tamis_filter *create_level(const struct chain *chain, unsigned level)
 {
   tamis_options options = chain->first;
   tamis_filter *filter;
@@ -70,13 +71,13 @@ bool chain_create(struct chain *chain, const tamis_options *options)
     atomic_init(&chain->level[i], NULL);
   pthread_mutex_init(&chain->lock, NULL);
   chain->first = *options;
-  tamis_filter *filter = make_level(chain, 0);
+  tamis_filter *filter = create_level(chain, 0);
   atomic_store_explicit(&chain->level[0], filter, memory_order_release);
   return filter != NULL;
 }
 
 /* ORDER chain.level.load (acquire)
- *   pairs with     chain.level.publish (release) in level_or_new()
+ *   pairs with     chain.level.publish (release) in get_or_create_level()
  *   makes visible  the filter that tamis_create filled in
  *   if weakened    a thread uses a filter whose fields are not set yet */
 static tamis_filter *level_at(const struct chain *chain, unsigned level)
@@ -98,7 +99,7 @@ const tamis_filter *chain_hasher(const struct chain *chain)
   return level_at(chain, 0);
 }
 
-static tamis_filter *level_or_new(struct chain *chain, unsigned level)
+static tamis_filter *get_or_create_level(struct chain *chain, unsigned level)
 {
   tamis_filter *filter = level_at(chain, level);
   if (filter != NULL)
@@ -108,9 +109,9 @@ static tamis_filter *level_or_new(struct chain *chain, unsigned level)
     return NULL;
   }
   pthread_mutex_lock(&chain->lock);
-  filter = level_at(chain, level); /* another thread may have made it meanwhile */
+  filter = level_at(chain, level); /* another thread may have created it meanwhile */
   if (filter == NULL) {
-    filter = make_level(chain, level);
+    filter = create_level(chain, level);
     /* ORDER chain.level.publish (release)
      *   pairs with     chain.level.load (acquire) in level_at()
      *   makes visible  the filter that tamis_create filled in
@@ -126,16 +127,16 @@ static void fail_to_add(const struct chain *chain, int result)
   char lines[FIGURE_BYTES];
   if (result == TAMIS_EFULL)
     fail("more distinct lines than fit into a %s filter made for %s lines at a rate of %.2g; "
-         "--capacity plans for them",
+         "use --capacity to plan for them",
          kind_name(chain->first.kind), count_figure(lines, (double) chain->first.capacity),
          chain->first.fpp);
   else
     fail("cannot add a line to the filter: %s", tamis_strerror(result));
 }
 
-/* Passes on the key that stands at `place` in the batch if the level was too full for it. */
-static void sort_result(const struct chain *chain, struct rest *rest, uint64_t hash, size_t place,
-                        int result)
+/* Passes the key at `position` in the batch on to the next level if this one was full. */
+static void pass_on_if_full(const struct chain *chain, struct rest *rest, uint64_t hash,
+                            size_t position, int result)
 {
   if (result >= 0)
     return;
@@ -144,7 +145,7 @@ static void sort_result(const struct chain *chain, struct rest *rest, uint64_t h
     return;
   }
   rest->hashes[rest->count] = hash;
-  rest->places[rest->count++] = place;
+  rest->positions[rest->count++] = position;
 }
 
 void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
@@ -156,28 +157,28 @@ void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes,
   struct rest rest;
   rest.count = 0;
   for (size_t i = 0; i < n; i++)
-    sort_result(chain, &rest, hashes[i], i, results[i]);
+    pass_on_if_full(chain, &rest, hashes[i], i, results[i]);
   for (unsigned level = 1; rest.count > 0; level++) {
-    tamis_filter *filter = level_or_new(chain, level);
+    tamis_filter *filter = get_or_create_level(chain, level);
     if (filter == NULL)
       return;
     int answers[BATCH];
     size_t asked = rest.count;
     add(filter, rest.hashes, asked, answers);
-    rest.count = 0; /* refilled in place: a key never moves up past one still to be looked at */
+    rest.count = 0; /* refilled in place: a key never moves to an index that is still to be read */
     for (size_t i = 0; i < asked; i++) {
-      results[rest.places[i]] = answers[i];
-      sort_result(chain, &rest, rest.hashes[i], rest.places[i], answers[i]);
+      results[rest.positions[i]] = answers[i];
+      pass_on_if_full(chain, &rest, rest.hashes[i], rest.positions[i], answers[i]);
     }
   }
 }
 
-static void sort_found(struct rest *rest, uint64_t hash, size_t place, bool found)
+static void pass_on_if_absent(struct rest *rest, uint64_t hash, size_t position, bool found)
 {
   if (found)
     return;
   rest->hashes[rest->count] = hash;
-  rest->places[rest->count++] = place;
+  rest->positions[rest->count++] = position;
 }
 
 size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t n, bool *found)
@@ -189,7 +190,7 @@ size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t 
   struct rest rest;
   rest.count = 0;
   for (size_t i = 0; i < n; i++)
-    sort_found(&rest, hashes[i], i, found[i]);
+    pass_on_if_absent(&rest, hashes[i], i, found[i]);
   const tamis_filter *filter;
   for (unsigned level = 1; rest.count > 0 && (filter = level_at(chain, level)) != NULL; level++) {
     bool answers[BATCH];
@@ -197,8 +198,8 @@ size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t 
     total += tamis_contains_many_hash(filter, rest.hashes, asked, answers);
     rest.count = 0;
     for (size_t i = 0; i < asked; i++) {
-      found[rest.places[i]] = answers[i];
-      sort_found(&rest, rest.hashes[i], rest.places[i], answers[i]);
+      found[rest.positions[i]] = answers[i];
+      pass_on_if_absent(&rest, rest.hashes[i], rest.positions[i], answers[i]);
     }
   }
   return total;
@@ -207,7 +208,7 @@ size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t 
 struct chain_figures chain_get_figures(const struct chain *chain)
 {
   struct chain_figures figures = {0};
-  double missed = 1; /* probability that no level claims a key that is not there */
+  double none_claims = 1; /* the probability that no level claims to hold an absent key */
   const tamis_filter *filter;
   while ((filter = level_at(chain, figures.levels)) != NULL) {
     tamis_stats stats = TAMIS_STATS_INIT;
@@ -217,9 +218,9 @@ struct chain_figures chain_get_figures(const struct chain *chain)
       figures.load = stats.load;
     figures.bytes += stats.bytes;
     figures.growths += stats.growths;
-    missed *= 1 - stats.fpp_estimate;
+    none_claims *= 1 - stats.fpp_estimate;
     figures.levels++;
   }
-  figures.fpp = 1 - missed;
+  figures.fpp = 1 - none_claims;
   return figures;
 }

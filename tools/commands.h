@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands of the program.  Each takes its own part of the command line, argv[0] being the
- * command's name, and returns an exit status.
+ * The commands of the program.  Each gets its part of the command line, where argv[0] is the name
+ * of the command, and returns an exit status.
  */
 #ifndef TAMIS_TOOL_COMMANDS_H
 #define TAMIS_TOOL_COMMANDS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis common: the lines of B that stand in A.
+ * tamis common: writes the lines of B that are also in A.
  */
 #include "chain.h"
 #include "commands.h"
@@ -11,22 +11,24 @@
 
 #include <string.h>
 
-/* Classic looks at a dozen cache lines for a key, blocked at one; a cuckoo filter that does not grow
- * fails where another one goes on: the rate must be worth it. */
-#define WORTH_DENSER 1.25
+/* How many times lower the rate of the denser form must be to make up for its drawbacks: the
+ * classic layout reads a dozen cache lines for a key instead of one, and a cuckoo filter that does
+ * not grow fails when it is full. */
+#define DENSER_MIN_GAIN 1.25
 
 enum { KEY_MEMORY = 'm' };
 
-/* Below this rate a wrong line among a thousand million is not to be expected any more. */
-#define LOWEST_FPP 1e-8
+/* At this rate one of a hundred million lines is wrong on average.  A lower rate is not worth its
+ * memory. */
+#define MIN_FPP 1e-8
 
 struct common_options {
   struct shared_options shared;
-  uint64_t memory; /* 0: not said */
+  uint64_t memory; /* 0: not given */
   char **files;
 };
 
-static void take_files(struct common_options *options, char **files, int count)
+static void set_files(struct common_options *options, char **files, int count)
 {
   if (count != 2)
     usage_error("common takes two files, A and B, not %d; see 'tamis common --help'", count);
@@ -46,10 +48,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     options->memory = parse_memory("--memory", argument);
     return 0;
   case ARGP_KEY_ARGS:
-    take_files(options, state->argv + state->next, state->argc - state->next);
+    set_files(options, state->argv + state->next, state->argc - state->next);
     return 0;
   case ARGP_KEY_NO_ARGS:
-    take_files(options, NULL, 0);
+    set_files(options, NULL, 0);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -58,7 +60,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option entries[] = {
     {"memory", KEY_MEMORY, "SIZE", 0,
-     "Let the filter take SIZE bytes at most and say what rate that buys; K, M, G are powers of "
+     "Limit the filter to SIZE bytes, and print the rate that this allows; K, M, G are powers of "
      "1024",
      0},
     {NULL, 0, NULL, 0, NULL, 0}};
@@ -67,17 +69,19 @@ static const struct argp common_argp = {
     entries,
     parse,
     "A B",
-    "Write the lines of B that stand in A, in the order of B, as 'grep -Fxf A B' does.\v"
-    "A or B may be -, standard input.  With several threads the lines come in any order.\n\n"
-    "The answer is approximate in one direction only: each line that stands in both is written, "
-    "and "
-    "a line of B that does not stand in A is written with a probability of at most RATE.\n\n"
-    "With --memory the filter never takes more; the rate follows from that and is said beforehand. "
-    "At the end it is measured, by asking for millions of random keys.  If A has more distinct "
-    "lines "
-    "than expected, a Bloom filter's rate rises; a cuckoo filter grows while memory lasts, and "
-    "then "
-    "the command fails.\n\n"
+    "Write the lines of B that are also in A, in the order of B, as 'grep -Fxf A B' does.\v"
+    "A or B may be -, which is standard input.  With several threads the lines come in any "
+    "order.\n\n"
+    "The answer is approximate in one direction only: each line of B that is in A is written, and "
+    "a "
+    "line of B that is not in A is written with a probability of at most RATE.\n\n"
+    "With --memory the filter never takes more than SIZE.  The rate follows from that; it is "
+    "printed "
+    "before the start, and measured at the end by looking up millions of random keys.  If A has "
+    "more "
+    "distinct lines than expected, the rate of a Bloom filter rises; a cuckoo filter grows until "
+    "the "
+    "memory is used up, and then the command fails.\n\n"
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common --memory 64M --threads 0 big.txt other.txt > in-both.txt\n"
@@ -86,8 +90,9 @@ static const struct argp common_argp = {
     NULL,
     NULL};
 
-/* A cuckoo filter would keep every copy of a line that A repeats. */
-static bool decide_none(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+/* Adds the lines of A, and chooses none of them.  The adds to a cuckoo filter are unique, as it
+ * would otherwise keep every copy of a line that A repeats. */
+static bool add_lines(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   struct chain *chain = context;
   int results[BATCH];
@@ -98,16 +103,16 @@ static bool decide_none(void *context, const uint64_t *hashes, size_t n, bool *c
   return !failed();
 }
 
-static bool decide_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool choose_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   chain_contains(context, hashes, n, chosen);
   return true;
 }
 
-/* The rate that `memory` buys: in the form that is preferred, if that reaches the rate wanted; else
- * in the better one of it and a denser form.  Preferred are the blocked layout, which is faster, and
- * a cuckoo filter that leaves half of the memory to grow into; denser are the classic layout, and a
- * cuckoo filter that does not grow.  Sets the form.  False after fail(). */
+/* Sets the form of the filter, and the rate that `memory` allows it.  Each kind has a preferred
+ * form: the blocked layout, which is faster, or a cuckoo filter that leaves half of the memory for
+ * growth.  If that does not reach the wanted rate, the denser form is used where it is worth it:
+ * the classic layout, or a cuckoo filter that does not grow.  False after fail(). */
 static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wanted, double *rate)
 {
   bool cuckoo = filter->kind == TAMIS_CUCKOO;
@@ -120,7 +125,7 @@ static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wante
   denser.growable = !cuckoo;
   denser.layout = TAMIS_LAYOUT_CLASSIC;
   int denser_result = tamis_fpp_for(&denser, memory, &denser_rate);
-  if (denser_result == TAMIS_OK && (result != TAMIS_OK || denser_rate * WORTH_DENSER < *rate)) {
+  if (denser_result == TAMIS_OK && (result != TAMIS_OK || denser_rate * DENSER_MIN_GAIN < *rate)) {
     *filter = denser;
     *rate = denser_rate;
     result = TAMIS_OK;
@@ -134,7 +139,8 @@ static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wante
   return false;
 }
 
-static void say_plan(const struct common_options *options, const tamis_options *filter, bool holds)
+static void announce_plan(const struct common_options *options, const tamis_options *filter,
+                          bool holds)
 {
   char size[FIGURE_BYTES], lines[FIGURE_BYTES];
   const char *expected = options->shared.capacity > 0 ? "" : "about ";
@@ -147,23 +153,25 @@ static void say_plan(const struct common_options *options, const tamis_options *
          options->shared.fpp, filter->fpp);
 }
 
-/* Sets the filter's rate from the memory allowed, and tells the user. */
+/* Sets the filter's form and rate to what the memory allows, and tells the user.  False after
+ * fail(). */
 static bool plan_memory(const struct common_options *options, tamis_options *filter)
 {
   const double asked = options->shared.fpp;
   double rate;
   filter->max_bytes = options->memory;
-  filter->growable = true; /* Bloom: the rate may rise, the memory may not */
+  filter->growable = true; /* a Bloom filter's rate may rise, its memory may not */
   if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
     return false;
   bool holds = asked == 0 || rate <= asked;
-  filter->fpp = asked > 0 && holds ? asked : rate > LOWEST_FPP ? rate : LOWEST_FPP;
-  /* Blocked at 1e-8 takes more than what is built for a lower rate, which is classic. */
+  filter->fpp = asked > 0 && holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;
+  /* A rate below MIN_FPP implies the classic layout.  At MIN_FPP the blocked one may take more
+   * memory. */
   uint64_t bytes;
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes > options->memory)
     filter->layout = TAMIS_LAYOUT_CLASSIC;
   if (!options->shared.quiet)
-    say_plan(options, filter, holds);
+    announce_plan(options, filter, holds);
   return true;
 }
 
@@ -180,8 +188,8 @@ static uint64_t splitmix64(uint64_t *state)
   return z ^ z >> 31;
 }
 
-/* Asks for random hashes.  That one of them is the hash of a line of A has a probability of 2^-64
- * for each line, so every "yes" is a false one. */
+/* Looks up random hashes.  One of them is the hash of a given line of A with a probability of
+ * 2^-64, so every hash that is found is a false positive. */
 static struct measurement measure_rate(const struct chain *chain)
 {
   const uint64_t most = 4 << 20;
@@ -198,9 +206,9 @@ static struct measurement measure_rate(const struct chain *chain)
   return m;
 }
 
-/* Of the lines written, those there by mistake: of x lines of B that are not in A, x * rate are
- * written, and x is what was not written plus those. */
-static double mistakes_expected(const struct tally *b, double rate)
+/* The number of lines that were written by mistake.  Of x lines of B that are not in A, x * rate
+ * are written; x is the number of lines that were not written plus these. */
+static double expected_mistakes(const struct tally *b, double rate)
 {
   return rate < 1 ? (double) (b->lines - b->chosen) * rate / (1 - rate) : (double) b->lines;
 }
@@ -213,9 +221,10 @@ static void report_rate(const struct tally *b, const struct chain *chain,
   summary_row("rate measured", "%.2g (%llu of %llu random keys)", measured,
               (unsigned long long) m.found, (unsigned long long) m.asked);
   summary_row("rate by formula", "%.2g", figures->fpp);
-  /* A hundred hits make the measurement good to a tenth; with fewer the formula is better. */
+  /* With a hundred hits the measurement is right to within a tenth; with fewer the formula is
+   * better. */
   double rate = m.found >= 100 ? measured : figures->fpp;
-  summary_expected("written by mistake", "about", mistakes_expected(b, rate));
+  summary_expected("written by mistake", "about", expected_mistakes(b, rate));
 }
 
 static void summarize(const struct common_options *options, const struct pass *a,
@@ -232,8 +241,8 @@ static void summarize(const struct common_options *options, const struct pass *a
   }
   report_rate(&b->done, chain, &figures);
   if (chain->first.kind == TAMIS_BLOOM && chain->first.growable && figures.load > 1.02)
-    note("A has %.1f times the lines expected, so the rate rose from %.2g; --capacity plans for "
-         "them",
+    note("A has %.1f times the expected lines, so the rate rose from %.2g; use --capacity to plan "
+         "for them",
          figures.load, chain->first.fpp);
 }
 
@@ -244,13 +253,13 @@ static void run_passes(const struct common_options *options, const struct inputs
                    .input_count = 1,
                    .threads = options->shared.threads,
                    .hasher = chain_hasher(chain),
-                   .decide = decide_none,
+                   .choose = add_lines,
                    .context = chain,
                    .show_progress = progress_wanted(options->shared.quiet),
                    .progress = {.label = "reading A"}};
   struct pass b = a;
   b.inputs = &inputs->files[1];
-  b.decide = decide_present;
+  b.choose = choose_present;
   b.output = output;
   b.progress = (struct progress){.label = "looking up B", .chosen_name = " written"};
   pass_run(&a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis dedup: each distinct line once.
+ * tamis dedup: writes each distinct line once.
  */
 #include "chain.h"
 #include "commands.h"
@@ -15,7 +15,7 @@ struct dedup_options {
   size_t file_count;
 };
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): argp gives the type */
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct dedup_options *options = state->input;
@@ -39,10 +39,11 @@ static const struct argp dedup_argp = {
     parse,
     "[FILE...]",
     "Write each distinct line of the FILEs once, in the order of first appearance.\v"
-    "With no FILE, or when FILE is -, read standard input.  With several threads the lines come in "
-    "any order.\n\n"
+    "With no FILE, or if FILE is -, read standard input.  With several threads the lines come in "
+    "any "
+    "order.\n\n"
     "The answer is approximate in one direction only: no line is written twice, and a line is "
-    "missing with a probability of at most RATE.  When there are more distinct lines than "
+    "missing with a probability of at most RATE.  If there are more distinct lines than "
     "expected, further filters are added, or the cuckoo filter grows, within the same RATE.\n\n"
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
@@ -52,7 +53,7 @@ static const struct argp dedup_argp = {
     NULL,
     NULL};
 
-static bool decide_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+static bool choose_new(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   int results[BATCH];
   bool good = true;
@@ -87,7 +88,7 @@ static void run(const struct dedup_options *options, const struct inputs *inputs
   struct pass pass = {.inputs = inputs->files,
                       .input_count = inputs->count,
                       .threads = shared->threads,
-                      .decide = decide_new,
+                      .choose = choose_new,
                       .context = &chain,
                       .output = &output,
                       .show_progress = progress_wanted(shared->quiet),

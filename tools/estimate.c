@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocks are read, spread over all files laid end to end.  The lines in them yield
- *   density  lines for each byte, hence how many lines there are
- *   local    distinct lines counted block by block: what repeats nearby (a sorted file)
- *   global   distinct lines of all blocks together: what repeats far apart (a log)
- * A sample of s lines drawn from D equally frequent ones is expected to show D (1 - exp(-s/D))
- * distinct ones.  Solved for D with s = local, that is a lower bound: where frequencies differ, the
- * rare lines do not show.  All lines less those that repeat nearby are an upper bound.  The result
- * is the geometric mean of both: the truth may be far from either, but not from both.
+ * The sample is a number of blocks, spread over all files as if these were one.  It yields
+ *   density  lines per byte, from which the number of all lines follows
+ *   local    distinct lines of each block, summed up: without repeats nearby (a sorted file)
+ *   global   distinct lines of all blocks together: also without repeats far apart (a log)
+ * A sample of s lines drawn from D equally frequent ones has D (1 - exp(-s/D)) distinct ones on
+ * average.  Solved for D with s = local, this is a lower bound, since rare lines are not in the
+ * sample where frequencies differ.  An upper bound is all lines without the repeats nearby.  The
+ * result is the geometric mean of both bounds, which is closer to the truth than the worse one.
  */
 #include "estimate.h"
 
@@ -21,13 +21,13 @@
 enum {
   BLOCKS = 64,
   BLOCK_BYTES = 64 << 10,
-  BLOCK_LINES = 1500, /* counted at most: looking them up is what takes time */
-  UNSIZED_LINES = 1000000,
-  FEWEST = 1000
+  BLOCK_LINES = 1500,      /* the most lines of a block: adding them takes the time */
+  UNSIZED_LINES = 1000000, /* for an input of unknown size */
+  MARGIN_LINES = 1000
 };
 
 struct sample {
-  double density; /* summed over the blocks that hold a whole line */
+  double density; /* the sum over the blocks that hold a whole line */
   uint64_t dense_blocks;
   uint64_t lines;
   uint64_t local;
@@ -46,7 +46,8 @@ static tamis_filter *sample_filter(void)
   return tamis_create(&options, &filter) == TAMIS_OK ? filter : NULL;
 }
 
-/* The number of the block, mixed into the hash, makes the same line another one in each block. */
+/* For the local count, the number of the block is part of the key, so that blocks share no
+ * lines. */
 static void count_line(struct sample *sample, const char *line, size_t size)
 {
   uint64_t hash = tamis_hash(sample->seen_global, line, size);
@@ -58,7 +59,8 @@ static void count_line(struct sample *sample, const char *line, size_t size)
     sample->global++;
 }
 
-/* Counts the first whole lines of a block; it begins with part of a line unless the file begins. */
+/* Counts the first whole lines of a block, which begins within a line except at the start of a
+ * file. */
 static void count_block(struct sample *sample, const char *data, size_t length, bool at_start)
 {
   const char *end = data + length, *newline;
@@ -82,15 +84,15 @@ static void count_block(struct sample *sample, const char *data, size_t length, 
   sample->dense_blocks++;
 }
 
-/* Where block i starts: anywhere in its part of the whole, lest two files alike be sampled at the
- * same places.  If the sample is all there is, the blocks lie end to end. */
+/* The start of block i: a random position in its part of the files, so that two similar files are
+ * not sampled at the same positions.  If the sample is the whole input, the blocks are adjacent. */
 static uint64_t block_start(uint64_t i, uint64_t distance)
 {
   uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15;
   return i * distance + (mixed >> 32) % (distance - BLOCK_BYTES + 1);
 }
 
-/* Errors are left for the reading to tell. */
+/* Ignores errors, which the pass over the input reports. */
 static void sample_at(struct sample *sample, const struct input *input, uint64_t at, char *buffer)
 {
   int fd = input_open(input);
@@ -136,18 +138,19 @@ static double solve_distinct(double drawn, double distinct, double most)
 static double distinct_in(const struct sample *sample, uint64_t bytes)
 {
   if (sample->lines == 0)
-    return 1; /* no line ended in the sample: they are huge */
+    return 1; /* the lines are so long that none ended in the sample */
   double all = (double) bytes * sample->density / (double) sample->dense_blocks;
   if (sample->local == 0 || sample->global == 0)
-    return all; /* the filters found no memory */
+    return all; /* the filters could not allocate memory */
   double most = all * (double) sample->local / (double) sample->lines;
-  double guess = sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
-  /* Half as much again: a guess a little too low costs a second filter, which every new line then
-   * goes through as well; one a little too high costs memory only. */
-  return fmin(most, 1.5 * guess);
+  double estimate =
+      sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
+  /* Half as much again, since a low estimate costs more than a high one: it leads to a second
+   * filter, through which every new line then goes too. */
+  return fmin(most, 1.5 * estimate);
 }
 
-static double sized_lines(const struct input *inputs, uint64_t bytes)
+static double estimate_sized(const struct input *inputs, uint64_t bytes)
 {
   struct sample sample = {.seen_local = sample_filter(), .seen_global = sample_filter()};
   char *buffer = malloc(BLOCK_BYTES);
@@ -164,12 +167,12 @@ static double sized_lines(const struct input *inputs, uint64_t bytes)
 
 uint64_t estimate_distinct(const struct input *inputs, size_t count)
 {
-  uint64_t bytes = 0, unsized = 0;
+  uint64_t bytes = 0, unsized_lines = 0;
   for (size_t i = 0; i < count; i++) {
     bytes += inputs[i].bytes;
     if (inputs[i].bytes == 0)
-      unsized = UNSIZED_LINES;
+      unsized_lines = UNSIZED_LINES;
   }
-  double lines = bytes == 0 ? 0 : sized_lines(inputs, bytes);
-  return (uint64_t) (lines * 1.1) + FEWEST + unsized;
+  double lines = bytes == 0 ? 0 : estimate_sized(inputs, bytes);
+  return (uint64_t) (lines * 1.1) + MARGIN_LINES + unsized_lines;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * About how many distinct lines some files hold, from a sample of a few MiB.
+ * Estimates the number of distinct lines of some files from a sample of a few MiB.
  */
 #ifndef TAMIS_TOOL_ESTIMATE_H
 #define TAMIS_TOOL_ESTIMATE_H
 
 #include "inputs.h"
 
-/* At least 1000, with a margin; an input of unknown size counts as a million lines.  A guess
- * too low costs speed, or, where memory is limited, the rate (of a cuckoo filter: the run); one too
- * high costs memory; neither costs correctness. */
+/* The result is 1000 at least, and includes a margin; an input of unknown size counts as a million
+ * lines.  An estimate that is too low costs speed; where memory is limited it raises the rate of a
+ * Bloom filter, and may make a run with a cuckoo filter fail.  One that is too high costs memory.
+ * Neither makes the output wrong. */
 uint64_t estimate_distinct(const struct input *inputs, size_t count);
 
 #endif

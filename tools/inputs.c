@@ -23,8 +23,8 @@ static bool cannot_open(const struct input *input, int error)
   return false;
 }
 
-/* Opening a FIFO waits for a writer, and closing it again would hand that writer a broken pipe:
- * what is no regular file is asked about by name only. */
+/* Only regular files are opened for the check, others are checked by name.  To open a FIFO would
+ * wait for a writer, and to close it again would break that writer's pipe. */
 static bool check_readable(const struct input *input, mode_t mode)
 {
   if (input->path == NULL)

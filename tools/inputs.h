@@ -11,13 +11,13 @@
 #include <sys/types.h>
 
 struct input {
-  const char *name; /* as messages show it */
+  const char *name; /* for messages */
   const char *path; /* NULL: standard input */
   dev_t device;
   ino_t inode;
   bool regular;
-  uint64_t start; /* standard input may have been read from already */
-  uint64_t bytes; /* from start to the end; 0: unknown (a pipe, a file of /proc) */
+  uint64_t start; /* not 0 if standard input has been read before */
+  uint64_t bytes; /* from `start` to the end; 0: unknown (a pipe, a file of /proc) */
 };
 
 struct inputs {
@@ -25,12 +25,12 @@ struct inputs {
   size_t count;
 };
 
-/* Looks at every named file ("-" and no name at all are standard input).  False after fail():
- * one does not exist, may not be read, or is a directory. */
+/* Checks every named file; "-", or no name at all, is standard input.  False after fail(), if one
+ * does not exist, may not be read, or is a directory. */
 bool inputs_check(struct inputs *inputs, char **names, size_t count);
 void inputs_free(struct inputs *inputs);
 
-/* A descriptor to read the input from, or -1 with errno set; give it back with input_close. */
+/* Opens the input for reading; returns a descriptor for input_close, or -1 with errno set. */
 int input_open(const struct input *input);
 void input_close(const struct input *input, int fd);
 

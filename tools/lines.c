@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Large enough that the lock and the system calls vanish, small enough that the bytes are still in
- * the core's second-level cache when they are hashed and written. */
+/* Large enough that the lock and the system calls cost almost nothing, small enough that the bytes
+ * are still in the second-level cache when they are hashed and written. */
 enum { CHUNK_BYTES = 256 << 10 };
 
 void source_init(struct source *source, const struct input *inputs, size_t count)
@@ -52,11 +52,12 @@ static bool open_next(struct source *s)
     return false;
   }
   s->current = input;
-  (void) posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* no matter if it is a pipe */
+  (void) posix_fadvise(s->fd, 0, 0,
+                       POSIX_FADV_SEQUENTIAL); /* fails on a pipe, which does no harm */
   return true;
 }
 
-/* Makes room for `size` bytes, keeping those in use. */
+/* Makes room for `size` bytes, and keeps the contents. */
 static bool reserve(char **data, size_t *allocated, size_t size)
 {
   if (*allocated >= size)
@@ -69,7 +70,7 @@ static bool reserve(char **data, size_t *allocated, size_t size)
   return true;
 }
 
-/* read(2) that is deaf to signals and waits even on a descriptor that somebody set not to. */
+/* read(2), but it continues after signals, and waits even if the descriptor is non-blocking. */
 static ssize_t read_some(int fd, char *data, size_t size)
 {
   for (;;) {
@@ -92,8 +93,8 @@ static void fail_too_long(const struct source *s, size_t length)
        s->current->name);
 }
 
-/* The buffer begins with what the last caller left.  A buffer that once held a huge line is not
- * kept: every thread may have one. */
+/* Prepares the buffer, which begins with the carry.  A buffer that once held a huge line is freed,
+ * as every thread may have one. */
 static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
 {
   *target = CHUNK_BYTES;
@@ -102,7 +103,7 @@ static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
   if (c->size / 4 > *target)
     chunk_free(c);
   c->length = 0;
-  if (!reserve(&c->data, &c->size, *target + 1)) { /* + 1: a newline that the file lacks */
+  if (!reserve(&c->data, &c->size, *target + 1)) { /* + 1: for a newline that the file lacks */
     fail_too_long(s, s->carry_length);
     return false;
   }
@@ -113,13 +114,13 @@ static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
   return true;
 }
 
-/* Cuts the chunk after the newline at `last` and leaves the rest as the carry. */
+/* Cuts the chunk after the newline at `last`, and keeps the rest as the carry. */
 static bool end_chunk(struct source *s, struct chunk *c, const char *last)
 {
   size_t whole = (size_t) (last - c->data) + 1, rest = c->length - whole;
   c->length = whole;
   if (!reserve(&s->carry, &s->carry_size, rest)) {
-    fail_too_long(s, rest); /* the whole lines are handed out all the same */
+    fail_too_long(s, rest); /* the whole lines are still returned */
     return true;
   }
   if (rest > 0)
@@ -128,7 +129,7 @@ static bool end_chunk(struct source *s, struct chunk *c, const char *last)
   return true;
 }
 
-/* At the end of a file, a last line without newline is a line like any other. */
+/* At the end of a file, a last line without a newline gets one. */
 static bool end_file(struct source *s, struct chunk *c)
 {
   close_current(s);
@@ -138,7 +139,7 @@ static bool end_file(struct source *s, struct chunk *c)
   return true;
 }
 
-/* Lines of the current file, which is closed when it has no more.  False: none came. */
+/* Reads lines of the current file, and closes it at its end.  False: there were none. */
 static bool read_chunk(struct source *s, struct chunk *c)
 {
   size_t target;
@@ -150,9 +151,9 @@ static bool read_chunk(struct source *s, struct chunk *c)
       return end_file(s, c);
     if (got < 0) {
       fail("cannot read '%s': %s", s->current->name, strerror(errno));
-      return false; /* what came before it ends in no newline: earlier reads were handed out */
+      return false; /* the buffer holds only part of a line: whole ones are returned at once */
     }
-    char *fresh = c->data + c->length; /* no newline stands before it */
+    char *fresh = c->data + c->length; /* there is no newline before it */
     c->length += (size_t) got;
     char *last = memrchr(fresh, '\n', (size_t) got);
     if (last != NULL)

@@ -12,19 +12,21 @@
 
 enum { KEY_USAGE = 0x100, KEY_STATS };
 
-/* Digits at *text; moves *text past them.  False: no digit there, or more than 64 bits. */
+/* Reads digits at *text, and moves *text behind them.  False: there is no digit, or the number
+ * needs more than 64 bits. */
 static bool read_digits(const char **text, uint64_t *value)
 {
   char *end;
   if (**text < '0' || **text > '9')
-    return false; /* strtoull would take a sign and blanks */
+    return false; /* strtoull would accept a sign and blanks */
   errno = 0;
   *value = strtoull(*text, &end, 10);
   *text = end;
   return errno == 0;
 }
 
-/* value * base^n, where n is the place in "kMGT" of the letter at *text, if one stands there. */
+/* If *text is the n-th letter of "kMGT", multiplies *value by base^n and moves *text behind it.
+ * False: the result needs more than 64 bits. */
 static bool scale_by_suffix(const char **text, uint64_t base, uint64_t *value)
 {
   static const char suffixes[] = "kMGT";
@@ -62,7 +64,7 @@ uint64_t parse_memory(const char *option, const char *text)
 
 static unsigned online_cores(void)
 {
-  cpu_set_t allowed; /* fewer than sysconf says, under taskset or in a container */
+  cpu_set_t allowed; /* may be fewer than sysconf says, under taskset or in a container */
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     return (unsigned) CPU_COUNT(&allowed);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -81,7 +83,7 @@ static unsigned parse_threads(const char *text)
 static double parse_fpp(const char *text)
 {
   char *end;
-  /* strtod would also take blanks, signs, "nan", "inf" and hexadecimal. */
+  /* strtod would also accept blanks, signs, "nan", "inf" and hexadecimal numbers. */
   double value =
       text[strspn(text, "0123456789.eE+-")] == '\0' && text[0] != '+' ? strtod(text, &end) : -1;
   if (!(value > 0 && value < 1) || *end != '\0')
@@ -118,7 +120,7 @@ static error_t parse_shared(int key, char *argument, struct argp_state *state)
   struct shared_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->err_stream = options->nowhere;
+    state->err_stream = options->discard;
     return 0;
   case 't':
     options->threads = parse_threads(argument);
@@ -159,14 +161,13 @@ static error_t parse_shared(int key, char *argument, struct argp_state *state)
 
 static const struct argp_option shared_entries[] = {
     {"threads", 't', "N", 0,
-     "Work with N threads (default 1, which keeps the order; 0: one for each "
-     "core)",
-     0},
+     "Use N threads (default 1, which keeps the order; 0: one for each core)", 0},
     {"capacity", 'c', "N", 0,
-     "Distinct lines to expect; k, M, G are powers of 1000 (default: "
-     "estimated from a sample of each file; 1M for a pipe)",
+     "Expected number of distinct lines; k, M, G are powers of 1000 (default: estimated from a "
+     "sample "
+     "of each file; 1M for a pipe)",
      0},
-    {"fpp", 'p', "RATE", 0, "Rate of false positives to allow (default 1e-6)", 0},
+    {"fpp", 'p', "RATE", 0, "Allowed rate of false positives (default 1e-6)", 0},
     {"kind", 'k', "KIND", 0,
      "Kind of filter: bloom (the default), or cuckoo, which grows by itself", 0},
     {"output", 'o', "FILE", 0, "Write to FILE instead of standard output", 0},
@@ -185,12 +186,12 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input)
 {
   static char program[] = "tamis";
-  argv[0] = program; /* getopt begins its message with it */
+  argv[0] = program; /* getopt begins its messages with this name */
   argp_err_exit_status = 2;
-  shared->nowhere = fopen("/dev/null", "w");
-  if (shared->nowhere == NULL)
-    shared->nowhere = stderr; /* two lines, then */
+  shared->discard = fopen("/dev/null", "w");
+  if (shared->discard == NULL)
+    shared->discard = stderr; /* an error then takes two lines */
   argp_parse(argp, argc, argv, ARGP_NO_HELP, NULL, input);
-  if (shared->nowhere != stderr)
-    fclose(shared->nowhere);
+  if (shared->discard != stderr)
+    fclose(shared->discard);
 }

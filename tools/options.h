@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Options that both commands take, and strict readings of the numbers in them.
+ * The options that both commands have, and strict parsing of their numbers.
  */
 #ifndef TAMIS_TOOL_OPTIONS_H
 #define TAMIS_TOOL_OPTIONS_H
@@ -13,11 +13,11 @@
 #include <stdio.h>
 
 struct shared_options {
-  char *command;     /* "tamis dedup": the name that --help shows */
-  FILE *nowhere;     /* takes what argp would print after the line about an error */
+  char *command;     /* the name that --help shows, such as "tamis dedup" */
+  FILE *discard;     /* for what argp prints after the line about an error */
   unsigned threads;  /* 1 to MAX_THREADS */
-  uint64_t capacity; /* distinct lines expected; 0: not said */
-  double fpp;        /* 0: not said */
+  uint64_t capacity; /* expected distinct lines; 0: not given */
+  double fpp;        /* 0: not given */
   tamis_kind kind;
   const char *output; /* NULL: standard output */
   bool stats;
@@ -36,15 +36,17 @@ enum { MAX_THREADS = 1024 };
 /* Parses the options above; its input is a struct shared_options. */
 extern const struct argp shared_argp;
 
-/* argp_parse, but an error is one line: argp adds a second one ("Try ..."). */
+/* argp_parse, but without the second line ("Try ...") that argp adds to an error. */
 void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input);
 
-/* Bytes, with K, M, G, T as powers of 1024; ends in usage_error unless all of `text` is such. */
+/* Parses a number of bytes, with K, M, G, T as powers of 1024.  Calls usage_error if `text` is
+ * anything else. */
 uint64_t parse_memory(const char *option, const char *text);
 
-/* What to create for these options, with capacity 0 when not said: a Bloom filter that keeps to its
- * capacity, since its rate does not survive more; a cuckoo filter that grows, since its does. */
+/* The filter to create for these options; its capacity is 0 if not given.  A cuckoo filter grows,
+ * since it keeps its rate when it does.  A Bloom filter is limited to its capacity, since it does
+ * not. */
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);

@@ -18,10 +18,11 @@ static bool cannot_write(const char *name, int error)
   return false;
 }
 
-static bool check_apart(const char *name, const struct stat *status, const struct inputs *inputs)
+static bool check_not_an_input(const char *name, const struct stat *status,
+                               const struct inputs *inputs)
 {
   if (!S_ISREG(status->st_mode))
-    return true; /* a terminal or /dev/null may well be both */
+    return true; /* a terminal or /dev/null may be input and output */
   for (size_t i = 0; i < inputs->count; i++) {
     const struct input *input = &inputs->files[i];
     if (input->device != status->st_dev || input->inode != status->st_ino)
@@ -39,15 +40,16 @@ bool output_check(const char *path, const struct inputs *inputs)
   if (path == NULL) {
     if (fstat(STDOUT_FILENO, &status) != 0)
       return cannot_write(standard_output, errno);
-    return check_apart(standard_output, &status, inputs);
+    return check_not_an_input(standard_output, &status, inputs);
   }
   if (stat(path, &status) != 0)
     return errno == ENOENT || cannot_write(path, errno);
-  return check_apart(path, &status, inputs);
+  return check_not_an_input(path, &status, inputs);
 }
 
-/* Descriptors 0 to 2 may be closed; a file there would take what is meant for the standard one. */
-static int above_standard(int fd)
+/* If one of the descriptors 0 to 2 was closed, open() may return it.  Then the file would get what
+ * is meant for the standard stream, so it moves to another descriptor. */
+static int move_above_standard(int fd)
 {
   if (fd < 0 || fd > STDERR_FILENO)
     return fd;
@@ -60,14 +62,16 @@ static int above_standard(int fd)
 static bool open_named(struct output *output, const char *path, const struct inputs *inputs)
 {
   struct stat status;
-  output->fd = above_standard(
+  output->fd = move_above_standard(
       (int) TEMP_FAILURE_RETRY(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)));
   if (output->fd < 0 || fstat(output->fd, &status) != 0)
     return cannot_write(path, errno);
-  /* Emptied only once it is sure which file this is: the name may have moved since the check. */
-  if (!check_apart(path, &status, inputs))
+  /* The name may stand for another file since the first check, so the open file is checked
+   * again. */
+  if (!check_not_an_input(path, &status, inputs))
     return false;
-  /* Not if it is empty: after a truncation ext4 writes the whole file out when it is closed. */
+  /* An empty file is not truncated: after a truncation ext4 writes out the whole file when it is
+   * closed. */
   if (S_ISREG(status.st_mode) && status.st_size > 0 &&
       TEMP_FAILURE_RETRY(ftruncate(output->fd, 0)) != 0)
     return cannot_write(path, errno);
@@ -102,7 +106,7 @@ static bool write_all(int fd, const char *data, size_t length)
   return true;
 }
 
-/* Called by the one thread that has made the output busy. */
+/* Only the thread that has set output->busy may call this. */
 static void write_chunk(struct output *output, const struct chunk *chunk)
 {
   if (output->broken || write_all(output->fd, chunk->data, chunk->length))
@@ -111,7 +115,7 @@ static void write_chunk(struct output *output, const struct chunk *chunk)
   cannot_write(output->name, errno);
 }
 
-/* Leaves the chunk's contents to the writing thread. */
+/* Moves the chunk's contents into the queue. */
 static void enqueue_locked(struct output *output, struct chunk *chunk)
 {
   output->queue[output->queued++] = *chunk;
@@ -126,7 +130,7 @@ static struct chunk dequeue_locked(struct output *output)
   return first;
 }
 
-/* Writes what others have queued meanwhile, until there is nothing left. */
+/* Writes what other threads have queued, until the queue is empty. */
 static void write_queue_locked(struct output *output)
 {
   while (output->queued > 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where the chosen lines go.  Each write is one piece to the other threads: lines are never torn.
+ * The output of the chosen lines.  Threads write whole chunks one after the other, so lines are
+ * never torn.
  *
- * One thread writes at a time; the others do not wait for it.  They leave their chunk in a queue,
- * take an empty one for it, and go on; whoever writes goes on writing until the queue is empty.  They
- * wait only when the queue is full, which is when writing is what takes the time.
+ * One thread writes at a time, and the others do not wait for it.  They put their chunk into a
+ * queue, take an empty one instead, and go on; the writing thread continues until the queue is
+ * empty.  The others wait only if the queue is full, that is, if writing is the bottleneck.
  */
 #ifndef TAMIS_TOOL_OUTPUT_H
 #define TAMIS_TOOL_OUTPUT_H
@@ -21,29 +22,29 @@ struct output {
   pthread_cond_t room;
   struct chunk queue[OUTPUT_QUEUE]; /* to be written, in this order */
   unsigned queued;
-  struct chunk spare[OUTPUT_QUEUE]; /* buffers without contents, for those who queue theirs */
+  struct chunk spare[OUTPUT_QUEUE]; /* empty buffers, for threads that queue theirs */
   unsigned spares;
-  bool busy; /* a thread is writing, and will look at the queue before it stops */
+  bool busy; /* a thread is writing, and will check the queue before it stops */
   const char *name;
   int fd;
-  bool named; /* a file of ours, to be closed */
-  bool broken;
+  bool named;  /* the output is a named file */
+  bool broken; /* a write has failed */
 };
 
-/* Refuses, with fail(), an output that is one of the inputs: it would be cut to nothing, or grow
- * while it is read.  `path` NULL: standard output.  Changes nothing. */
+/* Refuses, with fail(), an output that is also an input: it would be emptied, or grow while it is
+ * read.  `path` NULL: standard output.  Changes nothing. */
 bool output_check(const char *path, const struct inputs *inputs);
 
-/* Opens it and, if it is a file that stands already, empties it. */
+/* Opens the output, and empties it if it is a file that exists.  False after fail(). */
 bool output_open(struct output *output, const char *path, const struct inputs *inputs);
 
-/* Writes the chunk, or has another thread write it that is writing now; the chunk may then have got
- * another buffer.  What cannot be written is recorded with fail(); nothing is written after that.
- * When the last of several threads has returned from it, all is written.
+/* Writes the chunk, or leaves it to the thread that is writing now; then the chunk gets another
+ * buffer.  After a failure, which is recorded with fail(), nothing more is written.  Everything is
+ * written when the last of several threads has returned.
  *   Threads  any      Blocks  for the system, and for the writing thread when the queue is full */
 void output_write(struct output *output, struct chunk *chunk);
 
-/* Some file systems say only here that the disk was full. */
+/* Closes the output.  Some file systems report only here that the disk was full. */
 void output_close(struct output *output);
 
 #endif

@@ -13,10 +13,10 @@
 struct pool {
   const struct pass *pass;
   struct source source;
-  struct counters *counters; /* one per worker */
+  struct counters *counters; /* one for each worker */
   pthread_mutex_t lock;
   pthread_cond_t finished;
-  unsigned running; /* under lock */
+  unsigned running; /* protected by lock */
 };
 
 struct worker {
@@ -25,7 +25,7 @@ struct worker {
   pthread_t thread;
 };
 
-/* Lines that stand one after the other in a chunk: line i is [start[i], start[i + 1]). */
+/* Consecutive lines of a chunk: line i is [start[i], start[i + 1]). */
 struct batch {
   size_t count;
   size_t start[BATCH + 1];
@@ -33,8 +33,8 @@ struct batch {
   bool chosen[BATCH];
 };
 
-/* Cuts the next lines off the chunk at offset `at`.  Each line is hashed while it is in the cache;
- * the newline is no part of the key. */
+/* Finds and hashes the next lines of the chunk, from offset `at` on.  The newline is not part of
+ * the key. */
 static void cut_batch(struct batch *batch, const tamis_filter *hasher, const struct chunk *chunk,
                       size_t at)
 {
@@ -42,7 +42,7 @@ static void cut_batch(struct batch *batch, const tamis_filter *hasher, const str
   for (; n < BATCH && at < chunk->length; n++) {
     const char *line = chunk->data + at;
     const char *newline = memchr(line, '\n', chunk->length - at);
-    size_t length = (size_t) (newline - line); /* a chunk always ends with one */
+    size_t length = (size_t) (newline - line); /* a chunk always ends with a newline */
     batch->start[n] = at;
     batch->hash[n] = tamis_hash(hasher, line, length);
     at += length + 1;
@@ -51,9 +51,9 @@ static void cut_batch(struct batch *batch, const tamis_filter *hasher, const str
   batch->count = n;
 }
 
-/* Moves the chosen lines of the batch down to offset `kept` of the chunk, neighbours in one piece;
- * the offset behind them.  The chunk itself is the output buffer: what is read and what is written
- * share one piece of the cache. */
+/* Moves the chosen lines of the batch down to offset `kept` of the chunk, adjacent ones together;
+ * returns the offset behind them.  The chunk is its own output buffer, so that input and output
+ * share the same lines of the cache. */
 static size_t keep_chosen(const struct batch *batch, char *data, size_t kept)
 {
   for (size_t i = 0; i < batch->count;) {
@@ -78,9 +78,9 @@ static size_t count_chosen(const struct batch *batch)
   return count;
 }
 
-/* How many bytes at the front of the chunk are now the chosen lines.  After a failure none are chosen any
- * more: what is written has no gap. */
-static size_t sift(const struct worker *worker, struct chunk *chunk)
+/* Moves the chosen lines to the front of the chunk; returns their length.  After a failure it
+ * chooses no more lines, so that the output has no gap. */
+static size_t keep_chosen_lines(const struct worker *worker, struct chunk *chunk)
 {
   const struct pass *pass = worker->pool->pass;
   struct batch batch;
@@ -88,7 +88,7 @@ static size_t sift(const struct worker *worker, struct chunk *chunk)
   bool good = true;
   for (size_t at = 0; good && at < chunk->length; at = batch.start[batch.count]) {
     cut_batch(&batch, pass->hasher, chunk, at);
-    good = pass->decide(pass->context, batch.hash, batch.count, batch.chosen);
+    good = pass->choose(pass->context, batch.hash, batch.count, batch.chosen);
     size_t chosen = count_chosen(&batch);
     if (chosen > 0)
       kept = keep_chosen(&batch, chunk->data, kept);
@@ -102,7 +102,7 @@ static void work(struct worker *worker)
   struct pool *pool = worker->pool;
   struct chunk chunk = {0};
   while (source_next(&pool->source, &chunk)) {
-    chunk.length = sift(worker, &chunk);
+    chunk.length = keep_chosen_lines(worker, &chunk);
     if (chunk.length > 0 && pool->pass->output != NULL)
       output_write(pool->pass->output, &chunk);
   }
@@ -121,7 +121,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-static struct timespec after_redraw_interval(void)
+static struct timespec next_redraw(void)
 {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -131,15 +131,15 @@ static struct timespec after_redraw_interval(void)
   return time;
 }
 
-/* Draws until the workers have finished; without a terminal there is nothing to do but join. */
-static void watch(struct pool *pool, struct progress *progress)
+/* Draws progress until the workers have finished. */
+static void draw_progress(struct pool *pool, struct progress *progress)
 {
   pthread_mutex_lock(&pool->lock);
   while (pool->running > 0) {
-    struct timespec deadline = after_redraw_interval();
+    struct timespec deadline = next_redraw();
     if (pthread_cond_timedwait(&pool->finished, &pool->lock, &deadline) != ETIMEDOUT)
       continue;
-    pthread_mutex_unlock(&pool->lock); /* a terminal may be slow, or stopped */
+    pthread_mutex_unlock(&pool->lock); /* the terminal may be slow or stopped */
     struct tally done = counters_sum(pool->counters, pool->pass->threads);
     progress_draw(progress, &done);
     pthread_mutex_lock(&pool->lock);
@@ -148,7 +148,7 @@ static void watch(struct pool *pool, struct progress *progress)
   progress_clear(progress);
 }
 
-/* Starts as many threads as the system lets us; how many. */
+/* Starts as many threads as the system allows; returns how many. */
 static unsigned start_workers(struct pool *pool, struct worker *workers, unsigned wanted)
 {
   unsigned started = 0;
@@ -172,9 +172,9 @@ static void run_workers(struct pool *pool, struct worker *workers, struct pass *
 {
   unsigned started = start_workers(pool, workers, pass->threads);
   if (started == 0)
-    work(&workers[0]); /* made ready by start_workers */
+    work(&workers[0]); /* which start_workers has prepared */
   else if (pass->show_progress)
-    watch(pool, &pass->progress);
+    draw_progress(pool, &pass->progress);
   for (unsigned i = 0; i < started; i++)
     pthread_join(workers[i].thread, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A pass over some files with a pool of threads: each takes a chunk of whole lines, asks about them
- * a batch at a time, and writes those chosen.  With one thread, in their order.
+ * A pass over some files by a pool of threads.  Each takes a chunk of whole lines, has a callback
+ * choose among them in batches, and writes the chosen ones.  With one thread, the lines keep their
+ * order.
  */
 #ifndef TAMIS_TOOL_PASS_H
 #define TAMIS_TOOL_PASS_H
@@ -12,27 +13,27 @@
 
 #include <tamis/tamis.h>
 
-/* Says of n <= BATCH lines, given by their hashes, which to write.  False after fail(): it chose none
- * from the first line on that it could not decide, and no line after these is to be written.  Called
- * from several threads at once. */
-typedef bool decide_call(void *context, const uint64_t *hashes, size_t n, bool *chosen);
+/* Chooses which of n <= BATCH lines, given by their hashes, to write.  Several threads call it at
+ * once.  False after fail(): then it has chosen none from the first line on that it could not
+ * decide, and the pass writes no later line. */
+typedef bool choose_call(void *context, const uint64_t *hashes, size_t n, bool *chosen);
 
 struct pass {
   const struct input *inputs;
   size_t input_count;
   unsigned threads;
-  const tamis_filter *hasher; /* whose tamis_hash makes the hashes */
-  decide_call *decide;
+  const tamis_filter *hasher; /* its tamis_hash makes the hashes */
+  choose_call *choose;
   void *context;
   struct output *output; /* NULL: nothing is written */
   bool show_progress;
   struct progress progress;
 
-  struct tally done; /* set by pass_run */
+  struct tally done; /* set by pass_run, as is `seconds` */
   double seconds;
 };
 
-/* Runs the pass to its end, or to the first failure, which is then recorded with fail(). */
+/* Runs the pass to its end, or to the first failure, which is recorded with fail(). */
 void pass_run(struct pass *pass);
 
 #endif

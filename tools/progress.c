@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* The worker is the only writer: no read-modify-write is needed. */
+/* Only the worker writes its counters, so no atomic read-modify-write is needed. */
 static void add(_Atomic uint64_t *counter, uint64_t amount)
 {
   uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -38,7 +38,7 @@ bool progress_wanted(bool quiet)
   return !quiet && isatty(STDERR_FILENO) == 1;
 }
 
-/* One column less than there are: in the last one some terminals wrap already. */
+/* One column less than the terminal has, as some terminals wrap after the last one. */
 static int columns(void)
 {
   struct winsize size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What has been done so far, counted by the workers, and the line on a terminal that shows it.
+ * Counters of the work done so far, and the progress line that shows them on a terminal.
  */
 #ifndef TAMIS_TOOL_PROGRESS_H
 #define TAMIS_TOOL_PROGRESS_H
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One worker's; alone on its cache line, so that counting costs a store in the own cache. */
+/* The counters of one worker.  They have a cache line to themselves, so the line stays in the
+ * worker's cache. */
 struct counters {
   alignas(64) _Atomic uint64_t bytes;
   _Atomic uint64_t lines;
@@ -33,13 +34,13 @@ struct progress {
   bool shown;
 };
 
-/* Adds to a worker's own counters.  Relaxed: the figures are for looking at, and the final ones
- * are read after the worker has been joined. */
+/* Adds to a worker's own counters.  Relaxed: the figures are only displayed, and the final ones are
+ * read after the worker has been joined. */
 void counters_add(struct counters *own, uint64_t bytes, uint64_t lines, uint64_t chosen);
 
 struct tally counters_sum(const struct counters *counters, size_t count);
 
-/* Whether a line may be drawn at all. */
+/* Whether to draw a progress line: on a terminal, unless `quiet`. */
 bool progress_wanted(bool quiet);
 
 void progress_draw(struct progress *progress, const struct tally *done);

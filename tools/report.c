@@ -11,10 +11,10 @@
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 static pthread_mutex_t reason_lock = PTHREAD_MUTEX_INITIALIZER;
-static char reason[8192]; /* fixed: running out of memory is one of the reasons */
+static char reason[8192]; /* not allocated, as the reason may be a lack of memory */
 static atomic_bool reason_set;
 
-/* A file name may hold a newline or a terminal's escape codes; a message is one line of text. */
+/* Prints one line.  A file name in it may hold newlines or escape codes, which are replaced. */
 static void print_line(char *text)
 {
   for (char *c = text; *c != '\0'; c++)
@@ -54,7 +54,7 @@ bool failed(void)
 int finish(void)
 {
   if (!failed())
-    return ferror(stderr) ? EXIT_FAILED : EXIT_SUCCESS; /* figures that were asked for are lost */
+    return ferror(stderr) ? EXIT_FAILED : EXIT_SUCCESS; /* a summary may be lost */
   print_line(reason);
   return EXIT_FAILED;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the program tells its user: the one line about what went wrong, and figures made readable.
+ * Messages to the user: the line about a failure, and readable figures.
  *
- * A run fails for one reason.  Whoever meets it first records it; the others see it and wind down;
- * main prints it when everything that was decided has been written.
+ * A run fails for one reason.  The first thread that meets one records it, and the others then
+ * stop.  The reason is printed when every line that was chosen before has been written.
  */
 #ifndef TAMIS_TOOL_REPORT_H
 #define TAMIS_TOOL_REPORT_H
@@ -11,20 +11,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Records why the run cannot succeed.  Only the first call of all threads counts. */
+/* Records why the run fails.  Only the first call counts. */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line for the user beside the result, which does not depend on it. */
+/* Prints a line of information. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Whether fail() was called. */
 bool failed(void);
 
-/* Prints what fail() recorded, if anything; the exit status of the program, which is also that of a
- * failure when standard error could not be written. */
+/* Prints what fail() recorded, if anything; returns the exit status of the program.  It is also
+ * that of a failure if standard error could not be written. */
 int finish(void);
 
-/* The command line is wrong: one line on stderr, exit status 2. */
+/* Reports a wrong command line: prints one line and exits with status 2. */
 _Noreturn void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 enum { FIGURE_BYTES = 32 };

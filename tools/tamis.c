@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis: the command-line program of the library, on its public header only.
+ * tamis: the command-line program of the library, which uses only its public header.
  *
- * The path of a line: lines.c cuts the input into chunks, pass.c runs the threads that hash their
- * lines, chain.c asks the filters, output.c writes.  dedup.c and common.c say what to choose.
+ * lines.c cuts the input into chunks, pass.c runs the threads that hash the lines, chain.c adds
+ * them to the filters and looks them up, and output.c writes them.  dedup.c and common.c choose
+ * what to write.
  */
 #include "commands.h"
 #include "report.h"
@@ -28,12 +29,12 @@ static void print_help(void)
   puts("Usage: tamis dedup [OPTION...] [FILE...]\n"
        "       tamis common [OPTION...] A B\n"
        "\n"
-       "Looks at lines through an approximate-membership filter: a few bytes for each distinct "
-       "line,\n"
-       "however long it is, and a small probability of error that you choose.\n"
+       "Compares lines by means of an approximate-membership filter, which takes a few bytes for "
+       "each\n"
+       "distinct line, however long it is, and errs with a small probability that you choose.\n"
        "\n"
-       "  dedup    write each distinct line once; wrong lines are missing, never double\n"
-       "  common   write the lines of B that stand in A; wrong lines are too many, never missing\n"
+       "  dedup    write each distinct line once; an error drops a line, never repeats one\n"
+       "  common   write the lines of B that are also in A; an error adds a line, never drops one\n"
        "\n"
        "  -h, --help       print this help; 'tamis COMMAND --help' prints a command's options\n"
        "  -V, --version    print the version\n"
@@ -43,10 +44,10 @@ static void print_help(void)
        "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
        "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
        "\n"
-       "The exit status is 0 if all went well, 1 after an error, 2 if the command line is wrong.");
+       "The exit status is 0 on success, 1 after an error, 2 if the command line is wrong.");
 }
 
-/* printf only fills a buffer: whether help and version could be written shows at the end. */
+/* printf only fills a buffer, so a failure to write help or version shows at the end. */
 static void flush_standard_output(void)
 {
   if (fflush(stdout) == 0 && !ferror(stdout))
@@ -55,7 +56,8 @@ static void flush_standard_output(void)
   _exit(EXIT_FAILURE);
 }
 
-/* With standard error closed, the next file opened would take its number, and get our messages. */
+/* If standard error is closed, the next file that is opened would get its descriptor, and our
+ * messages. */
 static void occupy_standard_error(void)
 {
   if (fcntl(STDERR_FILENO, F_GETFD) >= 0)
@@ -78,7 +80,8 @@ static int run_command(int argc, char **argv)
 int main(int argc, char **argv)
 {
   occupy_standard_error();
-  /* A reader that has gone, and a limit on the size of files, are errors to report, not a silent death. */
+  /* A closed pipe and a limit on the size of files are errors to report; they should not kill the
+   * process. */
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   atexit(flush_standard_output);

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: what does it cost that many threads may use a filter at once?
+ * Question: what does concurrency cost?
  *
- * This is layer 1 of the library reduced to nothing, for one thread: no locks, no versions, no
- * RCU, no thread numbers, plain words.  It is included before each source of lib/ (-include), and
- * defines the include guards of the headers that it stands for, so that the layers above are
- * compiled from the very same sources.  When layer 1 gets a new function, this file needs it too,
- * or does not compile.
+ * This header replaces layer 1 of the library by one for a single thread: no locks, no versions, no
+ * RCU, no thread indices, plain words.  It is included before each source of lib/ (-include), and
+ * defines the include guards of the headers that it replaces, so that the layers above are compiled
+ * from the same sources.  A new function of layer 1 has to be added here, or the build fails.
  *
- * What stays: the steps that the layers above take because of other threads (an add to a cuckoo
- * filter plans a move, then checks the plan), which are part of the algorithm.
+ * The steps that the layers above take because of other threads remain, as they are part of the
+ * algorithm: for instance, an add to a cuckoo filter plans a cuckoo path, then checks the plan.
  */
 #ifndef TAMIS_BENCH_LAYER1_H
 #define TAMIS_BENCH_LAYER1_H
 
-#include "cuckoo/bucket.h" /* uses the name `word` for its own things */
+#include "cuckoo/bucket.h" /* before the name `word` is defined here */
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -24,8 +23,8 @@
 
 /* ---- plain memory ---- */
 
-/* What is declared atomic, as if it were not: a value (which is what the comma makes of it) has
- * the type without the qualifier. */
+/* An atomic object, accessed as a plain one.  The comma operator yields a value, whose type lacks
+ * the qualifier. */
 #define PLAIN(object) (*(__typeof__((void) 0, *(object)) *) (object))
 
 #undef atomic_load_explicit
@@ -78,7 +77,7 @@ static inline void word_store(word *w, uint64_t value)
 #define TAMIS_LIB_STRIPE_H
 #define TSAN(call) ((void) 0)
 
-/* As large as the real one, so that filters are as large. */
+/* As large as the real one, so that filters are of the same size. */
 struct stripe {
   uint32_t used;
   uint32_t unused[3];
@@ -224,9 +223,9 @@ static inline reader_token reader_enter(void)
   return "";
 }
 
-static inline void reader_leave(reader_token pass)
+static inline void reader_leave(reader_token token)
 {
-  (void) pass;
+  (void) token;
 }
 
 static inline reader_token registered_reader_enter(void)
@@ -234,9 +233,9 @@ static inline reader_token registered_reader_enter(void)
   return "";
 }
 
-static inline void registered_reader_leave(reader_token pass)
+static inline void registered_reader_leave(reader_token token)
 {
-  (void) pass;
+  (void) token;
 }
 
 struct retired {
@@ -251,8 +250,8 @@ struct backlog {
   void *owner;
 };
 
-static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
-                                     const _Atomic uint64_t *bytes)
+static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release *release,
+                                       void *owner, const _Atomic uint64_t *bytes)
 {
   (void) bytes;
   *backlog = (struct backlog){.release = release, .owner = owner};
@@ -264,8 +263,9 @@ static inline void tamis__backlog_destroy(struct backlog *backlog)
   (void) backlog;
 }
 
-/* Nobody else can see it: it is released at once. */
-static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
+/* There are no other threads, so the block is released at once. */
+static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
+                                         size_t size)
 {
   backlog->release(backlog->owner, block, size);
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# How the times of single adds are spread while filters grow.  Wants: data (bench growth --calls),
+# The distribution of the times of single adds while filters grow.  Needs: data (bench growth --calls),
 # quantiles (--quantiles), where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
 set multiplot layout 1,2 margins 0.06,0.985,0.13,0.77 spacing 0.09
-set label 1 "Single adds to what was made for 1000 keys (" . where . "; one thread)" at screen 0.5,0.955 center font ",15"
+set label 1 "Single adds to structures created for 1000 keys (" . where . "; one thread)" at screen 0.5,0.955 center font ",15"
 set key at screen 0.5,0.89 center center horizontal maxrows 1 samplen 2 width 2
 set grid lc rgb "#d8d8d8"
 subjects = "cuckoo libcuckoo"
@@ -12,7 +12,7 @@ colours = "#d95f02 #7b3294"
 set logscale xy
 set format x "10^{%L}"
 set format y "10^{%L}"
-set title "how many calls took how long"
+set title "histogram"
 set xlabel "microseconds (eight steps for each power of two)"
 set ylabel "calls"
 set yrange [0.7:*]
@@ -21,7 +21,7 @@ plot for [i=1:words(subjects)] data \
   with points pt 7 ps 0.45 lc rgb word(colours, i) title word(subjects, i)
 unset key
 unset label 1
-# The part of the calls that took longer, from left to right ten times smaller at each step.
+# The fraction of the calls that took longer; each step to the right divides it by ten.
 set title "quantiles, from the median to the longest"
 set xlabel "calls that took no longer"
 set ylabel "microseconds"

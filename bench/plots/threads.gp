@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Calls a second by the number of threads.  Wants: data (CSV of medians: workload,subject,threads,ns),
+# Calls per second by the number of threads.  Needs: data (CSV of medians: workload,subject,threads,ns),
 # where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
@@ -17,7 +17,7 @@ part(i) = i == 1 ? titles[1:strstrt(titles, "|") - 1] : i == 3 ? titles[strstrt(
   : titles[strstrt(titles, "|") + 1:strstrt(titles, "|mix") - 1]
 set label 1 "Throughput by threads (" . where . ")" at screen 0.4475,0.955 center font ",15"
 set key at screen 0.997,0.84 right top vertical Left reverse samplen 1.5
-set ylabel "million calls a second"
+set ylabel "million calls per second"
 do for [w=1:3] {
   set title part(w)
   plot for [i=1:words(subjects)] data \

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-# The longest adds while filters grow.  Wants: data (bench growth --times, of which parts may have been
-# put together), where (the machine), a terminal and an output.
+# The longest adds while filters grow.  Needs: data (bench growth --times, whose parts may have been
+# merged), where (the machine), a terminal and an output.
 set datafile separator ","
 set datafile missing NaN
 set logscale y
 set format x "%.1s %c"
 set format y "10^{%L}"
 set xlabel "keys"
-set ylabel "microseconds a call"
-set title "Adds to what was made for 1000 keys: the longest in each five-hundredth of the run, and the mean\n{/*0.8 " . where . "; one thread}"
+set ylabel "microseconds per call"
+set title "Adds to structures created for 1000 keys: the longest in each five-hundredth of the run, and the mean\n{/*0.8 " . where . "; one thread}"
 set grid lc rgb "#d8d8d8"
 set key outside bottom center horizontal maxrows 1 samplen 2 width 1
 subjects = "cuckoo libcuckoo"

@@ -2,20 +2,35 @@
  *
  * tamis: approximate-membership filters that many threads share.
  *
- * A filter answers "have I seen this key?" in a few bits per key.  "No" is always true;
- * "yes" is wrong with a small probability that you choose.
+ * A filter answers "have I seen this key?" in a few bits per key.  "No" is always true; "yes" is
+ * wrong with a small probability that you choose.
  *
- * How to read the contracts below
+ *     tamis_options options = TAMIS_OPTIONS_INIT;
+ *     tamis_filter *filter;
+ *     options.kind = TAMIS_CUCKOO;
+ *     options.capacity = 1000000;
+ *     options.fpp = 0.001;
+ *     if (tamis_create(&options, &filter) != TAMIS_OK)
+ *       return 1;
+ *     if (tamis_add_unique(filter, key, len) == TAMIS_OK)
+ *       first_caller_with(key);
+ *     if (tamis_contains(filter, key, len))
+ *       tamis_remove(filter, key, len);
+ *     tamis_destroy(filter);
+ *
+ * The contract of a function has up to five fixed lines:
  *   Threads  which other calls may run at the same time on the same filter
  *   Blocks   whether the call can wait, and for what
  *   Order    what the call makes visible to other threads (C11 memory orders)
- *   Errors   every result the call can return, and what it then has changed
+ *   Errors   every result that the call can return, and what it has changed then
  *   Source   where a formula comes from
  *
- * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.
- * After fork() the child owns a private copy of every filter; it may go on using one as long as
- * no other thread of the parent was inside a call that changes it at the time of the fork.  (If one
- * was inside a look-up, a cuckoo filter works in the child, but gives no memory back there.)
+ * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  errno
+ * is not part of any contract.  docs/space.md lists measured sizes and rates.
+ *
+ * After fork() the child owns a private copy of every filter.  It may use the copy unless another
+ * thread of the parent was inside a call that changes the filter at that time.  (If one was inside
+ * a look-up, a cuckoo filter works in the child, but gives no memory back there.)
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -32,7 +47,7 @@ extern "C" {
 #define TAMIS_VERSION_MINOR 1
 #define TAMIS_VERSION_PATCH 0
 
-/* Public functions carry this; everything else in the library is hidden. */
+/* Marks the public functions.  The library exports nothing else. */
 #if defined(__GNUC__)
 #define TAMIS_API __attribute__((visibility("default")))
 #else
@@ -42,24 +57,24 @@ extern "C" {
 typedef struct tamis_filter tamis_filter;
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1, /* add, add_unique, contains; lock-free add and contains */
-  TAMIS_CUCKOO = 2 /* also remove, and growth at a bounded rate; lock-free contains */
+  TAMIS_BLOOM = 1, /* add, add_unique and contains; add and contains are lock-free */
+  TAMIS_CUCKOO = 2 /* also remove, and growth at a bounded rate; contains is lock-free */
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key in one 64-byte cache line: one memory access per call.  Takes about 4 % more
-   * bits than classic at fpp 0.01, 11 % at 0.001, 37 % at 1e-6.  Below fpp 1e-8 it would take
-   * more than 1.7 times the bits, and the filter is built classic; tamis_stats says which it is. */
+  /* All bits of a key in one 64-byte cache line: one memory access per call.  Takes more bits than
+   * classic, the more so the lower fpp is.  Below fpp 1e-8 the filter is built classic;
+   * tamis_stats.layout says which it is. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* Bits anywhere: the fewest bits for a rate, one memory access per bit looked at. */
+  /* Bits anywhere: the fewest bits for a rate, one memory access per bit read. */
   TAMIS_LAYOUT_CLASSIC = 1
 } tamis_layout;
 
-/* Results.  Every call that can fail returns an int that is one of these; failures are negative. */
+/* Results.  Every call that can fail returns one of these as an int; failures are negative. */
 enum {
   TAMIS_OK = 0,           /* done; from add_unique: the key was new, and this call added it */
-  TAMIS_PRESENT = 1,      /* add_unique: the key was, or seemed, there already; nothing changed */
-  TAMIS_ABSENT = 2,       /* remove: no such key; nothing changed */
+  TAMIS_PRESENT = 1,      /* add_unique: the key was present, or seemed so; nothing changed */
+  TAMIS_ABSENT = 2,       /* remove: there is no such key; nothing changed */
   TAMIS_EINVAL = -1,      /* an argument is outside its range; nothing changed */
   TAMIS_ENOMEM = -2,      /* memory was refused; nothing changed */
   TAMIS_EFULL = -3,       /* a limit that you set (capacity without growth, max_bytes) is reached;
@@ -67,7 +82,7 @@ enum {
   TAMIS_EUNSUPPORTED = -4 /* this kind, or this version, cannot do that; nothing changed */
 };
 
-/* An English phrase for a result, for example "out of memory".  Never NULL; static; no newline.
+/* An English phrase for a result, for example "out of memory": never NULL, static, no newline.
  *   Threads  any      Blocks  never */
 TAMIS_API const char *tamis_strerror(int result);
 
@@ -75,64 +90,63 @@ TAMIS_API const char *tamis_strerror(int result);
  *   Threads  any      Blocks  never */
 TAMIS_API const char *tamis_version(void);
 
-/* Where a filter's memory comes from.  Both functions are called from the thread that makes the
- * call on the filter (tamis_get_stats too), possibly from several at once, and with locks of the
- * filter held: they must not call it.
- *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  Contents do
- *             not matter: the library clears the block, which touches all of it.
- *   release   takes back a block with the size and alignment it was asked for. */
+/* Where a filter's memory comes from.  Both functions are called by the thread that calls the
+ * filter (tamis_get_stats too), possibly by several threads at once, and with locks of the filter
+ * held, so they must not call the filter.
+ *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
+ *             do not matter: the library clears the block, which touches all of it.
+ *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
   void (*release)(void *context, void *block, size_t alignment, size_t size);
   void *context;
 } tamis_allocator;
 
-/* A hash of `len` bytes at `key`, which is never NULL, to 64 bits, keyed with `seed`.  Called from
- * many threads at once. */
+/* Hashes `len` bytes at `key`, which is never NULL, to 64 bits, keyed with `seed`.  Many threads
+ * call it at once. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
-/* What to create.  Always start from TAMIS_OPTIONS_INIT: it carries the struct's size, by which
- * later versions add fields without breaking programs built today.  (From 1.0 on; until then a new
- * minor version is a new soname.) */
+/* What to create.  Always start from TAMIS_OPTIONS_INIT: it sets the struct's size, by which later
+ * versions add fields without breaking programs built today.  (From 1.0 on; until then a new minor
+ * version is a new soname.) */
 typedef struct tamis_options {
   /* sizeof (tamis_options) */
   size_t struct_size;
-  /* default TAMIS_BLOOM */
+  /* Default TAMIS_BLOOM. */
   tamis_kind kind;
   /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
   uint64_t capacity;
-  /* False-positive probability when `capacity` keys are in, 0 < fpp < 1; default 0.01.  It is kept on
-   * average over seeds, and to a tenth by all but one in a thousand single filters, however small. */
+  /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
+   * on average over seeds.  Single small ones differ from the average, so small Bloom filters are
+   * planned larger: three standard deviations above their average are at most 1.1 * fpp. */
   double fpp;
   /* true (the default): keep accepting keys past `capacity`.
-   *   Cuckoo: by splitting one small part of the table at a time.  The rate stays within fpp whatever
-   *   the size (below fpp 1e-7 growth ends, at a million times the capacity or later: TAMIS_EFULL), at 17
-   *   to 36 bits per key at fpp 0.001 and up to 48 past 30 times the capacity.  Removes give memory
-   *   back.
+   *   Cuckoo: by splitting one segment, a small part of the table, at a time.  The rate stays
+   *   within fpp whatever the size, and removes give memory back.  Below fpp 1e-7 growth ends, at a
+   *   million times the capacity or later, with TAMIS_EFULL.
    *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
-   * false: the rate and the size stay.  A Bloom filter refuses the key past capacity with TAMIS_EFULL;
-   * a cuckoo filter, whose removes make room again, refuses when it finds no place for a key: not
-   * before capacity, and at most some percent after.  It takes fewer bits for the same fpp (9.8 per
-   * key at 0.03, 13.7 at 0.01, 17.3 at 0.001, 23.6 at 1e-4, 38.5 at 1e-6 and 1e-9, for 10^6 keys).
-   * (Keys that a false positive hides take no room: at fpp 0.1 a full Bloom filter has met up to
-   * 1.03 * capacity distinct keys, at 0.01 up to 1.005.) */
+   * false: the rate and the size stay.
+   *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity, and some time after.
+   *   Removes make room again.  At most sizes this takes fewer bits than a filter that grows.
+   *   Bloom: the key past capacity gets TAMIS_EFULL.  Keys that a false positive hides take no
+   *   room, so a full filter may have met somewhat more than capacity distinct keys. */
   bool growable;
-  /* The filter never takes more bytes than this, memory that waits to be released among it (so near
-   * the limit an add that gets TAMIS_EFULL may succeed a moment later); 0 (default): no limit. */
+  /* The filter never takes more bytes than this.  Memory that waits to be released counts, so near
+   * the limit an add that got TAMIS_EFULL may succeed a moment later.  0 (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
   tamis_layout layout;
-  /* Locks, rounded up to a power of two; 0 (default): chosen by the library.  Bloom: that unique adds
-   * spread over, at most 4096.  Cuckoo: of each segment (see tamis_stats), of which there are at most
-   * 16 if it grows, 32 if not. */
+  /* Locks, at most 4096, rounded up to a power of two; 0 (default): chosen by the library.  Bloom:
+   * those that unique adds spread over.  Cuckoo: those of each segment, which has at most 16 if the
+   * filter grows, 32 if not. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
   /* Passed to `hash`. */
   void *hash_context;
-  /* NULL (default): malloc and mmap.  Otherwise copied. */
+  /* NULL (default): malloc and mmap.  Otherwise the struct is copied. */
   const tamis_allocator *allocator;
 } tamis_options;
 
@@ -142,20 +156,20 @@ typedef struct tamis_options {
         NULL                                                                                      \
   }
 
-/* Creates a filter.  The cost is that of planning it (up to a millisecond, for the lowest rates) and
- * of asking the system for address space: a large filter's pages are touched on first use, not here,
- * unless they come from an allocator of yours, or it is a cuckoo filter that
- * grows and takes less than 32 MiB.
+/* Creates a filter.  The cost is that of planning it and of asking for address space: a large
+ * filter's pages are touched on first use, not here, unless they come from an allocator of yours,
+ * or it is a cuckoo filter that grows and takes less than 32 MiB.
  *   Threads  any
- *   Blocks   only in the allocator and in getrandom(2) before the system's pool is ready
- *   Order    hand the pointer to other threads as you would any other (thread start, mutex,
- *            release store)
- *   Errors   TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
- *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no
- *            64-bit address space holds, stripes over 4096, half an allocator.
+ *   Blocks   only in the allocator, and in getrandom(2) before the system's pool is ready
+ *   Order    hand the pointer to other threads as you would any other (thread start, mutex, release
+ *            store)
+ *   Errors   TAMIS_OK.
+ *            TAMIS_EINVAL: options or out is NULL, struct_size smaller than this struct or absurd,
+ *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no 64-bit
+ *            address space holds, stripes over 4096, half an allocator.
  *            TAMIS_EUNSUPPORTED: an fpp below 4 * capacity * 2^-64, which 64-bit hashes cannot
- *            give, or, of a cuckoo filter, below 9.4e-10 (3e-8 if it grows); options of a newer
- *            header that this library does not know; no seed given, and no getrandom(2) to be had.
+ *            give, or below 9.4e-10 for a cuckoo filter (3e-8 if it grows); options of a newer
+ *            header that this library does not know; no seed given, and no getrandom(2).
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
  *            On every error *out is NULL. */
@@ -166,92 +180,100 @@ TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
  *   Blocks   only in the allocator */
 TAMIS_API void tamis_destroy(tamis_filter *filter);
 
-/* The bytes that a filter with these options takes, everything included (a cuckoo filter that grows: at
- * its capacity at the latest; if it is large it takes them as keys come).
+/* The bytes that a filter with these options takes, everything included.  (A cuckoo filter that
+ * grows takes them at its capacity at the latest; a large one takes them as keys come.)
  *   Threads  any      Blocks  never
- *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is not looked at;
+ *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is ignored;
  *            *bytes is written only with TAMIS_OK */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 
 /* The lowest fpp that tamis_create can promise for these options within `bytes`, to 1 %.
  *   Threads  any      Blocks  never
- *   Errors   as tamis_bytes_for (the fpp in options is not looked at); TAMIS_EFULL: even an fpp of
- *            0.99 needs more; *fpp is written only with TAMIS_OK */
+ *   Errors   as tamis_bytes_for (the fpp in options is ignored); TAMIS_EFULL: even an fpp of 0.99
+ *            needs more; *fpp is written only with TAMIS_OK */
 TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
 
-/* Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  Everything a
- * call needs from the key it reads before it returns.
+/* Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  A call reads
+ * all that it needs of the key before it returns.  Invalid arguments, below, are: f is NULL, or key
+ * is NULL with len > 0.
  *
  * Each of the four calls exists for a 64-bit hash too, for callers that have one at hand.  Any
  * 64-bit value is a legal hash, sequential integers too: the filter mixes it with its seed.
  * tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key, len)) are the same call.
  *
  * All of them are linearizable: each takes effect at one instant between its call and its return.
- * (A key that was never added may seem present from the middle of an add on that makes it a false
- * positive.)  errno is not part of any contract. */
+ * (A key that was never added may seem present while an add that makes it a false positive still
+ * runs.) */
 
-/* The hash of a key under the filter's seed and hash function: 0 when f is NULL, or key is NULL
- * with len > 0.  Filters with the same seed and hash function agree on it.
+/* The hash of a key under the filter's seed and hash function; 0 for invalid arguments.  Filters
+ * with the same seed and the same hash function agree on it.
  *   Threads  any      Blocks  never */
 TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len);
 
-/* Adds a key.  Once it has returned, every contains of that key that starts later is true.
- * Adding a key that is there already changes nothing in a Bloom filter; a cuckoo filter then holds
- * one copy more, which a remove takes out again.  Copies beyond the third are only counted, and so are
- * all but one where room is short.
+/* Adds a key.  Once it has returned, every contains of that key that starts later is true.  Adding
+ * a key that is in changes nothing in a Bloom filter.  A cuckoo filter then holds one copy more,
+ * which a remove takes out again.  (Copies beyond the third are only counted; where room is short,
+ * all but one.)
  *   Threads  any
- *   Blocks   Bloom: never (lock-free, a bounded number of steps).  Cuckoo: for two locks shared with
- *            writers of some other keys, held for the time of one look and one insert; and while a
- *            part of the table is split or joined (some ten microseconds), for those whose keys fall
- *            there.  While it waits it may yield or sleep.  It never waits for readers to leave; but
- *            when more than 32 KiB, and more than 1/32 of the filter's memory, wait for that, an add
- *            or remove that splits or joins sleeps for 50 microseconds up to four times
+ *   Blocks   Bloom: never (lock-free, a bounded number of steps).
+ *            Cuckoo: for two locks in each generation (see tamis_stats), shared with writers of
+ *            some other keys, held for one look-up and one insert; and while the key's segment is
+ *            split or joined, for the time it takes to copy one.  Waiting may yield or sleep.  The
+ *            call never waits for readers to leave, but when more than 32 KiB and more than 1/32 of
+ *            the filter's memory wait for that, an add or remove that splits or joins sleeps for 50
+ *            microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
- *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0; TAMIS_EFULL: not
- *            growable, and capacity is reached, or (cuckoo) max_bytes is; nothing changed then.  Not
- *            before capacity distinct keys are in; while several threads add to a Bloom filter, a
- *            few keys of each may get in past it (at most 64 of each).  TAMIS_ENOMEM (cuckoo): it
- *            had to grow and could not; nothing changed, and the filter goes on working */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
+ *            TAMIS_EFULL: a filter that may not grow is at its capacity, or (cuckoo) max_bytes or
+ *            the end of growth is reached; nothing changed.  Not before capacity distinct keys are
+ *            in.  While several threads add to a Bloom filter, a few keys of each (at most 64) may
+ *            get in past it.
+ *            TAMIS_ENOMEM (cuckoo): it had to grow and could not; nothing changed, and the filter
+ *            goes on working */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
 /* Adds a key and says whether it was new.  Of all the calls with one key on a filter without it,
- * exactly one returns TAMIS_OK, however they overlap; none does if a false positive hides the key, if
- * a plain add of the key came before, or if the filter is full.  Never two.
+ * exactly one returns TAMIS_OK, however they overlap: never two, and none if a false positive hides
+ * the key, if a plain add of it came before, or if the filter is full.
  *   Threads  any
- *   Blocks   a key that is there: never.  A key that seems new: for a lock shared with the unique
- *            adds of a few other keys, held for the time of one look and one insert; while it waits
- *            it may yield or sleep.  Cuckoo: as tamis_add
+ *   Blocks   never for a key that is in.  For a key that seems new, Bloom: for a lock shared with
+ *            the unique adds of a few other keys, held for one look-up and one insert; waiting may
+ *            yield or sleep.  Cuckoo: as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
- *            Bloom: TAMIS_EFULL is final: once a key has got it from add_unique, no add_unique will
- *            let that key in, so the caller may go on to a next filter without a second winner
- *            there.  Not so in a cuckoo filter, where room may come back */
+ *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique
+ *            lets that key in, so the caller may go on to a next filter without a second winner in
+ *            this one.  Cuckoo: room may come back */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
 /* Whether the key was added; true also for other keys, with the filter's false-positive
- * probability.  False when f is NULL, or key is NULL with len > 0.
+ * probability.  False for invalid arguments.
  *   Threads  any
- *   Blocks   never: no lock.  Bloom: a bounded number of steps.  Cuckoo: it looks again only when an
- *            entry has meanwhile left a bucket that shares a lock with one of the key's own, or (when the
- *            filter has grown much) come to one of these, or the part of the table that holds them has
- *            been replaced: some other call has got on then.
+ *   Blocks   never: no lock.
+ *            Bloom: a bounded number of steps.
+ *            Cuckoo: it retries only when another call has made progress: an entry has left a
+ *            bucket that shares a lock with one of the key's own, the key's segment has been
+ *            replaced, or (in a filter that has grown much) an entry has come to one of the key's
+ *            own buckets, or a generation has been added.
  *            Only the first call of a thread on a cuckoo filter that grows takes a lock, for a few
- *            steps, to make the thread known (and each call, as long as there is no memory for that)
+ *            steps, to register the thread as a reader (every call, while there is no memory for
+ *            that)
  *   Order    sequentially consistent: a true synchronizes with the adds that made it true */
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
-/* Removes one copy of a key that was added before.  Never remove a key that was not, or more often
- * than it was added: with the filter's false-positive probability that takes another key away.
+/* Removes one copy of a key that was added before.  Never remove a key that was not added, or more
+ * often than it was added: with the filter's false-positive probability that takes another key
+ * away.
  *   Threads  any
  *   Blocks   as tamis_add
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_ABSENT: nothing like it is there; TAMIS_EUNSUPPORTED on a Bloom filter,
- *            whatever the key; TAMIS_EINVAL: f is NULL, or key is NULL with len > 0.  (Where it would
- *            give memory back and cannot get the memory to do so, it leaves that for later) */
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: no entry matches; TAMIS_EUNSUPPORTED on a Bloom filter,
+ *            whatever the key; TAMIS_EINVAL: invalid arguments.  (If giving memory back would
+ *            itself need memory that is not there, it is left for later) */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
@@ -260,19 +282,19 @@ typedef struct tamis_key {
   size_t len;
 } tamis_key;
 
-/* Batches: the same calls on n keys, with the memory of the next keys fetched while the current one
- * is worked on: several times as fast on a filter larger than the cache.  Each key is a call of its
- * own to other threads; a batch is not atomic.  Keys are taken in order, so of two equal keys in a
- * unique batch the second is TAMIS_PRESENT.  n may be 0; the arrays may then be NULL.
+/* Batches: the same calls on n keys.  The memory of the next keys is fetched while the current one
+ * is worked on, which is faster on a filter larger than the cache.  A batch is not atomic: each key
+ * is a call of its own to other threads.  Keys are taken in order, so of two equal keys in a unique
+ * batch the second is TAMIS_PRESENT.  n may be 0; the arrays may then be NULL.
  *
- *   contains_many   returns how many were found; found[i], if found is not NULL, says which.  A
- *                   key that is NULL with len > 0 is not found.  0 when an argument is NULL.
+ *   contains_many   How many were found; found[i], if found is not NULL, says which.  A key that
+ *                   is NULL with len > 0 is not found.  0 if f or the array is NULL.
  *   add_many, add_unique_many
  *                   results[i], if results is not NULL, is what the single call would return.
- *                   Returns TAMIS_OK when no key failed (TAMIS_PRESENT is no failure), else the
- *                   failure of the first key that failed; keys after it are still tried.
- *                   TAMIS_EINVAL: f or the array is NULL, or any key is NULL with len > 0: then
- *                   no key was added and results is not written.
+ *                   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of
+ *                   the first key that failed; keys after it are still tried.
+ *                   TAMIS_EINVAL: f or the array is NULL, or any key is NULL with len > 0; then no
+ *                   key was added, and results is not written.
  *   Threads, Blocks, Order: as the single calls */
 TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t n,
                                      bool *found);
@@ -293,15 +315,15 @@ typedef struct tamis_stats {
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
-  /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits to
-   * be released. */
+  /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits
+   * to be released. */
   uint64_t bytes;
-  /* Growth steps so far, splits of segments and new generations; 0 for a Bloom filter. */
+  /* Growth steps so far: splits of segments, and new generations.  0 for a Bloom filter. */
   uint64_t growths;
-  /* estimated_count / capacity.  Bloom: well above 1 the rate is above fpp. */
+  /* estimated_count / capacity.  Bloom: if it is well above 1, the rate is above fpp. */
   double load;
-  /* The false-positive rate at present.  Bloom: from the bits that are set.  Cuckoo: from how full the
-   * segments are and how often they have split; half of it to twice it. */
+  /* The false-positive rate at present.  Bloom: from the number of set bits.  Cuckoo: from how full
+   * the segments are and how often they have split, to a factor of two. */
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;
@@ -314,18 +336,18 @@ typedef struct tamis_stats {
   tamis_kind kind;
   /* Bloom: the layout in use. */
   tamis_layout layout;
-  /* The seed in use.  A secret: whoever knows it can choose keys that collide. */
+  /* The seed in use.  It is a secret: whoever knows it can choose keys that collide. */
   uint64_t seed;
-  /* Cuckoo: parts of the table, each of which splits on its own. */
+  /* Cuckoo: segments, the parts of the table that split on their own. */
   uint64_t segments;
   /* Cuckoo: pairs of segments that were joined to one so far. */
   uint64_t joins;
-  /* Cuckoo: tables that take new keys one after the other, each several times as large as those
-   * before; a look-up looks into all of them. */
+  /* Cuckoo: generations, which are tables that take new keys one after the other, each several
+   * times as large as those before it.  A look-up searches all of them. */
   unsigned generations;
   /* Cuckoo: bits of a new fingerprint in the newest generation. */
   unsigned fingerprint_bits;
-  /* Cuckoo: the part of all places for fingerprints that is in use. */
+  /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
 } tamis_stats;
 
@@ -335,13 +357,13 @@ typedef struct tamis_stats {
         0, 0, 0, 0                                                                                 \
   }
 
-/* Fills *out.  Start from TAMIS_STATS_INIT.  Reads the counters, not the bits: the cost does not
- * depend on the filter's size (Cuckoo: it also releases memory that has waited for readers.  Bloom: it
- * is that of the formula for the rate: some microseconds at fpp 0.01, some hundred at 1e-6).
+/* Fills *out.  Start from TAMIS_STATS_INIT.  It reads counters, not bits, so the cost does not
+ * depend on the filter's size.  (Bloom: the cost is that of the formula for the rate, which takes
+ * longer the lower fpp is.  Cuckoo: the call also releases memory that has waited for readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
- *   Errors   TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the struct of
- *            version 0.1; *out is not written then
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the
+ *            struct of version 0.1; *out is not written then
  *   Source   estimated_count: Swamidass and Baldi, "Mathematical correction for fingerprint
  *            similarity measures to improve chemical retrieval", J. Chem. Inf. Model. 47 (2007) */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);

@@ -6,9 +6,9 @@
 #define TAMIS_LIB_COMPILER_H
 
 /* A function that is compiled anew for every constant that it is called with: the shape of a Bloom
- * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in a
- * register.  Without optimisation there are no constants to gain from, and one copy keeps the coverage
- * report readable. */
+ * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
+ * a register.  Without optimisation there are no constants to gain from, and one copy keeps the
+ * coverage report readable. */
 #ifdef __OPTIMIZE__
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else

@@ -2,9 +2,9 @@
  *
  * Layer 0: what all filters have in common.
  *
- * A kind of filter is a folder beside this one.  It offers one `struct filter_kind`, which tamis.c lists
- * in its table of kinds, and each filter of the kind carries a table of operations for the calls that
- * are made once for every key.
+ * A kind of filter is a folder beside this one.  It offers one `struct filter_kind`, which tamis.c
+ * lists in its table of kinds, and each filter of the kind carries a table of operations for the
+ * calls that are made once for every key.
  */
 #ifndef TAMIS_LIB_FILTER_H
 #define TAMIS_LIB_FILTER_H
@@ -17,15 +17,16 @@ _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 enum {
   /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
   FILTER_GROUP = 64,
-  /* Keys of a batch whose memory is being fetched at any moment.  More than a core can wait for at once,
-   * so that it always waits for as many as it can; few enough that what has come is still in the
-   * first-level cache when it is used.  docs/performance.md has the measurement. */
+  /* Keys of a batch whose memory is being fetched at any moment.  More than a core can wait for at
+   * once, so that it always waits for as many as it can; few enough that what has come is still in
+   * the first-level cache when it is used.  docs/performance.md has the measurement. */
   FILTER_AHEAD = 64
 };
 
-/* The calls on keys.  The arguments have been checked.  A hash is what tamis_hash() returns: the filter
- * mixes it with its seed. */
+/* The calls on keys.  The arguments have been checked.  A hash is what tamis_hash() returns: the
+ * filter mixes it with its seed. */
 struct filter_operations {
+  const struct filter_kind *kind;
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   /* Returns how many were found; found[i] says which, unless found is NULL. */
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
@@ -45,13 +46,13 @@ struct filter_kind {
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* The lowest rate that so many bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
-  /* A constructor.  `head` is what the filter begins with, but for its kind and its operations.  *out is
-   * written only with TAMIS_OK. */
+  /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written
+   * only with TAMIS_OK. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  /* Whether the filter's structure is whole.  If not, *reason says what is wrong.  For tests: it looks
-   * at all memory of the filter, while no other call runs. */
+  /* Whether the filter's structure is whole.  If not, *reason says what is wrong.  For tests: it
+   * looks at all memory of the filter, while no other call runs. */
   bool (*validate)(const tamis_filter *f, const char **reason);
 };
 
@@ -62,12 +63,11 @@ struct tamis_filter {
   tamis_hash_function hash; /* NULL: XXH3 */
   void *hash_context;
   tamis_allocator allocator; /* allocate == NULL: the system's */
-  const struct filter_kind *kind;
 };
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)
 {
-  return f->kind->validate(f, reason);
+  return f->operations->kind->validate(f, reason);
 }
 
 #endif

@@ -11,6 +11,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* Holds the product of two 64-bit words.  C11 has no such type: __extension__ lets gcc and clang accept it
+ * under -Wpedantic as well. */
+__extension__ typedef unsigned __int128 uint128;
+
 /* What a filter's seed is spread into, once, when the filter is created. */
 struct hash_keys {
   uint64_t seed;
@@ -30,7 +34,7 @@ struct hash_keys {
  * Evensen's "moremur" (2019). */
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
 {
-  unsigned __int128 product = (unsigned __int128) UINT64_C(0x3C79AC492BA7B653) * (x ^ key0);
+  uint128 product = (uint128) UINT64_C(0x3C79AC492BA7B653) * (x ^ key0);
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 

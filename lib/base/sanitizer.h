@@ -2,8 +2,9 @@
  *
  * Layer 1: what ThreadSanitizer must be told, because it cannot see it.
  *
- * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The two files that use them
- * describe what happens by TSAN(call), which is nothing in other builds.  Nothing is suppressed.
+ * ConcurrencyKit's atomics are assembly, and liburcu has no annotations.  The two files that use
+ * them describe what happens by TSAN(call), which is nothing in other builds.  Nothing is
+ * suppressed.
  */
 #ifndef TAMIS_LIB_SANITIZER_H
 #define TAMIS_LIB_SANITIZER_H

@@ -24,8 +24,8 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-/* A filter of a few lines gets no more stripes than lines: a thousand small filters should not take a
- * thousand times 8 KiB for locks. */
+/* A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
+ * a thousand times 8 KiB for locks. */
 static struct sizes sizes_for(const tamis_options *options, const struct bloom_geometry *g)
 {
   struct sizes s = {.shards = tamis__counter_shards(g->lines * LINE_BYTES),
@@ -59,8 +59,9 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Lower rates need more bytes as long as the shape stays the same, but fewer where it changes.  So the
-   * ranges of rates with one shape each are tried one after the other, from the lowest up. */
+  /* Lower rates need more bytes as long as the shape stays the same, but fewer where it changes.
+   * So the ranges of rates with one shape each are tried one after the other, from the lowest
+   * up. */
   tamis_options trial = *options;
   double low = 0x1p-64;
   int result = TAMIS_EFULL;
@@ -108,9 +109,10 @@ static void set_limits(struct bloom *b, bool growable)
 {
   double bits = (double) bloom_geometry_bits(&b->geometry);
   double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
-  /* Four standard deviations above the average of as many independent bits, but no more than all bits.
-   * The bits of a filter vary less, as each key sets nearly the same number of them.  (Measured with 10^4
-   * keys in the blocked layout: a quarter of that variance, so the limit is nearer eight deviations.) */
+  /* Four standard deviations above the average of as many independent bits, but no more than all
+   * bits.  The bits of a filter vary less, as each key sets nearly the same number of them.
+   * (Measured with 10^4 keys in the blocked layout: a quarter of that variance, so the limit is
+   * nearer eight deviations.) */
   b->limited = !growable;
   b->max_bits = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
   if (tamis__bloom_near_capacity(b))
@@ -131,7 +133,6 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (!b)
     return TAMIS_ENOMEM;
   b->head = *head;
-  b->head.kind = &tamis__bloom_kind;
   b->head.operations = tamis__bloom_operations(g.shape);
   b->geometry = g;
   b->bytes = total_bytes(&s);

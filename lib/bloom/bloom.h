@@ -47,7 +47,8 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
 
-/* Whether the keys that are added before the counters are summed up again might exceed the capacity. */
+/* Whether the keys that are added before the counters are summed up again might exceed the
+ * capacity. */
 bool tamis__bloom_near_capacity(const struct bloom *b);
 
 #endif

@@ -74,7 +74,7 @@ static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *
  * Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019) */
 static inline uint64_t scale(uint64_t hash, uint64_t n)
 {
-  return (uint64_t) ((unsigned __int128) hash * n >> 64);
+  return (uint64_t) ((uint128) hash * n >> 64);
 }
 
 /* A key's bits, one probe after the other.

@@ -9,47 +9,49 @@
  *
  * Bits only ever change from 0 to 1.  Everything else follows from that:
  *
- * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set it.
- *     A bit that was 1 stays 1 for every later look-up (coherence of a single word).
+ * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
+ *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
  * [D] Add and contains take no lock.  A look-up reads a handful of words once; the add of a new key
  *     reads them and then changes them.
  *
- * [B] One winner.  Bits alone cannot name one: of two threads that set the bits of one key in turns,
- *     both change something.  So a unique add that does not find its key takes the stripe of the key's
- *     hash and searches again.  All unique adds of a key meet at the same stripe.  The first of them to
- *     miss the key there sets all its bits before it releases the stripe, so every later one finds them.
- *     If a call then sets no bit at all, because other adds have set all of them after its second search,
- *     it was overtaken, and for it the key was present.  So each winner has written a word that those who
- *     find the key read, and what the winner did before is visible to them.
+ * [B] One winner.  Bits alone cannot name one: of two threads that set the bits of one key in
+ *     turns, both change something.  So a unique add that does not find its key takes the stripe of
+ *     the key's hash and searches again.  All unique adds of a key meet at the same stripe.  The
+ *     first of them to miss the key there sets all its bits before it releases the stripe, so every
+ *     later one finds them.  If a call then sets no bit at all, because other adds have set all of
+ *     them after its second search, it was overtaken, and for it the key was present.  So each
+ *     winner has written a word that those who find the key read, and what the winner did before is
+ *     visible to them.
  *
- *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever call
- *     sets it; a call that does not win takes effect when it reads the last of the bits.
+ *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever
+ *     call sets it; a call that does not win takes effect when it reads the last of the bits.
  *
  * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit.
  *
  * [F] Duplicates.  The add of a key that is in reads words and writes nothing.
  *
- * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but only
- * one of them may count it.  Before an add changes anything, it notes which words lack bits of the key:
- * the gaps.  Then it fills the gaps in the order of the probes.  It counts the key if its own OR set a
- * bit in the last gap.
+ * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
+ * only one of them may count it.  Before an add changes anything, it notes which words lack bits of
+ * the key: the gaps.  Then it fills the gaps in the order of the probes.  It counts the key if its
+ * own OR set a bit in the last gap.
  *
- *     At most one of all the adds of a key counts it.  If two have the same last gap, the first OR there
- *     sets all of the key's bits and leaves none to the second.  If the last gap of P is l and that of Q
- *     is l' > l, then P saw l' complete.  So if the OR of Q on l' set a bit, it came before; and before
- *     that Q had completed all words up to l', among them l.  The OR of P on l comes after that, and sets
- *     nothing.
+ *     At most one of all the adds of a key counts it.  If two have the same last gap, the first OR
+ *     there sets all of the key's bits and leaves none to the second.  If the last gap of P is l
+ *     and that of Q is l' > l, then P saw l' complete.  So if the OR of Q on l' set a bit, it came
+ *     before; and before that Q had completed all words up to l', among them l.  The OR of P on l
+ *     comes after that, and sets nothing.
  *
- *     It can happen that no add counts the key, when an add of another key completes the last gap in
- *     between.  Such a key is treated like one that a false positive hid.
+ *     It can happen that no add counts the key, when an add of another key completes the last gap
+ *     in between.  Such a key is treated like one that a false positive hid.
  */
 #include "bloom/bloom.h"
 
 #include "base/compiler.h"
 #include "base/hook.h"
 
-/* An open filter checks whether it comes near its capacity once for so many keys of a counter's shard. */
+/* An open filter checks whether it comes near its capacity once for so many keys of a counter's
+ * shard. */
 enum { WATCH_PERIOD = 64 };
 
 /* The next loop is unrolled completely: no shape has more probes to a line. */
@@ -158,10 +160,10 @@ bool tamis__bloom_near_capacity(const struct bloom *b)
          (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->max_bits;
 }
 
-/* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.  FULL is
- * final for the unique adds of a key because all of them read it under the same stripe: a later one reads
- * what the earlier one read, or more (coherence, ordered by the stripe).  It publishes no other data, so it
- * has no partner. */
+/* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.
+ * FULL is final for the unique adds of a key because all of them read it under the same stripe: a
+ * later one reads what the earlier one read, or more (coherence, ordered by the stripe).  It
+ * publishes no other data, so it has no partner. */
 static inline bool refuses(struct bloom *b)
 {
   if (!b->limited)
@@ -237,7 +239,8 @@ FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape s
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
 
-/* In the classic layout only the first words are fetched: a look-up that misses rarely gets further. */
+/* In the classic layout only the first words are fetched: a look-up that misses rarely gets
+ * further. */
 enum { CLASSIC_PREFETCH = 4 };
 
 FORCE_INLINE void prefetch(const struct bloom *b, const word *line, uint64_t hash,
@@ -297,8 +300,8 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
     results[i] = add(b, mixed[i], shape);
 }
 
-/* All keys are searched first, and the stripes of those that are missing are fetched: another core has
- * used half of them last. */
+/* All keys are searched first, and the stripes of those that are missing are fetched: another core
+ * has used half of them last. */
 FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
                                   struct bloom_shape shape)
 {
@@ -316,8 +319,9 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
 
 /* ---- the same for each shape ----
  *
- * With the shape a constant, the compiler makes straight code of the one body above: blocked_3x2_contains
- * and its like are made here.  The classic layout has one set, which reads its number of probes. */
+ * With the shape a constant, the compiler makes straight code of the one body above:
+ * blocked_3x2_contains and its like are made here.  The classic layout has one set, which reads its
+ * number of probes. */
 #define OPERATIONS(name, shape)                                                                \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
   {                                                                                            \
@@ -346,6 +350,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
     add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
   }                                                                                            \
   static const struct filter_operations name##_operations = {                                  \
+      .kind = &tamis__bloom_kind,                                                              \
       .contains = name##_contains,                                                             \
       .contains_many = name##_contains_many,                                                   \
       .add = name##_add,                                                                       \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the cuckoo filter as a kind: its sizes, creation and figures.  table.h shows what it consists
- * of, and which file does what.
+ * Layer 2: the cuckoo filter as a kind: its sizes, creation and figures.  table.h shows what it
+ * consists of, and which file does what.
  */
 #include "cuckoo/cuckoo.h"
 
@@ -22,6 +22,7 @@
 /* any_operations are for a first generation that needs two hashes. */
 #define OPERATIONS(sort)                                       \
   static const struct filter_operations sort##_operations = {  \
+      .kind = &tamis__cuckoo_kind,                             \
       .contains = tamis__cuckoo_contains_##sort,               \
       .contains_many = tamis__cuckoo_contains_many_##sort,     \
       .add = tamis__cuckoo_add_##sort,                         \
@@ -97,8 +98,8 @@ static void destroy(tamis_filter *f)
   tamis__memory_release(&from, c, sizeof *c);
 }
 
-/* The segments of the first generation are created with the filter, so that the first adds need not do it.
- * Those of a larger filter are created as keys come. */
+/* The segments of the first generation are created with the filter, so that the first adds need not
+ * do it.  Those of a larger filter are created as keys come. */
 enum { EARLY_SEGMENTS = 1024 };
 
 static int create_first_segments(struct cuckoo *c)
@@ -140,7 +141,6 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   if (!c)
     return TAMIS_ENOMEM;
   c->head = *head;
-  c->head.kind = &tamis__cuckoo_kind;
   c->head.operations = operations_for(g);
   c->spec = spec_of(options);
   c->max_bytes = options->max_bytes;
@@ -165,8 +165,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* A generation has its planned rate when it is full and has split as often as it may.  With fewer splits
- * its entries know more bits; with fewer entries, there are fewer that can match. */
+/* A generation has its planned rate when it is full and has split as often as it may.  With fewer
+ * splits its entries know more bits; with fewer entries, there are fewer that can match. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;

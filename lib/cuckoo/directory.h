@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment; and
- * what a key finds there, its bucket pair.
+ * Layer 2: the directory of a generation, which leads from a root and a fingerprint to a segment;
+ * and what a key finds there, its bucket pair.
  *
  *    index:    root · the first D bits of the fingerprint       (D: the generation's depth limit)
  *
@@ -55,8 +55,8 @@ directory_publish(directory_entry *entry, /* NOLINT(readability-non-const-parame
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
 
-/* The first entries of all roots stand together.  The other entries follow, root by root.  Most look-ups
- * read a first entry (see pair_at()), and these are few enough to stay in the cache. */
+/* The first entries of all roots stand together.  The other entries follow, root by root.  Most
+ * look-ups read a first entry (see pair_at()), and these are few enough to stay in the cache. */
 static inline directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
                                                      const struct generation *generation,
                                                      uint64_t root, uint64_t of_root)
@@ -73,17 +73,17 @@ static inline directory_entry *generation_directory_entry(const struct generatio
                                index & ((UINT64_C(1) << g->depth_limit) - 1));
 }
 
-/* ---- the walk over all segments ---- */
+/* ---- all segments of a generation ---- */
 
-/* Where a walk through a generation is.  It begins with an index of 0. */
+/* Where a traversal of a generation is.  It begins with an index of 0. */
 struct segment_cursor {
   uint64_t index; /* of the next directory entry */
   uint64_t first; /* of the segment's entries */
   uint64_t count; /* of the segment's entries; 1 where there is no segment */
 };
 
-/* The next segment of a generation in the order of the directory, or NULL after the last one.  It visits
- * each segment once, as long as no segment is split or joined meanwhile. */
+/* The next segment of a generation in the order of the directory, or NULL after the last one.  It
+ * visits each segment once, as long as no segment is split or joined meanwhile. */
 static inline struct segment *segment_next(const struct generation *generation,
                                            struct segment_cursor *cursor)
 {
@@ -113,15 +113,16 @@ struct bucket_pair {
   uint32_t lower, upper;   /* the two buckets */
 };
 
-/* If the root's first entry leads to a segment of depth 0, all keys of the root belong there, whatever
- * the entries of the keys hold while a join or a split rewrites them.  So look-ups share one entry of a
- * root for as long as nothing has split there.
+/* If the root's first entry leads to a segment of depth 0, all keys of the root belong there,
+ * whatever the entries of the keys hold while a join or a split rewrites them.  So look-ups share
+ * one entry of a root for as long as nothing has split there.
  *
- * What a pair says was true when the first of the two entries was read.  A segment is marked before any
- * of its entries changes, and from the mark until the first change nobody can change what the segment
- * holds.
+ * What a pair says was true when the first of the two entries was read.  A segment is marked before
+ * any of its entries changes, and from the mark until the first change nobody can change what the
+ * segment holds.
  *
- * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter code. */
+ * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
+ * code. */
 static inline struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                                          struct generation *generation,
                                          struct cuckoo_address address)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate table of a segment.  It says how many copies of an entry there are beyond those
- * that stand in lanes.
+ * Layer 0: the duplicate table of a segment.  It says how many copies of an entry there are beyond
+ * those that stand in lanes.
  *
- * It is a plain open-addressing table with linear probing, and knows nothing of threads or of memory: its
- * owner locks it, and makes a larger one when it is full.
+ * It is a plain open-addressing table with linear probing, and knows nothing of threads or of
+ * memory: its owner locks it, and makes a larger one when it is full.
  */
 #ifndef TAMIS_LIB_CUCKOO_DUPLICATES_H
 #define TAMIS_LIB_CUCKOO_DUPLICATES_H
@@ -33,7 +33,8 @@ void tamis__duplicates_init(struct duplicate_table *table, size_t n);
 /* NULL: the key is not in.  A key is never 0. */
 struct duplicate_count *tamis__duplicates_find(struct duplicate_table *table, uint64_t key);
 
-/* The number of keys that there is room for: half of the slots, so that probe sequences stay short. */
+/* The number of keys that there is room for: half of the slots, so that probe sequences stay
+ * short. */
 static inline size_t tamis__duplicates_capacity(const struct duplicate_table *table)
 {
   return (table->mask + 1) / 2;

@@ -2,14 +2,14 @@
  *
  * Layer 2: room in a full bucket pair.
  *
- *    plan     Breadth first from both buckets: each entry of a full bucket leads to its other bucket,
- *             until a bucket has a free lane.  The search reads words without locks, so what it finds may
- *             be out of date.  Breadth first finds the shortest cuckoo path.
- *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes of its
- *             two buckets, and checks that the entry still stands in its lane and that the other bucket
- *             still has a free one.  Then it copies the entry, bumps the version, and clears the lane.  So
- *             an entry is in at least one of its buckets at every instant, and a path that is given up half
- *             way has lost nothing.
+ *    plan     Breadth first from both buckets: each entry of a full bucket leads to its other
+ *             bucket, until a bucket has a free lane.  The search reads words without locks, so
+ *             what it finds may be out of date.  Breadth first finds the shortest cuckoo path.
+ *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes
+ *             of its two buckets, and checks that the entry still stands in its lane and that the
+ *             other bucket still has a free one.  Then it copies the entry, bumps the version, and
+ *             clears the lane.  So an entry is in at least one of its buckets at every instant, and
+ *             a path that is given up half way has lost nothing.
  */
 #include "cuckoo/evict.h"
 
@@ -17,8 +17,8 @@
 
 enum {
   /* Buckets that are searched before a segment counts as full.  More of them fill it better
-   * (docs/cuckoo.md), but make the last inserts into a full segment slower.  A filter that grows searches
-   * fewer: its searches run inside read sections, for which grace periods wait. */
+   * (docs/cuckoo.md), but make the last inserts into a full segment slower.  A filter that grows
+   * searches fewer: its searches run inside read sections, for which grace periods wait. */
   MAX_NODES = 512,
   MAX_NODES_GROWABLE = 256,
   /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
@@ -57,7 +57,8 @@ static uint64_t load_bucket(const struct cuckoo_geometry *g, const struct segmen
 
 /* ---- plan ---- */
 
-/* Fills search->nodes with the buckets that it tries.  Returns the first one with a free lane, or NULL. */
+/* Fills search->nodes with the buckets that it tries.  Returns the first one with a free lane, or
+ * NULL. */
 static const struct node *find_room(const struct cuckoo_geometry *g, const struct segment *segment,
                                     uint32_t lower, uint32_t upper, struct search *search)
 {
@@ -103,8 +104,8 @@ static bool trace_path(const struct node *nodes, unsigned last, struct cuckoo_pa
   return true;
 }
 
-/* False: there is no path, or only one that is too long; search->nodes are the buckets that were tried.  A
- * path of no moves means that another thread has made room. */
+/* False: there is no path, or only one that is too long; search->nodes are the buckets that were
+ * tried.  A path of no moves means that another thread has made room. */
 static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
                       uint32_t lower, uint32_t upper, struct search *search,
                       struct cuckoo_path *path)
@@ -123,7 +124,8 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- execute ---- */
 
-/* False: what was planned is not possible any more.  The caller holds the stripes of both buckets. */
+/* False: what was planned is not possible any more.  The caller holds the stripes of both
+ * buckets. */
 static bool move_entry_locked(const struct cuckoo_geometry *g, struct segment *segment,
                               const struct move *move)
 {
@@ -174,8 +176,8 @@ static unsigned equal_lanes(const struct bucket_shape *s, uint64_t value, uint64
   return equal;
 }
 
-/* Counts one of the equal entries of a bucket and clears its lane.  The caller holds the stripes of both
- * buckets of the entry. */
+/* Counts one of the equal entries of a bucket and clears its lane.  The caller holds the stripes of
+ * both buckets of the entry. */
 static int fold_one_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
                            uint64_t entry)
 {
@@ -199,7 +201,8 @@ static int fold_one_locked(struct cuckoo *c, const struct bucket_pair *pair, uin
   return TAMIS_OK;
 }
 
-/* Folds the copies of an entry of a bucket until one lane is left of them.  *folded counts the lanes. */
+/* Folds the copies of an entry of a bucket until one lane is left of them.  *folded counts the
+ * lanes. */
 static int fold_entry(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
                       uint64_t entry, unsigned *folded)
 {

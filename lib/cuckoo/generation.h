@@ -7,8 +7,8 @@
 
 #include "cuckoo/table.h"
 
-/* A generation that no other thread knows yet, or NULL with the reason in *result.  In a filter that grows
- * it has no segments; otherwise it has all of them. */
+/* A generation that no other thread knows yet, or NULL with the reason in *result.  In a filter
+ * that grows it has no segments; otherwise it has all of them. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 

@@ -145,7 +145,7 @@ struct cuckoo_hash_string {
 static inline struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g,
                                                            uint64_t hash)
 {
-  unsigned __int128 product = (unsigned __int128) hash_spread(hash) * g->first_roots;
+  uint128 product = (uint128) hash_spread(hash) * g->first_roots;
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 

@@ -2,19 +2,20 @@
  *
  * Layer 2: growing and shrinking, one segment at a time.
  *
- *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace it, each
- *             with the entries whose next fingerprint bit is its own, in the same buckets and lanes.
+ *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace
+ *             it, each with the entries whose next fingerprint bit is its own, in the same buckets
+ *             and lanes.
  *    open     A segment that must not split any more is full.  A new generation takes the new keys.
  *    create   The first key of a root comes to a generation, and gets a segment of depth 0.
  *    join     Two siblings that hold little become one segment again.
  *    drop     An empty segment of an older generation leaves the directory.
  *
- * Readers never wait for any of this.  Writers wait for a split or a join of their own segment while its
- * stripes are held, which is the time that it takes to copy one segment.
+ * Readers never wait for any of this.  Writers wait for a split or a join of their own segment
+ * while its stripes are held, which is the time that it takes to copy one segment.
  *
- * The growth stripe.  Whoever changes the directory entries of a root holds the root's growth stripe.  So
- * the growth stripe keeps the segments of the root alive without an RCU read section: none of them can
- * leave the directory, and be released, while another call holds it.
+ * The growth stripe.  Whoever changes the directory entries of a root holds the root's growth
+ * stripe.  So the growth stripe keeps the segments of the root alive without an RCU read section:
+ * none of them can leave the directory, and be released, while another call holds it.
  *
  * How a segment leaves:
  *
@@ -25,11 +26,16 @@
  *    5. Its stripes are released.
  *    6. The growth stripe is released, and the segment is retired.
  *
- *    A reader that still searches it finds what it held when it was marked, which was true at a moment
- *    after the reader's call began: a reader that came later would have found the new directory entries.
- *    A writer that has waited for one of its stripes finds the mark and begins again at the directory.
+ *    A reader that still searches it finds what it held when it was marked.  For each key, one
+ *    change of a directory entry leads calls from the old segment to the new one.  Until then
+ *    nobody finds the new one, and from the mark on nobody changes the old one.  So what the reader
+ *    finds was true after its call had begun.  (docs/correctness.md has every step, under A.)
  *
- *    The segment is retired after the growth stripe is released, because retiring may pause (reclaim.h).
+ *    A writer that has waited for one of its stripes finds the mark and begins again at the
+ *    directory.
+ *
+ *    The segment is retired after the growth stripe is released, because retiring may pause
+ *    (reclaim.h).
  */
 #include "cuckoo/growth.h"
 
@@ -37,13 +43,15 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/segment.h"
 
-/* Siblings join when both together would fill at most this part of one segment's lanes.  Right after a
- * split they fill nearly all of them.  So a segment must lose more than a third of its keys before it
- * joins, and gain as many before it splits again.  Small segments may split long before they are full. */
+/* Siblings join when both together would fill at most this part of one segment's lanes.  Right
+ * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
+ * before it joins, and gain as many before it splits again.  Small segments may split long before
+ * they are full. */
 static const double join_load = 0.6, small_join_load = 0.3;
 
-/* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of keys,
- * or was chosen by somebody who knows the seed.  It is not worth a split.  (Tiny segments can be unlucky.) */
+/* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of
+ * keys, or keys that were chosen with knowledge of the seed.  It is not worth a split.  (Tiny
+ * segments can be unlucky.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
 
 /* ---- directory entries and stripes ---- */
@@ -118,7 +126,8 @@ static void retire_departed(struct cuckoo *c, const struct cuckoo_geometry *g,
   }
 }
 
-/* ---- segments that no other thread knows yet; publishing them makes their contents visible ---- */
+/* ---- segments that no other thread knows yet; publishing them makes their contents visible
+ * ---- */
 
 static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
                           uint64_t value)
@@ -238,8 +247,8 @@ static void copy_split(const struct cuckoo_geometry *g, struct segment *parent,
   }
 }
 
-/* Memory is allocated before the stripes are taken, but for duplicate tables, whose size is known under
- * them only.  The caller holds the growth stripe. */
+/* Memory is allocated before the stripes are taken, but for duplicate tables, whose size is known
+ * under them only.  The caller holds the growth stripe. */
 static int split_locked(struct cuckoo *c, struct generation *generation, struct segment *parent,
                         uint64_t index, struct departed *departed)
 {
@@ -331,9 +340,9 @@ static bool is_newest(const struct cuckoo *c, const struct generation *generatio
   return c->generation[cuckoo_generations(c) - 1] == generation;
 }
 
-/* Creates the first segment of a root, only in the newest generation, which stays the newest meanwhile.  So
- * a root of an older generation that has no segment never gets one, and look-ups and unique adds that have
- * seen it without one rely on that.  The caller holds the growth stripe. */
+/* Creates the first segment of a root, only in the newest generation, which stays the newest
+ * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups and
+ * unique adds that have seen it without one rely on that.  The caller holds the growth stripe. */
 static int create_segment_locked(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
@@ -413,8 +422,8 @@ static bool may_join(const struct cuckoo_geometry *g, struct segment *const chil
   return (double) used <= lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds the
- * growth stripe. */
+/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds
+ * the growth stripe. */
 static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_t index,
                         struct departed *departed)
 {
@@ -456,7 +465,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
 
 /* ---- drop ---- */
 
-/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth stripe. */
+/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
+ * stripe. */
 static void drop_locked(struct generation *generation, struct segment *segment, uint64_t index,
                         struct departed *departed)
 {

@@ -7,16 +7,17 @@
 
 #include "cuckoo/directory.h"
 
-/* Makes room for a key whose bucket pair had none, unless another thread has done so.  The caller holds no
- * stripe and is not a reader.
+/* Makes room for a key whose bucket pair had none, unless another thread has done so.  The caller
+ * holds no stripe and is not a reader.
  *   TAMIS_OK      try again
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full);
 
-/* Gives memory back after entries have left a segment: joins it with its sibling while both together are
- * small, and drops it when it is empty and no longer of the newest generation.  The caller holds no stripe
- * and is not a reader.  A failure is silent, because nothing depends on it. */
+/* Gives memory back after entries have left a segment: joins it with its sibling while both
+ * together are small, and drops it when it is empty and no longer of the newest generation.  The
+ * caller holds no stripe and is not a reader.  A failure is silent, because nothing depends on
+ * it. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 
 #endif

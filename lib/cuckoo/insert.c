@@ -3,22 +3,28 @@
  * Layer 2: add and unique add.
  *
  *    1. Find the key's bucket pair in the newest generation, and take its stripes.
- *    2. Check that the segment has not left the directory and that the generation is still the newest.
+ *    2. Check that the segment has not left the directory and that the generation is still the
+ *       newest.
  *    3. Write the entry into a free lane, or count a duplicate.
- *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try again.
+ *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
+ *       again.
  *
- * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations while it
- *     searches and inserts, and has read the number of generations again under them.  Two unique adds that
- *     know the same generations meet at the newest one's stripes.  If one knows more generations, it also
- *     holds the stripes that are newest to the other, unless there was no segment yet when it looked there.
- *     In that case the other add created the segment later, and so it reads the new number.
+ * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
+ *     while it searches and inserts, and has read the number of generations again under them.  Two
+ *     unique adds that know the same generations meet at the newest one's stripes.  If one knows
+ *     more generations, it also holds the stripes of the pair that is newest to the other, unless
+ *     it found no segment there.  Either the segment was created later; then so were the other's
+ *     steps, and it reads the new number.  Or the segment has been dropped; then the other one
+ *     finds it marked and begins again, or it had released its stripes before the drop found the
+ *     segment empty.
  *
- * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), and copies for which there is no lane, are
- *     counted in the duplicate table of the segment, with the matching entry that knows most.
+ * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), and copies for which there is no
+ *     lane, are counted in the duplicate table of the segment, with the matching entry that knows
+ *     most.
  *
- * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs, by
- * generation and index; a duplicates lock; the lock of the backlog or that of the slabs.  A call that holds
- * stripes of bucket pairs never waits for a growth stripe.
+ * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
+ * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.  A call
+ * that holds stripes of bucket pairs never waits for a growth stripe.
  */
 #include "cuckoo/insert.h"
 
@@ -29,21 +35,22 @@
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
-/* What a single try answers beside results: the newest state must be looked at again, or no lane is free. */
+/* What a try returns besides results.  NO_ROOM: no lane is free.  RETRY: the structure has
+ * changed. */
 enum { NO_ROOM = 100, RETRY = 101 };
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* How many lanes of a pair may match a key before its further copies are counted: two keys of one pair
- * must both be able to have theirs. */
+/* How many lanes of a pair may match a key before its further copies are counted: two keys of one
+ * pair must both be able to have theirs. */
 static unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 {
   return g->shape.lanes < 3 ? g->shape.lanes : 3;
 }
 
-/* How many keys of a duplicate table may be there only because no lane was free.  A filter that does not
- * grow is full at some point, and must not go on in its duplicate tables; even less so as some of these
- * keys only seem to be present. */
+/* How many keys of a duplicate table may be there only because no lane was free.  A filter that
+ * does not grow is full at some point, and must not go on in its duplicate tables; even less so as
+ * some of these keys only seem to be present. */
 static size_t max_duplicates_without_room(const struct cuckoo *c, const struct cuckoo_geometry *g)
 {
   return c->spec.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
@@ -59,8 +66,8 @@ static int count_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pa
   return result;
 }
 
-/* Counts one more copy of a key that is in, if this copy is not to have a lane of its own.  Returns whether
- * that settles the add, with its result in *result; otherwise the copy wants a lane. */
+/* Counts one more copy of a key that is in, if this copy is not to have a lane of its own.  Returns
+ * whether that settles the add, with its result in *result; otherwise the copy wants a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
@@ -74,9 +81,10 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   return *result != TAMIS_EFULL; /* no memory for a larger table: then a lane, if there is one */
 }
 
-/* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves most choice
- * to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a branch.  `no_path`:
- * no eviction will make room, so a key that is in is counted.  Returns a result or NO_ROOM. */
+/* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves
+ * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
+ * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result
+ * or NO_ROOM. */
 static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                 const struct cuckoo_geometry *g, bool no_path)
 {
@@ -92,8 +100,8 @@ static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair
     return result;
   if (!room)
     return NO_ROOM;
-  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is what is below the lowest bit of x, and all
-   * ones if x is 0. */
+  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
+   * and all ones if x is 0. */
   uint64_t up = -(uint64_t) ((room_upper & -room_upper) - 1 < (room_lower & -room_lower) - 1);
   uint64_t value = lower ^ ((lower ^ upper) & up);
   uint64_t free = room_lower ^ ((room_lower ^ room_upper) & up);
@@ -106,8 +114,8 @@ static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair
 
 /* ---- the tries of one call ---- */
 
-/* In which generation the next try is made: the newest one or, after limits have been reached there, the
- * ones before it, where removes may have made room. */
+/* In which generation the next try is made: the newest one or, after limits have been reached
+ * there, the ones before it, where removes may have made room. */
 struct attempt {
   unsigned generations; /* when these tries began */
   unsigned older;       /* generations that the tries have gone back */
@@ -133,14 +141,16 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return RETRY;
 }
 
-/* `n` is the number of generations before the pair was found.  Returns a result, RETRY or NO_ROOM. */
+/* `n` is the number of generations before the pair was found.  Returns a result, RETRY or
+ * NO_ROOM. */
 static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                          const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
   HOOK(cuckoo_located);
   if (!pair_lock(pair, g))
     return RETRY;
-  /* Once a generation is open, no thread that does not know of it may put an entry into an older one. */
+  /* Once a generation is open, no thread that does not know of it may put an entry into an older
+   * one. */
   int result = cuckoo_generations(c) == n ? insert_locked(c, pair, g, no_path) : RETRY;
   pair_unlock(pair, g);
   return result;

@@ -7,31 +7,34 @@
  *
  * in each generation, of which most filters have one.
  *
- * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the versions
- *     again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or if a segment has
- *     left the directory.
+ * [D] A look-up takes no lock.  It reads the versions of stripes, then the buckets, then the
+ *     versions again.  It begins anew if an entry has meanwhile left a bucket of these stripes, or
+ *     if a segment has left the directory.
  *
- *     Hit: the entry was there when its word was read; or, if the segment had left the directory by then,
- *     when the segment left, which was after this call had read the first directory entry of the root.
+ *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
+ *     then, when the segment left, which was after this call had read the first directory entry of
+ *     the root.
  *
- *     Miss with one generation: the look-up reads the version of B's stripe, bucket A, bucket B, and that
- *     version again.  If the two versions are equal, no entry has left B in between.  So what is not in B
- *     at the end was not in B when A was read; it was not in A then; and the miss takes effect at the read
- *     of A.
+ *     Miss with one generation: the look-up reads the version of B's stripe, bucket A, bucket B,
+ *     and that version again.  If the two versions are equal, no entry has left B in between.  So
+ *     what is not in B at the end was not in B when A was read; it was not in A then; and the miss
+ *     takes effect at the read of A.
  *
- *         One case remains: an entry was about to leave B, and the version was bumped before its first
- *         read.  If a move took the entry, its copy was in A by then, where the look-up sees it.  If a
- *         remove took it, the remove has held the stripes of both buckets since.  So nothing has come to
- *         A, and the miss takes effect when the remove clears the lane in B.
+ *         One case remains: an entry was about to leave B, and the version was bumped before its
+ *         first read.  If a move took the entry, its copy was in A by then, where the look-up sees
+ *         it.  If a remove took it, the remove has held the stripes of both buckets since.  So
+ *         nothing has come to A, and the miss takes effect when the remove clears the lane in B.
  *
- *     Miss with several generations: the older ones are searched first, and the newest one last, as if it
- *     were the only one.  Nothing has come to an older one or left it meanwhile: its directory entries,
- *     words and versions are the same after the newest one's search.  The newest one's directory entries and
- *     the number of generations are the same too.  So the miss takes effect where that of the newest
- *     generation does.
+ *     Miss with several generations: the older ones are searched first, and the newest one last, as
+ *     if it were the only one.  The directory entries, words and versions of each older one are the
+ *     same after the newest one's search.  So no entry that matches was in an older bucket pair at
+ *     any time in between: it would have come after the first reading of its word, which has no
+ *     match, and left before the second one, and leaving would have bumped the version.  The newest
+ *     one's directory entries and the number of generations are the same too.  So the miss takes
+ *     effect where that of the newest generation does.
  *
- * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h says why
- *     that is enough.  Splits and joins fill new segments before they publish them.
+ * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
+ *     says why that is enough.  Splits and joins fill new segments before they publish them.
  */
 #include "cuckoo/lookup.h"
 
@@ -145,8 +148,8 @@ static inline bool observation_holds(const struct observation *seen)
 
 /* ---- any number of generations ---- */
 
-/* The newest generation has the most keys and may be large, so its memory is fetched first and read last.
- * A hit holds; a miss holds if *sure. */
+/* The newest generation has the most keys and may be large, so its memory is fetched first and read
+ * last.  A hit holds; a miss holds if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct observation seen[CUCKOO_MAX_GENERATIONS];
@@ -207,11 +210,11 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
 
 /* ---- the same, faster: one generation or two, a registered reader, and nothing has moved ----
  *
- * The functions below do in a straight line what the general path above does in its usual cases, and leave
- * all other cases to it.  docs/performance.md says what they gain. */
+ * The functions below do in a straight line what the general path above does in its usual cases,
+ * and leave all other cases to it.  docs/performance.md says what they gain. */
 
-/* Both halves load the geometry by themselves: a value that is loaded before the directory entry is read
- * would wait for it in a register, and registers are scarce. */
+/* Both halves load the geometry by themselves: a value that is loaded before the directory entry is
+ * read would wait for it in a register, and registers are scarce. */
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
@@ -316,9 +319,10 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
-/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left the
- * directory, or may have been created, perhaps before the turn of the previous key, whose answer must not
- * be the newer one: each key is a call of its own.  Such a key is looked up anew. */
+/* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left
+ * the directory, or may have been created, perhaps before the turn of the previous key, whose
+ * answer must not be the newer one: each key is a call of its own.  Such a key is looked up
+ * anew. */
 FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                  const struct lookup *lookups, bool *found, bool growable)
 {
@@ -360,8 +364,8 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
              : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);
 }
 
-/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only while all
- * read sections are short. */
+/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
+ * while all read sections are short. */
 enum { READER_BATCH = 512 };
 
 static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,

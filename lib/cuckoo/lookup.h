@@ -2,9 +2,9 @@
  *
  * Layer 2: contains.  lookup.c explains why its answers are right.
  *
- * These functions are members of the tables of operations, and take hashes that are not mixed.  There is
- * one for each sort of filter: `any` is the general one, `growable` and `fixed` are for filters whose first
- * generation needs one hash.
+ * These functions are members of the tables of operations, and take hashes that are not mixed.
+ * There is one for each sort of filter:  `any` is the general one, `growable` and `fixed` are for
+ * filters whose first generation needs one hash.
  */
 #ifndef TAMIS_LIB_CUCKOO_LOOKUP_H
 #define TAMIS_LIB_CUCKOO_LOOKUP_H
@@ -29,8 +29,8 @@ bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
 
 /* ---- geometries of which parts are constants ----
  *
- * The straight-line versions of look-up and insert copy the geometry and overwrite what they know, which
- * the compiler then folds. */
+ * The straight-line versions of look-up and insert copy the geometry and overwrite what they know,
+ * which the compiler then folds. */
 
 /* Of the first generation, unless it needs two hashes. */
 static inline struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: what the writers of a key share: its bucket pairs, locked, and the entry that matches best.
+ * Layer 2: what the writers of a key share: its bucket pairs, locked, and the entry that matches
+ * best.
  */
 #ifndef TAMIS_LIB_CUCKOO_PAIR_H
 #define TAMIS_LIB_CUCKOO_PAIR_H
@@ -35,8 +36,9 @@ static inline void pair_prefetch(const struct bucket_pair *pair, const struct cu
   __builtin_prefetch(&words[pair->upper]);
 }
 
-/* Whether one of two buckets has an entry that matches.  There is no branch between the two: in which of
- * them an entry stands is a matter of chance, and a wrong guess costs more than the second comparison. */
+/* Whether one of two buckets has an entry that matches.  There is no branch between the two: in
+ * which of them an entry stands is a matter of chance, and a wrong guess costs more than the second
+ * comparison. */
 static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
                                 uint64_t entry)
 {

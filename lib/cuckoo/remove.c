@@ -2,11 +2,11 @@
  *
  * Layer 2: remove.
  *
- * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that match, it
- * takes the one that knows most bits of the hash string, in whatever generation that is.  If this is not
- * the key's own entry E, it is the entry of some other key y, and says more than E does.  Then all that E
- * says is a prefix of y's hash string too.  So E, which stays, stands for y from now on, and no key loses
- * its entry.
+ * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
+ * match, it takes the one that knows most bits of the hash string, in whatever generation that is.
+ * If this is not the key's own entry E, it is the entry of some other key y, and says more than E
+ * does.  Then all that E says is a prefix of y's hash string too.  So E, which stays, stands for y
+ * from now on, and no key loses its entry.
  *
  * Counted duplicates of the entry are taken first.
  */
@@ -35,8 +35,8 @@ static bool remove_duplicate_locked(const struct bucket_pair *pair, uint64_t ent
   return true;
 }
 
-/* Whether it is worth looking if the segment can be joined: its stripe holds little, and not just as little
- * as at the previous remove. */
+/* Whether to check if the segment can be joined.  The stripe must hold few entries, and their
+ * number a multiple of eight, so that not every remove checks. */
 static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;

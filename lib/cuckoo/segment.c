@@ -4,8 +4,8 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
-/* Writers use the table only under the stripes of a segment that has not left the directory, and readers
- * never use it.  So it needs no grace period. */
+/* Writers use the table only under the stripes of a segment that has not left the directory, and
+ * readers never use it.  So it needs no grace period. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct duplicate_table *table = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);

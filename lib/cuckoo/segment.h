@@ -22,18 +22,20 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
 void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
                             struct segment *segment);
 
-/* Takes care of a segment that has left the directory: its memory is released after a grace period. */
+/* Takes care of a segment that has left the directory: its memory is released after a grace
+ * period. */
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment);
 
 /* What the backlog calls for a retired segment after the grace period. */
 backlog_release tamis__segment_reclaim;
 
-/* Makes room for `n` more keys in the segment's duplicate table.  The caller holds duplicates_lock, or no
- * other thread knows the segment. */
+/* Makes room for `n` more keys in the segment's duplicate table.  The caller holds duplicates_lock,
+ * or no other thread knows the segment. */
 int tamis__segment_reserve_duplicates(struct cuckoo *c, struct segment *segment, size_t n);
 
-/* By what an entry is known to the duplicate table: the entry and the bucket pair that it belongs to. */
+/* By what an entry is known to the duplicate table: the entry and the bucket pair that it belongs
+ * to. */
 static inline uint64_t duplicates_key(uint32_t lower, uint64_t entry)
 {
   return (uint64_t) lower << 32 | entry;

@@ -2,35 +2,35 @@
  *
  * Layer 2: where the segments of a large filter that grows have their memory.
  *
- * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter that is
- * larger than the TLB covers then misses it twice.  So such segments have slots in slabs.  A slab is a
- * block of somewhat more than a huge page (a head and 64 segments, so that nothing is left over), for
- * which base/memory.c asks the system for huge pages.
+ * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter
+ * that is larger than the TLB covers then misses it twice.  So such segments have slots in slabs.
+ * A slab is a block of somewhat more than a huge page (a head and 64 segments, so that nothing is
+ * left over), for which base/memory.c asks the system for huge pages.
  *
  *               allocate               retire                a grace period
  *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
  *
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *
- * Memory while a filter grows: at most one slab has free slots, because another one is only allocated when
- * none has.  One slab is little, as only a filter that takes as much memory as MIN_SLABS_GROWN slabs
- * allocates any.  A first generation that is planned to fill at least MIN_SLABS_PLANNED slabs allocates
- * them earlier, as long as a whole slab fits within the plan: all its segments together then take exactly
- * what was promised.  Small filters take no slabs; nor do small segments, of which only small filters
- * have many.
+ * Memory while a filter grows: at most one slab has free slots, because another one is only
+ * allocated when none has.  One slab is a small part of the filter, because only a filter that
+ * takes as much memory as MIN_SLABS_GROWN slabs allocates any.  A first generation that is planned
+ * to fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits
+ * within the plan: all its segments together then take exactly what was promised.  Small filters
+ * take no slabs; nor do small segments, of which only small filters have many.
  *
- * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last one.
- * So slots are taken from the oldest slab that has a free one.  The segments that joins create fill the
- * old slabs up, and the newer ones drain.  Keys spread evenly, so all segments of one depth join at about
- * the same time; when they have, the newer half of the slabs is gone but for a few.  Until then the filter
- * takes at most as much as before these joins.  The list of slabs with free slots is nearly in the order
- * of age: the place of a slab that has just got its first free slot is searched from the oldest one on,
- * but only MAX_LIST_STEPS far.  Old slabs fill up again at once, so the search is short for those that
- * matter.
+ * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last
+ * one.  So slots are taken from the oldest slab that has a free one.  The segments that joins
+ * create fill the old slabs up, and the newer ones drain.  Keys spread evenly, so all segments of
+ * one depth join at about the same time; when they have, the newer half of the slabs is gone but
+ * for a few.  Until then the filter takes at most as much as before these joins.  The list of slabs
+ * with free slots is nearly in the order of age: the position of a slab that has just got its first
+ * free slot is searched from the oldest one on, but only MAX_LIST_STEPS far.  Old slabs fill up
+ * again at once, so the search is short for those that matter.
  *
- * Memory at a limit: a segment for which no slab can be allocated gets a block of its own, as in a small
- * filter.  A slab counts as memory of the filter whatever is in it.  So a filter at its limit holds as
- * many segments as without slabs, less the free slots, which only segments can use.
+ * Memory at a limit: a segment for which no slab can be allocated gets a block of its own, as in a
+ * small filter.  A slab counts as memory of the filter whatever is in it.  So a filter at its limit
+ * holds as many segments as without slabs, less the free slots, which only segments can use.
  */
 #include "cuckoo/slabs.h"
 
@@ -50,7 +50,7 @@ static size_t slab_bytes(size_t slot_bytes)
   return sizeof(struct slab) + SLAB_SLOTS * slot_bytes;
 }
 
-/* So many slabs are full then, and the last segments have blocks of their own. */
+/* The slabs that are full then.  The last segments have blocks of their own. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
@@ -125,8 +125,8 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Takes a slot of a slab in the list.  If the list is empty, `fresh` (unless NULL) becomes its first slab;
- * otherwise it is released, as another thread has been faster. */
+/* Takes a slot of a slab in the list.  If the list is empty, `fresh` (unless NULL) becomes its
+ * first slab; otherwise it is released, as another thread has been faster. */
 static struct segment *take_slot(struct cuckoo *c, struct slab *fresh)
 {
   struct slabs *slabs = &c->slabs;
@@ -173,9 +173,9 @@ static bool may_allocate_slab(const struct cuckoo *c)
   return c->slabs.planned_large && bytes + slab_bytes(c->slabs.slot_bytes) <= c->slabs.planned;
 }
 
-/* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is just
- * allocating a slab: that slab's bytes are counted before its slots are in the list, so a thread that finds
- * no bytes left must not be refused before that. */
+/* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is
+ * just allocating a slab: that slab's bytes are counted before its slots are in the list, so a
+ * thread that finds no bytes left must not be refused before that. */
 static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
 {
   int result;
@@ -198,7 +198,8 @@ struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cu
     segment = take_slot_in_turn(c, true);
   if (!segment)
     segment = tamis__cuckoo_allocate(c, g->segment_bytes, result);
-  /* That has drained the backlog, which may have freed slots; and another thread may be adding a slab. */
+  /* That has drained the backlog, which may have freed slots; and another thread may be adding a
+   * slab. */
   if (!segment && fits)
     segment = take_slot_in_turn(c, false);
   if (segment)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the memory of single segments, in slabs where the filter is large.  slabs.c explains them.
+ * Layer 2: the memory of single segments, in slabs where the filter is large.  slabs.c explains
+ * them.
  */
 #ifndef TAMIS_LIB_CUCKOO_SLABS_H
 #define TAMIS_LIB_CUCKOO_SLABS_H
 
 #include "cuckoo/table.h"
 
-/* The bytes that slabs take beyond the segments in them, while a first generation is as large as it was
- * planned. */
+/* The bytes that slabs take beyond the segments in them, while a first generation is as large as it
+ * was planned. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
 /* Called before a filter creates its first segment.  `planned` are its bytes by plan. */
 void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned);
 void tamis__slabs_destroy(struct cuckoo *c);
 
-/* Zeroed memory for a segment, in a slab or in a block of its own; or NULL with the reason in *result. */
+/* Zeroed memory for a segment, in a slab or in a block of its own; or NULL with the reason in
+ * *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
                                                int *result);
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size);

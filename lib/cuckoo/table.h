@@ -37,8 +37,8 @@
 #include "cuckoo/duplicates.h"
 #include "cuckoo/geometry.h"
 
-/* Its stripes and its buckets follow in memory.  The plain members do not change after the segment is
- * published. */
+/* Its stripes and its buckets follow in memory.  The plain members do not change after the segment
+ * is published. */
 struct segment {
   _Alignas(64) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
@@ -52,8 +52,9 @@ struct segment {
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
-/* The value of a directory entry: a segment's address plus its depth, which fits in because segments are
- * aligned to 64 bytes, and saves readers a look into the segment.  NULL: there is no segment yet. */
+/* The value of a directory entry: a segment's address plus its depth, which fits in because
+ * segments are aligned to 64 bytes; so readers need not read the segment for it.  NULL: there is no
+ * segment yet. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
 
@@ -68,8 +69,8 @@ struct generation {
   struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
   struct counters counters;
   _Atomic uint64_t segments;
-  /* The call that changes the directory entries of a root holds one of these, which it takes before the
-   * stripes of segments. */
+  /* The call that changes the directory entries of a root holds one of these, which it takes before
+   * the stripes of segments. */
   struct stripe growth[GROWTH_STRIPES];
 };
 
@@ -134,15 +135,15 @@ static inline unsigned cuckoo_generations(const struct cuckoo *c)
   return atomic_load_explicit(&c->generations, memory_order_seq_cst);
 }
 
-/* The shards of a generation's counters, for a segment at each root: what the generation grows to has no
- * bearing on what it takes at first. */
+/* The shards of a generation's counters, for a segment at each root: what the generation grows to
+ * has no bearing on what it takes at first. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
   return tamis__counter_shards(cuckoo_roots(g) * g->segment_bytes);
 }
 
-/* A sum over shards may be taken between an add in one shard and a remove in another: then it can be
- * negative. */
+/* A sum over shards may be taken between an add in one shard and a remove in another: then it can
+ * be negative. */
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
@@ -174,7 +175,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
 
-/* Takes the stripes of two buckets in the order of their indices, or the one stripe that both have. */
+/* Takes the stripes of two buckets in the order of their indices, or the one stripe that both
+ * have. */
 static inline void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
                                 uint32_t a, uint32_t b)
 {
@@ -210,9 +212,9 @@ static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struc
   return used;
 }
 
-/* Whether a bucket pair whose stripes the caller holds may have duplicates.
- * Relaxed: the duplicates of this pair were counted under its stripes, which the caller has taken since.
- * Those of other pairs do not matter. */
+/* Whether a bucket pair whose stripes the caller holds may have duplicates.  Relaxed: the
+ * duplicates of this pair were counted under its stripes, which the caller has taken since.  Those
+ * of other pairs do not matter. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return atomic_load_explicit(&segment->duplicates, memory_order_relaxed) != NULL;

@@ -13,7 +13,8 @@ static bool stands_in_bucket(const struct cuckoo_geometry *g, const struct segme
   return found;
 }
 
-/* Duplicates are counted with an entry that stands in a lane, so a segment without entries has none. */
+/* Duplicates are counted with an entry that stands in a lane, so a segment without entries has
+ * none. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {

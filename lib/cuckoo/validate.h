@@ -7,7 +7,8 @@
 
 #include "cuckoo/table.h"
 
-/* Looks at all memory of the filter, while no other call runs.  If something is wrong, *reason says what. */
+/* Reads all memory of the filter, while no other call runs.  If something is wrong, *reason says
+ * what. */
 bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason);
 
 #endif

@@ -568,7 +568,8 @@ static void set_up_roots(unsigned fresh)
   make_cuckoo(2, 0, 0);
   struct generation *generation = cuckoo()->generation[0];
   for (unsigned i = 0; i < fresh; i++) {
-    struct segment *segment = directory_segment(directory_load(generation_directory_entry(generation, i)));
+    struct segment *segment =
+        directory_segment(directory_load(generation_directory_entry(generation, i)));
     directory_publish(generation_directory_entry(generation, i), NULL);
     tamis__segment_destroy(cuckoo(), &t.geometry, segment);
     generation->segments--;

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: MIT
 #
-# What the tests of the program are written with; sourced by those that set $tamis, which are then in a
-# folder of their own.
+# Functions and inputs of the tests of the command-line program.  A test that has set $tamis sources
+# this file, which changes to a temporary folder.
 
 number=0
 failures=0
@@ -25,13 +25,14 @@ skip() {
   echo "ok $number - $1 # SKIP $2"
 }
 
-# run ARGUMENTS...: tamis, with its output in out, its messages in err and its status in $status.
+# run ARGUMENTS...: runs tamis, with its output in out, its messages in err and its status in
+# $status.
 run() {
   "$tamis" "$@" >out 2>err
   status=$?
 }
 
-# same_as EXPECTED: the last run succeeded in silence and wrote exactly that.
+# same_as EXPECTED: the last run succeeded without a message and wrote exactly this.
 same_as() {
   [ "$status" -eq 0 ] && [ ! -s err ] && cmp -s out "$1" && return
   echo "# status $status, messages: $(head -c 300 err)"
@@ -39,7 +40,7 @@ same_as() {
   return 1
 }
 
-# within EXPECTED LESS MORE: as same_as, with up to LESS of its lines missing, and up to MORE others.
+# within EXPECTED LESS MORE: as same_as, but up to LESS lines may be missing, and up to MORE added.
 within() {
   local less more
   less=$(diff -a out "$1" | grep -ac '^>')
@@ -49,7 +50,7 @@ within() {
   return 1
 }
 
-# one_line STATUS TEXT: the last run ended so, with exactly one line, "tamis: ...TEXT...".
+# one_line STATUS TEXT: the last run ended with this status and one message, "tamis: ...TEXT...".
 one_line() {
   [ "$status" -eq "$1" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q '^tamis: ' err &&
     grep -qF -- "$2" err && return
@@ -60,14 +61,30 @@ one_line() {
 
 silent_output() { [ ! -s out ]; }
 
-# ---- a folder, and what both tests read ----
+# ---- a temporary folder, and the inputs of several tests ----
 
 dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+background=()
+# Nothing outlives the test: what it started in the background ends with it.
+clean_up() {
+  local group
+  for group in "${background[@]}"; do kill -KILL -- "-$group"; done 2>/dev/null
+  rm -rf "$dir"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
 cd "$dir" || exit 1
-# A filter may err.  Where the very lines are compared, it does so once in a million test runs.
+
+# in_background COMMAND: a shell runs it.  It is a process group of its own, and ends after a minute also
+# when the test is killed: a writer to a FIFO that nobody opens would otherwise wait for ever.
+in_background() {
+  timeout -s KILL 60 sh -c "$1" &
+  background+=($!)
+}
+# At this rate a filter errs once in a million test runs, so lines can be compared exactly.
 exact=--fpp=1e-11
-# A cuckoo filter's rates do not go as low: two of some 100000 lines may be wrong, once in 10^7 runs.
+# A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are
+# wrong once in 10^7 runs.
 cuckoo='--kind=cuckoo --fpp=5e-8'
 
 exact_dedup() { gawk '!seen[$0]++' "$@"; }
@@ -78,14 +95,14 @@ exact_dedup paths >paths.expected
 sort -u paths >paths.sorted
 seq 1 300000 >numbers
 
-# ---- what is to be the same with one thread and with several: each takes their number ----
+# ---- checks for one thread and for several: each takes the number of threads ----
 
-grow_chain() { # of `many`, each line of which comes twice
+grow_chain() { # reads `many`, in which each line occurs twice
   run dedup --threads "$1" --capacity 10 --fpp 1e-4 many
   sort out | uniq -d >twice
   local missing=$((100000 - $(wc -l <out)))
   check "capacity 10, $1 thread(s): no line twice" test ! -s twice
-  # 10 are expected to be missing at most: 40 would be chance once in 10^11.
+  # At most 10 are expected to be missing; 40 are by chance once in 10^11 runs.
   check "capacity 10, $1 thread(s): $missing missing of 100000" test $missing -le 40
   check "capacity 10, $1 thread(s): only lines of the input" \
     test -z "$(sort -u many | comm -13 - <(sort out))"

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# What does the program do when a system call fails?  test_syscalls.sh PATH-TO-TAMIS [full]
+# Tests the command-line program with failing system calls: test_syscalls.sh PATH-TO-TAMIS [full]
 #
-# Each command below is run once under strace, to see which system calls it makes, and then again for
-# each of them with that one failing.  It must either not matter, that is, the output is right and the
-# status 0; or the status is 1, one line says why, and what was written is a beginning of what is right.
-# EINTR and EAGAIN never matter.  By default each call fails in one way, with "full" in all ways.
+# Each command below runs once under strace, which shows its system calls, and then once for each of
+# these, which fails.  Either the failure does not matter: the output is right and the status is
+# 0.  Or the status is 1, one line gives the reason, and the output is a beginning of the right
+# one.  EINTR and EAGAIN must not matter.  By default each call fails in one way, with "full" in all
+# ways.
 #
-# The program is a static one: the dynamic loader would make calls of its own before it begins.  Those
-# that the C library makes before main are left alone.
-# shellcheck disable=SC2002  # pipes are what is tested
+# The program is linked statically, as the dynamic loader would make calls of its own.  The calls
+# that the C library makes before main do not fail here.
+# shellcheck disable=SC2002  # pipes are tested
 set -u
 export LC_ALL=C
 
@@ -18,9 +19,6 @@ tamis=$(realpath "${1:?usage: test_syscalls.sh PATH-TO-TAMIS [full]}")
 mode=${2:-short}
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
 
 if ! strace -o log -e trace=none true 2>err; then
   cat err
@@ -32,7 +30,7 @@ if ! strace -o log -e trace=none true 2>err; then
   exit 1
 fi
 
-# ---- inputs: lines enough for several reads, and for a filter to grow ----
+# ---- inputs, large enough for several reads and for a filter to grow ----
 
 gawk 'BEGIN { srand(1); for (i = 0; i < 5000; i++)
   printf "%0100d\n", int(rand() * 4000) }' >a
@@ -50,10 +48,10 @@ cuckoo=(--kind cuckoo --fpp 5e-8)
 
 # ---- one run ----
 
-# traced COMMAND...: under strace with the options in $options; its output in out, its messages in err.
+# traced COMMAND...: runs it under strace with the options in $options, and its messages in err.
 traced() { timeout 20 strace -f -o log "${options[@]}" "$@" 2>err; }
 
-# The commands, as functions: SHAPE is run with its output in out.
+# The commands are functions, which write to out; $shape is the name of one.
 dedup_file() { traced "$tamis" dedup "${exact[@]}" a >out; }
 dedup_redirected() { traced "$tamis" dedup "${exact[@]}" --capacity 4k --quiet <a >out; }
 dedup_pipe() { cat a | traced "$tamis" dedup "${exact[@]}" >out; }
@@ -71,7 +69,7 @@ common_memory() { traced "$tamis" common "${cuckoo[@]}" --memory 1M --capacity 5
 print_help() { traced "$tamis" dedup --help >out; }
 print_version() { traced "$tamis" --version >out; }
 
-# errors_of SYSCALL: how it may fail, the likeliest first.  EINTR and EAGAIN where they may come.
+# errors_of SYSCALL: the ways in which it may fail, the likeliest first.
 errors_of() {
   case $1 in
   openat) echo EMFILE EINTR EIO ENOMEM ;;
@@ -88,15 +86,16 @@ errors_of() {
   lseek) echo ESPIPE EINVAL ;;
   ioctl) echo ENOTTY EIO ;;
   fcntl | dup2) echo EINVAL EINTR ;;
-  # These do not fail as the C library and liburcu make them, and both end the process if they do.  (Of
-  # futex, the kind that waits may be interrupted, but not the kind that wakes.)
+  # These do not fail with the arguments that the C library and liburcu use, which both end the
+  # process if they do.  (A futex call that waits may be interrupted, but not one that wakes.)
   futex | rt_sigprocmask | membarrier | execve | exit | exit_group) ;;
   rseq | set_robust_list | set_tid_address | arch_prctl) ;;
   *) echo EPERM ;;
   esac
 }
 
-# must_go_on SYSCALL ERROR: whether it has to be tried again.  A close is not, it is unclear what it did.
+# must_go_on SYSCALL ERROR: whether the program has to repeat the call.  (After a failed close the
+# state of the descriptor is unknown.)
 must_go_on() {
   case $1:$2 in
   close:* | clone*:* | fcntl:*) return 1 ;;
@@ -105,11 +104,11 @@ must_go_on() {
   esac
 }
 
-# by_stdio CALL: the C library gives up a buffer when its write is interrupted, of which it says so.  (It does
-# not happen: a signal interrupts only if it has a handler, and the program has none.)
+# by_stdio CALL: whether it is a write of the C library, which reports an interrupted one as an
+# error.  (Signals only interrupt if they have a handler, and the program has none.)
 by_stdio() { [[ $shape == print_* ]] || grep -q 'write(2,' <<<"$1"; }
 
-# right EXPECTED: with several threads, in any order.
+# right EXPECTED: the output is this; with several threads, in any order.
 right() {
   case $shape in
   *threads | common_pipe) sort out | cmp -s - "$1" ;;
@@ -117,7 +116,7 @@ right() {
   esac
 }
 
-# right_so_far EXPECTED: nothing wrong, nothing double, and with one thread no gap.
+# right_so_far EXPECTED: the output has no wrong line, none twice, and with one thread no gap.
 right_so_far() {
   case $shape in
   *threads | common_pipe) [ -z "$(sort out | comm -23 - "$1")" ] ;;
@@ -126,40 +125,40 @@ right_so_far() {
   esac
 }
 
-# judge EXPECTED SYSCALL ERROR
+# judge EXPECTED SYSCALL ERROR: whether the program reacted rightly to this error of the last run.
 judge() {
   local injected
   injected=$(grep INJECTED log)
   [ -n "$injected" ] || return 0 # not every run makes the same calls
-  # The library has asked whether liburcu will find memory for its list of threads; that is then refused,
-  # and liburcu ends the process (docs/growth.md).
+  # The library has checked that there is memory for liburcu's list of threads.  If liburcu does not
+  # get it after that, it ends the process (docs/growth.md).
   grep -q 'mmap(NULL, 2080,' <<<"$injected" && return 0
   if [ "$status" -eq 0 ]; then
     right "$1" && ! grep -q 'write(2,' <<<"$injected" && return
-    echo "# status 0, but the output is wrong, or a summary lost"
+    echo "# status 0, but the output is wrong, or a summary is lost"
   elif [ "$status" -ne 1 ]; then
     echo "# status $status"
   elif must_go_on "$2" "$3" && ! by_stdio "$injected"; then
-    echo "# that ended it"
+    echo "# the call was not repeated"
   elif ! right_so_far "$1"; then
-    echo "# what was written before is wrong"
+    echo "# the output so far is wrong"
   elif grep -q 'write(2,' <<<"$injected" ||
     { [ "$(grep -vc 'false-positive rate of' err)" -eq 1 ] &&
       grep -q "^tamis: .*\('\|memory\|filter\)" err; }; then
     return
   else
-    echo "# not one line that says what failed"
+    echo "# not one line that gives the reason"
   fi
   sed 's/^/#   /' <<<"$injected"
   sed 's/^/#   /' err
   return 1
 }
 
-# ---- which calls there are ----
+# ---- the calls of a command ----
 
-# Prints NAME COUNT for each system call that any of the threads makes after main has begun, with how often
-# the busiest thread makes it, and for the first thread how often before main.
-# The first call of main is fcntl(2, F_GETFD).
+# Prints NAME FIRST LAST for each system call that a thread makes after main has begun.  LAST is the
+# number of its last call, in the thread that makes most; FIRST is the number of the first one after
+# main has begun.  The first call of main is fcntl(2, F_GETFD).
 calls() {
   gawk '
     / resumed>/ { next }
@@ -173,7 +172,7 @@ calls() {
     END { for (name in most) print name, before[name] + 1, most[name] }' log | sort
 }
 
-# fail_each EXPECTED: each call of the shape in turn.
+# fail_each EXPECTED: lets each call of the command fail in turn.
 fail_each() {
   local expected=$1 name first last n error runs=0 bad=0 errors
   options=(-e 'trace=all')
@@ -187,7 +186,7 @@ fail_each() {
     for ((n = first; n <= last; n++)); do
       [ "$mode" = full ] || [ $((n - first)) -lt 12 ] || break
       for error in "${errors[@]}"; do
-        # By turns, in the short run.
+        # In the short run the errors take turns.
         [ "$mode" = full ] || [ "$error" = "${errors[(n - first) % ${#errors[@]}]}" ] || continue
         options=(-e "trace=$name" -e "inject=$name:error=$error:when=$n")
         $shape 2>/dev/null
@@ -222,9 +221,10 @@ all common_memory common.reversed
 all print_help help
 all print_version version
 
-# ---- transfers that end early ----
+# ---- short reads and writes ----
 
-# done_before CALL N: how many bytes the worker has transferred by it before its N-th one, in the good run.
+# done_before CALL N: the bytes that the worker has transferred before its N-th such call, in the
+# good run.
 done_before() {
   gawk -v call="$1" -v n="$2" '
     $2 ~ "^" call "\\([01]," && --n > 0 { sum += $NF }
@@ -233,7 +233,7 @@ done_before() {
 
 transfers() { grep -c "^[0-9]* *$1([01]," log.good; }
 
-# strace does not make the call, but says that one byte, an x, was read.
+# strace does not make the call, but reports that one byte, an x, was read.
 short_reads() {
   local n at
   for ((n = 1; n <= $(transfers read); n++)); do
@@ -246,7 +246,7 @@ short_reads() {
   done
 }
 
-# Nor this one: the byte that it says was written is missing.
+# strace does not make this call either, so the byte that it reports as written is missing.
 short_writes() {
   local n at
   for ((n = 1; n <= $(transfers write); n++)); do
@@ -267,9 +267,9 @@ check "there are several reads and writes" test "$(transfers read)" -ge 3 -a "$(
 check "a read of one byte" short_reads
 check "a write of one byte" short_writes
 
-# ---- memory that ends somewhere on the way ----
+# ---- memory that is used up ----
 
-# Any of the allocations is the first to fail, and those after it.
+# Memory limits of all sizes let each of the allocations be the first one that fails.
 little_memory() { # EXPECTED ARGUMENTS...
   local expected=$1 kib step=20 good=0 bad=0
   shift

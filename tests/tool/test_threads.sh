@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Does the command-line program do the same with several threads as with one: test_threads.sh PATH-TO-TAMIS
-# What ThreadSanitizer should see of it; test_tool.sh has all that one thread does.
-# shellcheck disable=SC2002  # pipes are what is tested
+# Tests that the command-line program does the same with several threads as with one:
+#   test_threads.sh PATH-TO-TAMIS
+# It is the part of the tests that ThreadSanitizer should see; test_tool.sh has the rest.
+# shellcheck disable=SC2002  # pipes are tested
 set -u
 export LC_ALL=C
 

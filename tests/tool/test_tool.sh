@@ -3,7 +3,7 @@
 #
 # Tests of the command-line program against exact tools: test_tool.sh PATH-TO-TAMIS
 # Prints "ok N - name" or "not ok N - name" for each, and exits 1 if any failed.
-# shellcheck disable=SC2002,SC2094  # pipes are what is tested, and outputs that are inputs
+# shellcheck disable=SC2002,SC2094  # pipes are tested, and outputs that are inputs
 set -u
 export LC_ALL=C
 
@@ -83,7 +83,7 @@ exact_dedup /proc/self/limits >expected
 run dedup $exact /proc/self/limits
 check "a file of /proc, whose size is 0" same_as expected
 mkfifo fifo
-cat paths >fifo &
+in_background 'cat paths >fifo'
 run dedup $exact fifo
 check "a FIFO" same_as paths.expected
 
@@ -218,7 +218,7 @@ seq 1000 >expected.repeating
 run common --kind cuckoo --capacity 1k --memory 16K --quiet --fpp 5e-8 repeating numbers
 check "cuckoo: lines that A repeats take no room" same_as expected.repeating
 
-in_memory() { # SIZE: the filter took no more, says the summary
+in_memory() { # SIZE: according to the summary, the filter took no more
   gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1
     found = $2 * unit <= most * 1.005 } END { exit !found }' err
 }
@@ -377,14 +377,14 @@ else
   (ulimit -v 150000; "$tamis" dedup --kind cuckoo --capacity 1G numbers >out 2>err)
   status=$?
   check "a cuckoo filter that memory does not hold" one_line 1 "out of memory"
-  # 8 MiB of stack each: a few threads start, the others do not.
+  # A thread takes 8 MiB of stack, so only a few of these start.
   (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k numbers >out 2>err)
   status=$?
   sort -n -o out out
   check "threads that do not start are done without" same_as numbers
 fi
 
-# ---- help, version, terminal ----
+# ---- help, version ----
 
 for words in "--help" "dedup --help" "common --help" "dedup --usage" "--version" "dedup -V"; do
   # shellcheck disable=SC2086
@@ -394,20 +394,6 @@ done
 run dedup --help
 check "dedup --help names the command" grep -q '^Usage: tamis dedup ' out
 check "dedup --help has examples" grep -q 'tamis dedup access.log' out
-
-if command -v script >/dev/null; then
-  (cat paths; sleep 0.5; cat paths) >fifo &
-  script -qec "'$tamis' dedup fifo >terminal.out" /dev/null </dev/null >terminal
-  check "progress is drawn on a terminal" grep -q 'dedup: .*lines/s.*duplicates' terminal
-  check "progress is cleared at the end" \
-    test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
-  check "progress does not harm the result" cmp -s terminal.out paths.expected
-  (cat paths; sleep 0.5; cat paths) >fifo &
-  script -qec "'$tamis' dedup --quiet fifo >terminal.out" /dev/null </dev/null >terminal
-  check "no progress with --quiet" test ! -s terminal
-else
-  skip "progress on a terminal" "no script(1)"
-fi
 
 echo "1..${number:?}"
 [ "${failures:?}" -eq 0 ]

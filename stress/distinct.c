@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "distinct.h"
+
+#include "bloom/geometry.h"
+#include "cuckoo/directory.h"
+#include "harness.h"
+
+#include <stdlib.h>
+
+enum { CLOSE_TRIES = 3000, BLOOM_ROUNDS = 100 };
+
+/* The bits after root0 that every entry of a generation holds at least. */
+static unsigned known_bits(const struct cuckoo_geometry *g)
+{
+  return g->root_shift + g->pair_bits + g->shape.width - 1;
+}
+
+struct distinct distinct_of(const tamis_filter *cuckoo)
+{
+  struct distinct distinct = {.keys = cuckoo->keys,
+                              .first = const_cuckoo_of(cuckoo)->generation[0]->geometry};
+  distinct.bits = known_bits(&distinct.first) < DISTINCT_BITS_MAX ? known_bits(&distinct.first)
+                                                                  : DISTINCT_BITS_MAX;
+  return distinct;
+}
+
+bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo)
+{
+  const struct cuckoo *c = const_cuckoo_of(cuckoo);
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    if (known_bits(&c->generation[i]->geometry) < distinct->bits)
+      return false;
+  return true;
+}
+
+static bool prefix_is_new(const struct distinct *distinct, uint64_t hash, const uint64_t *hashes,
+                          unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (distinct_prefix(distinct, hash) == distinct_prefix(distinct, hashes[i]))
+      return false;
+  return true;
+}
+
+/* Whether the i-th hash is close to the first one.  The kinds of closeness take turns: prefixes
+ * that differ in the last bit, a bucket in common, and none. */
+static bool is_close(const struct distinct *distinct, uint64_t a, uint64_t b, unsigned i)
+{
+  struct cuckoo_address x = cuckoo_address(&distinct->first, hash_mix(&distinct->keys, a));
+  struct cuckoo_address y = cuckoo_address(&distinct->first, hash_mix(&distinct->keys, b));
+  switch (i % 3) {
+  case 1:
+    return (distinct_prefix(distinct, a) ^ distinct_prefix(distinct, b)) == 1;
+  case 2:
+    return cuckoo_root_of_index(&distinct->first, x.index) ==
+               cuckoo_root_of_index(&distinct->first, y.index) &&
+           (x.lower == y.lower || x.upper == y.upper);
+  default:
+    return true;
+  }
+}
+
+void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *hashes, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++) {
+    uint64_t hash = 0;
+    for (unsigned tries = 0;; tries++) {
+      hash = random_next(&seed);
+      if (prefix_is_new(distinct, hash, hashes, i) &&
+          (i == 0 || tries >= CLOSE_TRIES || is_close(distinct, hash, hashes[0], i)))
+        break;
+    }
+    hashes[i] = hash;
+  }
+}
+
+/* ---- Bloom ---- */
+
+/* Adds `change` to the number of keys that use each bit of a key.  Returns whether one of these
+ * bits is then used by a single key. */
+static bool use_bits(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
+{
+  struct bloom_probes probes = bloom_probes_begin(g, mixed, g->shape);
+  bool single = false;
+  for (unsigned i = 0; i < g->shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(g, &probes, g->shape);
+    for (uint64_t mask = probe.mask; mask; mask &= mask - 1) {
+      uint16_t *user = &users[probe.word * 64 + (unsigned) __builtin_ctzll(mask)];
+      *user = (uint16_t) (*user + change);
+      single |= *user == 1;
+    }
+  }
+  return single;
+}
+
+bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
+                           unsigned n)
+{
+  struct bloom_geometry g;
+  struct hash_keys keys = hash_keys_from_seed(options->seed);
+  if (bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g) != TAMIS_OK)
+    return false;
+  uint16_t *users = calloc(bloom_geometry_bits(&g), sizeof *users);
+  for (unsigned i = 0; i < n && users; i++) {
+    hashes[i] = random_next(&seed);
+    use_bits(&g, hash_mix(&keys, hashes[i]), users, 1);
+  }
+  /* Keys without a bit of their own are replaced until every key has one. */
+  bool all = false;
+  for (unsigned rounds = 0; users && !all && rounds < BLOOM_ROUNDS; rounds++) {
+    all = true;
+    for (unsigned i = 0; i < n; i++)
+      if (!use_bits(&g, hash_mix(&keys, hashes[i]), users, 0)) {
+        use_bits(&g, hash_mix(&keys, hashes[i]), users, -1);
+        hashes[i] = random_next(&seed);
+        use_bits(&g, hash_mix(&keys, hashes[i]), users, 1);
+        all = false;
+      }
+  }
+  free(users);
+  return all;
+}

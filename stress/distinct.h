@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: which keys does a filter never mistake for each other?
+ *
+ * A filter gives wrong answers with a small probability, but not at random: which keys it confuses
+ * follows from their hashes.  It confuses none of the keys that are chosen here, so its answers
+ * about each of them must be exact, without any tolerance.
+ *
+ * Cuckoo filter.  All that a filter stores of a key is a piece of one hash string
+ * (cuckoo/geometry.h):
+ *
+ *    root0 . k bits, m bits, fingerprint ...            k, m: of the generation
+ *
+ * Let L be a number of bits such that k + m + w - 1 >= L in every generation.  Root0 and the first
+ * L bits after it are the *distinct prefix* of a key.  An entry of a key y never matches a key x
+ * with another distinct prefix, in any generation and however often segments have split and joined:
+ *
+ *   - An entry matches only in its own generation, and there only in a segment of the same root.
+ *     So root0 and the k bits of x and y are equal.
+ *   - An entry in a segment of depth d that has aged by a steps holds d + w - 1 - a bits of the
+ *     fingerprint, prefix included, where a <= d.  A split increases both d and a by one.  A join
+ *     decreases both, or it decreases d alone and cuts the entry at w - 1 bits after the prefix.
+ *     So an entry always holds w - 1 bits at least (cuckoo_known_bits), and it matches only if they
+ *     are equal.
+ *   - The buckets of x are p and M/2 + (p xor g), where p is the m bits and g follows from the
+ *     w - 1 bits.  Those of y have the same g, so the keys have a bucket in common only if p is
+ *     equal too.
+ *
+ * Together, the first k + m + w - 1 bits after root0 are equal.  These are L bits at least, so the
+ * distinct prefixes are equal.  Removes, moves and duplicate counts affect matching entries only.
+ * (A filter that does not grow stores w bits and replaces 0 by 1, so its entries also hold w - 1
+ * bits.)
+ *
+ * The later generations are not known when keys are chosen.  L is taken from the first generation,
+ * and is DISTINCT_BITS_MAX at most; distinct_holds() checks in the end that it was small enough for
+ * all of them.
+ *
+ * Bloom filter.  A key is found exactly if all its bits are set.  So the answers about a key are
+ * exact if one of its bits belongs to no other key that is ever added.
+ */
+#ifndef TAMIS_STRESS_DISTINCT_H
+#define TAMIS_STRESS_DISTINCT_H
+
+#include "cuckoo/cuckoo.h"
+
+enum { DISTINCT_BITS_MAX = 16 };
+
+struct distinct {
+  struct hash_keys keys;
+  struct cuckoo_geometry first; /* the first generation's */
+  unsigned bits;                /* L */
+};
+
+struct distinct distinct_of(const tamis_filter *cuckoo);
+
+/* The distinct prefix of a key, given by its hash. */
+static inline uint64_t distinct_prefix(const struct distinct *distinct, uint64_t hash)
+{
+  uint64_t spread = hash_spread(hash_mix(&distinct->keys, hash));
+  unsigned __int128 string = (unsigned __int128) spread * distinct->first.first_roots;
+  return (uint64_t) (string >> (64 - distinct->bits));
+}
+
+/* Chooses n hashes whose distinct prefixes differ.  Where a few tries find them, they are close to
+ * the first one: they share a bucket with it, or their prefix differs in the last bit only. */
+void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *hashes, unsigned n);
+
+/* Whether L is small enough for every generation that the filter has by now. */
+bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo);
+
+/* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options.  False:
+ * n is too large for that. */
+bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
+                           unsigned n);
+
+#endif

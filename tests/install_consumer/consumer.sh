@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Installs the package into an empty folder, moves that folder, and builds programs against it by CMake
+# and by pkg-config.
+#
+#   consumer.sh SOURCE_DIR BUILD_DIR
+set -eu
+build=$2 here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
+
+quiet cmake --install "$build" --prefix "$work/first"
+mv "$work/first" "$work/moved" # the package must not remember where it was put
+
+echo "find_package"
+quiet cmake -S "$here" -B "$work/find" -DCMAKE_PREFIX_PATH="$work/moved"
+quiet cmake --build "$work/find"
+for program in "$work"/find/consumer_*; do "$program"; done
+
+echo "pkg-config"
+pc=$(find "$work/moved" -name tamis.pc)
+# No other .pc file can be found: on a machine that has only the shared libraries there is none.
+export PKG_CONFIG_LIBDIR
+PKG_CONFIG_LIBDIR=$(dirname "$pc")
+[ "$(pkg-config --modversion tamis)" = "$(sed -n 's/^Version: //p' "$pc")" ]
+libdir=$(pkg-config --variable=libdir tamis)
+includedir=$(pkg-config --variable=includedir tamis)
+cflags=$(pkg-config --cflags tamis) libs=$(pkg-config --libs tamis)
+[ "${cflags% }" = "-I$includedir" ] || { echo "--cflags asks for more than the header: $cflags"; exit 1; }
+[ "${libs% }" = "-L$libdir -ltamis" ] || { echo "--libs asks for more than the library: $libs"; exit 1; }
+read -r -a flags <<<"$cflags $libs"
+cc -std=c11 "$here/consumer.c" "${flags[@]}" -o "$work/shared"
+LD_LIBRARY_PATH=$libdir "$work/shared"
+
+echo "pkg-config --static"
+rm "$libdir"/libtamis.so*
+read -r -a flags <<<"$(pkg-config --static --cflags --libs tamis)"
+cc -std=c11 "$here/consumer.c" "${flags[@]}" -o "$work/static"
+"$work/static"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# What the command-line program draws on a terminal: test_terminal.sh PATH-TO-TAMIS
+# Exits 77, which CTest shows as skipped, where no pseudo-terminal can be had.
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?usage: test_terminal.sh PATH-TO-TAMIS}")
+# shellcheck source=tests/tool/tap.sh
+source "$(dirname "$(realpath "$0")")/tap.sh"
+
+# on_terminal COMMAND: a shell runs it on a pseudo-terminal; what it draws goes to the file terminal.
+on_terminal() { timeout -s KILL 60 script -qec "$1" /dev/null </dev/null >terminal 2>script.err; }
+
+on_terminal 'test -t 2'
+status=$?
+if [ $status -ne 0 ]; then
+  echo "1..0 # SKIP no pseudo-terminal can be had on this machine: status $status $(head -n 1 script.err)"
+  exit 77
+fi
+
+mkfifo fifo
+slowly='(cat paths; sleep 0.5; cat paths) >fifo'
+
+in_background "$slowly"
+on_terminal "'$tamis' dedup ${exact:?} fifo >terminal.out"
+check "progress is drawn on a terminal" grep -q 'dedup: .*lines/s.*duplicates' terminal
+check "progress is cleared at the end" \
+  test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
+check "progress does not harm the result" cmp -s terminal.out paths.expected
+
+in_background "$slowly"
+on_terminal "'$tamis' dedup --quiet fifo >terminal.out"
+check "no progress with --quiet" test ! -s terminal
+
+echo "1..${number:?}"
+[ "${failures:?}" -eq 0 ]
