@@ -29,8 +29,7 @@
  * is not part of any contract.  docs/space.md lists measured sizes and rates.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
- * thread of the parent was inside a call that changes the filter at that time.  (If one was inside
- * a look-up, a cuckoo filter works in the child, but gives no memory back there.)
+ * thread of the parent was inside a call that changes the filter at that time.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
