@@ -6,15 +6,10 @@
 
 #include "base/hook.h"
 #include "bloom/bloom.h"
+#include "filter_unit.h"
 #include "schedule.h"
 
 #include <pthread.h>
-
-static void assert_valid(const tamis_filter *f)
-{
-  const char *reason;
-  assert_true(filter_validate(f, &reason));
-}
 
 struct call {
   tamis_filter *filter;

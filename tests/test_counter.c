@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "base/cores.h"
 #include "base/counter.h"
 #include "harness.h"
 
@@ -435,18 +434,6 @@ static void a_child_keeps_its_threads_number(void **state)
 
 /* ---- how many shards ---- */
 
-/* The cores decide, within the limits. */
-static void limits_are_kept_on_any_machine(void **state)
-{
-  (void) state;
-  assert_int_equal(tamis__power_of_two_per_core(1u << 20, 2, 64), 64);
-  assert_int_equal(tamis__power_of_two_per_core(0, 4, 64), 4);
-  assert_int_equal(tamis__power_of_two_per_core(1u << 20, 8, 8), 8);
-  unsigned n = tamis__power_of_two_per_core(1, 1, 1u << 20);
-  long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  assert_true((long) n >= cores && (long) n < 2 * cores);
-}
-
 static void a_shard_is_a_cache_line(void **state)
 {
   (void) state;
@@ -481,7 +468,6 @@ int main(void)
       cmocka_unit_test(destructors_may_add),
       cmocka_unit_test(a_thread_without_memory_shares),
       cmocka_unit_test(a_child_keeps_its_threads_number),
-      cmocka_unit_test(limits_are_kept_on_any_machine),
       cmocka_unit_test(a_shard_is_a_cache_line),
       cmocka_unit_test(shards_are_a_small_part),
   };

@@ -134,14 +134,16 @@ static inline struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                              .upper = address.upper};
   pair.own_entry = pair.root_entry;
   pair.own_value = pair.root_value = directory_load(pair.root_entry);
-  if (directory_depth(pair.own_value) > 0) {
+  unsigned depth = directory_depth(pair.root_value);
+  if (depth > 0) {
     HOOK(cuckoo_root_read);
     pair.own_entry = generation_root_entry(g, generation, address.root,
                                            cuckoo_top_bits(address.fingerprint, g->depth_limit));
     pair.own_value = directory_load(pair.own_entry);
+    depth = directory_depth(pair.own_value);
   }
-  pair.segment = directory_segment(pair.own_value);
-  pair.entry = bucket_entry(&g->shape, address.fingerprint << directory_depth(pair.own_value));
+  pair.segment = (struct segment *) (pair.own_value - depth);
+  pair.entry = bucket_entry(&g->shape, address.fingerprint << depth);
   return pair;
 }
 

@@ -17,5 +17,6 @@ void model_reset_reclaim(void)
 {
   waiter.wanted = waiter.started = waiter.elapsed = 0;
   waiter.running = waiter.unjoined = waiter.stopping = false;
-  tamis__reader = registered_reader(); /* no need to register threads with liburcu, which is not there */
+  tamis__reader =
+      registered_reader(); /* no need to register threads with liburcu, which is not there */
 }

@@ -48,8 +48,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     a->acq_rel = true;
     return 0;
   case LIST:
-    for (size_t i = 0; i < shape_count; i++)
-      printf("%-24s %s\n", shapes[i].name, shapes[i].question);
+    for (const struct shape *const *table = shapes; *table; table++)
+      for (const struct shape *shape = *table; shape->name; shape++)
+        printf("%-24s %s\n", shape->name, shape->question);
     exit(0);
   case ARGP_KEY_ARG:
     if (a->n == 64)
@@ -124,6 +125,15 @@ static bool check(const struct shape *shape, const struct arguments *a)
          (shape->acq_rel.search == MODEL_NEVER || check_with(shape, true, a));
 }
 
+static const struct shape *shape_of_name(const char *name)
+{
+  for (const struct shape *const *table = shapes; *table; table++)
+    for (const struct shape *shape = *table; shape->name; shape++)
+      if (strcmp(shape->name, name) == 0)
+        return shape;
+  return NULL;
+}
+
 int main(int argc, char **argv)
 {
   struct arguments a = {.bound = -1, .executions = -1};
@@ -138,16 +148,15 @@ int main(int argc, char **argv)
   argp_parse(&argp, argc, argv, 0, NULL, &a);
   bool good = true;
   for (unsigned i = 0; i < a.n; i++) {
-    size_t j = 0;
-    while (j < shape_count && strcmp(shapes[j].name, a.names[i]) != 0)
-      j++;
-    if (j == shape_count) {
+    const struct shape *shape = shape_of_name(a.names[i]);
+    if (!shape) {
       fprintf(stderr, "no shape '%s'; see --list\n", a.names[i]);
       return 2;
     }
-    good &= check(&shapes[j], &a);
+    good &= check(shape, &a);
   }
-  for (size_t i = 0; i < shape_count && a.n == 0; i++)
-    good &= check(&shapes[i], &a);
+  for (const struct shape *const *table = shapes; *table && a.n == 0; table++)
+    for (const struct shape *shape = *table; shape->name; shape++)
+      good &= check(shape, &a);
   return !good;
 }

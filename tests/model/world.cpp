@@ -48,9 +48,12 @@ static const int timed_out = ETIMEDOUT, not_now = EAGAIN;
 #undef memory_order_seq_cst
 
 #include "model.h"
+#include "world.h"
 
 /* counter.c: each of relacy's threads has a number of its own, as if it were one. */
 extern "C" __thread unsigned tamis__thread_index;
+
+using namespace model;
 
 namespace
 {
@@ -318,34 +321,6 @@ bool private_still(const void *address)
 
 /* ---- atomic accesses ---- */
 
-struct access {
-  place &at;
-  volatile void *address;
-  size_t size;
-};
-
-uint64_t real_load(const volatile void *address, size_t size)
-{
-  return size == 8   ? *static_cast<const volatile uint64_t *>(address)
-         : size == 4 ? *static_cast<const volatile uint32_t *>(address)
-                     : *static_cast<const volatile uint8_t *>(address);
-}
-
-void real_store(volatile void *address, size_t size, uint64_t value)
-{
-  if (size == 8)
-    *static_cast<volatile uint64_t *>(address) = value;
-  else if (size == 4)
-    *static_cast<volatile uint32_t *>(address) = static_cast<uint32_t>(value);
-  else
-    *static_cast<volatile uint8_t *>(address) = static_cast<uint8_t>(value);
-}
-
-bool modelled(const volatile void *address)
-{
-  return w.searching && in_arena(const_cast<const void *>(address));
-}
-
 enum kind { LOAD, STORE, CHANGE };
 
 /* The order that the search is about. */
@@ -377,7 +352,14 @@ place &begin_access(const volatile void *volatile_address, size_t size, kind k, 
   return p;
 }
 
-uint64_t atomic_load(const volatile void *address, size_t size, int order)
+} // namespace
+
+bool model::modelled(const volatile void *address)
+{
+  return w.searching && in_arena(const_cast<const void *>(address));
+}
+
+uint64_t model::atomic_load(const volatile void *address, size_t size, int order)
 {
   order = order_of(order, LOAD);
   place &p = begin_access(address, size, LOAD, order);
@@ -391,7 +373,7 @@ uint64_t atomic_load(const volatile void *address, size_t size, int order)
   return value;
 }
 
-void atomic_store(volatile void *address, size_t size, int order, uint64_t value)
+void model::atomic_store(volatile void *address, size_t size, int order, uint64_t value)
 {
   order = order_of(order, STORE);
   place &p = begin_access(address, size, STORE, order);
@@ -405,8 +387,8 @@ void atomic_store(volatile void *address, size_t size, int order, uint64_t value
 }
 
 /* A read-modify-write sees the last value. */
-template <typename change>
-uint64_t atomic_change(volatile void *address, size_t size, int order, change to)
+uint64_t model::atomic_change(volatile void *address, size_t size, int order, change *to,
+                              uint64_t operand)
 {
   order = order_of(order, CHANGE);
   place &p = begin_access(address, size, CHANGE, order);
@@ -418,14 +400,14 @@ uint64_t atomic_change(volatile void *address, size_t size, int order, change to
                : order == rl::mo_release ? me.atomic_rmw_release(p.atomic, aba)
                : order == rl::mo_relaxed ? me.atomic_rmw_relaxed(p.atomic, aba)
                                          : me.atomic_rmw_acquire(p.atomic, aba);
-  real_store(address, size, to(value));
+  real_store(address, size, to(value, operand));
   p.history[i] = real_load(address, size);
   tell("change to", const_cast<const void *>(address), size, order, p.history[i]);
   return value;
 }
 
-bool atomic_exchange_if(volatile void *address, size_t size, int order, int order_failed,
-                        uint64_t *expected, uint64_t value)
+bool model::atomic_exchange_if(volatile void *address, size_t size, int order, int order_failed,
+                               uint64_t *expected, uint64_t value)
 {
   begin_access(address, size, CHANGE, order);
   uint64_t seen = real_load(address, size);
@@ -433,7 +415,8 @@ bool atomic_exchange_if(volatile void *address, size_t size, int order, int orde
   c.disable_preemption(); /* begun already */
   bool equal = seen == *expected;
   if (equal) {
-    atomic_change(address, size, order, [=](uint64_t) { return value; });
+    atomic_change(
+        address, size, order, [](uint64_t, uint64_t operand) { return operand; }, value);
   } else {
     place &p = place_at(index_of(const_cast<const void *>(address)));
     if (order_failed == rl::mo_seq_cst)
@@ -451,7 +434,7 @@ bool atomic_exchange_if(volatile void *address, size_t size, int order, int orde
 
 /* ---- plain accesses ---- */
 
-void plain(const void *address, size_t size, bool write)
+void model::plain(const void *address, size_t size, bool write)
 {
   if (!w.searching || !in_arena(address))
     return;
@@ -472,7 +455,7 @@ void plain(const void *address, size_t size, bool write)
 
 /* ---- locks ---- */
 
-rl::generic_mutex_data *lock_at(const void *address)
+static rl::generic_mutex_data *lock_at(const void *address)
 {
   place &p = place_at(index_of(address));
   if (!p.lock)
@@ -480,7 +463,7 @@ rl::generic_mutex_data *lock_at(const void *address)
   return p.lock;
 }
 
-void lock(const void *address)
+void model::lock(const void *address)
 {
   if (!w.searching)
     return;
@@ -497,7 +480,7 @@ void lock(const void *address)
   tell("lock", address);
 }
 
-void unlock(const void *address)
+void model::unlock(const void *address)
 {
   if (!w.searching)
     return;
@@ -509,7 +492,11 @@ void unlock(const void *address)
   rl::ctx().enable_preemption();
 }
 
-} // namespace
+void model::mark_figure(const void *address)
+{
+  if (w.searching)
+    w.figure[index_of(address)] = true;
+}
 
 extern "C" int model_mutex_lock(void *mutex)
 {
@@ -602,149 +589,6 @@ extern "C" int model_join(unsigned long, void **)
 {
   return 0; /* the thread has ended, and goes on as a fiber */
 }
-
-/* ---- what the compiler calls ---- */
-
-extern "C" {
-
-void __tsan_init(void)
-{
-}
-void __tsan_func_entry(void *)
-{
-}
-void __tsan_func_exit(void)
-{
-}
-void __tsan_acquire(void *)
-{
-}
-void __tsan_release(void *)
-{
-}
-void __tsan_mutex_create(void *, unsigned)
-{
-}
-void __tsan_mutex_destroy(void *, unsigned)
-{
-}
-void __tsan_mutex_post_lock(void *, unsigned, int)
-{
-}
-int __tsan_mutex_pre_unlock(void *, unsigned)
-{
-  return 0;
-}
-
-void __tsan_mutex_pre_lock(void *stripe, unsigned)
-{
-  if (w.searching)
-    w.figure[index_of(static_cast<char *>(stripe) + model_stripe_used)] = true;
-  lock(stripe);
-}
-
-void __tsan_mutex_post_unlock(void *stripe, unsigned)
-{
-  unlock(stripe);
-}
-
-#define PLAIN(n)                          \
-  void __tsan_read##n(void *p)            \
-  {                                       \
-    plain(p, n, false);                   \
-  }                                       \
-  void __tsan_write##n(void *p)           \
-  {                                       \
-    plain(p, n, true);                    \
-  }                                       \
-  void __tsan_unaligned_read##n(void *p)  \
-  {                                       \
-    plain(p, n, false);                   \
-  }                                       \
-  void __tsan_unaligned_write##n(void *p) \
-  {                                       \
-    plain(p, n, true);                    \
-  }
-PLAIN(1)
-PLAIN(2)
-PLAIN(4)
-PLAIN(8)
-PLAIN(16)
-void __tsan_read_range(void *p, size_t n)
-{
-  plain(p, n, false);
-}
-void __tsan_write_range(void *p, size_t n)
-{
-  plain(p, n, true);
-}
-
-#define CHANGE(bits, name, expression)                                                       \
-  uint##bits##_t __tsan_atomic##bits##_##name(volatile void *p, uint##bits##_t v, int order) \
-  {                                                                                          \
-    auto to = [=](uint64_t old) {                                                            \
-      (void) old;                                                                            \
-      return static_cast<uint64_t>(expression);                                              \
-    };                                                                                       \
-    if (modelled(p))                                                                         \
-      return static_cast<uint##bits##_t>(atomic_change(p, bits / 8, order, to));             \
-    uint64_t old = real_load(p, bits / 8);                                                   \
-    real_store(p, bits / 8, to(old));                                                        \
-    return static_cast<uint##bits##_t>(old);                                                 \
-  }
-#define EXCHANGE_IF(bits, name)                                                                 \
-  int __tsan_atomic##bits##_compare_exchange_##name(volatile void *p, uint##bits##_t *expected, \
-                                                    uint##bits##_t v, int order, int failed)    \
-  {                                                                                             \
-    uint64_t wanted = *expected, found = real_load(p, bits / 8);                                \
-    if (modelled(p)) {                                                                          \
-      bool done = atomic_exchange_if(p, bits / 8, order, failed, &wanted, v);                   \
-      *expected = static_cast<uint##bits##_t>(wanted);                                          \
-      return done;                                                                              \
-    }                                                                                           \
-    if (found == wanted)                                                                        \
-      real_store(p, bits / 8, v);                                                               \
-    *expected = static_cast<uint##bits##_t>(found);                                             \
-    return found == wanted;                                                                     \
-  }
-/* clang's way to say it: what was found. */
-#define EXCHANGE_VALUE(bits)                                                              \
-  uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(                              \
-      volatile void *p, uint##bits##_t expected, uint##bits##_t v, int order, int failed) \
-  {                                                                                       \
-    __tsan_atomic##bits##_compare_exchange_strong(p, &expected, v, order, failed);        \
-    return expected;                                                                      \
-  }
-#define ATOMIC(bits)                                                                 \
-  uint##bits##_t __tsan_atomic##bits##_load(const volatile void *p, int order)       \
-  {                                                                                  \
-    return static_cast<uint##bits##_t>(modelled(p) ? atomic_load(p, bits / 8, order) \
-                                                   : real_load(p, bits / 8));        \
-  }                                                                                  \
-  void __tsan_atomic##bits##_store(volatile void *p, uint##bits##_t v, int order)    \
-  {                                                                                  \
-    if (modelled(p))                                                                 \
-      atomic_store(p, bits / 8, order, v);                                           \
-    else                                                                             \
-      real_store(p, bits / 8, v);                                                    \
-  }                                                                                  \
-  CHANGE(bits, exchange, v)                                                          \
-  CHANGE(bits, fetch_add, old + v)                                                   \
-  CHANGE(bits, fetch_sub, old - v)                                                   \
-  CHANGE(bits, fetch_or, old | v)                                                    \
-  CHANGE(bits, fetch_and, old &v)                                                    \
-  EXCHANGE_IF(bits, strong)                                                          \
-  EXCHANGE_IF(bits, weak)                                                            \
-  EXCHANGE_VALUE(bits)
-ATOMIC(8)
-ATOMIC(32)
-ATOMIC(64)
-
-void __tsan_atomic_signal_fence(int)
-{
-}
-
-} // extern "C"
 
 void model_fail(const char *reason)
 {

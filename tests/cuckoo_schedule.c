@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo_schedule.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/segment.h"
+
+struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth_limit)
+{
+  const uint64_t seed = 42;
+  struct tiny t = {.keys = hash_keys_from_seed(seed)};
+  struct cuckoo_geometry *g = &t.geometry;
+  g->shape = bucket_shape(width, true);
+  g->first_roots = roots;
+  g->first_root_bits = roots - 1; /* of one root or two */
+  g->pair_bits = 2;
+  g->depth_limit = depth_limit;
+  g->stripe_mask = 7; /* a stripe for each bucket */
+  g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
+  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g->rate = fpp / 500; /* leaves the rest to later generations */
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 32;
+  options.fpp = fpp;
+  options.seed = seed;
+  struct tamis_filter head = {.keys = t.keys};
+  assert_int_equal(tamis__cuckoo_create_with(&options, &head, g, &t.filter), TAMIS_OK);
+  return t;
+}
+
+struct tiny make_tiny(unsigned width)
+{
+  return make_with(width, 0.5, 1, 1);
+}
+
+struct cuckoo_address place_of(const struct tiny *t, uint64_t hash)
+{
+  return cuckoo_address(&t->geometry, hash_mix(&t->keys, hash));
+}
+
+uint64_t hash_at(struct tiny *t, uint32_t lower, uint32_t upper)
+{
+  struct cuckoo_address place;
+  do
+    place = place_of(t, ++t->last_hash);
+  while (place.lower != lower || place.upper != upper ||
+         (t->generation && cuckoo_root_of_index(&t->geometry, place.index) != t->root));
+  return t->last_hash;
+}
+
+uint64_t hash_in_root(struct tiny *t, uint64_t root, uint32_t lower, uint32_t upper)
+{
+  uint64_t hash;
+  do
+    hash = hash_at(t, lower, upper);
+  while (cuckoo_root_of_index(&t->geometry, place_of(t, hash).index) != root);
+  return hash;
+}
+
+void note(struct tiny *t, uint64_t hash)
+{
+  assert_true(t->n < MAX_KEYS);
+  t->in[t->n++] = hash;
+}
+
+void add(struct tiny *t, uint64_t hash)
+{
+  assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+  note(t, hash);
+}
+
+void add_at(struct tiny *t, uint32_t lower, uint32_t upper, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    add(t, hash_at(t, lower, upper));
+}
+
+void forget(struct tiny *t, uint64_t hash)
+{
+  for (unsigned i = 0; i < t->n; i++)
+    if (t->in[i] == hash)
+      t->in[i] = t->in[--t->n];
+}
+
+void take(struct tiny *t, uint64_t hash)
+{
+  assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
+  forget(t, hash);
+}
+
+bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket)
+{
+  struct bucket_pair pair =
+      pair_find(cuckoo_of(t->filter)->generation[t->generation], hash_mix(&t->keys, hash));
+  const struct cuckoo_geometry *g = &t->geometry;
+  return bucket_match(&g->shape, word_load(&segment_words(g, pair.segment)[bucket]), pair.entry);
+}
+
+uint64_t entries_of(const struct tiny *t, unsigned generation)
+{
+  return cuckoo_count(cuckoo_of(t->filter)->generation[generation], ENTRIES);
+}
+
+void finish_tiny(struct tiny *t)
+{
+  const char *reason = NULL;
+  for (unsigned i = 0; i < t->n; i++)
+    assert_true(tamis_contains_hash(t->filter, t->in[i]));
+  if (!filter_validate(t->filter, &reason))
+    fail_msg("%s", reason);
+  assert_int_equal(stats_of(t->filter).count, t->n);
+  for (unsigned i = 0; i < t->n; i++)
+    assert_int_equal(tamis_remove_hash(t->filter, t->in[i]), TAMIS_OK);
+  assert_int_equal(stats_of(t->filter).count, 0);
+  tamis_destroy(t->filter);
+}
+
+/* ---- calls in threads ---- */
+
+int contains(tamis_filter *f, uint64_t hash)
+{
+  return tamis_contains_hash(f, hash);
+}
+
+static void *run(void *arg)
+{
+  struct call *call = arg;
+  reader_leave(
+      reader_enter()); /* a thread's first call goes another way: here it is to be the usual one */
+  call->result = call->make(call->filter, call->hash);
+  HOOK(call_returned);
+  return NULL;
+}
+
+struct call call_of(const struct tiny *t, int (*make)(tamis_filter *, uint64_t), uint64_t hash)
+{
+  return (struct call){.filter = t->filter, .hash = hash, .make = make};
+}
+
+void start(struct call *call)
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, run, call), 0);
+}
+
+int finish(struct call *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+  return call->result;
+}
+
+void start_and_stop(struct call *call, const char *place)
+{
+  schedule_stop_at(place);
+  start(call);
+  schedule_wait_either(place, 1, "call_returned", 1);
+}
+
+/* ---- splits, joins, generations ---- */
+
+void split(struct tiny *t)
+{
+  uint64_t before = stats_of(t->filter).growths;
+  while (stats_of(t->filter).growths == before)
+    add(t, hash_at(t, LOWER, UPPER));
+}
+
+void join(struct tiny *t)
+{
+  uint64_t before = stats_of(t->filter).joins;
+  while (stats_of(t->filter).joins == before) {
+    assert_true(t->n > 0);
+    take(t, t->in[0]);
+  }
+}
+
+void lose_segment(const struct tiny *t, uint64_t index)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  struct generation *first = c->generation[0];
+  directory_entry *lost = generation_directory_entry(first, index);
+  tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
+  directory_publish(lost, NULL);
+  first->segments--;
+}
+
+void open_generation(struct tiny *t)
+{
+  while (stats_of(t->filter).generations == 1)
+    add(t, hash_at(t, LOWER, UPPER));
+}
+
+void open_without_keys(const struct tiny *t)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  struct cuckoo_geometry g;
+  unsigned n = cuckoo_generations(c);
+  int result = cuckoo_geometry_next(&c->generation[0]->geometry, 0, 0.1, &g);
+  assert_int_equal(result, TAMIS_OK);
+  c->generation[n] = tamis__generation_create(c, &g, &result);
+  assert_non_null(c->generation[n]);
+  c->generations = n + 1;
+}
+
+struct tiny make_tiny_with_two(unsigned width)
+{
+  struct tiny t = make_with(width, 1e-5, 1, 1);
+  open_generation(&t);
+  t.generation = 1;
+  t.geometry = cuckoo_of(t.filter)->generation[1]->geometry;
+  assert_true(cuckoo_buckets(&t.geometry) >= 8);
+  return t;
+}
+
+/* ---- a key that is about to be moved ---- */
+
+struct pushed make_pushed_in(unsigned generation)
+{
+  struct pushed p = {.t = generation ? make_tiny_with_two(64 / LANES) : make_tiny(64 / LANES)};
+  uint32_t half = (uint32_t) cuckoo_buckets(&p.t.geometry) / 2;
+  unsigned lanes = p.t.geometry.shape.lanes;
+  p.upper = half + LOWER;
+  p.other_upper = half + HOME;
+  /* New entries go into the emptier bucket, or the lower one. */
+  uint64_t first_at_home = hash_at(&p.t, HOME, p.other_upper);
+  add(&p.t, first_at_home);
+  p.moved = hash_at(&p.t, HOME, p.upper);
+  add(&p.t, p.moved);
+  take(&p.t, first_at_home);
+  assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
+  assert_false(stands_in_bucket(&p.t, p.moved, HOME));
+  add_at(&p.t, LOWER, p.upper, 2 * lanes - 1);
+  p.next = hash_at(&p.t, LOWER, p.upper);
+  return p;
+}
+
+struct pushed make_pushed(void)
+{
+  return make_pushed_in(0);
+}
+
+void push(struct pushed *p)
+{
+  add(&p->t, p->next);
+  assert_true(stands_in_bucket(&p->t, p->moved, HOME));
+  assert_false(stands_in_bucket(&p->t, p->moved, p->upper));
+}
+
+unsigned first_variant = 0, second_variant = 1;

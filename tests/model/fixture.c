@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct fixture t;
+
+const tamis_allocator from_the_world = {model_allocate, model_release, NULL};
+
+void expect(bool good, const char *what)
+{
+  if (good)
+    return;
+  fprintf(stderr, "set-up: %s\n", what);
+  exit(2);
+}
+
+void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)
+{
+  const double fpp = 1e-6, left = 8e-9;
+  memset(&t, 0, sizeof t);
+  t.keys = hash_keys_from_seed(SEED);
+  struct cuckoo_geometry *g = &t.geometry;
+  g->shape = bucket_shape(64 / LANES, true);
+  g->first_roots = roots;
+  g->pair_bits = pair_bits;
+  g->depth_limit = depth_limit;
+  g->stripe_mask = (uint32_t) cuckoo_buckets(g) - 1;
+  g->words_offset = (64 + cuckoo_buckets(g) * sizeof(struct stripe) + 63) / 64 * 64;
+  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g->rate = fpp - left;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = cuckoo_lanes(g) * roots;
+  options.fpp = fpp;
+  options.seed = SEED;
+  struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
+  expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
+}
+
+struct cuckoo *cuckoo(void)
+{
+  return cuckoo_of(t.filter);
+}
+
+struct cuckoo_address place_of(uint64_t hash)
+{
+  return cuckoo_address(&t.geometry, hash_mix(&t.keys, hash));
+}
+
+struct bucket_pair spot_of(uint64_t hash)
+{
+  return pair_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
+}
+
+uint64_t key_at(unsigned slot_index, unsigned lower, unsigned upper)
+{
+  struct cuckoo_address place;
+  do
+    place = place_of(++t.last_hash);
+  while ((slot_index != ANY && place.index != slot_index) ||
+         (lower != ANY && place.lower != lower) || (upper != ANY && place.upper != upper));
+  return t.last_hash;
+}
+
+uint64_t key(void)
+{
+  return key_at(ANY, ANY, ANY);
+}
+
+uint64_t put(uint64_t hash)
+{
+  expect(tamis_add_hash(t.filter, hash) == TAMIS_OK, "add");
+  return hash;
+}
+
+uint64_t put_to_stay(uint64_t hash)
+{
+  t.in[t.n++] = put(hash);
+  return hash;
+}
+
+void take(uint64_t hash)
+{
+  expect(tamis_remove_hash(t.filter, hash) == TAMIS_OK, "remove");
+}
+
+unsigned matches_in(uint64_t hash, uint32_t bucket)
+{
+  struct bucket_pair pair = spot_of(hash);
+  const struct bucket_shape *s = &t.geometry.shape;
+  uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
+  return bucket_count(bucket_match(s, value, pair.entry));
+}
+
+unsigned entries_of(uint64_t hash)
+{
+  struct bucket_pair pair = spot_of(hash);
+  return matches_in(hash, pair.lower) + matches_in(hash, pair.upper);
+}
+
+bool contains(uint64_t hash)
+{
+  return tamis_contains_hash(t.filter, hash);
+}
+
+tamis_stats figures(void)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(t.filter, &stats);
+  return stats;
+}
+
+const char *whole(void)
+{
+  const char *reason;
+  if (!filter_validate(t.filter, &reason))
+    return reason;
+  for (unsigned i = 0; i < t.n; i++)
+    if (!contains(t.in[i]))
+      return "a key has been lost";
+  return NULL;
+}
+
+const char *whole_with_count(uint64_t count)
+{
+  const char *reason = whole();
+  return reason ? reason : figures().count != count ? "the count is wrong" : NULL;
+}
+
+void must_find(uint64_t hash)
+{
+  if (!contains(hash))
+    model_fail("false negative");
+}
+
+void must_add(uint64_t hash)
+{
+  if (tamis_add_hash(t.filter, hash) != TAMIS_OK)
+    model_fail("an add was refused");
+}
+
+void must_remove(uint64_t hash)
+{
+  if (tamis_remove_hash(t.filter, hash) != TAMIS_OK)
+    model_fail("a remove found nothing");
+}
+
+int add_unique(uint64_t hash)
+{
+  return tamis_add_unique_hash(t.filter, hash);
+}
+
+const char *check_nothing(void)
+{
+  return NULL;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What calls on a Bloom filter do, one after the other.
+ */
+#include "unit.h"
+
+#include "bloom_unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+static void what_was_added_is_found(tamis_layout layout)
+{
+  const double rates[] = {0.3, 0.01, 1e-6};
+  for (unsigned r = 0; r < 3; r++)
+    for (uint64_t n = 1; n <= 100000; n *= 10) {
+      tamis_filter *f = make_filter(layout, n, rates[r]);
+      for (uint64_t i = 0; i < n; i++)
+        assert_false(tamis_contains_hash(f, i) && stats_of(f).bits_set == 0);
+      for (uint64_t i = 0; i < n; i++) {
+        assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+        assert_true(tamis_contains_hash(f, i));
+      }
+      for (uint64_t i = 0; i < n; i++)
+        assert_true(tamis_contains_hash(f, i));
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+BOTH_LAYOUTS(what_was_added_is_found)
+
+static void play_unique_adds(tamis_layout layout, uint64_t first, unsigned n)
+{
+  tamis_filter *f = make_filter(layout, n, 0.01);
+  unsigned won = 0;
+  for (uint64_t i = first; i < first + n; i++) {
+    bool seemed_there = tamis_contains_hash(f, i);
+    int result = tamis_add_unique_hash(f, i);
+    assert_int_equal(result, seemed_there ? TAMIS_PRESENT : TAMIS_OK);
+    assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_PRESENT);
+    won += result == TAMIS_OK;
+  }
+  assert_int_equal(stats_of(f).count, won);
+  assert_in_range(n - won, 0, n * 0.01 + 3);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* In small filters some keys have one bit twice. */
+static void add_unique_says_who_was_first(tamis_layout layout)
+{
+  play_unique_adds(layout, 0, 20000);
+  for (uint64_t i = 0; i < 50; i++)
+    play_unique_adds(layout, 1000 * i, 100);
+}
+BOTH_LAYOUTS(add_unique_says_who_was_first)
+
+static void duplicates_change_nothing(tamis_layout layout)
+{
+  tamis_filter *f = make_filter(layout, 1000, 0.01);
+  tamis_add(f, "again", 5);
+  tamis_stats before = stats_of(f);
+  for (unsigned i = 0; i < 1000000; i++)
+    assert_int_equal(tamis_add(f, "again", 5), TAMIS_OK);
+  tamis_stats after = stats_of(f);
+  assert_memory_equal(&before, &after, sizeof before);
+  tamis_destroy(f);
+}
+BOTH_LAYOUTS(duplicates_change_nothing)
+
+static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
+{
+  const uint64_t capacities[] = {1, 2, 10, 100, 1000, 12345, 200000};
+  for (unsigned c = 0; c < sizeof capacities / sizeof *capacities; c++) {
+    uint64_t n = capacities[c];
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = layout;
+    options.capacity = n;
+    options.growable = false;
+    options.seed = n;
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t in = 0;
+    while (in < n) /* none refused up to capacity */
+      assert_true((in % 2 ? tamis_add_hash(f, in++) : tamis_add_unique_hash(f, in++)) >= 0);
+    while (tamis_add_hash(f, in) == TAMIS_OK)
+      in++;
+    assert_true((double) in <= 1.005 * (double) n + 1); /* and few past it, which are hidden */
+    assert_int_equal(tamis_add_unique_hash(f, in), TAMIS_EFULL);
+
+    tamis_stats before = stats_of(f);
+    assert_false(tamis_contains_hash(f, in));
+    for (uint64_t i = 0; i < 1000; i++) {
+      uint64_t key = in + i;
+      bool there = tamis_contains_hash(f, key);
+      assert_int_equal(tamis_add_hash(f, key), there ? TAMIS_OK : TAMIS_EFULL);
+      assert_int_equal(tamis_add_unique_hash(f, key), there ? TAMIS_PRESENT : TAMIS_EFULL);
+    }
+    tamis_stats after = stats_of(f);
+    assert_memory_equal(&before, &after, sizeof before); /* nothing changed */
+    for (uint64_t i = 0; i < in; i++)
+      assert_true(tamis_contains_hash(f, i));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+BOTH_LAYOUTS(capacity_is_a_limit_when_not_growable)
+
+/* Threads that take turns, a key each: their shards fill evenly, and the limit is exact all the same. */
+enum { TURNS_THREADS = 8 };
+
+struct turns {
+  tamis_filter *filter;
+  _Atomic uint64_t next; /* key; whose turn it is */
+  _Atomic bool full;
+};
+
+struct turn {
+  struct turns *turns;
+  unsigned index;
+};
+
+static void *take_turns(void *arg)
+{
+  const struct turn *turn = arg;
+  struct turns *turns = turn->turns;
+  while (!atomic_load(&turns->full)) {
+    uint64_t key = atomic_load(&turns->next);
+    if (key % TURNS_THREADS != turn->index)
+      sched_yield();
+    else if (tamis_add_hash(turns->filter, key) == TAMIS_OK)
+      atomic_store(&turns->next, key + 1);
+    else
+      atomic_store(&turns->full, true);
+  }
+  return NULL;
+}
+
+static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
+{
+  for (uint64_t capacity = 300; capacity < 1500; capacity += 37) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = layout;
+    options.capacity = capacity;
+    options.fpp = 1e-6;
+    options.growable = false;
+    options.seed = capacity;
+    struct turns turns = {0};
+    struct turn turn[TURNS_THREADS];
+    pthread_t threads[TURNS_THREADS];
+    assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
+    for (unsigned i = 0; i < TURNS_THREADS; i++) {
+      turn[i] = (struct turn){&turns, i};
+      assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
+    }
+    for (unsigned i = 0; i < TURNS_THREADS; i++)
+      assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(turns.next, capacity);
+    tamis_destroy(turns.filter);
+  }
+}
+BOTH_LAYOUTS(threads_in_turn_keep_to_the_capacity)
+
+/* Where many keys are hidden by false positives the number of keys decides late; then the bits do. */
+static void a_full_filter_keeps_its_rate(tamis_layout layout)
+{
+  const double rates[] = {0.1, 0.3, 0.5, 0.9, 0.99};
+  for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++)
+    for (uint64_t n = 1000; n <= 100000; n *= 10) {
+      tamis_options options = TAMIS_OPTIONS_INIT;
+      options.layout = layout;
+      options.capacity = n;
+      options.fpp = rates[r];
+      options.growable = false;
+      options.seed = n;
+      tamis_filter *f;
+      assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+      uint64_t in = 0;
+      while (in < 20 * n && tamis_add_hash(f, in) == TAMIS_OK)
+        in++;
+      assert_true(in >= n && in < 20 * n);
+      assert_true(stats_of(f).fpp_estimate <= (n == 1000 ? 1.25 : 1.1) * rates[r]);
+      if (n == 100000 && rates[r] <= 0.5)
+        assert_true((double) in <= 1.04 * (double) n);
+      tamis_destroy(f);
+    }
+}
+BOTH_LAYOUTS(a_full_filter_keeps_its_rate)
+
+static void growable_goes_on(tamis_layout layout)
+{
+  tamis_filter *f = make_filter(layout, 1000, 0.01);
+  for (uint64_t i = 0; i < 100000; i++) {
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_true(tamis_contains_hash(f, i));
+  }
+  tamis_stats s = stats_of(f);
+  assert_true(s.load > 10 && s.fpp_estimate > 0.9);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+BOTH_LAYOUTS(growable_goes_on)
+
+static void batches_are_the_single_calls(tamis_layout layout)
+{
+  enum { N = 1000 };
+  static char texts[N][16];
+  static tamis_key keys[N];
+  static uint64_t hashes[N];
+  static int results[N];
+  static bool found[N];
+  tamis_filter *f = make_filter(layout, N, 1e-6);
+  for (unsigned i = 0; i < N; i++) {
+    int length = snprintf(texts[i], sizeof texts[i], "key %u", i / 2); /* each key twice */
+    keys[i] = (tamis_key){texts[i], (size_t) length};
+    hashes[i] = tamis_hash(f, keys[i].data, keys[i].len);
+  }
+  const size_t lengths[] = {0, 1, 31, 32, 33, 64, 100, 739};
+  size_t at = 0;
+  for (unsigned l = 0; l < sizeof lengths / sizeof *lengths; at += lengths[l++]) {
+    size_t n = lengths[l];
+    assert_int_equal(tamis_add_unique_many(f, keys + at, n, results + at), TAMIS_OK);
+    for (size_t i = at; i < at + n; i++)
+      assert_int_equal(results[i], i % 2 ? TAMIS_PRESENT : TAMIS_OK);
+    assert_int_equal(tamis_contains_many(f, keys + at, n, found + at), n);
+    assert_int_equal(tamis_contains_many_hash(f, hashes + at, n, NULL), n);
+  }
+  assert_int_equal(at, N);
+  assert_int_equal(stats_of(f).count, N / 2);
+  for (unsigned i = 0; i < N; i++)
+    assert_true(found[i] && tamis_contains(f, keys[i].data, keys[i].len));
+  assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
+  for (unsigned i = 0; i < N; i++)
+    assert_int_equal(results[i], TAMIS_PRESENT);
+  assert_int_equal(tamis_add_many(f, keys, N, results), TAMIS_OK);
+  assert_int_equal(tamis_add_many_hash(f, hashes, N, NULL), TAMIS_OK);
+  assert_int_equal(stats_of(f).count, N / 2);
+  for (unsigned i = 0; i < N; i++)
+    assert_int_equal(results[i], TAMIS_OK);
+  tamis_destroy(f);
+}
+BOTH_LAYOUTS(batches_are_the_single_calls)
+
+static void a_full_filter_answers_each_key_of_a_batch(tamis_layout layout)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = 10;
+  options.fpp = 1e-6;
+  options.growable = false;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  uint64_t hashes[60];
+  int results[60];
+  for (uint64_t i = 0; i < 60; i++)
+    hashes[i] = i < 40 ? i : i - 40; /* the last 20 were tried before */
+  assert_int_equal(tamis_add_unique_many_hash(f, hashes, 60, results), TAMIS_EFULL);
+  for (unsigned i = 0; i < 10; i++)
+    assert_int_equal(results[i], TAMIS_OK);
+  assert_int_equal(results[39], TAMIS_EFULL);
+  for (unsigned i = 40; i < 60; i++)
+    assert_int_equal(results[i], results[i - 40] == TAMIS_OK ? TAMIS_PRESENT : TAMIS_EFULL);
+  tamis_destroy(f);
+}
+BOTH_LAYOUTS(a_full_filter_answers_each_key_of_a_batch)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      BOTH(what_was_added_is_found),
+      BOTH(add_unique_says_who_was_first),
+      BOTH(duplicates_change_nothing),
+      BOTH(capacity_is_a_limit_when_not_growable),
+      BOTH(threads_in_turn_keep_to_the_capacity),
+      BOTH(a_full_filter_keeps_its_rate),
+      BOTH(growable_goes_on),
+      BOTH(batches_are_the_single_calls),
+      BOTH(a_full_filter_answers_each_key_of_a_batch),
+  };
+  return cmocka_run_group_tests_name("bloom_operations", tests, NULL, NULL);
+}

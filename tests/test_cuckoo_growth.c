@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Splits, joins, drops, and generations that are opened.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+
+#include <math.h>
+
+static void growing_loses_nothing_and_keeps_the_rate(void **state)
+{
+  (void) state;
+  const double rates[] = {0.01, 0.001, 1e-6};
+  const uint64_t capacities[] = {1000, 10};
+  unsigned most_generations = 1;
+  for (unsigned r = 0; r < 3; r++)
+    for (unsigned c = 0; c < 2; c++) {
+      tamis_filter *f = make(capacities[c], rates[r]);
+      uint64_t in = 0;
+      for (uint64_t n = 1000; n <= 200000 / SCALE; n = n * 2 == 128000 ? 200000 : n * 2) {
+        add_range(f, in, n);
+        in = n;
+        assert_valid(f);
+        assert_all_in(f, 0, in);
+        tamis_stats s = stats_of(f);
+        assert_int_equal(s.count, in);
+        assert_true(s.fpp_estimate <= rates[r]);
+        most_generations = s.generations > most_generations ? s.generations : most_generations;
+        assert_rate(f, rates[r], n);
+      }
+      /* near what is live */
+      tamis_stats s = stats_of(f);
+      settle(f, 8 * in * (s.fingerprint_bits + 1) / 8 + 1000000);
+      tamis_destroy(f);
+    }
+  assert_true(most_generations > 1);
+}
+
+/* Nothing but the rate ends the growth of a filter: however small it began. */
+static void from_one_key_to_many(void **state)
+{
+  (void) state;
+  const double rates[] = {0.3, 0.05, 0.001};
+  for (unsigned r = 0; r < 3; r++)
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+      tamis_options options = options_for(1, rates[r]);
+      options.seed = seed;
+      tamis_filter *f = make_with(&options);
+      uint64_t n = 50000 / SCALE;
+      add_range(f, 0, n);
+      assert_all_in(f, 0, n);
+      assert_valid(f);
+      assert_rate(f, rates[r], seed);
+      remove_range(f, 0, n);
+      assert_int_equal(stats_of(f).count, 0);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
+/* Keys that all belong in the same two buckets, with different fingerprints: somebody knows the seed.
+ * They are refused when those are full; the filter does not grow for them, and others find room. */
+static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
+{
+  (void) state;
+  enum { CROWD = 64 };
+  tamis_filter *f = make(300, 0.001);
+  struct generation *generation = cuckoo_of(f)->generation[0];
+  assert_int_equal(cuckoo_roots(&generation->geometry), 1);
+  unsigned room = 2 * generation->geometry.shape.lanes;
+  struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, 0));
+  uint64_t crowd[CROWD], hash = 0;
+  struct bucket_pair pairs[CROWD];
+  for (unsigned n = 0; n < CROWD; hash++) {
+    pairs[n] = pair_find(generation, hash_mix(&f->keys, hash));
+    bool fits = pairs[n].lower == pair.lower && pairs[n].upper == pair.upper;
+    for (unsigned i = 0; i < n; i++)
+      fits &= pairs[i].entry != pairs[n].entry;
+    if (fits)
+      crowd[n++] = hash;
+  }
+  assert_int_equal(tamis_add_hash(f, crowd[0]), TAMIS_OK); /* which makes the segment */
+  tamis_stats before = stats_of(f);
+  for (unsigned i = 1; i < CROWD; i++)
+    assert_int_equal(tamis_add_hash(f, crowd[i]), i < room ? TAMIS_OK : TAMIS_EFULL);
+  tamis_stats after = stats_of(f);
+  assert_int_equal(after.count, room);
+  assert_int_equal(after.growths, 0);
+  assert_int_equal(after.generations, 1);
+  assert_int_equal(after.bytes, before.bytes);
+  for (unsigned i = 0; i < room; i++)
+    assert_true(tamis_contains_hash(f, crowd[i]));
+  uint64_t others = hash + 200;
+  unsigned refused = 0;
+  for (uint64_t i = hash; i < others; i++)
+    refused += tamis_add_hash(f, i) != TAMIS_OK;
+  assert_true(refused <= 2); /* of the same pair, if any */
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* At the end of its growth: nothing is lost, and what is removed gives room, in any generation. */
+static void assert_full_for_good(tamis_filter *f, uint64_t in)
+{
+  tamis_stats full = stats_of(f);
+  assert_int_equal(full.count, in);
+  assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
+  assert_int_equal(tamis_add_unique_hash(f, in),
+                   tamis_contains_hash(f, in) ? TAMIS_PRESENT : TAMIS_EFULL);
+  tamis_stats still = stats_of(f);
+  assert_same_contents(&full, &still);
+  assert_all_in(f, 0, in);
+  assert_valid(f);
+  uint64_t gone = 0;
+  while (tamis_add_hash(f, in) == TAMIS_EFULL && gone < in)
+    assert_int_equal(tamis_remove_hash(f, gone++), TAMIS_OK);
+  assert_true(gone >= 1 && gone < in);
+  assert_all_in(f, gone, in + 1);
+  assert_int_equal(stats_of(f).count, in + 1 - gone);
+  assert_valid(f);
+}
+
+static void growth_ends_when_the_rate_is_used_up(void **state)
+{
+  (void) state;
+  const double rates[] = {0.3, 0.01};
+  for (unsigned r = 0; r < 2; r++) {
+    tamis_filter *f = make(1, rates[r]);
+    cuckoo_of(f)->generation[0]->geometry.rate = rates[r]; /* nothing is left to a second one */
+    uint64_t in = 0;
+    while (in < 100000 && tamis_add_hash(f, in) == TAMIS_OK)
+      in++;
+    assert_in_range(in, 10, 99999);
+    assert_int_equal(stats_of(f).generations, 1);
+    assert_full_for_good(f, in);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- memory that comes back ---- */
+
+static void memory_comes_back_when_keys_go(void **state)
+{
+  (void) state;
+  const double rates[] = {0.01, 0.001};
+  for (unsigned r = 0; r < 2; r++) {
+    tamis_filter *f = make(1000, rates[r]);
+    uint64_t n = SCALE > 1 ? 100000 : 200000, kept = n / 20; /* fewer: what is fixed counts */
+    add_range(f, 0, n);
+    settle(f, 64 * n); /* what splitting has left */
+    uint64_t full = stats_of(f).bytes;
+    uint64_t *order = shuffled(n, r);
+    for (uint64_t i = kept; i < n; i++)
+      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
+    assert_true(stats_of(f).joins > 0);
+    settle(f, full / 4);
+    for (uint64_t i = 0; i < kept; i++)
+      assert_true(tamis_contains_hash(f, order[i]));
+    assert_int_equal(stats_of(f).count, kept);
+    assert_valid(f);
+    free(order);
+    tamis_destroy(f);
+  }
+}
+
+/* A filter at rest that one key visits again and again asks for no memory. */
+static void an_empty_filter_is_not_taken_down(void **state)
+{
+  (void) state;
+  struct bank bank = {0};
+  tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+  tamis_options options = options_for(100, 0.001);
+  options.allocator = &allocator;
+  tamis_filter *f = make_with(&options);
+  unsigned calls = bank.calls;
+  for (uint64_t i = 0; i < 100; i++) {
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+  }
+  assert_int_equal(bank.calls, calls);
+  tamis_destroy(f);
+}
+
+/* A border that keys cross again and again is not one where memory is moved for ever: segments that have
+ * just split lose a quarter of their keys and get them back. */
+static void churn_at_the_border_does_not_split_and_join_for_ever(void **state)
+{
+  (void) state;
+  const uint64_t capacities[] = {1000, 15000};
+  for (unsigned c = 0; c < 2; c++) {
+    tamis_filter *f = make(capacities[c], 0.01);
+    uint64_t n = 0;
+    while (stats_of(f).growths == 0)
+      add_range(f, n, n + 1), n++;
+    add_range(f, n, n + n / 16); /* surely more than the segments held before */
+    n += n / 16;
+    tamis_stats before = stats_of(f);
+    for (unsigned round = 0; round < 20; round++) {
+      remove_range(f, 0, n / 4);
+      add_range(f, 0, n / 4);
+    }
+    tamis_stats after = stats_of(f);
+    assert_true(after.growths + after.joins - before.growths - before.joins < 10);
+    assert_all_in(f, 0, n);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- tiny segments ---- */
+
+/* Segments of two buckets: every way is short, every split is soon, pairs are full at once. */
+static void two_buckets_grow_through_generations(void **state)
+{
+  (void) state;
+  unsigned most_generations = 0;
+  for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
+    tamis_options options = options_for(1, 0.3);
+    options.seed = seed;
+    struct cuckoo_spec spec = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
+    struct cuckoo_geometry g;
+    assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
+    g.pair_bits = 0;
+    g.first_roots = 1 + seed % 5;
+    g.two_hashes = seed / 4 % 2; /* the second one where the first would do: nobody can tell */
+    g.first_root_bits = seed / 8 % 2 ? 50 : 3; /* as if the roots were so many that it would not */
+    g.two_hashes |= g.first_root_bits == 50;
+    g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
+    struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
+    tamis_filter *f = NULL;
+    assert_int_equal(tamis__cuckoo_create_with(&options, &head, &g, &f), TAMIS_OK);
+
+    enum { N = 6000 };
+    static uint64_t keys[N];
+    for (uint64_t i = 0; i < N; i++)
+      keys[i] = random_at(seed, i);
+    for (unsigned i = 0; i < N; i++) {
+      assert_int_equal(tamis_add_hash(f, keys[i]), TAMIS_OK);
+      if (i % 600 == 0 || i == 10 || i == 100) {
+        assert_valid(f);
+        for (unsigned j = 0; j <= i; j++)
+          assert_true(tamis_contains_hash(f, keys[j]));
+      }
+      if (i % 3 == 0) { /* and a copy that goes again */
+        assert_int_equal(tamis_add_hash(f, keys[i / 2]), TAMIS_OK);
+        assert_int_equal(tamis_remove_hash(f, keys[i / 2]), TAMIS_OK);
+      }
+    }
+    tamis_stats s = stats_of(f);
+    assert_int_equal(s.count, N);
+    assert_int_equal(tamis_contains_many_hash(f, keys, N, NULL), N);
+    assert_int_equal(tamis_add_unique_hash(f, keys[0]), TAMIS_PRESENT);
+    for (uint64_t i = N; i < N + 10; i++) /* some seem to be there */
+      if (tamis_add_unique_hash(f, random_at(seed, i)) == TAMIS_OK)
+        assert_int_equal(tamis_remove_hash(f, random_at(seed, i)), TAMIS_OK);
+    most_generations = s.generations > most_generations ? s.generations : most_generations;
+    for (unsigned i = 0; i < N; i++) {
+      assert_true(tamis_contains_hash(f, keys[i]));
+      assert_int_equal(tamis_remove_hash(f, keys[i]), TAMIS_OK);
+      if (i % 600 == 0) {
+        assert_valid(f);
+        for (unsigned j = i + 1; j < N; j++)
+          assert_true(tamis_contains_hash(f, keys[j]));
+      }
+    }
+    assert_int_equal(stats_of(f).count, 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+  assert_true(most_generations >= 2);
+}
+
+/* ---- large filters ---- */
+
+/* Segments are made when the first key falls on them: a filter for many keys begins small. */
+static void a_large_filter_makes_its_segments_as_keys_come(void **state)
+{
+  (void) state;
+  enum { N = 2000 };
+  tamis_filter *f = make(50000000, 0.001);
+  tamis_stats empty = stats_of(f);
+  assert_int_equal(empty.segments, 0);
+  assert_true(empty.bytes < 50000000 / 8); /* less than a bit for each key */
+  static uint64_t hashes[N];
+  static int results[N];
+  for (uint64_t i = 0; i < N; i++)
+    hashes[i] = i;
+  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), 0);
+  for (uint64_t i = 0; i < N; i++)
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
+  assert_int_equal(stats_of(f).segments, 0); /* nobody has added anything */
+  assert_int_equal(tamis_add_unique_many_hash(f, hashes, N, results), TAMIS_OK);
+  uint64_t won = 0;
+  for (uint64_t i = 0; i < N; i++)
+    won += results[i] == TAMIS_OK;
+  assert_true(won >= N - 5);
+  assert_int_equal(tamis_contains_many_hash(f, hashes, N, NULL), N);
+  tamis_stats s = stats_of(f);
+  assert_int_equal(s.count, won);
+  assert_true(s.segments > 100 && s.segments <= won);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(growing_loses_nothing_and_keeps_the_rate),
+      cmocka_unit_test(from_one_key_to_many),
+      cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
+      cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
+      cmocka_unit_test(memory_comes_back_when_keys_go),
+      cmocka_unit_test(an_empty_filter_is_not_taken_down),
+      cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
+      cmocka_unit_test(two_buckets_grow_through_generations),
+      cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
+  };
+  return cmocka_run_group_tests_name("cuckoo_growth", tests, NULL, NULL);
+}

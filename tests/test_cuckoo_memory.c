@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The limit of bytes.
+ */
+#include "unit.h"
+
+#include "cuckoo/memory.h"
+#include "cuckoo/segment.h"
+#include "cuckoo_unit.h"
+
+/* What is retired and may be released is room, although it still counts. */
+static void at_the_limit_memory_that_waits_is_released(void **state)
+{
+  (void) state;
+  struct fixture x;
+  const struct cuckoo_geometry *g;
+  begin(&x, 1 << 20);
+  g = &x.c->generation[0]->geometry;
+  int result;
+  struct segment *segment = tamis__segment_create(x.c, g, 0, 0, &result);
+  assert_non_null(segment);
+  tamis__segment_retire(x.c, g, segment);
+  x.c->max_bytes = x.c->bytes; /* not a byte more, but for what is retired */
+  void *block = NULL;
+  double patience = harness_seconds() + 5;
+  while (!block && harness_seconds() < patience) {
+    block = tamis__cuckoo_allocate(x.c, g->segment_bytes, &result);
+    assert_true(block || result == TAMIS_EFULL);
+    usleep(1000);
+  }
+  assert_non_null(block);
+  tamis__cuckoo_release(x.c, block, g->segment_bytes);
+  end(&x);
+}
+
+/* A block that is larger than the limit by itself, however little is taken so far, even one so large that
+ * the sum would come round. */
+static void a_block_beyond_the_limit_is_refused(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x, 1 << 20);
+  const size_t sizes[] = {x.c->max_bytes + 1, SIZE_MAX - 64, SIZE_MAX};
+  for (unsigned i = 0; i < 3; i++) {
+    int result = TAMIS_OK;
+    assert_null(tamis__cuckoo_allocate(x.c, sizes[i], &result));
+    assert_int_equal(result, TAMIS_EFULL);
+    assert_int_equal(x.c->bytes, x.bank.bytes);
+  }
+  end(&x);
+}
+
+static void max_bytes_is_never_exceeded(void **state)
+{
+  (void) state;
+  const double rates[] = {0.1, 0.001};
+  for (unsigned r = 0; r < 2; r++)
+    for (uint64_t seed = 1; seed <= (SCALE > 1 ? 3 : 6); seed++) {
+      struct bank bank = {0};
+      tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+      tamis_options options = options_for(seed % 3 ? 1000 : 20, rates[r]);
+      options.allocator = &allocator;
+      options.seed = seed;
+      uint64_t needed;
+      assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+      options.max_bytes = needed + 20000 * seed;
+      tamis_filter *f = make_with(&options);
+      uint64_t in = 0;
+      int result;
+      while ((result = tamis_add_hash(f, in)) == TAMIS_OK) {
+        assert_true(stats_of(f).bytes <= options.max_bytes);
+        in++;
+      }
+      assert_int_equal(result, TAMIS_EFULL);
+      assert_true(in > options.capacity / 2);
+      assert_int_equal(stats_of(f).count, in);
+      for (uint64_t i = 0; i < 1000; i++) { /* some find room, some do not */
+        result = i % 2 ? tamis_add_hash(f, in) : tamis_add_unique_hash(f, in);
+        assert_true(result == TAMIS_EFULL || result == TAMIS_OK || result == TAMIS_PRESENT);
+        bool there = tamis_contains_hash(f, in);
+        assert_true(there || result == TAMIS_EFULL);
+        if (result == TAMIS_OK)
+          in++;
+      }
+      uint64_t count = stats_of(f).count;
+      assert_valid(f);
+      /* room after removes */
+      uint64_t some = count / 3, again = 0;
+      for (uint64_t i = 0; i < some; i++)
+        assert_true(tamis_remove_hash(f, i) == TAMIS_OK || i < in);
+      count = stats_of(f).count;
+      for (uint64_t i = 0; i < some; i++) {
+        result = tamis_add_hash(f, i);
+        assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+        again += result == TAMIS_OK;
+        assert_true(tamis_contains_hash(f, i) || result == TAMIS_EFULL);
+      }
+      assert_int_equal(stats_of(f).count, count + again);
+      assert_true(again > some / 2);
+      assert_valid(f);
+      assert_true(bank.most_bytes <= options.max_bytes);
+      assert_bytes(f, &bank);
+      tamis_destroy(f);
+      assert_int_equal(bank.bytes, 0);
+    }
+}
+
+/* Nothing that was in is lost when there is no room. */
+static void what_is_in_stays_in_at_the_limit(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(1000, 0.001);
+  uint64_t needed;
+  assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+  for (uint64_t more = 0; more<100000; more += SCALE> 1 ? 3 * 7919 : 7919) {
+    options.max_bytes = needed + more;
+    tamis_filter *f = make_with(&options);
+    enum { KEYS = SCALE > 1 ? 5000 : 20000 };
+    static bool in[KEYS];
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+      int result = tamis_add_hash(f, i);
+      assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+      in[i] = result == TAMIS_OK;
+      count += in[i];
+    }
+    for (uint64_t copy = 0; copy < 100; copy++) /* counted ones take memory too */
+      for (uint64_t i = 0; i < 20; i++)
+        count += tamis_add_hash(f, i) == TAMIS_OK;
+    assert_true(count >= 900);
+    assert_int_equal(stats_of(f).count, count);
+    assert_true(stats_of(f).bytes <= options.max_bytes);
+    for (uint64_t i = 0; i < KEYS; i++)
+      assert_true(!in[i] || tamis_contains_hash(f, i));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(at_the_limit_memory_that_waits_is_released),
+      cmocka_unit_test(a_block_beyond_the_limit_is_refused),
+      cmocka_unit_test(max_bytes_is_never_exceeded),
+      cmocka_unit_test(what_is_in_stays_in_at_the_limit),
+  };
+  return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);
+}

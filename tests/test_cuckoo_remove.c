@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Removes.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+
+#include <math.h>
+
+static void removes_take_the_right_entries_at_all_ages(void **state)
+{
+  (void) state;
+  const double rates[] = {0.2, 0.01, 0.001, 1e-6};
+  for (unsigned r = 0; r < 4; r++) {
+    tamis_filter *f = make(100, rates[r]);
+    uint64_t n = 100000 / SCALE;
+    add_range(f, 0, n);
+    uint64_t *order = shuffled(n, r);
+    for (uint64_t i = 0; i < n / 2; i++) {
+      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
+      if (i % (n / 10) == 0 || i + 1 == n / 2) {
+        assert_int_equal(stats_of(f).count, n - i - 1);
+        for (uint64_t j = i + 1; j < n; j++)
+          assert_true(tamis_contains_hash(f, order[j]));
+        assert_valid(f);
+      }
+    }
+    assert_rate(f, rates[r], 1);
+    for (uint64_t i = 0; i < n / 4; i++) /* and back again */
+      assert_int_equal(tamis_add_hash(f, order[i]), TAMIS_OK);
+    for (uint64_t i = n / 2; i < n; i++) {
+      assert_true(tamis_contains_hash(f, order[i]));
+      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
+    }
+    for (uint64_t i = 0; i < n / 4; i++)
+      assert_true(tamis_contains_hash(f, order[i]));
+    assert_int_equal(stats_of(f).count, n / 4);
+    assert_valid(f);
+    free(order);
+    tamis_destroy(f);
+  }
+}
+
+static void an_emptied_filter_has_nothing_and_is_small(void **state)
+{
+  (void) state;
+  const double rates[] = {0.1, 0.001};
+  for (unsigned r = 0; r < 2; r++) {
+    tamis_filter *f = make(1000, rates[r]);
+    uint64_t empty = stats_of(f).bytes, n = 200000 / SCALE;
+    add_range(f, 0, n);
+    uint64_t full = stats_of(f).bytes;
+    uint64_t *order = shuffled(n, r);
+    for (uint64_t i = 0; i < n; i++)
+      assert_int_equal(tamis_remove_hash(f, order[i]), TAMIS_OK);
+    free(order);
+    tamis_stats s = stats_of(f);
+    assert_int_equal(s.count, 0);
+    assert_true(s.fpp_estimate == 0 && s.occupancy == 0);
+    for (uint64_t i = 0; i < 2 * n; i++)
+      assert_false(tamis_contains_hash(f, i));
+    for (uint64_t i = 0; i < 1000; i++)
+      assert_int_equal(tamis_remove_hash(f, i), TAMIS_ABSENT);
+    assert_valid(f);
+    settle(f, empty + full / 4);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(removes_take_the_right_entries_at_all_ages),
+      cmocka_unit_test(an_emptied_filter_has_nothing_and_is_small),
+  };
+  return cmocka_run_group_tests_name("cuckoo_remove", tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies that are counted, and folded, while others read and write.
+ */
+#include "cuckoo_schedule.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/segment.h"
+
+static int fold(tamis_filter *f, uint64_t hash)
+{
+  struct cuckoo *c = cuckoo_of(f);
+  struct bucket_pair full = pair_find(c->generation[0], hash_mix(&f->keys, hash));
+  return tamis__fold_duplicates(c, &full);
+}
+
+/* The copy in the upper bucket is counted instead, between the reader's two looks; another one stands in
+ * the lower bucket since the first look. */
+static void a_copy_is_folded_between_two_looks(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t first_at_home = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, UPPER);
+  add(&t, first_at_home);
+  add(&t, hash);
+  take(&t, first_at_home);
+  assert_true(stands_in_bucket(&t, hash, UPPER));
+  /* All entries of these three buckets belong in them, so that they are full when they are full. */
+  add_at(&t, HOME, UPPER, LANES - 1);
+  add_at(&t, LOWER, UPPER, 2 * LANES - 2);
+  add_at(&t, HOME, UPPER, 1);
+  struct call reader = call_of(&t, contains, hash);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+  assert_true(stands_in_bucket(&t, hash, HOME));
+  assert_int_equal(fold(t.filter, hash_at(&t, LOWER, UPPER)), TAMIS_OK);
+  assert_false(stands_in_bucket(&t, hash, UPPER));
+  schedule_go();
+  assert_true(finish(&reader));
+  assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+  finish_tiny(&t);
+}
+
+/* Copies are folded under the stripes of their own pair, whichever key asks for room. */
+static void folding_waits_for_a_writer(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t twice = hash_at(&t, HOME, UPPER);
+  add(&t, twice);
+  add(&t, twice);
+  add_at(&t, HOME, UPPER, LANES - 1);
+  add_at(&t, LOWER, UPPER, 2 * LANES - 1);
+  struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+  uint64_t used = segment_used(&t.geometry, segment);
+  struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
+  schedule_stop_at("nowhere");
+  stripe_lock(stripe);
+  start(&folder);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  assert_int_equal(segment_used(&t.geometry, segment), used);
+  stripe_unlock(stripe);
+  assert_int_equal(finish(&folder), TAMIS_OK);
+  assert_int_equal(segment_used(&t.geometry, segment), used - 1);
+  finish_tiny(&t);
+}
+
+/* The side table has a lock of its own, as keys of other pairs and stripes use it too. */
+static void copies_are_counted_under_their_lock(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, UPPER);
+  for (unsigned i = 0; i < LANES; i++)
+    add(&t, hash);
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+  struct call writer = call_of(&t, tamis_add_hash, hash);
+  struct call remover = call_of(&t, tamis_remove_hash, hash);
+  for (unsigned i = 0; i < 2; i++) {
+    struct call *call = i ? &remover : &writer;
+    uint64_t count = stats_of(t.filter).count;
+    schedule_stop_at("nowhere");
+    stripe_lock(&segment->duplicates_lock);
+    start(call);
+    schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+    assert_int_equal(stats_of(t.filter).count, count);
+    stripe_unlock(&segment->duplicates_lock);
+    assert_int_equal(finish(call), TAMIS_OK);
+  }
+  while (t.n > 1) /* one note is enough for finish_tiny() */
+    take(&t, hash);
+  while (stats_of(t.filter).count > t.n)
+    assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+  finish_tiny(&t);
+}
+
+/* However often a key comes, another one of its pair finds lanes. */
+static void copies_leave_room_for_another_key(void **state)
+{
+  (void) state;
+  for (unsigned lanes = 2; lanes <= 4; lanes++) {
+    struct tiny t = make_tiny(64 / lanes);
+    uint64_t hash = hash_at(&t, HOME, UPPER);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+    add_at(&t, HOME, UPPER, 2);
+    assert_int_equal(stats_of(t.filter).growths, 0);
+    for (unsigned i = 0; i < 10; i++)
+      assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
+    finish_tiny(&t);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_copy_is_folded_between_two_looks),
+      cmocka_unit_test(folding_waits_for_a_writer),
+      cmocka_unit_test(copies_are_counted_under_their_lock),
+      cmocka_unit_test(copies_leave_room_for_another_key),
+  };
+  return cmocka_run_group_tests_name("cuckoo_schedule_duplicates", tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Moves of entries while others read, write and plan.
+ */
+#include "cuckoo_schedule.h"
+
+#include "cuckoo/evict.h"
+
+/* Nobody stops: what the tests below build on. */
+static void a_key_is_pushed(void **state)
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  uint64_t growths = stats_of(p.t.filter).growths;
+  push(&p);
+  assert_int_equal(stats_of(p.t.filter).growths, growths);
+  finish_tiny(&p.t);
+}
+
+/* The copy is written, the old entry not yet cleared: a reader that comes now finds the key, and so
+ * does one that has looked into its lower bucket before the copy. */
+static void a_move_half_done(void **state)
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  start_and_stop(&writer, "cuckoo_copied");
+  assert_true(tamis_contains_hash(p.t.filter, p.moved));
+  assert_true(stands_in_bucket(&p.t, p.moved, HOME));
+  assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
+/* Who holds a stripe may rely on its buckets: no entry is moved there. */
+static void a_move_waits_for_who_holds_its_room(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct segment *segment = directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
+  struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  schedule_stop_at("nowhere");
+  stripe_lock(stripe);
+  start(&writer);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  bool moved = stands_in_bucket(&p.t, p.moved, HOME);
+  stripe_unlock(stripe);
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_false(moved);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
+/* A remove of the key that is just being moved waits for the move. */
+static void a_remove_of_a_key_that_moves(void **state)
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  struct call remover = call_of(&p.t, tamis_remove_hash, p.moved);
+  start_and_stop(&writer, "cuckoo_copied");
+  start(&remover);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  schedule_go();
+  assert_int_equal(finish(&remover), TAMIS_OK);
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_false(tamis_contains_hash(p.t.filter, p.moved));
+  forget(&p.t, p.moved);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
+/* ---- plans that are out of date ---- */
+
+/* The planned entry has gone, and another one stands in its lane. */
+static void a_planned_entry_is_replaced(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  start_and_stop(&writer, "cuckoo_path_planned");
+  take(&p.t, p.moved);
+  uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
+  add(&p.t, in_its_place);
+  assert_true(stands_in_bucket(&p.t, in_its_place, UPPER));
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  assert_true(tamis_contains_hash(p.t.filter, in_its_place));
+  assert_false(tamis_contains_hash(p.t.filter, p.moved));
+  finish_tiny(&p.t);
+}
+
+static void a_planned_entry_is_removed(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  start_and_stop(&writer, "cuckoo_path_planned");
+  take(&p.t, p.moved);
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  assert_false(tamis_contains_hash(p.t.filter, p.moved));
+  finish_tiny(&p.t);
+}
+
+/* The lane that was free is taken, and all the others of the bucket. */
+static void planned_room_is_taken(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  start_and_stop(&writer, "cuckoo_path_planned");
+  schedule_pass_by();
+  add_at(&p.t, HOME, OTHER_UPPER, 2 * LANES);
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
+/* The entry that leads on was looked at, and is replaced by one with another other bucket before the
+ * way is written down. */
+static void an_entry_is_replaced_while_planning(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  schedule_stop_at("cuckoo_path_found");
+  start(&writer);
+  schedule_wait_either("cuckoo_path_found", 1, "cuckoo_path_planned", 1);
+  take(&p.t, p.moved);
+  uint64_t in_its_place = hash_at(&p.t, LOWER, UPPER);
+  add(&p.t, in_its_place);
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  assert_true(tamis_contains_hash(p.t.filter, in_its_place));
+  finish_tiny(&p.t);
+}
+
+/* The way was planned in a segment that then splits: nothing may be moved there any more. */
+static void a_split_between_plan_and_move(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call writer = call_of(&p.t, tamis_add_hash, p.next);
+  start_and_stop(&writer, "cuckoo_path_planned");
+  schedule_pass_by();
+  split(&p.t);
+  schedule_go();
+  assert_int_equal(finish(&writer), TAMIS_OK);
+  note(&p.t, p.next);
+  finish_tiny(&p.t);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      in_either_generation(a_key_is_pushed),
+      in_either_generation(a_move_half_done),
+      cmocka_unit_test(a_move_waits_for_who_holds_its_room),
+      in_either_generation(a_remove_of_a_key_that_moves),
+      cmocka_unit_test(a_planned_entry_is_replaced),
+      cmocka_unit_test(a_planned_entry_is_removed),
+      cmocka_unit_test(planned_room_is_taken),
+      cmocka_unit_test(an_entry_is_replaced_while_planning),
+      cmocka_unit_test(a_split_between_plan_and_move),
+  };
+  return cmocka_run_group_tests_name("cuckoo_schedule_evict", tests, NULL, NULL);
+}

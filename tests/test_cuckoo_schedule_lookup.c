@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Look-ups while entries, segments and copies change.
+ */
+#include "cuckoo_schedule.h"
+
+#include <string.h>
+
+/* ---- moves ---- */
+
+/* The reader has seen that the key is not in its lower bucket; then it moves there.  Without the
+ * version it would be in neither. */
+static void move_between_two_looks(void **state, int (*look)(tamis_filter *, uint64_t))
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  struct call reader = call_of(&p.t, look, p.moved);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  push(&p);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&p.t);
+}
+
+static void a_move_between_two_looks(void **state)
+{
+  move_between_two_looks(state, contains);
+}
+
+static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
+{
+  return (int) tamis_contains_many_hash(f, &hash, 1, NULL);
+}
+
+static void a_move_between_two_looks_of_a_batch(void **state)
+{
+  move_between_two_looks(state, contains_in_a_batch);
+}
+
+static void a_move_before_the_first_look(void **state)
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  struct call reader = call_of(&p.t, contains, p.moved);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  push(&p);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&p.t);
+}
+
+/* The key comes back to its upper bucket, and goes once more, between two looks: the reader sees it
+ * nowhere, and the words as they were. */
+static void moves_there_and_back(void **state)
+{
+  struct pushed p = make_pushed_in(*(const unsigned *) *state);
+  uint64_t growths = stats_of(p.t.filter).growths;
+  struct call reader = call_of(&p.t, contains, p.moved);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  push(&p);
+  /* Another entry of the full pair leaves, and HOME becomes full: the key is pushed back. */
+  struct tiny *t = &p.t;
+  take(t, p.next);
+  add_at(t, HOME, p.other_upper, 2 * t->geometry.shape.lanes - 1);
+  add_at(t, HOME, p.other_upper, 1);
+  assert_int_equal(stats_of(t->filter).growths, growths);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(t);
+}
+
+/* ---- splits and joins ---- */
+
+/* A reader stopped inside the segment goes on in the old one, which is still there, and right. */
+static void a_split_under_a_reader(void **state)
+{
+  (void) state;
+  struct pushed p = make_pushed();
+  struct call reader = call_of(&p.t, contains, p.moved);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  split(&p.t);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&p.t);
+}
+
+/* The reader has looked into one bucket of a segment that then joins its sibling.  Of the new segment
+ * it knows nothing, and need not: the key is still in the old one. */
+static void a_join_under_a_reader(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t at_home = hash_at(&t, HOME, UPPER), hash = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, at_home);
+  assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+  assert_true(stands_in_bucket(&t, hash, OTHER_UPPER));
+  split(&t);
+  struct call reader = call_of(&t, contains, hash);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  join(&t);
+  schedule_go();
+  assert_true(finish(&reader));
+  note(&t, hash);
+  finish_tiny(&t);
+}
+
+/* ---- several generations ---- */
+
+/* Whether there is no room for a key, or it seems to be there already. */
+static bool no_place_for(const struct tiny *t, unsigned generation, uint64_t hash)
+{
+  struct generation *in = cuckoo_of(t->filter)->generation[generation];
+  const struct cuckoo_geometry *g = &in->geometry;
+  struct bucket_pair pair = pair_find(in, hash_mix(&t->keys, hash));
+  uint64_t lower = word_load(&segment_words(g, pair.segment)[pair.lower]);
+  uint64_t upper = word_load(&segment_words(g, pair.segment)[pair.upper]);
+  return bucket_has_match(&g->shape, lower, pair.entry) ||
+         bucket_has_match(&g->shape, upper, pair.entry) ||
+         !(bucket_free(&g->shape, lower) | bucket_free(&g->shape, upper));
+}
+
+/* Until nothing waits for readers. */
+static void drain(const struct tiny *t)
+{
+  while (cuckoo_of(t->filter)->backlog.held)
+    stats_of(t->filter);
+}
+
+static void allow_memory(const struct tiny *t, bool more)
+{
+  struct cuckoo *c = cuckoo_of(t->filter);
+  c->max_bytes = more ? 0 : c->bytes;
+}
+
+/* Removes the first n keys until segments join. */
+static void join_by_removing(struct tiny *t, unsigned n)
+{
+  uint64_t keys[MAX_KEYS], before = stats_of(t->filter).joins;
+  memcpy(keys, t->in, sizeof keys);
+  for (unsigned i = 0; stats_of(t->filter).joins == before; i++) {
+    assert_true(i < n);
+    take(t, keys[i]);
+  }
+}
+
+/* A copy of a key of the second generation, whose pair is full there, goes to the first one, as the limit
+ * leaves no other room; and the copy in the second is removed. */
+static void take_back(const struct tiny *t, uint64_t key)
+{
+  uint64_t first_has = entries_of(t, 0), second_has = entries_of(t, 1);
+  allow_memory(t, false);
+  assert_int_equal(tamis_add_hash(t->filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(t, 0), first_has + 1);
+  assert_int_equal(tamis_remove_hash(t->filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(t, 1), second_has - 1);
+  allow_memory(t, true);
+}
+
+/* Of this key there is always a copy.  The reader has read the slot of the first generation, whose
+ * segment is then joined to another one; a copy goes into that, as the limit leaves no room in the
+ * second generation; and the copy there is removed before the reader has read its bucket.  The
+ * reader finds the key in neither; only the slot tells. */
+static void a_copy_goes_into_a_joined_segment(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny_with_two(64 / LANES);
+  unsigned in_first = t.n;
+  uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
+  uint64_t key = hash_at(&t, HOME, upper);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  drain(&t);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_older_found");
+  join_by_removing(&t, in_first);
+  take_back(&t, key);
+  schedule_go();
+  assert_true(finish(&reader));
+  note(&t, key);
+  finish_tiny(&t);
+}
+
+/* Of this key there is always a copy, at first in the second generation.  The reader has found nothing in
+ * the first one; then a copy goes there, as the limit leaves no room in the second one, and the copy there
+ * is removed before the reader looks at it. */
+static void a_copy_goes_to_an_older_generation(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny_with_two(64 / LANES);
+  uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + LOWER; /* of another stripe */
+  uint64_t key = hash_at(&t, HOME, upper);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  while (no_place_for(&t, 0, key))
+    take(&t, t.in[0]);
+  drain(&t);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  take_back(&t, key);
+  schedule_go();
+  assert_true(finish(&reader));
+  note(&t, key);
+  finish_tiny(&t);
+}
+
+static void go_on_to(const char *place)
+{
+  schedule_stop_at(place);
+  schedule_wait_either(place, 1, "call_returned", 1);
+}
+
+/* As an eviction does. */
+static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, uint32_t from,
+                         uint32_t to)
+{
+  const struct cuckoo_geometry *g = &t->geometry;
+  const struct bucket_shape *s = &g->shape;
+  word *words = segment_words(g, pair->segment);
+  segment_lock(g, pair->segment, from, to);
+  uint64_t match = bucket_match(s, word_load(&words[from]), pair->entry);
+  assert_int_equal(bucket_count(match), 1);
+  uint64_t entry = bucket_lane(s, word_load(&words[from]), bucket_first(s, match));
+  unsigned free = bucket_first(s, bucket_free(s, word_load(&words[to])));
+  word_store(&words[to], bucket_replace(s, word_load(&words[to]), free, entry));
+  version_bump(stripe_of_bucket(g, pair->segment, from));
+  word_store(&words[from], bucket_replace(s, word_load(&words[from]), bucket_first(s, match), 0));
+  stripe_use(stripe_of_bucket(g, pair->segment, to), 1);
+  stripe_use(stripe_of_bucket(g, pair->segment, from), -1);
+  segment_unlock(g, pair->segment, from, to);
+}
+
+/* The key is in the first of two generations, and moves whenever the reader has looked into the bucket to
+ * which it goes: before it looks into the second one, and when it looks at the first one again.  It sees
+ * the words as they were. */
+static void moves_in_an_older_generation(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, key);
+  open_generation(&t);
+  struct bucket_pair pair = pair_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
+  if (stands_in_bucket(&t, key, HOME))
+    move_by_hand(&t, &pair, HOME, OTHER_UPPER);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_older_lower_read");
+  move_by_hand(&t, &pair, OTHER_UPPER, HOME);
+  go_on_to("cuckoo_versions_read");
+  move_by_hand(&t, &pair, HOME, OTHER_UPPER);
+  go_on_to("cuckoo_older_lower_read_again");
+  move_by_hand(&t, &pair, OTHER_UPPER, HOME);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here that
+ * a remove takes those first; then only in a younger one.  The reader has found its pairs in the two that it
+ * knows, and seen that the second one has no segment: there the copy goes, or into a third one. */
+static void copy_goes_where_nothing_was(bool third)
+{
+  struct tiny t = make_tiny(32);
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, hash_at(&t, LOWER, UPPER)); /* stays, so that nothing is dropped */
+  add(&t, key);
+  open_without_keys(&t);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, "cuckoo_older_found");
+  schedule_pass_by();
+  if (third)
+    open_without_keys(&t);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), 1);
+  assert_int_equal(entries_of(&t, third ? 2 : 1), 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+static void a_copy_goes_to_a_new_segment(void **state)
+{
+  (void) state;
+  copy_goes_where_nothing_was(false);
+}
+
+static void a_copy_goes_to_a_third_generation(void **state)
+{
+  (void) state;
+  copy_goes_where_nothing_was(true);
+}
+
+/* Of this key there is always a copy: at first in the first generation, whose entries are so wide here
+ * that a remove takes those first; then in the second one, too; then only there.  The reader has not looked
+ * there yet, and finds the first one gone. */
+static void a_copy_changes_generations(void **state)
+{
+  bool lower = *(const unsigned *) *state == 0;
+  struct tiny t = make_tiny(32);
+  uint64_t before = hash_at(&t, HOME, OTHER_UPPER), key = hash_at(&t, HOME, OTHER_UPPER);
+  if (!lower)
+    add(&t, before);
+  add(&t, key);
+  assert_true(stands_in_bucket(&t, key, lower ? HOME : OTHER_UPPER));
+  open_generation(&t);
+  uint64_t first_has = entries_of(&t, 0);
+  struct call reader = call_of(&t, contains, key);
+  start_and_stop(&reader, lower ? "cuckoo_older_found" : "cuckoo_older_lower_read");
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has - 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+/* ---- a generation that opens ---- */
+
+/* The reader knows of one generation, and has seen that the key is not in the bucket from which it
+ * is missing there; the only copy is in a second one by the time it has looked into the other bucket. */
+static void a_generation_opens_under_a_reader(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t key = hash_at(&t, LOWER, UPPER);
+  struct call reader = call_of(&t, contains, key);
+  split(&t);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  open_generation(&t);
+  add(&t, key);
+  schedule_go();
+  finish(&reader); /* either answer is right: the add has overlapped with the look-up */
+  assert_true(tamis_contains_hash(t.filter, key));
+  finish_tiny(&t);
+}
+
+/* Adds a copy of a key, which goes into the second generation, and removes the one in the first: there
+ * entries of this width know more.  So there is always one of the two. */
+static void replace_by_a_younger_copy(const struct tiny *t, uint64_t hash, uint32_t bucket)
+{
+  assert_true(stands_in_bucket(t, hash, bucket));
+  assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
+  assert_false(stands_in_bucket(t, hash, bucket));
+}
+
+/* A key in its lower bucket, and one in its upper bucket, of a segment that splits no more. */
+struct aged {
+  struct tiny t;
+  uint64_t lower, upper;
+};
+
+static struct aged make_aged(void)
+{
+  struct aged a = {.t = make_tiny(32)};
+  a.lower = hash_at(&a.t, HOME, OTHER_UPPER);
+  a.upper = hash_at(&a.t, HOME, OTHER_UPPER);
+  add(&a.t, a.lower);
+  add(&a.t, a.upper);
+  split(&a.t);
+  assert_true(stands_in_bucket(&a.t, a.lower, HOME));
+  assert_true(stands_in_bucket(&a.t, a.upper, OTHER_UPPER));
+  return a;
+}
+
+/* The reader knows of one generation when the key goes to another one.  It watches the upper bucket
+ * only. */
+static void a_key_goes_to_a_generation_that_is_new(void **state)
+{
+  (void) state;
+  struct aged a = make_aged();
+  struct call reader = call_of(&a.t, contains, a.lower);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  schedule_pass_by();
+  open_generation(&a.t);
+  replace_by_a_younger_copy(&a.t, a.lower, HOME);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&a.t);
+}
+
+/* ---- batches ---- */
+
+/* As a bit each: whether a key that begins with the first root is found, then one of the second. */
+static const uint64_t *two_keys;
+
+static int contains_two(tamis_filter *f, uint64_t unused)
+{
+  bool found[2];
+  (void) unused;
+  tamis_contains_many_hash(f, two_keys, 2, found);
+  return found[0] | found[1] << 1;
+}
+
+/* The second key was added first, to a segment that has split since the batch has found its pair. */
+static void a_batch_answers_in_order(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 2, 1);
+  const uint64_t keys[2] = {hash_in_root(&t, 0, HOME, OTHER_UPPER),
+                            hash_in_root(&t, 1, HOME, OTHER_UPPER)};
+  two_keys = keys;
+  struct call reader = call_of(&t, contains_two, 0);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  schedule_pass_by();
+  while (stats_of(t.filter).growths == 0)
+    add(&t, hash_in_root(&t, 1, LOWER, UPPER));
+  add(&t, keys[1]);
+  add(&t, keys[0]);
+  schedule_go();
+  assert_int_equal(finish(&reader), 3); /* the first is seen, so the second is */
+  finish_tiny(&t);
+}
+
+/* The same, where the segment of the second key has been made since. */
+static void a_batch_asks_again_where_there_was_no_segment(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
+  const uint64_t keys[2] = {hash_in_root(&t, 0, HOME, OTHER_UPPER),
+                            hash_in_root(&t, 1, HOME, OTHER_UPPER)};
+  lose_segment(&t, 1);
+  two_keys = keys;
+  struct call reader = call_of(&t, contains_two, 0);
+  start_and_stop(&reader, "cuckoo_versions_read");
+  schedule_pass_by();
+  add(&t, keys[1]);
+  add(&t, keys[0]);
+  schedule_go();
+  assert_int_equal(finish(&reader), 3);
+  finish_tiny(&t);
+}
+
+/* Whether the second of two is found. */
+static int contains_after_another(tamis_filter *f, uint64_t hash)
+{
+  const uint64_t hashes[] = {hash + 1, hash};
+  bool found[2];
+  tamis_contains_many_hash(f, hashes, 2, found);
+  return found[1];
+}
+
+/* The key's own look begins when its copy is in the second generation already, of which the batch does not
+ * know. */
+static void a_copy_changes_generations_under_a_batch(void **state)
+{
+  (void) state;
+  struct tiny t = make_with(32, 0.5, 1, 0); /* the segment cannot split */
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, key);
+  struct call reader = call_of(&t, contains_after_another, key);
+  start_and_stop(&reader, "cuckoo_lower_read");
+  schedule_pass_by();
+  open_generation(&t);
+  uint64_t first_has = entries_of(&t, 0);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has - 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      in_either_generation(a_move_between_two_looks),
+      in_either_generation(a_move_between_two_looks_of_a_batch),
+      in_either_generation(a_move_before_the_first_look),
+      in_either_generation(moves_there_and_back),
+      cmocka_unit_test(a_split_under_a_reader),
+      cmocka_unit_test(a_join_under_a_reader),
+      cmocka_unit_test(a_copy_goes_into_a_joined_segment),
+      cmocka_unit_test(a_copy_goes_to_an_older_generation),
+      cmocka_unit_test(moves_in_an_older_generation),
+      cmocka_unit_test(a_copy_goes_to_a_new_segment),
+      cmocka_unit_test(a_copy_goes_to_a_third_generation),
+      in_either_bucket(a_copy_changes_generations),
+      cmocka_unit_test(a_generation_opens_under_a_reader),
+      cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
+      cmocka_unit_test(a_batch_answers_in_order),
+      cmocka_unit_test(a_batch_asks_again_where_there_was_no_segment),
+      cmocka_unit_test(a_copy_changes_generations_under_a_batch),
+  };
+  return cmocka_run_group_tests_name("cuckoo_schedule_lookup", tests, NULL, NULL);
+}

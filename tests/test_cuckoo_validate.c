@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The check of a whole filter notices what is wrong.
+ */
+#include "unit.h"
+
+#include "cuckoo/segment.h"
+#include "cuckoo_unit.h"
+
+/* validate() must not be a rubber stamp: an entry is lost behind the filter's back. */
+static uint64_t *words_of_largest;
+static size_t size_of_largest;
+
+static void *remember_largest(void *context, size_t alignment, size_t size)
+{
+  void *block = bank_allocate(context, alignment, size);
+  if (block && size > size_of_largest) {
+    size_of_largest = size;
+    words_of_largest = block;
+  }
+  return block;
+}
+
+static void validate_notices_a_lost_entry(void **state)
+{
+  (void) state;
+  struct bank bank = {0};
+  tamis_allocator allocator = {remember_largest, bank_release, &bank};
+  tamis_options options = options_for(100000, 0.01);
+  options.growable = false;
+  options.allocator = &allocator;
+  tamis_filter *f = make_with(&options);
+  assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
+  assert_valid(f);
+  bool noticed = false;
+  for (size_t i = 0; i < size_of_largest / 8 && !noticed; i++) {
+    const char *reason;
+    uint64_t value = words_of_largest[i];
+    if (!value || value == 1) /* a counter of the stripe */
+      continue;
+    words_of_largest[i] = 0;
+    noticed = !filter_validate(f, &reason);
+    words_of_largest[i] = value;
+  }
+  assert_true(noticed);
+  tamis_destroy(f);
+}
+
+/* Each thing that validate() looks at is broken, noticed, and repaired. */
+static void validate_notices_whatever_is_broken(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, 0.001);
+  add_range(f, 0, 100);
+  struct generation *generation = cuckoo_of(f)->generation[0];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment *segment =
+      directory_segment(directory_load(generation_directory_entry(generation, 0)));
+  assert_int_equal(segment->depth, 0);
+  assert_true(g->depth_limit > 0);
+
+  struct stripe *stripe = &segment_stripes(segment)[g->stripe_mask];
+  stripe_lock(stripe);
+  assert_broken(f, "a stripe is still locked");
+  uint64_t version = version_after(stripe);
+  version_leave(stripe);
+  stripe_unlock(stripe);
+  assert_broken(f, "a segment is in the directory that has left");
+  stripe->version = version;
+
+  atomic_fetch_add(&segment_stripes(segment)[0].used, 1);
+  assert_broken(f, "stripes count other entries than there are");
+  atomic_fetch_sub(&segment_stripes(segment)[0].used, 1);
+
+  segment->depth++; /* which the slot knows, too */
+  assert_broken(f, "a segment has the wrong directory entry");
+  segment->depth--;
+
+  segment->prefix = UINT64_C(1) << 63;
+  assert_broken(f, "a segment has the wrong directory entry");
+  segment->prefix = 0;
+
+  directory_value value = directory_load(generation_directory_entry(generation, 1));
+  directory_publish(generation_directory_entry(generation, 1), NULL);
+  assert_broken(f, "directory entries of one segment differ");
+  directory_publish(generation_directory_entry(generation, 1), value);
+
+  counter_add(&generation->counters, ENTRIES, 1);
+  assert_broken(f, "counted entries are not those in buckets");
+  counter_add(&generation->counters, ENTRIES, UINT64_MAX);
+
+  atomic_fetch_add(&generation->segments, 1);
+  assert_broken(f, "counted segments are not those in the directory");
+  atomic_fetch_sub(&generation->segments, 1);
+
+  word *words = segment_words(g, segment);
+  unsigned i = 0;
+  while (!bucket_lane(&g->shape, word_load(&words[i]), 0))
+    i++;
+  uint64_t before = word_load(&words[i]), entry = bucket_lane(&g->shape, before, 0);
+  uint64_t aged = entry << 1 & bucket_lane_bits(&g->shape); /* as a split would do */
+  word_store(&words[i], bucket_replace(&g->shape, before, 0, aged));
+  assert_broken(f, "an entry is older than its segment is deep");
+  word_store(&words[i], before);
+
+  counter_add(&generation->counters, DUPLICATES, 1);
+  assert_broken(f, "counted duplicates are not those in duplicate tables");
+  counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
+
+  for (uint64_t key = 0; !has_duplicates(segment); key++)
+    for (unsigned n = 0; n < 4; n++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  struct duplicate_table *copies = atomic_load(&segment->duplicates);
+  size_t j = 0;
+  while (!copies->slots[j].key)
+    j++;
+  copies->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
+  assert_broken(f, "duplicates are counted of an entry that stands in no lane");
+  copies->slots[j].key ^= duplicates_key(1, 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* What is wrong in one generation is not forgotten over another that is whole. */
+static void validate_looks_at_all_generations(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1, 0.3);
+  for (uint64_t i = 0; stats_of(f).generations < 3; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  for (unsigned i = 0; i < 3; i++) {
+    struct generation *generation = cuckoo_of(f)->generation[i];
+    atomic_fetch_add(&generation->segments, 1);
+    assert_broken(f, "counted segments are not those in the directory");
+    atomic_fetch_sub(&generation->segments, 1);
+    assert_valid(f);
+  }
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(validate_notices_a_lost_entry),
+      cmocka_unit_test(validate_notices_whatever_is_broken),
+      cmocka_unit_test(validate_looks_at_all_generations),
+  };
+  return cmocka_run_group_tests_name("cuckoo_validate", tests, NULL, NULL);
+}
