@@ -2,14 +2,14 @@
  *
  * Question: can a process fork at any moment?
  *
- * While the main thread forks, others look keys up, make a filter grow and shrink, come to their first
- * call and end right after it, and use liburcu for themselves, waiting for its readers.  A child executes
- * another program, or works on: on the filter that only look-ups and the main thread use, and on one of its
- * own.  A child that does not end is one that hangs.
+ * While the main thread forks, others look keys up, make a filter grow and shrink, come to their
+ * first call and end right after it, and use liburcu for themselves, waiting for its readers.  A
+ * child executes another program, or works on: on the filter that only look-ups and the main thread
+ * use, and on one of its own.  A child that does not end is one that hangs.
  *
- * Handlers of the program's own are run right before and right after those of the library, in the parent:
- * so the time between them is the wait that the library adds to a fork.  The machine may take the core away
- * in between; only where the thread gave it up of itself has it waited.
+ * Handlers of the program's own are run right before and right after those of the library, in the
+ * parent: so the time between them is the wait that the library adds to a fork.  The machine may
+ * take the core away in between; only where the thread gave it up of itself has it waited.
  */
 #include "harness.h"
 

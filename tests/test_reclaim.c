@@ -97,8 +97,8 @@ static void later_readers_hold_up_nothing(void **state)
   end(&x);
 }
 
-/* A block that is retired during a grace period waits for the next one: a reader may have come since the
- * first began. */
+/* A block that is retired during a grace period waits for the next one: a reader may have come
+ * since the first began. */
 static void retire_in_turn(struct fixture *x, struct fixture *y)
 {
   _Atomic(struct block *) first = make_block(x), second = make_block(y);
@@ -159,8 +159,8 @@ static void the_waiting_thread_comes_back(void **state)
   end(&x);
 }
 
-/* Signals are for the program's own threads: when all of these block one it waits, and who starts the
- * library's thread has the same signals blocked before and after. */
+/* Signals are for the program's own threads: when all of these block one it waits, and who starts
+ * the library's thread has the same signals blocked before and after. */
 static atomic_uint signals;
 
 static void count_signal(int number)
@@ -310,7 +310,8 @@ __attribute__((noinline)) static void retire_when_cancelled(atomic_bool *came_ba
   atomic_store(came_back, true);
 }
 
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves. */
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves.
+ */
 static void *retire_and_end(void *came_back)
 {
   retire_when_cancelled(came_back);
