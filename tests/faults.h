@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library asks of a user's allocator and of the system, so that a test can refuse it, and the
- * books of what it was given.  A program that uses this wraps the functions that the library calls (see
- * the linker's options in CMakeLists.txt).
+ * What the library asks of a user's allocator and of the system, so that a test can refuse it, and
+ * the books of what it was given.  A program that uses this wraps the functions that the library
+ * calls (see the linker's options in CMakeLists.txt).
  */
 #ifndef TAMIS_TESTS_FAULTS_H
 #define TAMIS_TESTS_FAULTS_H
@@ -34,7 +34,8 @@ extern struct faults faults;
 
 void arm(enum source source, enum pattern pattern, uint64_t at);
 
-/* Calls of nanosleep: growth pauses when much memory waits.  Of no use in a test, so it only yields. */
+/* Calls of nanosleep: growth pauses when much memory waits.  Of no use in a test, so it only
+ * yields. */
 extern _Atomic uint64_t pauses;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,

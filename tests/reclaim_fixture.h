@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of reclamation share: a backlog of counted blocks, a reader that stays inside, a filter
- * that grows and shrinks.
+ * What the tests of reclamation share: a backlog of counted blocks, a reader that stays inside, a
+ * filter that grows and shrinks.
  */
 #ifndef TAMIS_TESTS_RECLAIM_FIXTURE_H
 #define TAMIS_TESTS_RECLAIM_FIXTURE_H

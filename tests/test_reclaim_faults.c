@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What becomes of memory that readers may still see when the system refuses something: a thread, memory
- * for liburcu's registry, membarrier.
+ * What becomes of memory that readers may still see when the system refuses something: a thread,
+ * memory for liburcu's registry, membarrier.
  */
 #include "faults.h"
 
@@ -214,8 +214,8 @@ static void *enter_again_when_there_is_memory(void *unused)
   return unused;
 }
 
-/* An allocator that a call uses may use another filter, and find memory.  The grace period has begun before
- * that. */
+/* An allocator that a call uses may use another filter, and find memory.  The grace period has
+ * begun before that. */
 static void a_counted_reader_stays_one_until_it_leaves(void **state)
 {
   (void) state;
@@ -399,7 +399,8 @@ static void *waste_where_it_is_denied(void *waste)
   return deny_membarrier(0) && throw_away(waste) ? waste : NULL;
 }
 
-/* The thread that waits inherits the filter of the one that starts it: the next one need not have it. */
+/* The thread that waits inherits the filter of the one that starts it: the next one need not have
+ * it. */
 static int deny_it_to_one_thread(void)
 {
   struct waste waste;

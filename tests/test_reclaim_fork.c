@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-/* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of its own
- * then. */
+/* TSan allows no new threads after a fork of several.  qemu-user (7.2) ends with an assertion of
+ * its own then. */
 static void skip_where_no_child_has_threads(void)
 {
 #ifdef TAMIS_TSAN
@@ -213,8 +213,8 @@ static void a_program_may_prepare_its_fork_itself(void **state)
   tamis_destroy(f);
 }
 
-/* The child's handler takes no lock of liburcu's, which may be taken for ever there: by a thread of the
- * program that waits for a reader. */
+/* The child's handler takes no lock of liburcu's, which may be taken for ever there: by a thread of
+ * the program that waits for a reader. */
 static atomic_bool may_end, synchronized;
 
 static void *read_until_told(void *unused)
@@ -292,8 +292,8 @@ static void a_fork_waits_for_nothing(void **state)
   assert_true(shortest < 0.05);
 }
 
-/* What one waits for in the child: not released under the section that was open at the fork, but after
- * it.  `generations` children, each forked by the one before. */
+/* What one waits for in the child: not released under the section that was open at the fork, but
+ * after it.  `generations` children, each forked by the one before. */
 static bool section_goes_on(reader_token pass, unsigned generations)
 {
   struct fixture x;
@@ -405,7 +405,8 @@ static void a_child_waits_for_its_own_readers(void **state)
   assert_int_equal(wait_for_exit(child), 0);
 }
 
-/* Children of children, each of which makes the filter grow and shrink, and gets its memory back. */
+/* Children of children, each of which makes the filter grow and shrink, and gets its memory back.
+ */
 static bool goes_on(tamis_filter *f, unsigned generations)
 {
   bool good = true;
@@ -514,8 +515,8 @@ static void a_fork_may_come_from_an_allocator(void **state)
 
 /* ---- ends, and other processes of its own ---- */
 
-/* What this program does when it is started with an argument: ends right after something was retired,
- * with the library's thread at work, in one of several ways. */
+/* What this program does when it is started with an argument: ends right after something was
+ * retired, with the library's thread at work, in one of several ways. */
 static pthread_t reader_at_exit;
 
 static void *read_for_ever(void *unused)
@@ -527,7 +528,8 @@ static void *read_for_ever(void *unused)
   return unused;
 }
 
-/* The library's own destructor comes before this one, whose number is lower.  Memory only waits then. */
+/* The library's own destructor comes before this one, whose number is lower.  Memory only waits
+ * then. */
 static tamis_filter *filter_at_the_end;
 
 __attribute__((destructor(101))) static void use_a_filter_late(void)
@@ -544,8 +546,8 @@ __attribute__((destructor(101))) static void use_a_filter_late(void)
     _exit(5);
 }
 
-/* Where the system has no membarrier, readers need fences, which liburcu has.  (In a process of its own,
- * as readers that are registered by now do without.) */
+/* Where the system has no membarrier, readers need fences, which liburcu has.  (In a process of its
+ * own, as readers that are registered by now do without.) */
 #if defined(TAMIS_INLINE_READERS) && !defined(CONFIG_RCU_FORCE_SYS_MEMBARRIER)
 #define MAY_NEED_FENCES
 static bool fork_with_fences(void)

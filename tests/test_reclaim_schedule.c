@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Forks between the steps of the thread that waits for readers, and of one that asks for memory back.
- * Built with the hooks.
+ * Forks between the steps of the thread that waits for readers, and of one that asks for memory
+ * back. Built with the hooks.
  */
 #include "unit.h"
 
@@ -79,8 +79,8 @@ static void assert_success(pid_t child)
   assert_int_equal(status, 0);
 }
 
-/* The waiting thread stands at `place` when the fork comes.  In the child, where that thread is not, another
- * one waits for what was asked for. */
+/* The waiting thread stands at `place` when the fork comes.  In the child, where that thread is
+ * not, another one waits for what was asked for. */
 static void fork_at(const char *place)
 {
   struct backlog backlog;
@@ -106,8 +106,8 @@ static void a_fork_in_a_grace_period(void **state)
   fork_at("reclaim_waited");
 }
 
-/* In the child nobody is inside any more who was when the parent's thread began: but a reader of the
- * child's own is. */
+/* In the child nobody is inside any more who was when the parent's thread began: but a reader of
+ * the child's own is. */
 static void a_grace_period_of_the_parent_does_not_elapse_in_the_child(void **state)
 {
   (void) state;
@@ -134,8 +134,8 @@ static void a_grace_period_of_the_parent_does_not_elapse_in_the_child(void **sta
   tamis__backlog_destroy(&backlog);
 }
 
-/* A thread has the lock, and a block on its way from one list to the other: which the child loses, but
- * does not release twice. */
+/* A thread has the lock, and a block on its way from one list to the other: which the child loses,
+ * but does not release twice. */
 static void *retire_one(void *backlog)
 {
   retire(backlog);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plugins that are unloaded, with the static library in them, while its thread waits or idles.  This
- * program is linked neither with the library nor with liburcu.
+ * Plugins that are unloaded, with the static library in them, while its thread waits or idles.
+ * This program is linked neither with the library nor with liburcu.
  */
 #include "unit.h"
 

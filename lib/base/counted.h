@@ -2,30 +2,30 @@
  *
  * Layer 1: counted readers, for threads that liburcu must not know of (reclaim.c says which).
  *
- * A counted reader adds one to a counter while it is inside.  There are two counters, for odd and even
- * phases.  A reader uses the one of the phase that it finds.  To wait for the readers that are inside, a
- * thread begins a new phase, and waits until the counter of the phase before is zero:
+ * A counted reader adds one to a counter while it is inside.  There are two counters, for odd and
+ * even phases.  A reader uses the one of the phase that it finds.  To wait for the readers that are
+ * inside, a thread begins a new phase, and waits until the counter of the phase before is zero:
  *
  *    reader                                 thread that waits
  *      P  reads the phase                     F  begins the next phase
- *      E  adds 1 to that phase's counter      D  reads the counter of the phase before, until it is 0
+ *      E  adds 1 to that phase's counter      D  reads the counter of the one before until it is 0
  *      C  reads the phase again: the same?
  *         if not, L and from P again
  *      ...
  *      L  subtracts 1
  *
- * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that is
- * inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D does not
- * read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader tries again.
- * A reader of a later phase is not waited for, and need not be: what it reads after C was unlinked
- * before F.
+ * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that
+ * is inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D
+ * does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
+ * tries again.  A reader of a later phase is not waited for, and need not be: what it reads after C
+ * was unlinked before F.
  *
- * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P and E.
- * No wait lasts for ever: later readers use the other counter, and a phase begins only when the counter
- * that it uses is zero.  Phases are numbered, so C never takes one for another.
+ * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P
+ * and E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when
+ * the counter that it uses is zero.  Phases are numbered, so C never takes one for another.
  *
- * The counters are spread over shards, as threads that change one counter in turn slow each other down.
- * A reader leaves by the counter that it entered by, so each shard is complete by itself.
+ * The counters are spread over shards, as threads that change one counter in turn slow each other
+ * down.  A reader leaves by the counter that it entered by, so each shard is complete by itself.
  */
 #ifndef TAMIS_LIB_COUNTED_H
 #define TAMIS_LIB_COUNTED_H
@@ -46,8 +46,8 @@ struct counted_readers {
   } shards[COUNTED_SHARDS];
 };
 
-/* Release: whoever sees that the counter has become zero sees that all reads in the section are done.
- * Later changes of the counter are read-modify-writes, so they continue the release sequence.
+/* Release: whoever sees that the counter has become zero sees that all reads in the section are
+ * done.  Later changes of the counter are read-modify-writes, which continue the release sequence.
  * ORDER counted.leave (release)
  *   pairs with     counted.drained
  *   makes visible  that the reader has read all that it reads
@@ -72,8 +72,8 @@ static inline void counted_add(_Atomic uint64_t *counter)
  *   pairs with     counted.flip
  *   makes visible  if the phase is a new one, what became unreachable before it began
  *   if weakened    C may read the old phase although D has read 0: the reader is overlooked
- *   checked by     negative/counted_check_acquire, negative/counted_phase_not_checked (that it is read
- *                  again at all) */
+ *   checked by     negative/counted_check_acquire,
+ *                  negative/counted_phase_not_checked (that it is read again at all) */
 static inline uint64_t counted_phase(const struct counted_readers *readers)
 {
   return atomic_load_explicit(&readers->phase, memory_order_seq_cst);
@@ -93,13 +93,14 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
   }
 }
 
-/* Begins a new phase, and returns the one before.  By one thread at a time, which has waited for the
- * phase before that one.
+/* Begins a new phase, and returns the one before.  By one thread at a time, which has waited for
+ * the phase before that one.
  * ORDER counted.flip (seq_cst)
  *   pairs with     counted.check
  *   makes visible  what became unreachable before
  *   if weakened    C may read the old phase although D has read 0, as under counted.check
- *   checked by     negative/counted_flip_acq_rel, negative/counted_phase_is_never_new (that there is one) */
+ *   checked by     negative/counted_flip_acq_rel,
+ *                  negative/counted_phase_is_never_new (that there is one) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
 {
   return atomic_fetch_add_explicit(&readers->phase, 1, memory_order_seq_cst);
@@ -110,8 +111,8 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
  *   pairs with     counted.enter, counted.leave
  *   makes visible  see there
  *   if weakened    acquire would see what readers did before they left, but might overlook an E
- *   checked by     negative/counted_drained_acquire, negative/counted_readers_not_waited_for (that it is
- *                  asked at all) */
+ *   checked by     negative/counted_drained_acquire,
+ *                  negative/counted_readers_not_waited_for (that it is asked at all) */
 static inline bool counted_have_left(const struct counted_readers *readers, uint64_t phase)
 {
   for (unsigned i = 0; i < COUNTED_SHARDS; i++)

@@ -12,40 +12,44 @@
  *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
  *        release ◄─────────┘
  *
- * A block that has been unlinked is retired into its filter's backlog.  It is released after a grace
- * period: a stretch of time in which every reader that was inside at its beginning has left.  No caller
- * waits for one.  The library has one thread for that, which the first request starts, and which ends
- * after a second without any.  It releases nothing itself: later calls of the filter do, so the user's
- * allocator is called from the user's calls only.
+ * A block that has been unlinked is retired into its filter's backlog.  It is released after a
+ * grace period: a stretch of time in which every reader that was inside at its beginning has left.
+ * No caller waits for one.  The library has one thread for that, which the first request starts,
+ * and which ends after a second without any.  It releases nothing itself: later calls of the filter
+ * do, so the user's allocator is called from the user's calls only.
  *
- * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1: n may
- * have begun before the block was unlinked.  So a filter keeps a number and two lists, and there is
- * nothing that filter and thread would have to own together.  (call_rcu() would allocate, and ends the
- * process when it cannot start its thread.)
+ * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
+ * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
+ * there is nothing that filter and thread would have to own together.  (call_rcu() would allocate,
+ * and ends the process when it cannot start its thread.)
  *
- * R1  Nothing is released under a reader.  Readers are of two sorts, and a grace period waits for both:
- *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two plain
- *       stores.  A thread is registered by its first call.
- *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that liburcu
- *       must not be told of: those for which it has no memory, as it would end the process; and all
- *       threads of a forked child.  A thread may become registered only while it is not inside.
- * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a few
- *     steps.  Nothing is called with it that could wait or take another lock: not liburcu, not malloc
- *     (and so not pthread_create), no callback.
- * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads have
- *     vanished at an arbitrary step, and may have held any lock.  So the child's handler makes our lock
- *     anew, and liburcu is never called again: its locks may be held for ever.  The child's threads are
- *     counted readers, and its grace periods wait for those only.  What our lock protects is good after
- *     every step: the numbers only grow, a grace period that the parent's thread was in is followed by
- *     another one, and take_elapsed_locked() has the argument for the lists.  If the forking thread was
- *     inside as a registered reader, it is counted as well until that section ends.
- * R4  The library ends its thread and joins it before the library is unloaded or the process ends.  It
- *     waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded, because
- *     it has code to run at the end of each thread that it knows.
- * R5  When something is refused, memory waits: without a thread until one can be started, and without
- *     membarrier until that is allowed.  Registered readers rely on membarrier for their barriers, and
- *     liburcu ends the process when it is denied.  So it is tried before each grace period, as a seccomp
- *     filter may have come.  What remains is a filter that comes for all threads while liburcu waits.
+ * R1  Nothing is released under a reader.  Readers are of two sorts, and a grace period waits for
+ *     both:
+ *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
+ *       plain stores.  A thread is registered by its first call.
+ *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that
+ *       liburcu must not be told of: those for which it has no memory, as it would end the process;
+ *       and all threads of a forked child.  A thread may become registered only while it is not
+ *       inside.
+ * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a
+ *     few steps.  Nothing is called with it that could wait or take another lock: not liburcu, not
+ *     malloc (and so not pthread_create), no callback.
+ * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
+ *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
+ *     our lock anew, and liburcu is never called again: its locks may be held for ever.  The
+ *     child's threads are counted readers, and its grace periods wait for those only.  What our
+ *     lock protects is good after every step: the numbers only grow, a grace period that the
+ *     parent's thread was in is followed by another one, and take_elapsed_locked() has the argument
+ *     for the lists.  If the forking thread was inside as a registered reader, it is counted as
+ *     well until that section ends.
+ * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
+ *     It waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded,
+ *     because it has code to run at the end of each thread that it knows.
+ * R5  When something is refused, memory waits: without a thread until one can be started, and
+ *     without membarrier until that is allowed.  Registered readers rely on membarrier for their
+ *     barriers, and liburcu ends the process when it is denied.  So it is tried before each grace
+ *     period, as a seccomp filter may have come.  What remains is a filter that comes for all
+ *     threads while liburcu waits.
  */
 #include "base/reclaim.h"
 
@@ -126,8 +130,8 @@ static struct urcu_bp_reader **registered_reader(void)
 #endif
 }
 
-/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.  (Another
- * thread may still take the memory in between.) */
+/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.
+ * (Another thread may still take the memory in between.) */
 static bool registry_may_grow(void)
 {
   void *probe =
@@ -154,8 +158,8 @@ static unsigned own_shard(void)
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
-/* Of a registered thread.  Does not take liburcu's locks, even where a thread that is about to end is not
- * registered any more. */
+/* Of a registered thread.  Does not take liburcu's locks, even where a thread that is about to end
+ * is not registered any more. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS
@@ -172,8 +176,9 @@ static void leave_counted(void)
   counted_leave(counter);
 }
 
-/* A section that was open at the fork may end by the plain stores of registered_reader_leave(), which say
- * nothing to the counters.  So its thread finds out later: when it enters again, or asks for memory. */
+/* A section that was open at the fork may end by the plain stores of registered_reader_leave(),
+ * which say nothing to the counters.  So its thread finds out later: when it enters again, or asks
+ * for memory. */
 static void inherited_section_end(void)
 {
   if (own.inherited && own.depth == 0 && !in_registered_section()) {
@@ -182,8 +187,8 @@ static void inherited_section_end(void)
   }
 }
 
-/* A thread leaves its sections in the opposite order to that in which it entered them.  So the ones that
- * are counted in `depth` end before an inherited one does. */
+/* A thread leaves its sections in the opposite order to that in which it entered them.  So the ones
+ * that are counted in `depth` end before an inherited one does. */
 void tamis__reader_enter(void)
 {
   inherited_section_end();
@@ -222,7 +227,7 @@ static struct timespec in_nanoseconds(int64_t nanoseconds)
 
 static bool membarrier_is_refused(void)
 {
-#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header says it, or that it is always relied on */
+#ifndef TAMIS_INLINE_READERS /* otherwise liburcu's header declares it, or defines it as 1 */
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
 #else
@@ -292,8 +297,8 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* A new thread has the policy and the cores of the one that starts it, which may be a real-time thread, or
- * one that is bound to a core. */
+/* A new thread has the policy and the cores of the one that starts it, which may be a real-time
+ * thread, or one that is bound to a core. */
 static void schedule_as_the_process(void)
 {
   const struct sched_param ordinary = {0};
@@ -305,7 +310,8 @@ static void schedule_as_the_process(void)
     sched_setaffinity(0, sizeof process, &process);
 }
 
-/* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next one's. */
+/* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next
+ * one's. */
 static void *wait_in_place_of_callers(void *unused)
 {
   schedule_as_the_process();
@@ -322,8 +328,8 @@ static void *wait_in_place_of_callers(void *unused)
 
 /* ---- the waiting thread: its beginning and its end ---- */
 
-/* The last thread has ended, or is about to return.  It is not detached, or it might still run its last
- * steps when the library is unloaded. */
+/* The last thread has ended, or is about to return.  It is not detached, or it might still run its
+ * last steps when the library is unloaded. */
 static void join_last_thread(void)
 {
   pthread_mutex_lock(&waiter.lock);
@@ -335,8 +341,8 @@ static void join_last_thread(void)
     pthread_join(thread, NULL);
 }
 
-/* Called after `running` has been set, without the lock.  If no thread can be had, the requests wait for the
- * next try. */
+/* Called after `running` has been set, without the lock.  If no thread can be had, the requests
+ * wait for the next try. */
 static void start_thread(void)
 {
   sigset_t all, before;
@@ -406,8 +412,9 @@ static void after_fork_in_child(void)
   tamis__reader = &tamis__no_reader[0];
 }
 
-/* liburcu takes a thread that ends out of its registry: not to be unloaded with a plugin that contains
- * us.  (Weak, and looked up: a program that is linked statically has no dlopen, and needs none.) */
+/* liburcu takes a thread that ends out of its registry: not to be unloaded with a plugin that
+ * contains us.  (Weak, and looked up: a program that is linked statically has no dlopen, and needs
+ * none.) */
 static void keep_liburcu_loaded(void)
 {
 #pragma weak dladdr
@@ -455,9 +462,10 @@ void tamis__backlog_destroy(struct backlog *backlog)
   release_all(backlog, &backlog->fresh);
 }
 
-/* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds all the
- * steps that come before one whose effect it finds: so the compiler must keep their order, in which no
- * block is ever in two lists.  A block that a vanished thread had taken off a list is lost to the child. */
+/* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds
+ * all the steps that come before one whose effect it finds: so the compiler must keep their order,
+ * in which no block is ever in two lists.  A block that a vanished thread had taken off a list is
+ * lost to the child. */
 static inline void this_order(void)
 {
   atomic_signal_fence(memory_order_seq_cst);
@@ -514,8 +522,8 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block)
   return released;
 }
 
-/* Large in comparison with the filter, and with a block.  Then the waiting thread or a reader lacks a core,
- * and a short pause of the caller gives it one. */
+/* Large in comparison with the filter, and with a block.  Then the waiting thread or a reader lacks
+ * a core, and a short pause of the caller gives it one. */
 static bool backlog_is_large(const struct backlog *backlog, size_t size)
 {
   uint64_t held = atomic_load_explicit(&backlog->held, memory_order_relaxed);

@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 /* TAMIS_INLINE_READERS: the build has found liburcu's reader as registered_reader_enter() knows it.
- * Without it, liburcu's functions are called.  So they are for tools that would look into the inlined
- * steps: TSan must not see their barriers, UBSan finds that liburcu gives its readers less alignment
- * than it says, and an analyzer cannot know that liburcu registers a thread. */
+ * Without it, liburcu's functions are called.  So they are for tools that would look into the
+ * inlined steps: TSan must not see their barriers, UBSan finds that liburcu gives its readers less
+ * alignment than it says, and an analyzer cannot know that liburcu registers a thread. */
 #if defined(TAMIS_SANITIZED) || defined(__clang_analyzer__)
 #undef TAMIS_INLINE_READERS
 #endif
@@ -39,9 +39,9 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
  *
  * What they read belongs to a filter with a backlog, which has been made before. */
 
-/* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the thread
- * is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of liburcu's
- * variable takes a function call, as that is another library's: so it is found once.) */
+/* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the
+ * thread is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of
+ * liburcu's variable takes a function call, as that is another library's: so it is found once.) */
 extern _Thread_local struct urcu_bp_reader **tamis__reader
     __attribute__((tls_model("initial-exec")));
 extern struct urcu_bp_reader *tamis__no_reader[2];
@@ -49,17 +49,17 @@ extern struct urcu_bp_reader *tamis__no_reader[2];
 /* What a reader leaves by. */
 typedef struct urcu_bp_reader *reader_token;
 
-/* For every thread and system.  A thread's first call registers it with liburcu, which takes a lock for
- * a list insert. */
+/* For every thread and system.  A thread's first call registers it with liburcu, which takes a lock
+ * for a list insert. */
 void tamis__reader_enter(void);
 void tamis__reader_leave(void);
 
-/* The usual case: a registered reader, on a system where the thread that waits for readers sees to the
- * barriers (membarrier).  Two plain stores to memory of the thread's own.  NULL: it is another case, and
- * nothing is done.
+/* The usual case: a registered reader, on a system where the thread that waits for readers sees to
+ * the barriers (membarrier).  Two plain stores to memory of the thread's own.  NULL: it is another
+ * case, and nothing is done.
  *
- * Inlined, this is what urcu_bp_read_lock() and urcu_bp_read_unlock() do in that case: the lower half of
- * the reader's counter says how many sections it is in. */
+ * Inlined, this is what urcu_bp_read_lock() and urcu_bp_read_unlock() do in that case: the lower
+ * half of the reader's counter says how many sections it is in. */
 static inline reader_token registered_reader_enter(void)
 {
   reader_token reader = *tamis__reader;
@@ -112,7 +112,8 @@ struct retired {
   size_t size;
 };
 
-/* Takes a block that no reader can see any more.  Called from the calls below, without any lock of theirs. */
+/* Takes a block that no reader can see any more.  Called from the calls below, without any lock of
+ * theirs. */
 typedef void backlog_release(void *owner, struct retired *block, size_t size);
 
 /* A filter's blocks between their last use and their release. */
