@@ -13,7 +13,7 @@ struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
   g->first_roots = roots;
-  g->first_root_bits = roots - 1; /* of one root or two */
+  g->root0_bits = roots - 1; /* of one root or two */
   g->pair_bits = 2;
   g->depth_limit = depth_limit;
   g->stripe_mask = 7; /* a stripe for each bucket */

@@ -11,8 +11,7 @@
 #ifdef TAMIS_HOOKS
 #include <stdatomic.h>
 
-/* Set by a test before its threads start.  It is called with the name of the hook that was reached.
- * */
+/* Set by a test before its threads start; called with the name of the hook that was reached. */
 extern void (*_Atomic tamis__hook)(const char *name);
 
 static inline void hook(const char *name)
