@@ -227,9 +227,9 @@ static void two_buckets_grow_through_generations(void **state)
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
-    g.needs_second_hash =
-        seed / 4 % 2; /* the second hash is used although one would do: no answer depends on it */
-    g.root0_bits = seed / 8 % 2 ? 50 : 3; /* as if there were too many roots for one hash */
+    /* Also a second hash where one would do, and so many roots that one would not. */
+    g.needs_second_hash = seed / 4 % 2;
+    g.root0_bits = seed / 8 % 2 ? 50 : 3;
     g.needs_second_hash |= g.root0_bits == 50;
     g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};

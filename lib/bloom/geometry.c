@@ -262,8 +262,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
-   * all but one bit add about twice as much to the rate as equal hashes, which the reserve covers.
-   * */
+   * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
   if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
   double lines = fewest_lines(&plan);

@@ -59,8 +59,7 @@ double bloom_geometry_range(tamis_layout layout, unsigned range);
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 
-/* The number of distinct keys that set `bits_set` bits: the inverse of bloom_geometry_bits_set().
- * */
+/* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
