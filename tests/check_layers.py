@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks that the files of the library keep to its layers.
+
+    check_layers.py TREE
+
+The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
+
+  - Each file names its layer in its first comment, as in "Layer 1:".  A .c file without one takes its
+    header's.
+  - A file includes files of its own layer or below.
+  - lib/base includes no filter, and no folder of a filter includes another one.
+  - No modules include each other in a circle.  NAME.c and NAME.h are one module.
+  - Each library from outside has one file that includes its headers.
+  - No file of lib/ has more than 600 lines, no file of tests/ more than 900.
+
+Each rule is tried first on a copy of the tree that breaks it.
+"""
+import pathlib
+import re
+import sys
+
+FIRST_COMMENT = re.compile(r"\A\s*/\*.*?\*/", re.S)
+LAYER = re.compile(r"\bLayer (\d):")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
+OUTSIDE = {  # how the headers of a library are named, and the file that may include them
+    "ck_": "lib/base/stripe.h",
+    "urcu": "lib/base/reclaim.h",
+    "xxh": "lib/base/hash.h",
+}
+MOST_LINES = {"lib": 600, "tests": 900}
+
+
+def read(tree):
+    """The files of the tree that have rules, as a mapping from path to text."""
+    files = {}
+    for pattern in ("lib/**/*.[ch]", "tests/**/*"):
+        for path in sorted(tree.glob(pattern)):
+            if path.is_file() and "__pycache__" not in path.parts:
+                files[path.relative_to(tree).as_posix()] = path.read_text()
+    return files
+
+
+def layer_of(files, path):
+    for candidate in (path, re.sub(r"\.c$", ".h", path)):
+        comment = FIRST_COMMENT.match(files.get(candidate, ""))
+        layer = LAYER.search(comment.group()) if comment else None
+        if layer:
+            return int(layer.group(1))
+    return None
+
+
+def folder(path):
+    return path.split("/")[1]
+
+
+def circle(graph):
+    """The modules of a circle, in order, or nothing."""
+    done = set()
+
+    def search(module, path):
+        if module in path:
+            return path[path.index(module):] + [module]
+        if module in done:
+            return None
+        for other in sorted(graph[module]):
+            found = search(other, path + [module])
+            if found:
+                return found
+        done.add(module)
+        return None
+
+    for module in sorted(graph):
+        found = search(module, [])
+        if found:
+            return found
+    return None
+
+
+def violations(files):
+    for path, text in files.items():
+        most = MOST_LINES[path.split("/")[0]]
+        lines = text.count("\n")
+        if lines > most:
+            yield f"{path}: {lines} lines, more than {most}"
+
+    library = [path for path in files if path.startswith("lib/")]
+    layers = {path: layer_of(files, path) for path in library}
+    graph = {}
+    for path in library:
+        if layers[path] is None:
+            yield f"{path}: its first comment names no layer"
+        module = graph.setdefault(path[:-2], set())
+        for quote, name in INCLUDE.findall(files[path]):
+            for prefix, only in OUTSIDE.items():
+                if any(part.startswith(prefix) for part in name.split("/")) and path != only:
+                    yield f"{path}: includes {name}, which only {only} may"
+            included = f"lib/{name}"
+            if quote != '"' or name == "tamis/tamis.h":
+                continue
+            if included not in files:
+                yield f"{path}: includes {name}, which is not named from lib/"
+                continue
+            if None not in (layers[path], layers[included]) and layers[included] > layers[path]:
+                yield (f"{path}: includes {name} of layer {layers[included]}, above its own, "
+                       f"{layers[path]}")
+            if path.count("/") == 2 and folder(included) not in ("base", folder(path)):
+                yield f"{path}: includes {name} of another folder"
+            if included[:-2] != path[:-2]:
+                module.add(included[:-2])
+    found = circle({module: others & graph.keys() for module, others in graph.items()})
+    if found:
+        yield "these include each other in a circle: " + ", ".join(found)
+
+
+def without_layer(files):
+    files["lib/base/word.h"] = files["lib/base/word.h"].replace("Layer 1:", "Layer one:")
+
+
+def appended(path, text):
+    def change(files):
+        files[path] += text
+    return change
+
+
+# What breaks a rule, and what must be said of it then.
+BROKEN = [
+    (without_layer, r"lib/base/word\.h: its first comment names no layer"),
+    (appended("lib/cuckoo/geometry.h", '#include "base/stripe.h"\n'),
+     r"lib/cuckoo/geometry\.h: includes base/stripe\.h of layer 1, above its own, 0"),
+    (appended("lib/cuckoo/lookup.c", '#include "bloom/geometry.h"\n'),
+     r"lib/cuckoo/lookup\.c: includes bloom/geometry\.h of another folder"),
+    (appended("lib/base/memory.c", '#include "cuckoo/bucket.h"\n'),
+     r"lib/base/memory\.c: includes cuckoo/bucket\.h of another folder"),
+    (appended("lib/cuckoo/memory.c", '#include "cuckoo/slabs.h"\n'),
+     r"these include each other in a circle: .*lib/cuckoo/slabs"),
+    (appended("lib/cuckoo/table.h", "#include <ck_pr.h>\n"),
+     r"lib/cuckoo/table\.h: includes ck_pr\.h, which only lib/base/stripe\.h may"),
+    (appended("lib/base/counter.c", "#include <urcu/system.h>\n"),
+     r"lib/base/counter\.c: includes urcu/system\.h, which only lib/base/reclaim\.h may"),
+    (appended("lib/tamis.c", "#include <xxhash.h>\n"),
+     r"lib/tamis\.c: includes xxhash\.h, which only lib/base/hash\.h may"),
+    (appended("lib/tamis.c", "\n" * 600), r"lib/tamis\.c: \d+ lines, more than 600"),
+    (appended("tests/test_hash.c", "\n" * 900), r"tests/test_hash\.c: \d+ lines, more than 900"),
+]
+
+
+def main(tree):
+    files = read(pathlib.Path(tree))
+    bad = list(violations(files))
+    for change, said in BROKEN:
+        broken = dict(files)
+        change(broken)
+        new = [line for line in violations(broken) if line not in bad]
+        if not any(re.match(said, line) for line in new):
+            bad.append(f"a tree that breaks a rule passes: '{said}' is not among {new}")
+    for line in bad:
+        print(line)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
