@@ -10,6 +10,7 @@
 
 /* ---- sizes ---- */
 
+/* What is allocated beside the struct itself. */
 struct sizes {
   unsigned shards;
   unsigned stripes;
@@ -59,9 +60,9 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  /* Lower rates need more bytes as long as the shape stays the same, but fewer where it changes.
-   * So the ranges of rates with one shape each are tried one after the other, from the lowest
-   * up. */
+  /* With the same shape a lower rate needs more bytes, but at the border of two shapes it may need
+   * fewer.  So each range of rates that has one shape is tried by itself, from the lowest range up.
+   * The first range whose highest rate fits within the bytes contains the answer. */
   tamis_options candidate = *options;
   double low = 0x1p-64;
   int result = TAMIS_EFULL;
@@ -72,7 +73,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
-      /* Bisection of the logarithm; a rate too low to be possible at all does not fit either. */
+      /* Bisection of the logarithm.  A rate that is too low to be possible counts as too large. */
       while (good / bad > 1.005) {
         candidate.fpp = sqrt(good * bad);
         if (bytes_for(&candidate, &needed) == TAMIS_OK && needed <= bytes)
@@ -91,6 +92,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 
 /* ---- creation ---- */
 
+/* Also for a filter that is incomplete, because its creation failed. */
 static void destroy(tamis_filter *f)
 {
   struct bloom *b = bloom_of(f);
@@ -105,14 +107,15 @@ static void destroy(tamis_filter *f)
   tamis__memory_release(&from, b, sizeof *b);
 }
 
+/* Sets when a filter that is not growable is full; at_capacity() in operations.c checks it. */
 static void set_limits(struct bloom *b, bool growable)
 {
   double bits = (double) bloom_geometry_bits(&b->geometry);
   double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
-  /* Four standard deviations above the average of as many independent bits, but no more than all
-   * bits.  The bits of a filter vary less, as each key sets nearly the same number of them.
-   * (Measured with 10^4 keys in the blocked layout: a quarter of that variance, so the limit is
-   * nearer eight deviations.) */
+  /* The limit is four standard deviations above the average of as many independent bits, but at
+   * most all bits.  The number of set bits varies less than that, because each key sets nearly the
+   * same number of them.  (With 10^4 keys in the blocked layout a quarter of that variance was
+   * measured, so the limit is nearer to eight deviations.) */
   b->limited = !growable;
   b->max_bits = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
   if (tamis__bloom_near_capacity(b))
@@ -154,6 +157,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures and validation ---- */
 
+/* The bits are not read.  The counters say how many are set, and all estimates follow from that. */
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
@@ -171,6 +175,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
 }
 
+/* The counters must agree with the bits, and with each other. */
 static bool validate(const tamis_filter *f, const char **reason)
 {
   const struct bloom *b = const_bloom_of(f);

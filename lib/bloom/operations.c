@@ -21,8 +21,8 @@
  *     first of them to miss the key there sets all its bits before it releases the stripe, so every
  *     later one finds them.  If a call then sets no bit at all, because other adds have set all of
  *     them after its second search, it was overtaken, and for it the key was present.  So each
- *     winner has written a word that those who find the key read, and what the winner did before is
- *     visible to them.
+ *     winner has written a word that every call which finds the key reads, and what the winner did
+ *     before is visible to that call.
  *
  *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever
  *     call sets it; a call that does not win takes effect when it reads the last of the bits.
@@ -50,11 +50,11 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 
-/* An open filter checks whether it comes near its capacity once for so many keys of a counter's
- * shard. */
+/* While a filter is OPEN, an add checks whether the filter is near its capacity with every 64th key
+ * that a shard of the counters gets.  Summing the shards in every add would be slow. */
 enum { WATCH_PERIOD = 64 };
 
-/* The next loop is unrolled completely: no shape has more probes to a line. */
+/* Unrolls the next loop completely: no blocked shape has more probes. */
 #define UNROLL _Pragma("GCC unroll 8")
 
 /* ---- look-up ---- */
