@@ -19,8 +19,8 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
                         uint32_t lower, uint32_t upper);
 
 /* Makes room where there is no path: in each bucket that an eviction would try, all but one of the
- * equal entries become counted duplicates.  TAMIS_EFULL: there are none, or max_bytes is reached.  The caller holds no
- * stripe, and keeps the segment in the directory. */
+ * equal entries become counted duplicates.  TAMIS_EFULL: there are none, or max_bytes is reached;
+ * TAMIS_ENOMEM.  The caller holds no stripe, and keeps the segment in the directory. */
 int tamis__fold_duplicates(struct cuckoo *c, const struct bucket_pair *full);
 
 #endif
