@@ -227,7 +227,7 @@ static bool play(const struct settings *s, uint64_t round)
   run.settings = s;
   run.quiet = make_filter(seed);
   run.busy = make_filter(seed);
-  run.hung = run.wrong = run.failed = run.errors = 0;
+  run.hung = 0, run.wrong = 0, run.failed = 0, run.errors = 0;
   run.done = false;
   for (uint64_t i = 0; i < STAYING; i++)
     run.errors += tamis_add_hash(run.quiet, i) != TAMIS_OK;
