@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Look-ups: those of batches are those of single calls.
+ * Batches of look-ups give the answers of single calls.
  */
 #include "unit.h"
 

@@ -15,7 +15,7 @@ const char *argp_program_version = "test_model";
 enum { LIST = 1, ACQ_REL = 2 };
 
 static const struct argp_option options[] = {
-    {"search", 's', "full|bound|random", 0, "In place of the shape's own way to search", 0},
+    {"search", 's', "full|bound|random", 0, "Instead of the shape's own search", 0},
     {"bound", 'b', "N", 0, "Preemptions in an execution (bound)", 0},
     {"executions", 'n', "N", 0, "How many (random), at most how many (full, bound)", 0},
     {"acq-rel", ACQ_REL, NULL, 0, "Only with seq_cst accesses taken for acquire and release", 0},

@@ -512,7 +512,7 @@ extern "C" int model_mutex_unlock(void *mutex)
 
 extern "C" int model_cond_signal(void *)
 {
-  return 0; /* nobody waits, see below */
+  return 0; /* no thread waits, see below */
 }
 
 extern "C" int model_cond_timedwait(void *, void *, const void *)
