@@ -211,8 +211,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
 
 /* Adds a key.  Once it has returned, every contains of that key that starts later is true.  Adding
  * a key that is in changes nothing in a Bloom filter.  A cuckoo filter then holds one copy more,
- * which a remove takes out again.  (Copies beyond the third are only counted; where room is short,
- * all but one.)
+ * which a remove takes out again.  (Copies beyond the third, at low rates beyond the second, are only
+ * counted; where room is short, all but one.)
  *   Threads  any
  *   Blocks   Bloom: never (lock-free, a bounded number of steps).
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each

@@ -17,8 +17,8 @@
  * No reader is overlooked.  E, C, F and D are seq_cst, so they have one order.  Take a reader that
  * is inside by phase p, and the F that ends p.  If C comes before F, then E comes before D, and D
  * does not read 0 until L.  If C comes after F, it reads a later phase than P did, and the reader
- * tries again.  A reader of a later phase is not waited for, and need not be: what it reads after C
- * was unlinked before F.
+ * tries again.  A reader of a later phase is not waited for, and need not be: what was unlinked
+ * before F, it cannot reach after C.
  *
  * One new phase is enough, where SRCU needs two: C finds out a reader that was delayed between P
  * and E.  No wait lasts for ever: later readers use the other counter, and a phase begins only when

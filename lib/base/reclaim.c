@@ -36,12 +36,12 @@
  *     malloc (and so not pthread_create), no callback.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
- *     our lock anew, and liburcu is never called again: its locks may be held for ever.  The
- *     child's threads are counted readers, and its grace periods wait for those only.  What our
- *     lock protects is good after every step: the numbers only grow, a grace period that the
- *     parent's thread was in is followed by another one, and take_elapsed_locked() has the argument
- *     for the lists.  If the forking thread was inside as a registered reader, it is counted as
- *     well until that section ends.
+ *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
+ *     held for ever.  The child's threads are counted readers, and its grace periods wait for those
+ *     only.  What our lock protects is good after every step: the numbers only grow, a grace period
+ *     that the parent's thread was in is followed by another one, and take_elapsed_locked() has the
+ *     argument for the lists.  If the forking thread was inside as a registered reader, it is
+ *     counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
  *     It waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded,
  *     because it has code to run at the end of each thread that it knows.
@@ -158,8 +158,9 @@ static unsigned own_shard(void)
   return (unsigned) ((uintptr_t) &own * UINT64_C(0x9E3779B97F4A7C15) >> (64 - COUNTED_SHARD_BITS));
 }
 
-/* Of a registered thread.  Does not take liburcu's locks, even where a thread that is about to end
- * is not registered any more. */
+/* The caller was registered.  Inlined, this takes none of liburcu's locks, not even for a thread
+ * that is about to end and is not registered any more; liburcu's function would register that one
+ * again. */
 static bool in_registered_section(void)
 {
 #ifdef TAMIS_INLINE_READERS

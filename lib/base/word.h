@@ -2,8 +2,8 @@
  *
  * Layer 1: the 64-bit words that hold bits and buckets, and that threads share.
  *
- * Every access to such a word goes through this file, so that a model checker can put its own
- * atomics underneath.
+ * Every access to a word that other threads know goes through this file, so that bench/alone can
+ * put plain memory underneath.
  */
 #ifndef TAMIS_LIB_WORD_H
 #define TAMIS_LIB_WORD_H

@@ -4,8 +4,8 @@
  *
  *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
  *       older one), and take its stripes.
- *    2. Check that the segment has not left the directory and that the generation is still the
- *       newest.
+ *    2. Check that the segment has not left the directory and that no generation has been opened
+ *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
  *       again.

@@ -8,9 +8,8 @@
  * in each generation, of which most filters have one.
  *
  * [D] A look-up takes no lock.  It reads the version of a stripe, then the buckets, then the
- * version
- *     again.  It begins anew if an entry has meanwhile left a bucket of the stripe or the segment
- *     has been marked as leaving and, on the general path, if the directory has changed.
+ *     version again.  It begins anew if an entry has meanwhile left a bucket of the stripe or the
+ *     segment has been marked as leaving and, on the general path, if the directory has changed.
  *
  *     Hit: the entry was there when its word was read; or, if the segment had left the directory by
  *     then, when the segment left, which was after this call had read the first directory entry of
