@@ -13,6 +13,7 @@
 #ifndef TAMIS_BENCH_LAYER1_H
 #define TAMIS_BENCH_LAYER1_H
 
+#include "base/cores.h"
 #include "cuckoo/bucket.h" /* before the name `word` is defined here */
 
 #include <assert.h>
@@ -193,8 +194,6 @@ struct counters {
   struct counter_shard *shards;
   unsigned mask;
 };
-
-unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned least, unsigned most);
 
 static inline unsigned tamis__counter_shards(uint64_t bytes)
 {

@@ -421,8 +421,9 @@ static void keep_liburcu_loaded(void)
 #pragma weak dladdr
 #pragma weak dlsym
   void *(*open)(const char *, int);
+  void (*function)(void) = urcu_bp_register_thread;
   Dl_info liburcu;
-  if (dladdr && dlsym && dladdr((const void *) (uintptr_t) urcu_bp_register_thread, &liburcu) &&
+  if (dladdr && dlsym && dladdr(*(void **) &function, &liburcu) &&
       (*(void **) &open = dlsym(RTLD_DEFAULT, "dlopen")))
     open(liburcu.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }

@@ -19,7 +19,7 @@
 
 /* ---- directory entries ---- */
 
-static inline unsigned directory_depth(directory_value value)
+static inline unsigned directory_depth(const char *value)
 {
   return (uintptr_t) value % 64;
 }
@@ -51,8 +51,8 @@ static inline directory_value directory_load(const directory_entry *entry)
  *   if weakened    see directory.load
  *   checked by     negative/segment_published_relaxed, negative/directory_publish_release */
 static inline void
-directory_publish(directory_entry *entry, /* NOLINT(readability-non-const-parameter) */
-                  directory_value value)
+directory_publish(directory_entry *entry,
+                  directory_value value) /* NOLINT(readability-non-const-parameter) */
 {
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
