@@ -43,14 +43,14 @@ const char *tamis_strerror(int result)
 
 /* ---- kinds ---- */
 
-static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind};
+static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind, NULL};
 
 /* NULL: there is no such kind. */
 static const struct filter_kind *find_kind(tamis_kind kind)
 {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (kinds[i]->kind == kind)
-      return kinds[i];
+  for (const struct filter_kind *const *k = kinds; *k; k++)
+    if ((*k)->kind == kind)
+      return *k;
   return NULL;
 }
 
