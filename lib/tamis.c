@@ -243,11 +243,10 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   tamis_options known;
   int result = read_struct(NULL, options, &known);
   if (result == TAMIS_OK)
-    result = check_fields(NULL, &known);
+    result = check_fields(NULL, &known); /* the rate is not looked at */
+  if (result == TAMIS_OK)
+    result = check_capacity(NULL, &known);
   if (result != TAMIS_OK)
-    return result;
-  known.fpp = 0.5; /* the caller's is not looked at */
-  if ((result = check_capacity(NULL, &known)) != TAMIS_OK)
     return result;
   if (!fpp)
     return TAMIS_EINVAL;

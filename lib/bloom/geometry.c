@@ -12,12 +12,15 @@
 static const double tolerance = 1.1;
 
 /* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
- * of the rate.  With large filters it is that of a normal distribution.  Those of small filters have
- * a longer tail, because a few full lines decide.  The curve was fitted to simulated filters
+ * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
+ * longer.  Classic: the part of the bits that are set is distributed normally, and the rate is a
+ * power of it.  Blocked: a few full lines decide; the curve was fitted to simulated filters
  * (docs/bloom.md). */
-static double one_in_a_thousand(double deviation)
+static double one_in_a_thousand(tamis_layout layout, double deviation)
 {
-  return 1 + 3.1 * deviation + 15 * deviation * deviation / (1 + deviation);
+  if (layout != TAMIS_LAYOUT_BLOCKED)
+    return exp(3.1 * deviation);
+  return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
 /* A reserve, as a part of the rate for each bit of a key.  The formulas assume random positions,
@@ -41,7 +44,7 @@ static const struct {
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_TERMS = 1024 };
 
 /* The emptier the lines are, the more they differ: the deviation grows by this power of the rate. */
-static const double deviation_power = -0.23;
+static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
@@ -227,7 +230,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
-  return rate * reserve * fmax(1, one_in_a_thousand(deviation) / tolerance) +
+  return rate * reserve * fmax(1, one_in_a_thousand(g->shape.layout, deviation) / tolerance) +
              hash_collision_rate(g->capacity) <=
          g->fpp;
 }
