@@ -15,4 +15,14 @@
 #define FORCE_INLINE static inline
 #endif
 
+/* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
+ * function.  The price is a part of the space that glibc reserves in every thread for libraries that
+ * are loaded at run time.  Other C libraries reserve none: musl would refuse to load the library. */
+#include <limits.h> /* any header of glibc's defines __GLIBC__ */
+#ifdef __GLIBC__
+#define DIRECT_TLS __attribute__((tls_model("initial-exec")))
+#else
+#define DIRECT_TLS
+#endif
+
 #endif
