@@ -28,7 +28,7 @@
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  errno
  * is not part of any contract.  docs/space.md lists measured sizes and rates.
  *
- * Supported is Linux on 64-bit processors (docs/platforms.md).
+ * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
  * Functions of yours that the library calls (an allocator's, a hash function) must return: they must
  * not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are not
@@ -245,7 +245,7 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
- *            the time it takes to copy one.  An add that must make room, and a remove that gives
+ *            the time it takes to copy one (and to allocate memory for its counted copies).  An add that must make room, and a remove that gives
  *            memory back, also wait for another such call on the same part of the filter, which
  *            may be in the allocator.  Waiting may yield or sleep.  The call never waits for
  *            readers to leave, but when more than 32 KiB and more than 1/32 of the filter's memory
