@@ -163,7 +163,7 @@ static void nonsense_sets_no_limit(void **state)
     unsigned cores = quota(); /* two of these name the root */
     assert_true(cores == UINT_MAX || cores == 3);
   }
-  for (size_t length = 3; length < sizeof lines; length = length * 3 / 2) {
+  for (size_t length = 10; length < sizeof lines; length = length * 3 / 2) {
     memset(lines, '/', sizeof lines); /* folders upon folders */
     memcpy(lines, "0::", 3);
     put("membership", lines, length);
@@ -173,6 +173,9 @@ static void nonsense_sets_no_limit(void **state)
     (void) quota();
     memset(lines, 'c', sizeof lines);
     memcpy(lines, "0:cpu,", 6);
+    put("membership", lines, length);
+    (void) quota();
+    memcpy(lines + length - 2, ":/", 2);
     put("membership", lines, length);
     (void) quota();
   }
