@@ -103,13 +103,13 @@ static unsigned least_quota(const char *root, const char *group, unsigned (*quot
   return quota < least ? quota : least;
 }
 
-/* Whether a list such as "cpu,cpuacct" has the word. */
-static bool has_word(const char *list, const char *word)
+/* Whether a list such as "cpu,cpuacct" has the name. */
+static bool has_name(const char *list, const char *name)
 {
-  size_t length = strlen(word);
+  size_t length = strlen(name);
   for (const char *at = list; at; at = strchr(at, ',')) {
     at += *at == ',';
-    if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
       return true;
   }
   return false;
@@ -135,7 +135,7 @@ unsigned tamis__quota_cores(const char *membership, const char *root)
     unsigned quota = UINT_MAX;
     if (*controllers == '\0') {
       quota = least_quota(root, group, quota_v2);
-    } else if (has_word(controllers, "cpu") && strlen(root) + strlen(controllers) < MAX_PATH) {
+    } else if (has_name(controllers, "cpu") && strlen(root) + strlen(controllers) < MAX_PATH) {
       (void) snprintf(version_1, sizeof version_1, "%s/%s", root, controllers);
       quota = least_quota(version_1, group, quota_v1);
     }
