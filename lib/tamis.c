@@ -92,6 +92,7 @@ void tamis_stats_init(tamis_stats *stats)
  * does not know, may only be zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
+  memset(known, 0, sizeof *known);
   if (!o)
     return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
   size_t size = o->struct_size;
@@ -107,7 +108,6 @@ static int read_struct(const struct refusal *why, const tamis_options *o, tamis_
           "struct_size is %zu, and byte %zu of the options is %d; version %s of the "
           "library knows %zu bytes, and those after them must be 0",
           size, i, ((const unsigned char *) o)[i], tamis_version(), sizeof *known);
-  memset(known, 0, sizeof *known);
   memcpy(known, o, size < sizeof *known ? size : sizeof *known);
   return TAMIS_OK;
 }
