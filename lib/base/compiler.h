@@ -7,12 +7,20 @@
 
 /* A function that is compiled anew for every constant that it is called with: the shape of a Bloom
  * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
- * a register.  Without optimisation there are no constants to gain from, and one copy keeps the
+ * a register.  clang inlines less than gcc does, so what such a function calls with its constant is
+ * one, too; a call would copy the geometry.  Without optimisation there are no constants to gain from, and one copy keeps the
  * coverage report readable. */
 #ifdef __OPTIMIZE__
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else
 #define FORCE_INLINE static inline
+#endif
+
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
 #endif
 
 #endif

@@ -54,14 +54,17 @@
  * that a shard of the counters gets.  Summing the shards in every add would be slow. */
 enum { WATCH_PERIOD = 64 };
 
-/* Unrolls the next loop completely: no blocked shape has more probes. */
-#define UNROLL _Pragma("GCC unroll 8")
+/* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
+ * would warn of it. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 
 /* ---- look-up ---- */
 
 /* Where the offsets of the key's probes count from: its line or, in the classic layout, the first
  * word of the filter. */
-static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
 }
@@ -69,7 +72,7 @@ static inline const word *line_of(const struct bloom *b, uint64_t hash, struct b
 /* A word of a line.  It is an element of an array here, because gcc then computes the line's
  * address once.  For an offset from a pointer it adds line and offset anew for each word: 73
  * instructions for a look-up instead of 67. */
-static inline const word *word_of(const word *line, uint64_t offset)
+FORCE_INLINE const word *word_of(const word *line, uint64_t offset)
 {
   const word(*words)[] = (const word(*)[]) line;
   return &(*words)[offset];

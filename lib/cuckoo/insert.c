@@ -87,8 +87,8 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
  * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
  * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result
  * or NO_ROOM. */
-static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
-                                const struct cuckoo_geometry *g, bool no_path)
+FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                               const struct cuckoo_geometry *g, bool no_path)
 {
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   const struct bucket_shape *s = &g->shape;
@@ -145,8 +145,8 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 
 /* `n` is the number of generations before the pair was found.  Returns a result, RETRY or
  * NO_ROOM. */
-static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
-                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
+FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
+                        const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
   HOOK(cuckoo_pair_found);
   if (!pair_lock(pair, g))
@@ -227,8 +227,8 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
  *
  * All other cases are left to the general path above. */
 
-static inline int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
-                                const struct cuckoo_geometry *g)
+FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
+                               const struct cuckoo_geometry *g)
 {
   if (!pair_lock(pair, g))
     return RETRY;

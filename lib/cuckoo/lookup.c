@@ -53,8 +53,8 @@ struct lookup {
 };
 
 /* (`g`, here and below: the geometry of the pair's generation, of which parts may be constants.) */
-static inline struct lookup lookup_prepare(const struct cuckoo_geometry *g,
-                                           const struct bucket_pair *pair)
+FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
+                                          const struct bucket_pair *pair)
 {
   struct lookup lookup = {.stripe = NULL};
   if (!pair->segment)
@@ -82,8 +82,8 @@ struct lookup_result {
   bool stale; /* the segment had been marked before, or there was none */
 };
 
-static inline struct lookup_result lookup_finish(const struct lookup *lookup,
-                                                 const struct cuckoo_geometry *g)
+FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
+                                                const struct cuckoo_geometry *g)
 {
   if (!lookup->stripe)
     return (struct lookup_result){.stale = true};
@@ -111,8 +111,8 @@ struct observation {
 };
 
 /* Returns whether the pair has an entry that matches. */
-static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
-                           struct observation *seen)
+FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
+                          struct observation *seen)
 {
   *seen = (struct observation){.root_entry = pair->root_entry,
                                .root_value = pair->root_value,
@@ -135,7 +135,7 @@ static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_
 }
 
 /* Whether the pair has held the same all the time since. */
-static inline bool observation_holds(const struct observation *seen)
+FORCE_INLINE bool observation_holds(const struct observation *seen)
 {
   if (directory_load(seen->root_entry) != seen->root_value ||
       directory_load(seen->own_entry) != seen->own_value)
