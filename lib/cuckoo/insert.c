@@ -288,19 +288,6 @@ static int add_unique_fixed(struct cuckoo *c, uint64_t hash)
 
 /* ---- the operations, for one hash and for a group ---- */
 
-static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                             uint64_t mixed[FILTER_GROUP])
-{
-  unsigned generations = cuckoo_generations(c);
-  for (size_t i = 0; i < n; i++)
-    mixed[i] = hash_mix(&c->head.keys, hashes[i]);
-  for (unsigned j = 0; j < generations; j++)
-    for (size_t i = 0; i < n; i++) {
-      struct bucket_pair pair = pair_find(c->generation[j], mixed[i]);
-      pair_prefetch(&pair, &c->generation[j]->geometry);
-    }
-}
-
 #define OPERATIONS(sort)                                                                       \
   int tamis__cuckoo_add_##sort(tamis_filter *f, uint64_t hash)                                 \
   {                                                                                            \
@@ -314,7 +301,7 @@ static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
                                      int *results)                                             \
   {                                                                                            \
     uint64_t mixed[FILTER_GROUP];                                                              \
-    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
     for (size_t i = 0; i < n; i++)                                                             \
       results[i] = add_##sort(cuckoo_of(f), mixed[i]);                                         \
   }                                                                                            \
@@ -322,7 +309,7 @@ static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
                                             int *results)                                      \
   {                                                                                            \
     uint64_t mixed[FILTER_GROUP];                                                              \
-    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
     for (size_t i = 0; i < n; i++)                                                             \
       results[i] = add_unique_##sort(cuckoo_of(f), mixed[i]);                                  \
   }

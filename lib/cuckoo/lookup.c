@@ -198,17 +198,29 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
+/* Looks up key by key, each in a call of its own, after a group's memory has been fetched. */
+static size_t contains_many(const struct cuckoo *c, const uint64_t *hashes, size_t n, bool *found,
+                            bool (*contains_mixed)(const struct cuckoo *, uint64_t))
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    uint64_t mixed[FILTER_GROUP];
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    tamis__mix_and_prefetch(c, hashes + start, length, mixed);
+    for (size_t i = 0; i < length; i++) {
+      bool in = contains_mixed(c, mixed[i]);
+      hits += in;
+      if (found)
+        found[start + i] = in;
+    }
+  }
+  return hits;
+}
+
 size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                        bool *found)
 {
-  size_t hits = 0;
-  for (size_t i = 0; i < n; i++) {
-    bool in = tamis__cuckoo_contains_any(f, hashes[i]);
-    hits += in;
-    if (found)
-      found[i] = in;
-  }
-  return hits;
+  return contains_many(const_cuckoo_of(f), hashes, n, found, tamis__contains_mixed_any);
 }
 
 /* ---- the same, faster: one generation or two, a registered reader, and nothing has moved ----
@@ -365,7 +377,7 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
   }
   return !growable || cuckoo_generations(c) == 1
              ? hits
-             : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);
+             : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
@@ -377,7 +389,7 @@ static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hash
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   if (cuckoo_generations(c) != 1)
-    return tamis__cuckoo_contains_many_any(f, hashes, n, found);
+    return contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
   reader_token token = reader_enter();
   size_t hits = contains_many_in_first(c, hashes, n, found, true);
   reader_leave(token);

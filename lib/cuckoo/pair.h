@@ -83,6 +83,11 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
   return best;
 }
 
+/* Mixes the hashes of at most FILTER_GROUP keys, and fetches the memory of their pairs in all
+ * generations.  The caller need not be a reader: no segment is read. */
+void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                             uint64_t mixed[FILTER_GROUP]);
+
 /* ---- all pairs of a key ---- */
 
 /* A key's bucket pairs in all generations, with their stripes held. */
