@@ -77,7 +77,7 @@ static void work(struct worker *worker)
 
 struct settings {
   struct harness_settings shared;
-  uint64_t absent_keys, capacity;
+  uint64_t max_probes, capacity;
   double fpp;
   int layout, shape; /* -1: all */
 };
@@ -105,8 +105,7 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
   uint64_t refused = run(s, job);
   job.add = false;
   uint64_t lost = capacity - run(s, job);
-  uint64_t absent_keys =
-      s->absent_keys ? s->absent_keys : (uint64_t) fmin(1e8, fmax(1e6, 400 / fpp));
+  uint64_t absent_keys = (uint64_t) fmin((double) s->max_probes, fmax(1e6, 400 / fpp));
   job.first = capacity;
   job.count = absent_keys;
   uint64_t hits = run(s, job);
@@ -154,7 +153,7 @@ static bool measure_selected(const struct settings *s)
 int main(int argc, char **argv)
 {
   static const char *const layout_names[] = {"blocked", "classic", NULL};
-  struct settings s = {.shared.threads = 2, .layout = -1, .shape = -1};
+  struct settings s = {.shared.threads = 2, .max_probes = 100000000, .layout = -1, .shape = -1};
   const struct harness_option options[] = {
       {"capacity", 'n', "Number of keys (default: 1, 10, 1000 and 1000000 in turn)",
        .number = &s.capacity},
@@ -163,8 +162,8 @@ int main(int argc, char **argv)
        .choice_names = layout_names},
       {"keys", 'k', "Sort of keys: random, sequential or url (default: all)", .choice = &s.shape,
        .choice_names = shape_names},
-      {"probes", 'q', "Number of absent keys to look up (default: by rate, at most 10^8)",
-       .number = &s.absent_keys},
+      {"probes", 'q', "At most this many absent keys to look up (default: 10^8)",
+       .number = &s.max_probes},
       {0}};
   harness_parse("Measures the false-positive rate of full Bloom filters.", options, argc, argv,
                 &s.shared);

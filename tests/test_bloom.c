@@ -74,6 +74,7 @@ static void validate_notices_a_lost_bit(void **state)
   tamis_allocator allocator = {remember_largest, just_free, &most};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = 100000;
+  options.growable = false;
   options.allocator = &allocator;
   tamis_filter *f;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);

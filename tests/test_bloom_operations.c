@@ -7,7 +7,7 @@
 #include "bloom_unit.h"
 
 #include <pthread.h>
-#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 
 static void what_was_added_is_found(tamis_layout layout)
@@ -113,8 +113,9 @@ enum { TURNS_THREADS = 8 };
 
 struct turns {
   tamis_filter *filter;
-  _Atomic uint64_t next; /* the next key, which says whose turn it is */
-  _Atomic bool full;
+  sem_t may_add[TURNS_THREADS]; /* posted when it is the thread's turn */
+  uint64_t next;                /* the next key; of the thread whose turn it is */
+  bool full;
 };
 
 struct turn {
@@ -126,14 +127,15 @@ static void *take_turns(void *arg)
 {
   const struct turn *turn = arg;
   struct turns *turns = turn->turns;
-  while (!atomic_load(&turns->full)) {
-    uint64_t key = atomic_load(&turns->next);
-    if (key % TURNS_THREADS != turn->index)
-      sched_yield();
-    else if (tamis_add_hash(turns->filter, key) == TAMIS_OK)
-      atomic_store(&turns->next, key + 1);
-    else
-      atomic_store(&turns->full, true);
+  bool full = false;
+  while (!full) {
+    sem_wait(&turns->may_add[turn->index]);
+    if (!turns->full) {
+      turns->full = tamis_add_hash(turns->filter, turns->next) != TAMIS_OK;
+      turns->next += !turns->full;
+    }
+    full = turns->full;
+    sem_post(&turns->may_add[(turn->index + 1) % TURNS_THREADS]);
   }
   return NULL;
 }
@@ -151,12 +153,16 @@ static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
     struct turn turn[TURNS_THREADS];
     pthread_t threads[TURNS_THREADS];
     assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
+    for (unsigned i = 0; i < TURNS_THREADS; i++)
+      assert_int_equal(sem_init(&turns.may_add[i], 0, i == 0), 0);
     for (unsigned i = 0; i < TURNS_THREADS; i++) {
       turn[i] = (struct turn){&turns, i};
       assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
     }
     for (unsigned i = 0; i < TURNS_THREADS; i++)
       assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < TURNS_THREADS; i++)
+      sem_destroy(&turns.may_add[i]);
     assert_int_equal(turns.next, capacity);
     tamis_destroy(turns.filter);
   }

@@ -358,7 +358,9 @@ typedef struct tamis_stats {
   double fpp;
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
-  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k). */
+  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a filter
+   * of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits, and so
+   * does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
@@ -389,9 +391,10 @@ typedef struct tamis_stats {
 /* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
-/* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters, not bits, so the cost does not
- * depend on the filter's size.  (Bloom: the cost is that of the formula for the rate, which takes
- * longer the lower fpp is.  Cuckoo: the call also releases memory that has waited for readers.)
+/* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
+ * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula for
+ * the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has waited for
+ * readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the

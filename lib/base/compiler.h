@@ -7,8 +7,9 @@
 
 /* A function that is compiled anew for every constant that it is called with: the shape of a Bloom
  * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
- * a register.  Without optimisation there are no constants to gain from, and one copy keeps the
- * coverage report readable. */
+ * a register.  The same holds for what such a function calls with its constant, as clang inlines
+ * less than gcc does, and a call would copy the geometry.  Without optimisation there are no
+ * constants to gain from, and one copy keeps the coverage report readable. */
 #ifdef __OPTIMIZE__
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else
@@ -23,6 +24,13 @@
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else
 #define DIRECT_TLS
+#endif
+
+/* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
 #endif
 
 #endif

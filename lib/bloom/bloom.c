@@ -162,7 +162,31 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures and validation ---- */
 
-/* The bits are not read.  The counters say how many are set, and all estimates follow from that. */
+static uint64_t count_bits(const struct bloom *b, uint64_t line)
+{
+  uint64_t bits = 0;
+  for (unsigned i = 0; i < LINE_WORDS; i++)
+    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]));
+  return bits;
+}
+
+/* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a small
+ * filter are in the sample.  From 2^21 bits, of which half are set, follows the number of keys with
+ * a standard deviation of 0.1 %. */
+static uint64_t sample_bits_set(const struct bloom *b)
+{
+  enum { SAMPLE = 4096 };
+  uint64_t lines = b->geometry.lines, bits = 0;
+  if (lines <= SAMPLE) {
+    for (uint64_t line = 0; line < lines; line++)
+      bits += count_bits(b, line);
+    return bits;
+  }
+  for (uint64_t i = 0; i < SAMPLE; i++)
+    bits += count_bits(b, (uint64_t) ((uint128) i * lines / SAMPLE));
+  return (uint64_t) ((uint128) bits * lines / SAMPLE);
+}
+
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
@@ -174,7 +198,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
   out->count = tamis__counter_sum(&b->counters, KEYS);
-  out->bits_set = tamis__counter_sum(&b->counters, BITS);
+  out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   out->estimated_count = bloom_geometry_keys(g, out->bits_set);
   out->load = out->estimated_count / (double) g->capacity;
   out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
@@ -185,10 +209,11 @@ static bool validate(const tamis_filter *f, const char **reason)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
-  for (uint64_t i = 0; i < b->geometry.lines * LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[i]));
-  *reason = bits != tamis__counter_sum(&b->counters, BITS) ? "counted bits are not the set bits"
-            : keys > bits                                  ? "more keys than set bits"
+  for (uint64_t line = 0; line < b->geometry.lines; line++)
+    bits += count_bits(b, line);
+  *reason = b->limited && bits != tamis__counter_sum(&b->counters, BITS)
+                ? "counted bits are not the set bits"
+            : keys > bits ? "more keys than set bits"
             : bits > keys * bloom_geometry_bits_per_key(&b->geometry)
                 ? "more set bits than the keys have"
                 : NULL;

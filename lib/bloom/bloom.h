@@ -17,7 +17,7 @@
 
 extern const struct filter_kind tamis__bloom_kind;
 
-/* KEYS: adds that set bits in their last gap.  BITS: bits set. */
+/* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited. */
 enum bloom_counter { KEYS, BITS };
 
 /* Whether a filter that must not outgrow its capacity comes near to it.  It only goes up. */

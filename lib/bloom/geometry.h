@@ -18,6 +18,7 @@
 #ifndef TAMIS_LIB_BLOOM_GEOMETRY_H
 #define TAMIS_LIB_BLOOM_GEOMETRY_H
 
+#include "base/compiler.h"
 #include "base/hash.h"
 #include "tamis/tamis.h"
 
@@ -74,7 +75,7 @@ static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *
 
 /* Scales a hash to the range from 0 to n - 1 without a division: floor(hash * n / 2^64).
  * Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019) */
-static inline uint64_t hash_to_range(uint64_t hash, uint64_t n)
+FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
 {
   return (uint64_t) ((uint128) hash * n >> 64);
 }
@@ -107,8 +108,8 @@ struct bloom_probe {
 enum { POSITION_BITS = 6, WORD_AND_STRIDE_BITS = 6 };
 
 /* `shape` is that of the geometry.  A caller for which it is a constant gets straight-line code. */
-static inline struct bloom_probes bloom_probes_begin(const struct bloom_geometry *g, uint64_t hash,
-                                                     struct bloom_shape shape)
+FORCE_INLINE struct bloom_probes bloom_probes_begin(const struct bloom_geometry *g, uint64_t hash,
+                                                    struct bloom_shape shape)
 {
   struct bloom_probes probes = {.hash = hash, .pattern = hash};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
@@ -119,9 +120,9 @@ static inline struct bloom_probes bloom_probes_begin(const struct bloom_geometry
   return probes;
 }
 
-static inline struct bloom_probe bloom_probes_next(const struct bloom_geometry *g,
-                                                   struct bloom_probes *probes,
-                                                   struct bloom_shape shape)
+FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g,
+                                                  struct bloom_probes *probes,
+                                                  struct bloom_shape shape)
 {
   struct bloom_probe probe = {0};
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
@@ -149,8 +150,8 @@ static inline struct bloom_probe bloom_probes_next(const struct bloom_geometry *
 
 /* Bit 0 of the result says whether a word has all bits of a probe; the other bits are meaningless.
  * For a look-up this is less work than the mask. */
-static inline uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe probe,
-                                           struct bloom_shape shape)
+FORCE_INLINE uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe probe,
+                                          struct bloom_shape shape)
 {
   uint64_t all = 1;
   for (unsigned i = 0; i < shape.bits_per_probe; i++)

@@ -54,14 +54,17 @@
  * that a shard of the counters gets.  Summing the shards in every add would be slow. */
 enum { WATCH_PERIOD = 64 };
 
-/* Unrolls the next loop completely: no blocked shape has more probes. */
-#define UNROLL _Pragma("GCC unroll 8")
+/* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
+ * would warn of it. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
 
 /* ---- look-up ---- */
 
 /* Where the offsets of the key's probes count from: its line or, in the classic layout, the first
  * word of the filter. */
-static inline const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
 }
@@ -69,7 +72,7 @@ static inline const word *line_of(const struct bloom *b, uint64_t hash, struct b
 /* A word of a line.  It is an element of an array here, because gcc then computes the line's
  * address once.  For an offset from a pointer it adds line and offset anew for each word: 73
  * instructions for a look-up instead of 67. */
-static inline const word *word_of(const word *line, uint64_t offset)
+FORCE_INLINE const word *word_of(const word *line, uint64_t offset)
 {
   const word(*words)[] = (const word(*)[]) line;
   return &(*words)[offset];
@@ -125,13 +128,15 @@ FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_s
 }
 
 struct bits_set {
-  unsigned all;  /* bits that this call has set */
-  unsigned last; /* those of them in the last gap */
+  unsigned all;  /* bits that this call has set; if not `exact`, those in the last gap */
+  unsigned last; /* those in the last gap */
 };
 
-/* A word that has all bits of the key is not written, and stays shared between the cores. */
+/* A word that has all bits of the key is not written, and stays shared between the cores.  `exact`
+ * is a constant.  On x86-64 an OR whose old value nobody wants is one instruction; with the old
+ * value it is a loop of lock cmpxchg. */
 FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                       struct bloom_shape shape)
+                                       struct bloom_shape shape, bool exact)
 {
   struct bits_set bits = {0, 0};
   UNROLL
@@ -143,6 +148,11 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
     const struct bloom_probe *last = &gaps->at[gaps->last];
     if (shape.layout == TAMIS_LAYOUT_CLASSIC && i < gaps->last && gaps->at[i].word == last->word)
       missing &= ~last->mask;
+    if (!exact && i != gaps->last) {
+      word_or(&b->words[gaps->at[i].word], missing);
+      HOOK(bloom_word_set);
+      continue;
+    }
     uint64_t set = missing & ~word_or(&b->words[gaps->at[i].word], missing);
     bits.last = 0;
     for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1) /* a probe has no more */
@@ -187,18 +197,25 @@ static inline bool refuses(struct bloom *b)
   return fullness == FULL;
 }
 
-static inline void count(struct bloom *b, struct bits_set bits)
+static void watch_capacity(struct bloom *b)
 {
-  if (bits.all)
-    counter_add(&b->counters, BITS, bits.all);
-  if (!bits.last)
-    return;
-  uint64_t keys = counter_add(&b->counters, KEYS, 1);
-  if (b->limited && keys % WATCH_PERIOD == 0 && tamis__bloom_near_capacity(b)) {
+  if (tamis__bloom_near_capacity(b)) {
     int open = OPEN;
     atomic_compare_exchange_strong_explicit(&b->fullness, &open, NEAR, memory_order_relaxed,
                                             memory_order_relaxed);
   }
+}
+
+/* Bits are counted in filters only that refuse keys by their number. */
+static inline void count(struct bloom *b, struct bits_set bits)
+{
+  if (b->limited && bits.all)
+    counter_add(&b->counters, BITS, bits.all);
+  if (!bits.last)
+    return;
+  uint64_t keys = counter_add(&b->counters, KEYS, 1);
+  if (b->limited && keys % WATCH_PERIOD == 0)
+    watch_capacity(b);
 }
 
 /* ---- add and unique add ---- */
@@ -209,9 +226,13 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   find_gaps(b, hash, shape, &gaps);
   if (!gaps.any)
     return TAMIS_OK;
+  if (!b->limited) {
+    count(b, fill_gaps(b, &gaps, shape, false));
+    return TAMIS_OK;
+  }
   if (refuses(b))
     return TAMIS_EFULL;
-  count(b, fill_gaps(b, &gaps, shape));
+  count(b, fill_gaps(b, &gaps, shape, true));
   return TAMIS_OK;
 }
 
@@ -225,7 +246,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom
   HOOK(bloom_key_missed_under_stripe);
   if (refuses(b))
     return TAMIS_EFULL;
-  struct bits_set bits = fill_gaps(b, &gaps, shape);
+  struct bits_set bits = fill_gaps(b, &gaps, shape, true);
   count(b, bits);
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }

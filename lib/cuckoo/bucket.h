@@ -25,6 +25,8 @@
 #ifndef TAMIS_LIB_BUCKET_H
 #define TAMIS_LIB_BUCKET_H
 
+#include "base/compiler.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -143,8 +145,7 @@ static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
  * unknown, so the difference there is even, and 1 more borrows only if it is 0 in any case.  If
  * entries do not age, only a match borrows, and the answer is settled. */
-static inline uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t value,
-                                        uint64_t entry)
+FORCE_INLINE uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;
   uint64_t unknown = s->ages ? x ^ (x - s->low) : 0;

@@ -59,9 +59,9 @@ directory_publish(directory_entry *entry,
 
 /* The first entries of all roots stand together.  The other entries follow, root by root.  Most
  * look-ups read a first entry (see pair_at()), and these are few enough to stay in the cache. */
-static inline directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
-                                                     const struct generation *generation,
-                                                     uint64_t root, uint64_t of_root)
+FORCE_INLINE directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
+                                                    const struct generation *generation,
+                                                    uint64_t root, uint64_t of_root)
 {
   uint64_t others = (UINT64_C(1) << g->depth_limit) - 1;
   return &generation->directory[of_root ? cuckoo_roots(g) + root * others + of_root - 1 : root];
@@ -126,9 +126,9 @@ struct bucket_pair {
  *
  * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
  * code. */
-static inline struct bucket_pair pair_at(const struct cuckoo_geometry *g,
-                                         struct generation *generation,
-                                         struct cuckoo_address address)
+FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
+                                        struct generation *generation,
+                                        struct cuckoo_address address)
 {
   struct bucket_pair pair = {.generation = generation,
                              .root_entry = generation_root_entry(g, generation, address.root, 0),
@@ -150,8 +150,8 @@ static inline struct bucket_pair pair_at(const struct cuckoo_geometry *g,
   return pair;
 }
 
-static inline struct bucket_pair pair_find_with(const struct cuckoo_geometry *g,
-                                                struct generation *generation, uint64_t hash)
+FORCE_INLINE struct bucket_pair pair_find_with(const struct cuckoo_geometry *g,
+                                               struct generation *generation, uint64_t hash)
 {
   return pair_at(g, generation, cuckoo_address(g, hash));
 }
@@ -159,6 +159,16 @@ static inline struct bucket_pair pair_find_with(const struct cuckoo_geometry *g,
 static inline struct bucket_pair pair_find(struct generation *generation, uint64_t hash)
 {
   return pair_find_with(&generation->geometry, generation, hash);
+}
+
+/* Fetches the directory entries that pair_find() reads. */
+static inline void directory_prefetch(struct generation *generation, uint64_t hash)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct cuckoo_address address = cuckoo_address(g, hash);
+  __builtin_prefetch(generation_root_entry(g, generation, address.root, 0));
+  __builtin_prefetch(generation_root_entry(g, generation, address.root,
+                                           cuckoo_top_bits(address.fingerprint, g->depth_limit)));
 }
 
 /* Whether the directory still leads to the pair. */

@@ -29,6 +29,7 @@
 #ifndef TAMIS_LIB_CUCKOO_GEOMETRY_H
 #define TAMIS_LIB_CUCKOO_GEOMETRY_H
 
+#include "base/compiler.h"
 #include "base/hash.h"
 #include "cuckoo/bucket.h"
 
@@ -129,7 +130,7 @@ struct cuckoo_address {
 /* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
  * the halves of a segment, and g, the first m bits of a product.
  * Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
-static inline uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
+FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
   uint64_t fixed = fingerprint >> (64 - g->shape.width) >> 1;
   uint64_t mixed = fixed * UINT64_C(0x9E3779B97F4A7C15);
@@ -149,14 +150,14 @@ struct cuckoo_hash_string {
   uint64_t bits; /* those that follow, from bit 63 on */
 };
 
-static inline struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g,
-                                                           uint64_t hash)
+FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_geometry *g,
+                                                          uint64_t hash)
 {
   uint128 product = (uint128) hash_spread(hash) * g->first_roots;
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-static inline struct cuckoo_address
+FORCE_INLINE struct cuckoo_address
 cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string string, uint64_t hash)
 {
   uint64_t bits = string.bits, after_root = bits << g->root_shift;
@@ -173,7 +174,7 @@ cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string str
   return address;
 }
 
-static inline struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *g, uint64_t hash)
+FORCE_INLINE struct cuckoo_address cuckoo_address(const struct cuckoo_geometry *g, uint64_t hash)
 {
   return cuckoo_address_of(g, cuckoo_hash_string(g, hash), hash);
 }

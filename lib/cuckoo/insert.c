@@ -87,8 +87,8 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
  * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
  * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result
  * or NO_ROOM. */
-static inline int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
-                                const struct cuckoo_geometry *g, bool no_path)
+FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                               const struct cuckoo_geometry *g, bool no_path)
 {
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
   const struct bucket_shape *s = &g->shape;
@@ -145,8 +145,8 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
 
 /* `n` is the number of generations before the pair was found.  Returns a result, RETRY or
  * NO_ROOM. */
-static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
-                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
+FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
+                        const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
   HOOK(cuckoo_pair_found);
   if (!pair_lock(pair, g))
@@ -227,8 +227,8 @@ static int add_unique_any(struct cuckoo *c, uint64_t hash)
  *
  * All other cases are left to the general path above. */
 
-static inline int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
-                                const struct cuckoo_geometry *g)
+FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
+                               const struct cuckoo_geometry *g)
 {
   if (!pair_lock(pair, g))
     return RETRY;
@@ -288,19 +288,6 @@ static int add_unique_fixed(struct cuckoo *c, uint64_t hash)
 
 /* ---- the operations, for one hash and for a group ---- */
 
-static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
-                             uint64_t mixed[FILTER_GROUP])
-{
-  unsigned generations = cuckoo_generations(c);
-  for (size_t i = 0; i < n; i++)
-    mixed[i] = hash_mix(&c->head.keys, hashes[i]);
-  for (unsigned j = 0; j < generations; j++)
-    for (size_t i = 0; i < n; i++) {
-      struct bucket_pair pair = pair_find(c->generation[j], mixed[i]);
-      pair_prefetch(&pair, &c->generation[j]->geometry);
-    }
-}
-
 #define OPERATIONS(sort)                                                                       \
   int tamis__cuckoo_add_##sort(tamis_filter *f, uint64_t hash)                                 \
   {                                                                                            \
@@ -314,7 +301,7 @@ static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
                                      int *results)                                             \
   {                                                                                            \
     uint64_t mixed[FILTER_GROUP];                                                              \
-    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
     for (size_t i = 0; i < n; i++)                                                             \
       results[i] = add_##sort(cuckoo_of(f), mixed[i]);                                         \
   }                                                                                            \
@@ -322,7 +309,7 @@ static void mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
                                             int *results)                                      \
   {                                                                                            \
     uint64_t mixed[FILTER_GROUP];                                                              \
-    mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                          \
+    tamis__mix_and_prefetch(cuckoo_of(f), hashes, n, mixed);                                   \
     for (size_t i = 0; i < n; i++)                                                             \
       results[i] = add_unique_##sort(cuckoo_of(f), mixed[i]);                                  \
   }

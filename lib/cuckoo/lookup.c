@@ -53,8 +53,8 @@ struct lookup {
 };
 
 /* (`g`, here and below: the geometry of the pair's generation, of which parts may be constants.) */
-static inline struct lookup lookup_prepare(const struct cuckoo_geometry *g,
-                                           const struct bucket_pair *pair)
+FORCE_INLINE struct lookup lookup_prepare(const struct cuckoo_geometry *g,
+                                          const struct bucket_pair *pair)
 {
   struct lookup lookup = {.stripe = NULL};
   if (!pair->segment)
@@ -82,8 +82,8 @@ struct lookup_result {
   bool stale; /* the segment had been marked before, or there was none */
 };
 
-static inline struct lookup_result lookup_finish(const struct lookup *lookup,
-                                                 const struct cuckoo_geometry *g)
+FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
+                                                const struct cuckoo_geometry *g)
 {
   if (!lookup->stripe)
     return (struct lookup_result){.stale = true};
@@ -111,8 +111,8 @@ struct observation {
 };
 
 /* Returns whether the pair has an entry that matches. */
-static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
-                           struct observation *seen)
+FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
+                          struct observation *seen)
 {
   *seen = (struct observation){.root_entry = pair->root_entry,
                                .root_value = pair->root_value,
@@ -135,7 +135,7 @@ static inline bool observe(const struct cuckoo_geometry *g, const struct bucket_
 }
 
 /* Whether the pair has held the same all the time since. */
-static inline bool observation_holds(const struct observation *seen)
+FORCE_INLINE bool observation_holds(const struct observation *seen)
 {
   if (directory_load(seen->root_entry) != seen->root_value ||
       directory_load(seen->own_entry) != seen->own_value)
@@ -198,17 +198,29 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
+/* Looks up key by key, each in a call of its own, after a group's memory has been fetched. */
+static size_t contains_many(const struct cuckoo *c, const uint64_t *hashes, size_t n, bool *found,
+                            bool (*contains_mixed)(const struct cuckoo *, uint64_t))
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    uint64_t mixed[FILTER_GROUP];
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    tamis__mix_and_prefetch(c, hashes + start, length, mixed);
+    for (size_t i = 0; i < length; i++) {
+      bool in = contains_mixed(c, mixed[i]);
+      hits += in;
+      if (found)
+        found[start + i] = in;
+    }
+  }
+  return hits;
+}
+
 size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                        bool *found)
 {
-  size_t hits = 0;
-  for (size_t i = 0; i < n; i++) {
-    bool in = tamis__cuckoo_contains_any(f, hashes[i]);
-    hits += in;
-    if (found)
-      found[i] = in;
-  }
-  return hits;
+  return contains_many(const_cuckoo_of(f), hashes, n, found, tamis__contains_mixed_any);
 }
 
 /* ---- the same, faster: one generation or two, a registered reader, and nothing has moved ----
@@ -365,7 +377,7 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
   }
   return !growable || cuckoo_generations(c) == 1
              ? hits
-             : tamis__cuckoo_contains_many_any(&c->head, hashes, n, found);
+             : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
@@ -377,7 +389,7 @@ static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hash
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   if (cuckoo_generations(c) != 1)
-    return tamis__cuckoo_contains_many_any(f, hashes, n, found);
+    return contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
   reader_token token = reader_enter();
   size_t hits = contains_many_in_first(c, hashes, n, found, true);
   reader_leave(token);

@@ -33,7 +33,7 @@ bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
  * which the compiler then folds. */
 
 /* Of the first generation, unless it needs two hashes. */
-static inline struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
+FORCE_INLINE struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
 {
   struct cuckoo_geometry g = first->geometry;
   g.shape.ages = growable;
@@ -45,7 +45,7 @@ static inline struct cuckoo_geometry first_geometry(const struct generation *fir
 }
 
 /* Of a later generation, unless it needs two hashes. */
-static inline struct cuckoo_geometry later_geometry(const struct generation *generation)
+FORCE_INLINE struct cuckoo_geometry later_geometry(const struct generation *generation)
 {
   struct cuckoo_geometry g = generation->geometry;
   g.shape.ages = true;

@@ -11,7 +11,7 @@
 /* ---- one pair ---- */
 
 /* Takes the stripes of a pair.  False: the segment has left the directory, and none is held. */
-static inline bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
+FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   segment_lock(g, pair->segment, pair->lower, pair->upper);
   if (!stripe_has_left(stripe_of_bucket(g, pair->segment, pair->lower)))
@@ -20,7 +20,7 @@ static inline bool pair_lock(const struct bucket_pair *pair, const struct cuckoo
   return false;
 }
 
-static inline void pair_unlock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
+FORCE_INLINE void pair_unlock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
   segment_unlock(g, pair->segment, pair->lower, pair->upper);
 }
@@ -39,8 +39,8 @@ static inline void pair_prefetch(const struct bucket_pair *pair, const struct cu
 /* Whether one of two buckets has an entry that matches.  There is no branch between the two: in
  * which of them an entry stands is a matter of chance, and a wrong guess costs more than the second
  * comparison. */
-static inline bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
-                                uint64_t entry)
+FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, uint64_t upper,
+                               uint64_t entry)
 {
   return (bucket_has_match(&g->shape, lower, entry) | bucket_has_match(&g->shape, upper, entry)) !=
          0;
@@ -82,6 +82,11 @@ static inline struct best_match match_pair(const struct bucket_pair *pair)
   match_bucket(pair, pair->upper, &best);
   return best;
 }
+
+/* Mixes the hashes of at most FILTER_GROUP keys, and fetches the memory of their pairs in all
+ * generations.  The caller need not be a reader: no segment is read. */
+void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                             uint64_t mixed[FILTER_GROUP]);
 
 /* ---- all pairs of a key ---- */
 

@@ -29,6 +29,7 @@
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
 #define TAMIS_LIB_CUCKOO_TABLE_H
 
+#include "base/compiler.h"
 #include "base/counter.h"
 #include "base/filter.h"
 #include "base/reclaim.h"
@@ -177,8 +178,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 
 /* Takes the stripes of two buckets in the order of their indices, or the one stripe that both
  * have. */
-static inline void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
-                                uint32_t a, uint32_t b)
+FORCE_INLINE void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
+                               uint32_t a, uint32_t b)
 {
   uint32_t first = a & g->stripe_mask, second = b & g->stripe_mask;
   struct stripe *stripes = segment_stripes(segment);
@@ -187,8 +188,8 @@ static inline void segment_lock(const struct cuckoo_geometry *g, const struct se
     stripe_lock(&stripes[first < second ? second : first]);
 }
 
-static inline void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,
-                                  uint32_t a, uint32_t b)
+FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,
+                                 uint32_t a, uint32_t b)
 {
   stripe_unlock(stripe_of_bucket(g, segment, a));
   if (((a ^ b) & g->stripe_mask) != 0)
