@@ -4,10 +4,13 @@
  * table of operations, or that of its kind.
  */
 #include "base/filter.h"
+#include "base/refusal.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -56,54 +59,150 @@ static const struct filter_kind *find_kind(tamis_kind kind)
 
 /* ---- options ---- */
 
-/* No version's options are larger than this. */
-enum { ABSURD_SIZE = 4096 };
+enum {
+  /* No version's options are larger than this. */
+  ABSURD_SIZE = 4096,
+  MAX_STRIPES = 4096,
+  /* The sizes of the structs in the first version with this soname.  They never grow: programs that
+   * know no more of the structs are served, and tamis_options_init() writes no more. */
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, allocator) + sizeof(const tamis_allocator *),
+  FIRST_STATS_SIZE = offsetof(tamis_stats, occupancy) + sizeof(double)
+};
 
-static bool all_zero(const unsigned char *bytes, size_t n)
+void tamis_options_init(tamis_options *options)
 {
-  for (size_t i = 0; i < n; i++)
-    if (bytes[i])
-      return false;
-  return true;
+  const tamis_options initial = TAMIS_OPTIONS_INIT;
+  if (!options)
+    return;
+  memcpy(options, &initial, FIRST_OPTIONS_SIZE);
+  options->struct_size = FIRST_OPTIONS_SIZE;
 }
 
-/* Fields that a newer header has added, and that this library does not know, may only be zero. */
-static int check_struct(const tamis_options *o)
+void tamis_stats_init(tamis_stats *stats)
 {
-  if (!o || o->struct_size < sizeof *o || o->struct_size > ABSURD_SIZE)
-    return TAMIS_EINVAL;
-  if (!all_zero((const unsigned char *) o + sizeof *o, o->struct_size - sizeof *o))
-    return TAMIS_EUNSUPPORTED;
+  const tamis_stats initial = TAMIS_STATS_INIT;
+  if (!stats)
+    return;
+  memcpy(stats, &initial, FIRST_STATS_SIZE);
+  stats->struct_size = FIRST_STATS_SIZE;
+}
+
+/* Copies the options, as far as both the program and this library know them, to *known.  Fields
+ * that an older program lacks are zero.  Fields that a newer header has added, and that this library
+ * does not know, may only be zero. */
+static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
+{
+  memset(known, 0, sizeof *known);
+  if (!o)
+    return tamis__refuse(why, TAMIS_EINVAL, "options is NULL; it must point to a tamis_options");
+  size_t size = o->struct_size;
+  if (size < FIRST_OPTIONS_SIZE || size > ABSURD_SIZE)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "struct_size is %zu; it must be from %zu to %d: begin with "
+                         "TAMIS_OPTIONS_INIT or tamis_options_init()",
+                         size, (size_t) FIRST_OPTIONS_SIZE, ABSURD_SIZE);
+  for (size_t i = sizeof *known; i < size; i++)
+    if (((const unsigned char *) o)[i])
+      return tamis__refuse(
+          why, TAMIS_EUNSUPPORTED,
+          "struct_size is %zu, and byte %zu of the options is %d; version %s of the "
+          "library knows %zu bytes, and those after them must be 0",
+          size, i, ((const unsigned char *) o)[i], tamis_version(), sizeof *known);
+  memcpy(known, o, size < sizeof *known ? size : sizeof *known);
   return TAMIS_OK;
 }
 
-enum { MAX_STRIPES = 4096 };
-
-static int check_fields(const tamis_options *o)
+static int refuse_kind(const struct refusal *why, const tamis_options *o)
 {
-  bool known_layout = o->layout == TAMIS_LAYOUT_BLOCKED || o->layout == TAMIS_LAYOUT_CLASSIC;
-  bool complete_allocator = !o->allocator || (o->allocator->allocate && o->allocator->release);
-  bool valid_fpp = o->fpp > 0 && o->fpp < 1; /* false for NaN */
-  if (!find_kind(o->kind) || !known_layout || !complete_allocator || !valid_fpp ||
-      o->capacity == 0 || o->stripes > MAX_STRIPES)
-    return TAMIS_EINVAL;
-  return TAMIS_OK;
+  char known[200] = "";
+  size_t length = 0;
+  for (const struct filter_kind *const *k = kinds; *k && length < sizeof known; k++)
+    length += (size_t) snprintf(known + length, sizeof known - length, "%s%d (%s)",
+                                length ? " or " : "", (int) (*k)->kind, (*k)->name);
+  return tamis__refuse(why, TAMIS_EINVAL, "kind is %d; it must be %s", (int) o->kind, known);
 }
 
-static int check_options(const tamis_options *o)
+static int check_allocator(const struct refusal *why, const tamis_allocator *a)
 {
-  int result = check_struct(o);
-  return result == TAMIS_OK ? check_fields(o) : result;
+  if (!a || (a->allocate && a->release))
+    return TAMIS_OK;
+  return tamis__refuse(why, TAMIS_EINVAL,
+                       "allocator->%s is NULL; both functions must be set, or allocator be NULL",
+                       a->allocate ? "release" : "allocate");
 }
 
-static int random_seed(uint64_t *seed)
+/* What means the same to all kinds, but for the rate. */
+static int check_fields(const struct refusal *why, const tamis_options *o)
+{
+  if (!find_kind(o->kind))
+    return refuse_kind(why, o);
+  if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "layout is %d; it must be %d (TAMIS_LAYOUT_BLOCKED) or %d "
+                         "(TAMIS_LAYOUT_CLASSIC)",
+                         (int) o->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC);
+  if (o->stripes > MAX_STRIPES)
+    return tamis__refuse(why, TAMIS_EINVAL, "stripes is %u; it must be from 0 to %d", o->stripes,
+                         MAX_STRIPES);
+  return check_allocator(why, o->allocator);
+}
+
+static int check_rate(const struct refusal *why, const tamis_options *o)
+{
+  if (o->fpp > 0 && o->fpp < 1) /* false for NaN */
+    return TAMIS_OK;
+  return tamis__refuse(why, TAMIS_EINVAL, "fpp is %s; it must be above 0 and below 1",
+                       tamis__rate_text(o->fpp).text);
+}
+
+static int check_capacity(const struct refusal *why, const tamis_options *o)
+{
+  return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, find_kind(o->kind)->bytes_for);
+}
+
+/* Reads options whose rate matters, and checks what means the same to all kinds. */
+static int read_options(const struct refusal *why, const tamis_options *options,
+                        tamis_options *known)
+{
+  int result = read_struct(why, options, known);
+  if (result == TAMIS_OK)
+    result = check_fields(why, known);
+  if (result == TAMIS_OK)
+    result = check_rate(why, known);
+  if (result == TAMIS_OK)
+    result = check_capacity(why, known);
+  return result;
+}
+
+static int random_seed(const struct refusal *why, uint64_t *seed)
 {
   do {
     ssize_t got = getrandom(seed, sizeof *seed, 0);
     if (got != (ssize_t) sizeof *seed && !(got < 0 && errno == EINTR))
-      return TAMIS_EUNSUPPORTED; /* a kernel older than 3.17, or a sandbox that forbids it */
+      /* a kernel older than 3.17, or a sandbox that forbids it */
+      return tamis__refuse(
+          why, TAMIS_EUNSUPPORTED,
+          "seed is 0, which asks for a random one, and getrandom(2) gives none; it "
+          "must be any other number");
   } while (*seed == 0);
   return TAMIS_OK;
+}
+
+/* Creates a filter, or only finds out whether it would be refused (out == NULL). */
+static int create(const struct refusal *why, const tamis_options *options, tamis_filter **out)
+{
+  tamis_options known;
+  int result = read_options(why, options, &known);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t seed = known.seed;
+  if (seed == 0 && (result = random_seed(why, &seed)) != TAMIS_OK)
+    return result;
+  struct tamis_filter head = {
+      .keys = hash_keys_from_seed(seed), .hash = known.hash, .hash_context = known.hash_context};
+  if (known.allocator)
+    head.allocator = *known.allocator;
+  return find_kind(known.kind)->create(&known, &head, why, out);
 }
 
 int tamis_create(const tamis_options *options, tamis_filter **out)
@@ -111,18 +210,15 @@ int tamis_create(const tamis_options *options, tamis_filter **out)
   if (!out)
     return TAMIS_EINVAL;
   *out = NULL;
-  int result = check_options(options);
-  if (result != TAMIS_OK)
-    return result;
-  uint64_t seed = options->seed;
-  if (seed == 0 && (result = random_seed(&seed)) != TAMIS_OK)
-    return result;
-  struct tamis_filter head = {.keys = hash_keys_from_seed(seed),
-                              .hash = options->hash,
-                              .hash_context = options->hash_context};
-  if (options->allocator)
-    head.allocator = *options->allocator;
-  return find_kind(options->kind)->create(options, &head, out);
+  return create(NULL, options, out);
+}
+
+int tamis_options_check(const tamis_options *options, char *why, size_t size)
+{
+  const struct refusal refusal = {why, size};
+  if (why && size)
+    *why = '\0';
+  return create(&refusal, options, NULL);
 }
 
 void tamis_destroy(tamis_filter *filter)
@@ -133,26 +229,28 @@ void tamis_destroy(tamis_filter *filter)
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
 {
-  int result = check_options(options);
+  tamis_options known;
+  int result = read_options(NULL, options, &known);
   if (result != TAMIS_OK)
     return result;
   if (!bytes)
     return TAMIS_EINVAL;
-  return find_kind(options->kind)->bytes_for(options, bytes);
+  return find_kind(known.kind)->bytes_for(&known, bytes);
 }
 
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
-  int result = check_struct(options);
+  tamis_options known;
+  int result = read_struct(NULL, options, &known);
+  if (result == TAMIS_OK)
+    result = check_fields(NULL, &known); /* the rate is not looked at */
+  if (result == TAMIS_OK)
+    result = check_capacity(NULL, &known);
   if (result != TAMIS_OK)
-    return result;
-  tamis_options checked = *options;
-  checked.fpp = 0.5; /* the caller's is not looked at */
-  if ((result = check_fields(&checked)) != TAMIS_OK)
     return result;
   if (!fpp)
     return TAMIS_EINVAL;
-  return find_kind(checked.kind)->fpp_for(&checked, bytes, fpp);
+  return find_kind(known.kind)->fpp_for(&known, bytes, fpp);
 }
 
 /* ---- single keys ---- */
@@ -348,14 +446,15 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 
 int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
 {
-  /* A later version appends fields, and a program that was built with this header knows the first
-   * ones. */
-  if (!f || !out || out->struct_size < sizeof(tamis_stats))
+  if (!f || !out || out->struct_size < FIRST_STATS_SIZE)
     return TAMIS_EINVAL;
   tamis_stats filled = TAMIS_STATS_INIT;
   filled.kind = f->operations->kind->kind;
   f->operations->kind->stats(f, &filled);
   filled.seed = f->keys.seed;
-  memcpy(out, &filled, sizeof filled);
+  /* A program that was built with another header knows fewer fields, or more. */
+  if (filled.struct_size > out->struct_size)
+    filled.struct_size = out->struct_size;
+  memcpy(out, &filled, filled.struct_size);
   return TAMIS_OK;
 }

@@ -14,6 +14,14 @@ int main()
   options.capacity = 100000;
   options.fpp = 0.001;
   tamis_filter *filter = nullptr;
+  char why[100];
+  options.stripes = 5000;
+  if (tamis_options_check(&options, why, sizeof why) != TAMIS_EINVAL ||
+      std::string(why) != "stripes is 5000; it must be from 0 to 4096")
+    return 1;
+  tamis_options_init(&options);
+  options.capacity = 100000;
+  options.fpp = 0.001;
   if (tamis_create(&options, &filter) != TAMIS_OK)
     return 1;
 
@@ -30,7 +38,8 @@ int main()
   for (std::thread &thread : threads)
     thread.join();
 
-  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_stats stats;
+  tamis_stats_init(&stats);
   bool good = tamis_get_stats(filter, &stats) == TAMIS_OK;
   good = good && won[0] + won[1] == static_cast<int>(stats.count) && stats.count > 9900 &&
          stats.count <= 10000;

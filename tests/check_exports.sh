@@ -1,13 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The shared library exports the public functions, and nothing else.
+# The shared library exports the public functions, all of them, and nothing else.
 #
-#   check_exports.sh LIBRARY NM
+#   check_exports.sh LIBRARY NM HEADER
 set -u
 extra=$("$2" -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -v '^tamis_[a-z]' ; true)
 private=$("$2" -D --defined-only "$1" | awk '{ print $3 }' | grep '^tamis__' ; true)
 if [ -n "$extra$private" ]; then
   echo "exported, but not public:" $extra $private
+  exit 1
+fi
+missing=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | while read -r name; do
+  "$2" -D --defined-only "$1" | grep -q " T $name\(@\|$\)" || echo "$name"
+done)
+if [ -n "$missing" ]; then
+  echo "declared, but not exported:" $missing
   exit 1
 fi
 # Printing and ending the process are the program's business.

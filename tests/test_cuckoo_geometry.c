@@ -538,6 +538,21 @@ static void keys_are_spread_evenly(void **state)
   assert_true(tries > 5);
 }
 
+/* The second generation of a filter for 2.5 million keys at 1e-5 takes all 64 bits of a hash, but no
+ * second one: an entry that ages has a bit less than its lane.  The last bits are random too. */
+static void a_marker_takes_no_bit_of_the_hash(void **state)
+{
+  (void) state;
+  const struct cuckoo_spec spec = {.capacity = 2500000, .fpp = 1e-5, .growable = true};
+  struct cuckoo_geometry first, g;
+  assert_int_equal(cuckoo_geometry_plan(&spec, &first), TAMIS_OK);
+  assert_int_equal(cuckoo_geometry_next(&first, spec.capacity * 128, spec.fpp - first.rate, &g),
+                   TAMIS_OK);
+  assert_int_equal(g.root0_bits + g.root_shift + g.pair_bits + g.depth_limit + g.shape.width, 65);
+  assert_false(g.needs_second_hash);
+  spread(&g, 1, by_last_bits);
+}
+
 /* At every depth the entries of new keys take all values that a lane can hold but 0. */
 static void entries_use_all_their_values(void **state)
 {
@@ -580,6 +595,7 @@ int main(void)
       cmocka_unit_test(an_index_is_the_root_and_the_first_bits_of_the_fingerprint),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
       cmocka_unit_test(keys_are_spread_evenly),
+      cmocka_unit_test(a_marker_takes_no_bit_of_the_hash),
       cmocka_unit_test(entries_use_all_their_values),
   };
   return cmocka_run_group_tests_name("cuckoo_geometry", tests, make_kinds, NULL);

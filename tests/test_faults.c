@@ -518,6 +518,23 @@ static void creation_fails_without_a_trace(void **state)
   }
 }
 
+/* A check of options asks for a random seed as a creation does. */
+static void a_seed_that_is_refused_has_words(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000;
+  char why[200];
+  arm(SYSTEM, FOR_GOOD, 1);
+  faults.armed = true;
+  int refused = tamis_options_check(&options, why, sizeof why);
+  faults.armed = false;
+  assert_int_equal(refused, TAMIS_EUNSUPPORTED);
+  assert_true(strstr(why, "seed is 0,") == why);
+  assert_int_equal(tamis_options_check(&options, why, sizeof why), TAMIS_OK);
+  assert_string_equal(why, "");
+}
+
 static void growth_fails_without_harm(void **state)
 {
   (void) state;
@@ -677,6 +694,7 @@ int main(void)
       cmocka_unit_test_setup(without_a_thread_memory_waits, start_afresh),
       cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
+      cmocka_unit_test_setup(a_seed_that_is_refused_has_words, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),

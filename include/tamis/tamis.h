@@ -28,6 +28,12 @@
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  errno
  * is not part of any contract.  docs/space.md lists measured sizes and rates.
  *
+ * The library supports Linux on 64-bit processors (docs/platforms.md).
+ *
+ * Functions of yours that the library calls (an allocator's, a hash function) must return: they must
+ * not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are not
+ * unwound, so locks would stay locked.
+ *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
  * thread of the parent was inside a call that changes the filter at that time.
  */
@@ -105,7 +111,7 @@ typedef struct tamis_allocator {
  * call it at once. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
-/* What to create.  Always start from TAMIS_OPTIONS_INIT: it sets the struct's size, by which later
+/* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): it sets the struct's size, by which later
  * versions add fields without breaking programs built today.  (From 1.0 on; until then a new minor
  * version is a new soname.) */
 typedef struct tamis_options {
@@ -117,7 +123,7 @@ typedef struct tamis_options {
   uint64_t capacity;
   /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
    * on average over seeds.  Single small ones differ from the average, so small Bloom filters are
-   * planned larger: three standard deviations above their average are at most 1.1 * fpp. */
+   * planned larger: about one in a thousand, at most, exceeds 1.1 * fpp. */
   double fpp;
   /* true (the default): keep accepting keys past `capacity`.
    *   Cuckoo: by splitting one segment, a small part of the table, at a time.  The rate stays
@@ -133,7 +139,9 @@ typedef struct tamis_options {
   /* The filter never takes more bytes than this.  Memory that waits to be released counts, so near
    * the limit an add that got TAMIS_EFULL may succeed a moment later.  0 (default): no limit. */
   uint64_t max_bytes;
-  /* 0 (default): a fresh random seed from getrandom(2). */
+  /* 0 (default): a fresh random seed from getrandom(2).  It keeps out those who prepare keys that
+   * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
+   * (SECURITY.md). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
   tamis_layout layout;
@@ -155,6 +163,15 @@ typedef struct tamis_options {
         NULL                                                                                      \
   }
 
+/* The same as *options = TAMIS_OPTIONS_INIT, for languages that have no macros.  NULL is fine.
+ *
+ * It writes the fields of version 0.1 and no byte more, whatever version the library has, and sets
+ * struct_size to their size: so a program with an older struct has room for what it writes.  To use
+ * a field that a later version has added, clear the whole struct first, and set struct_size to its
+ * size afterwards.
+ *   Threads  any      Blocks  never */
+TAMIS_API void tamis_options_init(tamis_options *options);
+
 /* Creates a filter.  The cost is that of planning it and of asking for address space: a large
  * filter's pages are touched on first use, not here, unless they come from an allocator of yours,
  * or it is a cuckoo filter that grows and takes less than 32 MiB.
@@ -171,8 +188,18 @@ typedef struct tamis_options {
  *            header that this library does not know; no seed given, and no getrandom(2).
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
- *            On every error *out is NULL. */
+ *            On every error *out is NULL.  tamis_options_check says what is wrong. */
 TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
+
+/* Whether tamis_create would refuse these options, and why.  An English sentence goes to `why`, for
+ * example "stripes is 5000; it must be from 0 to 4096": it names the field, its value, and the values
+ * that are legal together with the other options.  It is cut to `size` bytes, with the 0 at its end;
+ * NULL or a size of 0 are fine.  The sentence is empty with TAMIS_OK, and it may change in any
+ * version.  Nothing is allocated.
+ *   Threads  any
+ *   Blocks   only in getrandom(2) before the system's pool is ready
+ *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
+TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_t size);
 
 /* Frees the filter.  NULL is fine.
  *   Threads  no other call on this filter may be running, or start later
@@ -218,7 +245,7 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
- *            the time it takes to copy one.  An add that must make room, and a remove that gives
+ *            the time it takes to copy one (and to allocate memory for its counted copies).  An add that must make room, and a remove that gives
  *            memory back, also wait for another such call on the same part of the filter, which
  *            may be in the allocator.  Waiting may yield or sleep.  The call never waits for
  *            readers to leave, but when more than 32 KiB and more than 1/32 of the filter's memory
@@ -361,9 +388,13 @@ typedef struct tamis_stats {
         0, 0, 0, 0                                                                                 \
   }
 
-/* Fills *out.  Start from TAMIS_STATS_INIT.  It reads counters and at most 2^21 bits, so the cost of
- * a large filter does not depend on its size.  (Bloom: the formula for the rate takes longer the
- * lower fpp is.  Cuckoo: the call also releases memory that has waited for readers.)
+/* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
+TAMIS_API void tamis_stats_init(tamis_stats *stats);
+
+/* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
+ * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula
+ * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has waited
+ * for readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: sizes that follow the number of processor cores.
+ * Layer 1: sizes that follow the number of processor cores that the process may use: those of its
+ * affinity mask, and no more than the CPU quota of its control groups pays for.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
-/* The smallest power of two that is at least `per_core` times the number of online cores, limited
- * to `min` to `max`, which are powers of two themselves. */
+/* The smallest power of two that is at least `per_core` times the number of these cores, limited to
+ * `min` to `max`, which are powers of two themselves. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
+
+/* The cores that the quota pays for, rounded up; UINT_MAX if there is none.  `membership` is a file
+ * like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  What cannot be read or
+ * understood sets no limit. */
+unsigned tamis__quota_cores(const char *membership, const char *root);
 
 #endif

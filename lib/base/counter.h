@@ -17,6 +17,8 @@
 #ifndef TAMIS_LIB_COUNTER_H
 #define TAMIS_LIB_COUNTER_H
 
+#include "base/compiler.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -36,10 +38,8 @@ struct counters {
 unsigned tamis__counter_shards(uint64_t bytes);
 
 /* The index of the calling thread, from 1 on.  0: it has none yet.  Larger than any shard's index:
- * it will never get one.
- * initial-exec makes this a direct access instead of a function call.  The price is four bytes of
- * the space that every process reserves for libraries loaded at run time. */
-extern _Thread_local unsigned tamis__thread_index __attribute__((tls_model("initial-exec")));
+ * it will never get one. */
+extern _Thread_local unsigned tamis__thread_index DIRECT_TLS;
 
 /* counter_add() for a thread that owns no shard of the set, or has no index yet. */
 uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind, uint64_t amount);

@@ -10,6 +10,7 @@
 #define TAMIS_LIB_FILTER_H
 
 #include "base/hash.h"
+#include "base/refusal.h"
 #include "tamis/tamis.h"
 
 _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
@@ -43,13 +44,15 @@ struct filter_operations {
  * kinds; what else they ask for, the kind checks. */
 struct filter_kind {
   tamis_kind kind;
+  const char *name; /* of the enumerator */
   /* The bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* The lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written
-   * only with TAMIS_OK. */
-  int (*create)(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out);
+   * only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options would be refused. */
+  int (*create)(const tamis_options *options, const struct tamis_filter *head,
+                const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it

@@ -106,7 +106,7 @@ static _Thread_local struct {
   _Atomic uint64_t *counter; /* by which it leaves; NULL: it is not inside */
   unsigned depth;            /* sections inside the outermost one */
   bool inherited;            /* the outermost one was registered, before a fork */
-} own __attribute__((tls_model("initial-exec")));
+} own DIRECT_TLS;
 
 /* What a thread begins with; and what a registered thread has that is no case for
  * registered_reader_enter(). */

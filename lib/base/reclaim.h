@@ -12,6 +12,7 @@
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
 
+#include "base/compiler.h"
 #include "base/sanitizer.h"
 
 #include <stdatomic.h>
@@ -42,8 +43,7 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
 /* Where the calling thread finds its entry in liburcu's registry: liburcu's own variable once the
  * thread is registered, otherwise one of tamis__no_reader's NULLs.  (To find the thread's part of
  * liburcu's variable takes a function call, as that is another library's: so it is found once.) */
-extern _Thread_local struct urcu_bp_reader **tamis__reader
-    __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
 /* What a reader leaves by. */

@@ -122,15 +122,20 @@ static void set_limits(struct bloom *b, bool growable)
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }
 
-static int create(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out)
+static int create(const tamis_options *options, const struct tamis_filter *head,
+                  const struct refusal *why, tamis_filter **out)
 {
   struct bloom_geometry g;
   int result = bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g);
+  if (result == TAMIS_EINVAL)
+    return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return result;
+    return tamis__refuse_rate(why, options, "a Bloom filter",
+                              hash_collision_rate(options->capacity));
   struct sizes s = sizes_for(options, &g);
-  if (options->max_bytes && total_bytes(&s) > options->max_bytes)
-    return TAMIS_EFULL;
+  result = tamis__check_max_bytes(why, options, total_bytes(&s));
+  if (result != TAMIS_OK || !out)
+    return result;
 
   struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
   if (!b)
@@ -220,6 +225,7 @@ static bool validate(const tamis_filter *f, const char **reason)
 
 const struct filter_kind tamis__bloom_kind = {
     .kind = TAMIS_BLOOM,
+    .name = "TAMIS_BLOOM",
     .bytes_for = bytes_for,
     .fpp_for = fpp_for,
     .create = create,

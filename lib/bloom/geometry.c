@@ -8,9 +8,20 @@
 
 /* Each filter is one draw of a random experiment, and the rates of small filters differ from draw
  * to draw.  The promise is meant for the filter that the user has, and not only for the average
- * one.  So three standard deviations above the expected rate must be at most 1.1 times the rate
- * promised. */
-static const double tolerance = 1.1, deviations = 3;
+ * one.  So of a thousand filters at most one may exceed 1.1 times the rate promised. */
+static const double tolerance = 1.1;
+
+/* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
+ * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
+ * longer.  Classic: the part of the bits that are set is distributed normally, and the rate is a
+ * power of it.  Blocked: a few full lines decide; the curve was fitted to simulated filters
+ * (docs/bloom.md). */
+static double one_in_a_thousand(tamis_layout layout, double deviation)
+{
+  if (layout != TAMIS_LAYOUT_BLOCKED)
+    return exp(3.1 * deviation);
+  return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
+}
 
 /* A reserve, as a part of the rate for each bit of a key.  The formulas assume random positions,
  * but the positions come from a short generator, which raises the rate by a few percent
@@ -19,18 +30,21 @@ static const double generator_reserve = 0.002;
 
 /* The shapes of the blocked layout.  For each range of rates it is the shape with the fewest probes
  * of those that need at most 3 % more bits than the best one.  `line_deviation` is the standard
- * deviation of the rate from line to line over its mean, at the lower end of the range
- * (docs/bloom.md says how it was simulated). */
+ * deviation of the rate of a filter over its mean, times the root of the number of lines, at the
+ * lower end of the range (docs/bloom.md says how it was simulated). */
 static const struct {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe;
   double line_deviation;
 } shapes[] = {
-    {0.45, 1, 1, 0.05},  {0.17, 1, 2, 0.14},   {0.13, 1, 3, 0.20},  {0.025, 2, 2, 0.39},
-    {0.004, 3, 2, 0.75}, {0.0006, 3, 3, 1.32}, {2.5e-5, 4, 3, 2.9}, {9e-6, 5, 3, 4.4},
-    {9e-7, 5, 3, 6.9},   {9e-8, 5, 3, 9.6},    {1e-8, 5, 3, 18.2},
+    {0.45, 1, 1, 0.026}, {0.17, 1, 2, 0.053},  {0.13, 1, 3, 0.079}, {0.025, 2, 2, 0.126},
+    {0.004, 3, 2, 0.30}, {0.0006, 3, 3, 0.76}, {2.5e-5, 4, 3, 2.3}, {9e-6, 5, 3, 4.0},
+    {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_TERMS = 1024 };
+
+/* The emptier the lines are, the more they differ: the deviation grows by this power of the rate. */
+static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
@@ -192,8 +206,8 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 
 struct plan {
   struct bloom_geometry geometry;
-  double line_deviation; /* blocked only */
-  struct terms terms;    /* blocked only */
+  unsigned range;     /* blocked only: the index in shapes[] */
+  struct terms terms; /* blocked only */
 };
 
 double bloom_geometry_range(tamis_layout layout, unsigned range)
@@ -209,12 +223,14 @@ static bool keeps_promise(const struct plan *plan, double lines)
   double keys = (double) g->capacity, deviation, rate;
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
-    deviation = plan->line_deviation / sqrt(lines);
+    /* The sum of terms is not exact enough for a rate below 10^-13. */
+    deviation = shapes[plan->range].line_deviation / sqrt(lines) *
+                pow(fmax(rate, 1e-13) / shapes[plan->range].min_fpp, deviation_power);
   } else {
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
-  return rate * reserve * fmax(1, (1 + deviations * deviation) / tolerance) +
+  return rate * reserve * fmax(1, one_in_a_thousand(g->shape.layout, deviation) / tolerance) +
              hash_collision_rate(g->capacity) <=
          g->fpp;
 }
@@ -246,12 +262,11 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   if (fpp < shapes[SHAPES - 1].min_fpp)
     plan.geometry.shape.layout = TAMIS_LAYOUT_CLASSIC;
   if (plan.geometry.shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    unsigned i = 0;
-    while (fpp < shapes[i].min_fpp)
-      i++;
-    plan.geometry.shape.probes = shapes[i].probes;
-    plan.geometry.shape.bits_per_probe = shapes[i].bits_per_probe;
-    plan.line_deviation = shapes[i].line_deviation;
+    plan.range = 0;
+    while (fpp < shapes[plan.range].min_fpp)
+      plan.range++;
+    plan.geometry.shape.probes = shapes[plan.range].probes;
+    plan.geometry.shape.bits_per_probe = shapes[plan.range].bits_per_probe;
     blocked_terms(plan.geometry.shape, &plan.terms);
   } else {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */

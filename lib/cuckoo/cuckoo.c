@@ -137,8 +137,6 @@ static int create_first_generation(struct cuckoo *c, const struct cuckoo_geometr
 int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
-  if (options->max_bytes && total_bytes(g) > options->max_bytes)
-    return TAMIS_EFULL;
   struct cuckoo *c = tamis__memory_allocate(&head->allocator, sizeof *c);
   if (!c)
     return TAMIS_ENOMEM;
@@ -157,12 +155,31 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   return result;
 }
 
-static int create(const tamis_options *options, const struct tamis_filter *head, tamis_filter **out)
+/* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
+static double lowest_rate(const tamis_options *o)
+{
+  double widest = cuckoo_geometry_lowest_rate(cuckoo_geometry_shapes() - 1, o->growable);
+  double equal_hashes = hash_collision_rate(o->capacity);
+  return equal_hashes < 1 ? fmax(widest, equal_hashes) : widest;
+}
+
+static int create(const tamis_options *options, const struct tamis_filter *head,
+                  const struct refusal *why, tamis_filter **out)
 {
   struct cuckoo_geometry g;
   struct cuckoo_spec spec = spec_of(options);
   int result = cuckoo_geometry_plan(&spec, &g);
-  return result == TAMIS_OK ? tamis__cuckoo_create_with(options, head, &g, out) : result;
+  if (result == TAMIS_EINVAL)
+    return tamis__refuse_capacity(why, options, bytes_for);
+  if (result != TAMIS_OK)
+    return tamis__refuse_rate(why, options,
+                              options->growable ? "a cuckoo filter that grows"
+                                                : "a cuckoo filter that does not grow",
+                              lowest_rate(options));
+  result = tamis__check_max_bytes(why, options, total_bytes(&g));
+  if (result != TAMIS_OK || !out)
+    return result;
+  return tamis__cuckoo_create_with(options, head, &g, out);
 }
 
 /* ---- figures ---- */
@@ -212,6 +229,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 
 const struct filter_kind tamis__cuckoo_kind = {
     .kind = TAMIS_CUCKOO,
+    .name = "TAMIS_CUCKOO",
     .bytes_for = bytes_for,
     .fpp_for = fpp_for,
     .create = create,

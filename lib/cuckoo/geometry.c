@@ -135,7 +135,8 @@ static void derive_sizes(struct cuckoo_geometry *g)
   g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
   g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
   unsigned bits = g->root0_bits + g->root_shift + g->pair_bits;
-  g->needs_second_hash = bits + g->depth_limit + g->shape.width > 64;
+  /* An entry that ages has a bit less: the marker. */
+  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
 }
 
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/refusal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  if (why && why->text && why->size) /* clang-tidy 14 overlooks va_start: */
+    (void) vsnprintf(why->text, why->size, format, arguments); /* NOLINT(*-valist.Uninitialized) */
+  va_end(arguments);
+  return result;
+}
+
+void tamis__use_a_point(char *number)
+{
+  static const char digits[] = "0123456789";
+  char *at = number + strcspn(number, digits);
+  at += strspn(at, digits);
+  size_t length = strcspn(at, "0123456789e");
+  if (length && at[length]) {
+    *at = '.';
+    memmove(at + 1, at + length, strlen(at + length) + 1);
+  }
+}
+
+struct rate_text tamis__rate_text(double rate)
+{
+  struct rate_text out;
+  int digits = 1;
+  do
+    (void) snprintf(out.text, sizeof out.text, "%.*g", digits++, rate);
+  while (digits <= 17 && strtod(out.text, NULL) != rate);
+  tamis__use_a_point(out.text);
+  return out;
+}
+
+/* The least number with three digits that is not below `rate`. */
+static struct rate_text text_of_bound(double rate)
+{
+  struct rate_text out;
+  double step = pow(10, floor(log10(rate)) - 2), n = floor(rate / step);
+  do
+    (void) snprintf(out.text, sizeof out.text, "%.3g", n++ * step);
+  while (strtod(out.text, NULL) < rate);
+  tamis__use_a_point(out.text);
+  return out;
+}
+
+int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
+                           int (*bytes_for)(const tamis_options *, uint64_t *))
+{
+  if (!why || !why->text) /* the search below takes a while */
+    return TAMIS_EINVAL;
+  tamis_options trial = *options;
+  uint64_t fits = 0, beyond = UINT64_C(1) << 62, bytes;
+  while (beyond - fits > 1) {
+    trial.capacity = fits + (beyond - fits) / 2;
+    if (bytes_for(&trial, &bytes) == TAMIS_OK)
+      fits = trial.capacity;
+    else
+      beyond = trial.capacity;
+  }
+  return tamis__refuse(why, TAMIS_EINVAL,
+                       "capacity is %" PRIu64 "; with this kind and this fpp it must be from 1 to "
+                       "%" PRIu64,
+                       options->capacity, fits);
+}
+
+int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
+                       double lowest)
+{
+  return tamis__refuse(
+      why, TAMIS_EUNSUPPORTED, "fpp is %s; %s for %" PRIu64 " keys needs at least %s, and below 1",
+      tamis__rate_text(options->fpp).text, kind, options->capacity, text_of_bound(lowest).text);
+}
+
+int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes)
+{
+  if (!options->max_bytes || bytes <= options->max_bytes)
+    return TAMIS_OK;
+  return tamis__refuse(why, TAMIS_EFULL,
+                       "max_bytes is %" PRIu64 "; it must be at least %" PRIu64
+                       ", which these options need, or 0 for no limit",
+                       options->max_bytes, bytes);
+}

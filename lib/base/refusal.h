@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: why options are refused, in words, for tamis_options_check().
+ *
+ * What finds the reason writes it, and returns the result that the caller gets.  Every sentence
+ * names a field, its value, and what it may be.
+ */
+#ifndef TAMIS_LIB_REFUSAL_H
+#define TAMIS_LIB_REFUSAL_H
+
+#include "tamis/tamis.h"
+
+/* Where the words go.  A NULL pointer to it says that nobody asks. */
+struct refusal {
+  char *text; /* NULL: nowhere */
+  size_t size;
+};
+
+/* Writes as snprintf() does, as far as there is room, and returns `result`. */
+int tamis__refuse(const struct refusal *why, int result, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The refusals that several kinds share.  `bytes_for` is the kind's: the largest capacity is found
+ * by trying. */
+int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
+                           int (*bytes_for)(const tamis_options *, uint64_t *));
+/* `kind` says in words for which filters `lowest` is the lowest rate. */
+int tamis__refuse_rate(const struct refusal *why, const tamis_options *options, const char *kind,
+                       double lowest);
+/* TAMIS_OK if `bytes` are within max_bytes. */
+int tamis__check_max_bytes(const struct refusal *why, const tamis_options *options, uint64_t bytes);
+
+/* Replaces the decimal point of the program's locale, which may have several bytes, by a point. */
+void tamis__use_a_point(char *number);
+
+/* A rate as the shortest number that stands for it. */
+struct rate_text {
+  char text[40];
+};
+struct rate_text tamis__rate_text(double rate);
+
+#endif

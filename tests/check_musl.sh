@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The library compiles with musl, runs in a static program, and can be loaded at run time.  Debian's
+# liburcu is used, which was built with glibc: it needs one function that musl does not have, and, as a
+# shared library, a file with the name of glibc's loader.
+#
+#   check_musl.sh SOURCE_DIR MUSL_GCC LIBURCU_BP.a LIBURCU_COMMON.a SOURCE...
+set -eu
+source=$1 cc=$2 urcu_bp=$3 urcu_common=$4
+shift 4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# The headers of the dependencies, without those of glibc beside them.
+mkdir headers
+for folder in /usr/include "$(dirname "${urcu_bp/\/lib\//\/include\/}")"; do
+  for header in "$folder"/{ck_*.h,gcc,spinlock,urcu,urcu*.h,xxh*.h}; do
+    [ ! -e "$header" ] || ln -sf "$header" headers/
+  done
+done
+
+cat >missing.c <<'END'
+#include <stdarg.h>
+#include <stdio.h>
+__attribute__((visibility("default"))) int __fprintf_chk(FILE *file, int flag, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  int result = flag >= 0 ? vfprintf(file, format, arguments) : -1;
+  va_end(arguments);
+  return result;
+}
+END
+compile() { # OBJECT SOURCE FLAG...
+  "$cc" -std=c11 -O1 -D_GNU_SOURCE -DNDEBUG -fPIC -fvisibility=hidden -Wall -Wextra -Werror \
+    -I "$source/include" -I "$source/lib" -isystem headers -o "$1" -c "${@:2}"
+}
+program=$source/tests/musl_program.c
+compile missing.o missing.c
+compile program.o "$program" -DPROGRAM
+compile plugin.o "$program"
+for file; do
+  compile "lib-${file//\//-}.o" "$source/$file" &
+  [ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
+done
+wait
+
+echo "a static program"
+"$cc" -static -o program program.o lib-*.o missing.o "$urcu_bp" "$urcu_common" -lm
+./program
+
+echo "a plugin"
+"$cc" -I "$source/include" -DLOADER -o loader "$program"
+shared=$(dirname "$urcu_bp")
+cp "$shared"/liburcu-{bp,common}.so* .
+: >empty.c
+loader=$(LC_ALL=C readelf -d liburcu-bp.so | sed -n 's/.*(NEEDED).*\[\(ld-linux.*\)\]$/\1/p')
+[ -z "$loader" ] || "$cc" -shared -o "$loader" empty.c
+plugin() { # OUT OBJECT...
+  "$cc" -shared -o "$1" plugin.o "${@:2}" missing.o liburcu-bp.so liburcu-common.so -lm
+}
+plugin plugin.so lib-*.o
+LD_LIBRARY_PATH=. ./loader ./plugin.so
+
+# This check finds what it is for: musl does not load a library whose thread-local variables are
+# accessed directly.
+compile direct.o "$source/lib/base/counter.c" -ftls-model=initial-exec
+plugin direct.so direct.o $(ls lib-*.o | grep -v base-counter)
+if LD_LIBRARY_PATH=. ./loader ./direct.so >log; then
+  echo "a plugin with direct thread-local variables was loaded"
+  exit 1
+fi
+grep -q 'initial-exec' log || { cat log; exit 1; }

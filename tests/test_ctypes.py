@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A program in another language, which has no macros: the shared library through ctypes.
+
+    test_ctypes.py LIBRARY
+"""
+import ctypes
+import sys
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("kind", c_int), ("capacity", c_uint64), ("fpp", c_double),
+                ("growable", c_bool), ("max_bytes", c_uint64), ("seed", c_uint64), ("layout", c_int),
+                ("stripes", c_uint), ("hash", c_void_p), ("hash_context", c_void_p),
+                ("allocator", c_void_p)]
+
+
+class Stats(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("count", c_uint64), ("capacity", c_uint64),
+                ("bytes", c_uint64), ("growths", c_uint64), ("load", c_double),
+                ("fpp_estimate", c_double), ("fpp", c_double), ("estimated_count", c_double),
+                ("bits", c_uint64), ("bits_set", c_uint64), ("bits_per_key", c_uint), ("kind", c_int),
+                ("layout", c_int), ("seed", c_uint64), ("segments", c_uint64), ("joins", c_uint64),
+                ("generations", c_uint), ("fingerprint_bits", c_uint), ("occupancy", c_double)]
+
+
+class Guarded(ctypes.Structure):
+    """A struct, and bytes behind it that nothing may change."""
+    _fields_ = [("options", Options), ("after_options", c_uint64 * 8),
+                ("stats", Stats), ("after_stats", c_uint64 * 8)]
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"BAD: {what}")
+
+
+def main(path):
+    tamis = ctypes.CDLL(path)
+    tamis.tamis_options_init.argtypes, tamis.tamis_options_init.restype = [POINTER(Options)], None
+    tamis.tamis_stats_init.argtypes, tamis.tamis_stats_init.restype = [POINTER(Stats)], None
+    tamis.tamis_options_check.argtypes = [POINTER(Options), c_char_p, c_size_t]
+    tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
+    tamis.tamis_add_unique.argtypes = [c_void_p, c_char_p, c_size_t]
+    tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
+    tamis.tamis_get_stats.argtypes = [c_void_p, POINTER(Stats)]
+    tamis.tamis_destroy.argtypes, tamis.tamis_destroy.restype = [c_void_p], None
+
+    room = Guarded()
+    ctypes.memset(byref(room), 0xA5, ctypes.sizeof(room))
+    options, stats = room.options, room.stats
+    tamis.tamis_options_init(byref(options))
+    tamis.tamis_stats_init(byref(stats))
+    check(options.struct_size == ctypes.sizeof(Options), "struct_size of options")
+    check(stats.struct_size == ctypes.sizeof(Stats), "struct_size of stats")
+    check((options.kind, options.fpp, options.growable) == (1, 0.01, True), "the defaults")
+    check(set(room.after_options) | set(room.after_stats) == {0xA5A5A5A5A5A5A5A5}, "the bytes behind")
+
+    why = ctypes.create_string_buffer(200)
+    filter_ = c_void_p()
+    check(tamis.tamis_options_check(byref(options), why, 200) == -1, "no capacity")
+    check(why.value.startswith(b"capacity is 0; "), f"the reason: {why.value}")
+    check(tamis.tamis_create(byref(options), byref(filter_)) == -1 and not filter_, "created all the same")
+
+    for kind in 1, 2:
+        options.kind, options.capacity, options.fpp = kind, 1000, 1e-6
+        check(tamis.tamis_options_check(byref(options), why, 200) == 0 and why.value == b"", why.value)
+        check(tamis.tamis_create(byref(options), byref(filter_)) == 0, "create")
+        check(tamis.tamis_add_unique(filter_, b"key", 3) == 0, "add_unique")
+        check(tamis.tamis_add_unique(filter_, b"key", 3) == 1, "add_unique again")
+        check(tamis.tamis_contains(filter_, b"key", 3), "contains")
+        check(tamis.tamis_get_stats(filter_, byref(stats)) == 0, "get_stats")
+        check((stats.count, stats.capacity, stats.kind) == (1, 1000, kind), "the figures")
+        tamis.tamis_destroy(filter_)
+    print("good")
+
+
+main(*sys.argv[1:])

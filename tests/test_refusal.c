@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis_options_check(): every reason for which options are refused, in words that help.
+ */
+#include "unit.h"
+
+#include "base/refusal.h"
+#include "harness.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void *no_memory(void *context, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  return NULL;
+}
+
+static void no_release(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) block, (void) alignment, (void) size;
+}
+
+static const tamis_allocator nothing = {no_memory, no_release, NULL};
+
+static tamis_options good_options(void)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000;
+  return options;
+}
+
+/* What tamis_create() says.  It gets no memory, so TAMIS_ENOMEM is that nothing is wrong. */
+static int created(tamis_options options)
+{
+  tamis_filter *f;
+  if (!options.allocator)
+    options.allocator = &nothing;
+  int result = tamis_create(&options, &f);
+  assert_null(f);
+  return result == TAMIS_ENOMEM ? TAMIS_OK : result;
+}
+
+static char why[400];
+
+static void assert_refused(const tamis_options *o, int result, const char *field, const char *range)
+{
+  assert_int_equal(tamis_options_check(o, why, sizeof why), result);
+  if (strncmp(why, field, strlen(field)) != 0 || !strstr(why, range) || strchr(why, '\n'))
+    fail_msg("'%s' is not '%s ... %s'", why, field, range);
+  if (o)
+    assert_int_equal(created(*o), result);
+}
+
+static void every_reason_has_words(void **state)
+{
+  (void) state;
+  tamis_options o;
+  assert_refused(NULL, TAMIS_EINVAL, "options is NULL;", "must point");
+#define REFUSED(result, field, range, ...)            \
+  do {                                                \
+    o = good_options();                               \
+    __VA_ARGS__;                                      \
+    assert_refused(&o, TAMIS_##result, field, range); \
+  } while (0)
+  char sizes[40];
+  snprintf(sizes, sizeof sizes, "from %zu to 4096", sizeof o);
+  REFUSED(EINVAL, "struct_size is 0;", sizes, o.struct_size = 0);
+  REFUSED(EINVAL, "struct_size is 8;", "TAMIS_OPTIONS_INIT", o.struct_size = 8);
+  REFUSED(EINVAL, "struct_size is 4097;", "tamis_options_init()", o.struct_size = 4097);
+  REFUSED(EINVAL, "kind is 0;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 0);
+  REFUSED(EINVAL, "kind is 99;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 99);
+  REFUSED(EINVAL, "layout is 7;", "0 (TAMIS_LAYOUT_BLOCKED) or 1 (TAMIS_LAYOUT_CLASSIC)",
+          o.layout = (tamis_layout) 7);
+  REFUSED(EINVAL, "stripes is 4097;", "from 0 to 4096", o.stripes = 4097);
+  REFUSED(EINVAL, "fpp is 0;", "above 0 and below 1", o.fpp = 0);
+  REFUSED(EINVAL, "fpp is 1;", "above 0 and below 1", o.fpp = 1);
+  REFUSED(EINVAL, "fpp is 1.0000000000000002;", "below 1", o.fpp = 1 + 0x1p-52);
+  REFUSED(EINVAL, "fpp is -0.25;", "above 0 and below 1", o.fpp = -0.25);
+  REFUSED(EINVAL, "fpp is inf;", "above 0 and below 1", o.fpp = (double) INFINITY);
+  REFUSED(EINVAL, "fpp is nan;", "above 0 and below 1", o.fpp = (double) NAN);
+  REFUSED(EINVAL, "capacity is 0;", "from 1 to ", o.capacity = 0);
+  REFUSED(EINVAL, "capacity is 18446744073709551615;", "from 1 to ", o.capacity = UINT64_MAX);
+  REFUSED(EINVAL, "capacity is 1152921504606846976;", "from 1 to ", o.kind = TAMIS_CUCKOO,
+          o.capacity = UINT64_C(1) << 60);
+  REFUSED(EUNSUPPORTED, "fpp is 1e-18;", "a Bloom filter for 1000 keys needs at least 2.17e-16",
+          o.fpp = 1e-18);
+  REFUSED(EUNSUPPORTED, "fpp is 2.5e-08;",
+          "a cuckoo filter that grows for 1000 keys needs at least 3e-08", o.kind = TAMIS_CUCKOO,
+          o.fpp = 2.5e-8);
+  REFUSED(EUNSUPPORTED, "fpp is 1e-11;", "that does not grow for 1000 keys needs at least 9.32e-10",
+          o.kind = TAMIS_CUCKOO, o.growable = false, o.fpp = 1e-11);
+  REFUSED(EFULL, "max_bytes is 1000;", "or 0 for no limit", o.max_bytes = 1000);
+  REFUSED(EFULL, "max_bytes is 1;", "at least ", o.kind = TAMIS_CUCKOO, o.max_bytes = 1);
+  const tamis_allocator first_half = {no_memory, NULL, NULL},
+                        second_half = {NULL, no_release, NULL};
+  const tamis_allocator neither = {NULL, NULL, NULL};
+  REFUSED(EINVAL, "allocator->release is NULL;", "both functions", o.allocator = &first_half);
+  REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &second_half);
+  REFUSED(EINVAL, "allocator->allocate is NULL;", "both functions", o.allocator = &neither);
+#undef REFUSED
+
+  struct {
+    tamis_options known;
+    unsigned char unknown[16];
+  } later = {.known = good_options()};
+  later.known.struct_size = sizeof later;
+  assert_int_equal(tamis_options_check(&later.known, why, sizeof why), TAMIS_OK);
+  later.unknown[9] = 3;
+  char byte[40];
+  snprintf(byte, sizeof byte, "byte %zu of the options is 3", sizeof o + 9);
+  assert_int_equal(tamis_options_check(&later.known, why, sizeof why), TAMIS_EUNSUPPORTED);
+  assert_non_null(strstr(why, byte));
+  assert_non_null(strstr(why, tamis_version()));
+}
+
+static uint64_t number_after(const char *words)
+{
+  const char *at = strstr(why, words);
+  assert_non_null(at);
+  return strtoull(at + strlen(words), NULL, 10);
+}
+
+static void assert_good(const tamis_options *o)
+{
+  if (tamis_options_check(o, why, sizeof why) != TAMIS_OK)
+    fail_msg("%s", why);
+  assert_string_equal(why, "");
+  assert_int_equal(created(*o), TAMIS_OK);
+}
+
+/* Whoever follows the words gets a filter, and one step further does not. */
+static void the_range_is_the_range(void **state)
+{
+  (void) state;
+  const double rates[] = {0.5, 0.01, 1e-7, 1e-12};
+  for (int kind = 0; kind < 6; kind++)
+    for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
+      tamis_options o = good_options();
+      o.kind = kind < 4 ? TAMIS_BLOOM : TAMIS_CUCKOO;
+      o.layout = (tamis_layout) (kind & 1);
+      o.growable = kind < 5;
+      o.fpp = rates[r];
+      if (tamis_options_check(&o, NULL, 0) == TAMIS_OK) {
+        for (int zero = 0; zero < 2; zero++) {
+          o.capacity = zero ? 0 : UINT64_C(1) << 61;
+          assert_true(tamis_options_check(&o, why, sizeof why) < 0);
+          if (strncmp(why, "capacity", 8) != 0)
+            continue; /* equal hashes already forbid the rate */
+          o.capacity = number_after(" to ");
+          assert_good(&o);
+          o.capacity++;
+          assert_true(tamis_options_check(&o, why, sizeof why) < 0);
+        }
+        o.capacity = 12345;
+        o.max_bytes = 7;
+        assert_refused(&o, tamis_options_check(&o, NULL, 0), "max_bytes is 7;", "");
+        o.max_bytes = number_after("at least ");
+        assert_good(&o);
+        o.max_bytes--;
+        assert_int_equal(tamis_options_check(&o, NULL, 0), TAMIS_EFULL);
+        o.max_bytes = 0;
+      }
+      for (uint64_t capacity = 1; capacity < UINT64_C(1) << 40; capacity = capacity * 99 + 1) {
+        o.capacity = capacity;
+        o.fpp = 1e-19;
+        assert_refused(&o, TAMIS_EUNSUPPORTED, "fpp is 1e-19;", "at least ");
+        o.fpp = strtod(strstr(why, "at least ") + strlen("at least "), NULL);
+        assert_good(&o);
+        o.fpp /= 1.02;
+        assert_int_equal(tamis_options_check(&o, why, sizeof why), TAMIS_EUNSUPPORTED);
+      }
+    }
+}
+
+static uint64_t log_uniform(uint64_t *seed, unsigned bits)
+{
+  return random_next(seed) >> (64 - bits + random_next(seed) % bits);
+}
+
+/* Whatever the options, tamis_create() and tamis_options_check() answer the same. */
+static void checking_and_creating_agree(void **state)
+{
+  (void) state;
+  uint64_t seed = 1;
+  unsigned answers[8] = {0};
+  const tamis_allocator half = {no_memory, NULL, NULL};
+  for (unsigned i = 0; i < 3000; i++) {
+    tamis_options o = good_options();
+    uint64_t luck = random_next(&seed);
+    o.kind = (tamis_kind) (luck % 16 == 0 ? 3 : 1 + (luck >> 8) % 2);
+    o.capacity = log_uniform(&seed, luck >> 16 & 3 ? 36 : 64);
+    o.fpp = pow(10, -(double) (random_next(&seed) % 2400) / 100);
+    o.growable = luck >> 24 & 1;
+    o.layout = (tamis_layout) (luck % 32 == 1 ? 2 : luck >> 25 & 1);
+    o.stripes = luck >> 26 & 1 ? 0 : (unsigned) log_uniform(&seed, 13);
+    o.max_bytes = luck >> 27 & 1 ? 0 : log_uniform(&seed, 40);
+    o.seed = luck >> 28 & 1 ? 0 : luck;
+    o.allocator = luck % 32 == 2 ? &half : NULL;
+    o.struct_size += luck % 64 == 3 ? random_next(&seed) % 5000 : 0;
+    if (o.struct_size > sizeof o && o.struct_size <= 4096)
+      continue; /* there is nothing behind it */
+    int result = tamis_options_check(&o, why, sizeof why);
+    assert_int_equal(result, created(o));
+    assert_int_equal(result == TAMIS_OK, strlen(why) == 0);
+    answers[-result]++;
+    uint64_t bytes;
+    if (result != TAMIS_EFULL)
+      assert_int_equal(tamis_bytes_for(&o, &bytes), result);
+  }
+  assert_true(answers[-TAMIS_OK] > 100 && answers[-TAMIS_EINVAL] > 100 &&
+              answers[-TAMIS_EFULL] > 100 && answers[-TAMIS_EUNSUPPORTED] > 100);
+}
+
+/* As much as there is room for, as snprintf() does. */
+static void words_are_cut_to_their_room(void **state)
+{
+  (void) state;
+  tamis_options o = good_options();
+  o.stripes = 5000;
+  static const char words[] = "stripes is 5000; it must be from 0 to 4096";
+  for (size_t size = 0; size <= sizeof words + 1; size++) {
+    char room[sizeof words + 4];
+    memset(room, '#', sizeof room);
+    assert_int_equal(tamis_options_check(&o, room, size), TAMIS_EINVAL);
+    size_t length = size == 0 ? 0 : size < sizeof words ? size - 1 : sizeof words - 1;
+    assert_memory_equal(room, words, length);
+    assert_true(size == 0 || room[length] == '\0');
+    for (size_t i = size ? length + 1 : 0; i < sizeof room; i++)
+      assert_int_equal(room[i], '#');
+  }
+  assert_int_equal(tamis_options_check(&o, NULL, 0), TAMIS_EINVAL);
+  assert_int_equal(tamis_options_check(&o, NULL, 100), TAMIS_EINVAL);
+  o.stripes = 0;
+  char one = '#';
+  assert_int_equal(tamis_options_check(&o, &one, 1), TAMIS_OK);
+  assert_int_equal(one, '\0');
+}
+
+static void numbers_have_a_point_in_every_locale(void **state)
+{
+  (void) state;
+  const char *const numbers[][2] = {{"0,01", "0.01"},
+                                    {"1,5e-08", "1.5e-08"},
+                                    {"2\xd9\xab"
+                                     "5",
+                                     "2.5"},
+                                    {"-1,5", "-1.5"},
+                                    {"1e-08", "1e-08"},
+                                    {"3", "3"},
+                                    {"nan", "nan"},
+                                    {"-inf", "-inf"}};
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    char text[20];
+    strcpy(text, numbers[i][0]); /* NOLINT */
+    tamis__use_a_point(text);
+    assert_string_equal(text, numbers[i][1]);
+  }
+}
+
+/* The functions give what the macros give, in a struct whatever its contents were. */
+static void functions_initialise_as_the_macros_do(void **state)
+{
+  (void) state;
+  struct {
+    tamis_options options;
+    unsigned char after[64];
+  } o;
+  memset(&o, 0xA5, sizeof o);
+  tamis_options_init(&o.options);
+  tamis_options macro = TAMIS_OPTIONS_INIT;
+  assert_int_equal(o.options.struct_size, sizeof macro);
+  assert_int_equal(o.options.kind, macro.kind);
+  assert_int_equal(o.options.capacity, 0);
+  assert_true(o.options.fpp == macro.fpp && o.options.growable == macro.growable);
+  assert_int_equal(o.options.max_bytes, 0);
+  assert_int_equal(o.options.seed, 0);
+  assert_int_equal(o.options.layout, macro.layout);
+  assert_int_equal(o.options.stripes, 0);
+  assert_true(!o.options.hash && !o.options.hash_context && !o.options.allocator);
+  struct {
+    tamis_stats stats;
+    unsigned char after[64];
+  } s;
+  memset(&s, 0xA5, sizeof s);
+  tamis_stats_init(&s.stats);
+  assert_int_equal(s.stats.struct_size, sizeof(tamis_stats));
+  assert_true(s.stats.count == 0 && s.stats.segments == 0 && s.stats.occupancy == 0);
+  for (unsigned i = 0; i < sizeof o.after; i++)
+    assert_true(o.after[i] == 0xA5 && s.after[i] == 0xA5);
+  tamis_options_init(NULL);
+  tamis_stats_init(NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_reason_has_words),
+      cmocka_unit_test(the_range_is_the_range),
+      cmocka_unit_test(checking_and_creating_agree),
+      cmocka_unit_test(words_are_cut_to_their_room),
+      cmocka_unit_test(numbers_have_a_point_in_every_locale),
+      cmocka_unit_test(functions_initialise_as_the_macros_do),
+  };
+  return cmocka_run_group_tests_name("refusal", tests, NULL, NULL);
+}
