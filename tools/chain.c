@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "chain.h"
 
+#include "numbers.h"
 #include "options.h"
 #include "report.h"
 
@@ -37,7 +38,7 @@ static bool has_one_level(const struct chain *chain)
   return chain->first.growable || chain->first.max_bytes > 0;
 }
 
-static void fail_to_create(const tamis_options *options, int result, unsigned level)
+void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
   double lowest;
