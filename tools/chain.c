@@ -48,6 +48,9 @@ void fail_to_create(const tamis_options *options, int result, unsigned level)
     fail("a rate of %.2g for %s lines is lower than a %s filter can give (%.2g)%s", options->fpp,
          lines, kind_name(options->kind), lowest,
          level > 0 ? "; a --capacity from the start may help" : "");
+  else if (result == TAMIS_ENOMEM && options->max_bytes > 0)
+    fail("cannot allocate a filter within %s: %s", bytes_figure(lines, (double) options->max_bytes),
+         tamis_strerror(result));
   else
     fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
          lines, options->fpp, tamis_strerror(result));
