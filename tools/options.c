@@ -119,7 +119,7 @@ static const struct argp_option filter_entries[] = {
      "Number of distinct lines: 500000, 1.5M, 2e9; k, M, G are powers of 1000", 1},
     {"fpp", 'p', "RATE", 0, "Allowed rate of false positives (default 1e-6)", 1},
     {"memory", 'm', "SIZE", 0,
-     "Memory of the filter in bytes: 300000, 1.5G; K, M, G are powers of 1024", 1},
+     "Limit of the filter's memory: 300000, 1.5G; K, M, G are powers of 1024", 1},
     {"kind", 'k', "KIND", 0,
      "Kind of filter: bloom (the default), or cuckoo, which grows by itself", 1},
     {NULL, 0, NULL, 0, NULL, 0},
