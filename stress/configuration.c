@@ -77,8 +77,7 @@ static uint64_t bytes_needed(const tamis_options *o)
   uint64_t bytes;
   int result = tamis_bytes_for(o, &bytes);
   if (result != TAMIS_OK)
-    error(2, 0, "capacity %" PRIu64 ", fpp %.17g: %s", o->capacity, o->fpp,
-          tamis_strerror(result));
+    error(2, 0, "capacity %" PRIu64 ", fpp %.17g: %s", o->capacity, o->fpp, tamis_strerror(result));
   return bytes;
 }
 
@@ -156,7 +155,7 @@ void configuration_print(const struct configuration *c)
   printf("%s, %s, capacity %" PRIu64 ", fpp %.17g, max_bytes %" PRIu64 ", stripes %u, seed %" PRIu64
          ", hash %s, memory %s; %" PRIu64 " threads, %" PRIu64 " keys of at most %u bytes, %" PRIu64
          " calls, batches of at most %u\n",
-         o->kind == TAMIS_CUCKOO                ? "cuckoo"
+         o->kind == TAMIS_CUCKOO             ? "cuckoo"
          : o->layout == TAMIS_LAYOUT_CLASSIC ? "Bloom, classic"
                                              : "Bloom, blocked",
          o->growable ? "growable" : "fixed", o->capacity, o->fpp, o->max_bytes, o->stripes, o->seed,

@@ -22,7 +22,7 @@ struct configuration_limits {
 enum memory { SYSTEM_MEMORY, LEDGER_MEMORY, FAILING_MEMORY };
 
 struct configuration {
-  uint64_t seed; /* of keys and calls */
+  uint64_t seed;         /* of keys and calls */
   tamis_options options; /* without an allocator */
   enum memory memory;
   uint64_t threads;

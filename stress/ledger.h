@@ -16,9 +16,9 @@
 struct ledger {
   uint64_t limit; /* bytes that must never be exceeded; 0: none */
   uint64_t seed;
-  uint64_t odds;        /* while it is armed, one request in so many fails */
-  _Atomic bool armed;   /* requests may fail */
-  _Atomic bool yields;  /* the calling thread lets others run, as it might in a slow allocator */
+  uint64_t odds;       /* while it is armed, one request in so many fails */
+  _Atomic bool armed;  /* requests may fail */
+  _Atomic bool yields; /* the calling thread lets others run, as it might in a slow allocator */
   _Atomic uint64_t requests, failures, blocks, bytes, most_bytes;
   const char *_Atomic wrong; /* what the library did wrong first, or NULL */
 };

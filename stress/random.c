@@ -75,12 +75,6 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
   run->refused = zeroes(run->all, sizeof *run->refused);
 }
 
-static void check_false_positives(struct run *run)
-{
-  double fpp = run->configuration.options.fpp, expected = fpp * (double) run->asked;
-  (void) expected;
-}
-
 static void play(struct run *run, const struct settings *s)
 {
   const struct configuration *c = &run->configuration;
@@ -102,7 +96,6 @@ static void play(struct run *run, const struct settings *s)
     check_at_rest(run);
     check_empty(run);
   }
-  check_false_positives(run);
   tamis_destroy(run->filter);
   if (!ledger_is_even(&run->ledger))
     run_wrong(run, "memory is left after tamis_destroy", run->ledger.bytes);
@@ -112,11 +105,6 @@ static bool run_round(const struct settings *s, uint64_t number)
 {
   static struct run run;
   prepare(&run, s, number);
-  if (getenv("RANDOM_VERBOSE")) {
-    printf("%" PRIu64 ": ", number);
-    configuration_print(&run.configuration);
-    fflush(stdout);
-  }
   play(&run, s);
   if (run.wrong) {
     configuration_print(&run.configuration);

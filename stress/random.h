@@ -24,6 +24,7 @@ enum phase {
 struct run {
   struct configuration configuration;
   uint64_t number;
+  uint64_t needed; /* bytes that the filter was said to take */
   tamis_filter *filter;
   struct ledger ledger;
   enum phase phase;
@@ -34,7 +35,7 @@ struct run {
   _Atomic uint8_t *won;     /* how many unique adds of a contested key have won */
   _Atomic uint8_t *refused; /* whether one was refused for the capacity */
   _Atomic uint64_t offered; /* distinct keys that have been offered */
-  _Atomic uint64_t asked, false_positives, hidden, wrong;
+  _Atomic uint64_t wrong;
 };
 
 /* Counts a wrong answer, and prints the first ones. */

@@ -41,8 +41,7 @@ static void add_to_batch(struct caller *caller, uint64_t number)
   const struct configuration *c = &caller->run->configuration;
   size_t i = caller->n++;
   caller->numbers[i] = number;
-  caller->keys[i] =
-      (tamis_key){caller->bytes[i], configuration_key(c, number, caller->bytes[i])};
+  caller->keys[i] = (tamis_key){caller->bytes[i], configuration_key(c, number, caller->bytes[i])};
   caller->hashes[i] = tamis_hash(caller->run->filter, caller->keys[i].data, caller->keys[i].len);
 }
 
@@ -90,11 +89,10 @@ static void call_add(struct caller *caller, bool unique)
         hashes ? (unique ? tamis_add_unique_hash : tamis_add_hash)(f, caller->hashes[0])
                : (unique ? tamis_add_unique : tamis_add)(f, key->data, key->len);
   } else {
-    int result = hashes ? (unique ? tamis_add_unique_many_hash
-                                  : tamis_add_many_hash)(f, caller->hashes, caller->n,
-                                                         caller->results)
-                        : (unique ? tamis_add_unique_many : tamis_add_many)(
-                              f, caller->keys, caller->n, caller->results);
+    int result = hashes ? (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(
+                              f, caller->hashes, caller->n, caller->results)
+                        : (unique ? tamis_add_unique_many
+                                  : tamis_add_many)(f, caller->keys, caller->n, caller->results);
     if (result != first_failure(caller))
       wrong(caller, "a batch returns what is not its first failure", caller->n);
   }
@@ -110,8 +108,8 @@ static void call_contains(struct caller *caller)
   uint64_t began = call_begins(caller->worker);
   if (!caller->batch) {
     const tamis_key *key = &caller->keys[0];
-    caller->found[0] = hashes ? tamis_contains_hash(f, caller->hashes[0])
-                              : tamis_contains(f, key->data, key->len);
+    caller->found[0] =
+        hashes ? tamis_contains_hash(f, caller->hashes[0]) : tamis_contains(f, key->data, key->len);
   } else {
     size_t hits = hashes ? tamis_contains_many_hash(f, caller->hashes, caller->n, caller->found)
                          : tamis_contains_many(f, caller->keys, caller->n, caller->found);
@@ -162,14 +160,11 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 {
   struct run *run = caller->run;
   bool was_in = run->copies[key];
-  atomic_fetch_add(&run->asked, unique && !was_in);
   if (result == TAMIS_OK && !(unique && was_in)) {
     caller->copies += !(is_bloom(run) && was_in);
     run->copies[key] = is_bloom(run) ? 1 : run->copies[key] + 1;
   } else if (result == TAMIS_PRESENT && unique && !was_in) {
-    atomic_fetch_add(&run->false_positives, 1);
-    run->copies[key] = is_bloom(run); /* its bits are set for good */
-    atomic_fetch_add(&run->hidden, is_bloom(run));
+    run->copies[key] = is_bloom(run); /* a false positive; its bits are set for good */
   } else if (result == TAMIS_OK) {
     wrong(caller, "add_unique wins though the key is in", key);
   } else if (!(result == TAMIS_PRESENT && unique) && !good_failure(run, result)) {
@@ -286,21 +281,14 @@ static void reach_the_brink(struct caller *caller)
 
 static void look_up_own(struct caller *caller)
 {
-  struct run *run = caller->run;
-  uint64_t asked = 0, false_positives = 0;
+  const struct run *run = caller->run;
   size_t n = begin_batch(caller);
   while (caller->n < n)
     add_to_batch(caller, own_key(caller, random_next(&caller->seed) % own_keys(caller)));
   call_contains(caller);
-  for (size_t i = 0; i < caller->n; i++) {
-    bool in = run->copies[caller->numbers[i]];
-    if (in && !caller->found[i])
+  for (size_t i = 0; i < caller->n; i++)
+    if (run->copies[caller->numbers[i]] && !caller->found[i])
       wrong(caller, "a key is missing", caller->numbers[i]);
-    asked += !in;
-    false_positives += !in && caller->found[i];
-  }
-  atomic_fetch_add(&run->asked, asked);
-  atomic_fetch_add(&run->false_positives, false_positives);
 }
 
 /* A batch may hold a key several times.  A few keys are added more often than others. */
@@ -438,11 +426,7 @@ static void settle(struct run *run, uint64_t begin, uint64_t end)
     bool won = atomic_load(&run->won[key]), refused = atomic_load(&run->refused[key]);
     if (won && refused && is_bloom(run))
       run_wrong(run, "a key wins though it was refused for good", key);
-    run->copies[key] = won;
-    if (!won && !refused && is_bloom(run)) { /* present to all: a false positive */
-      atomic_fetch_add(&run->hidden, 1);
-      run->copies[key] = 1;
-    }
+    run->copies[key] = won || (!refused && is_bloom(run)); /* or a false positive to all */
   }
 }
 
