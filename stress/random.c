@@ -83,6 +83,7 @@ static void play(struct run *run, const struct settings *s)
   run_phase(run, FILL);
   check_at_rest(run);
   check_rate(run, s->lookups);
+  check_rate_when_large(run, 25 * s->keys, s->lookups);
   if (run->all > c->keys) {
     run_phase(run, BRINK);
     check_at_rest(run);

@@ -56,6 +56,9 @@ void check_at_rest(struct run *run);
 /* The rate of a filter that has taken the keys of FILL, with at most `most` look-ups. */
 void check_rate(struct run *run, uint64_t most);
 
+/* The same for a filter with the same options, but for this capacity. */
+void check_rate_when_large(struct run *run, uint64_t capacity, uint64_t most);
+
 /* A filter that refused keys takes some again after removes. */
 void check_room_after_removes(struct run *run);
 
