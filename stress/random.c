@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAUSE_PERIOD = 40, MAX_LINES = 8, MOST_CONTESTED = 2000 };
+enum { PAUSE_PERIOD = 40, ONE_LONG_IN = 32, MAX_LINES = 8, MOST_CONTESTED = 2000 };
 
 struct settings {
   struct harness_settings shared;
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
       {0}};
   harness_parse("Checks random configurations, with at most --threads threads, for wrong answers.",
                 options, argc, argv, &s.shared);
-  pauses_install(PAUSE_PERIOD);
+  pauses_install(PAUSE_PERIOD, ONE_LONG_IN);
   bool good = true;
   uint64_t round = 0;
   if (s.only != UINT64_MAX)

@@ -225,6 +225,22 @@ static uint64_t own_key(const struct caller *caller, uint64_t i)
   return caller->run->contested + i * caller->worker->threads + caller->worker->index;
 }
 
+static void look_at_figures(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  const tamis_options *o = &run->configuration.options;
+  tamis_stats s = TAMIS_STATS_INIT;
+  if (tamis_get_stats(run->filter, &s) != TAMIS_OK)
+    wrong(caller, "there are no figures", 0);
+  if (s.kind != o->kind || s.capacity != o->capacity || s.fpp != o->fpp || s.seed != o->seed)
+    wrong(caller, "a constant figure has changed", 0);
+  if (o->max_bytes && s.bytes > o->max_bytes)
+    wrong(caller, "more bytes than max_bytes", s.bytes);
+  if (!(s.fpp_estimate >= 0 && s.fpp_estimate <= 1 && s.load >= 0 && s.occupancy >= 0) ||
+      !isfinite(s.load))
+    wrong(caller, "an impossible figure", 0);
+}
+
 /* ---- phases ---- */
 
 static void fill_own(struct caller *caller, uint64_t *next)
@@ -264,6 +280,8 @@ static void fill(struct caller *caller)
       compete(caller, &contested, run->contested);
     else
       fill_own(caller, &own);
+    if (random_next(&caller->seed) % 8 == 0)
+      look_at_figures(caller); /* which releases what has waited */
     if (own && run->copies[own_key(caller, random_next(&caller->seed) % own)]) {
       uint64_t key = own_key(caller, random_next(&caller->seed) % own);
       if (run->copies[key])
@@ -341,22 +359,6 @@ static void remove_own(struct caller *caller)
     while (!caller->run->copies[key] && --tries);
     remove_copy(caller, key);
   }
-}
-
-static void look_at_figures(struct caller *caller)
-{
-  const struct run *run = caller->run;
-  const tamis_options *o = &run->configuration.options;
-  tamis_stats s = TAMIS_STATS_INIT;
-  if (tamis_get_stats(run->filter, &s) != TAMIS_OK)
-    wrong(caller, "there are no figures", 0);
-  if (s.kind != o->kind || s.capacity != o->capacity || s.fpp != o->fpp || s.seed != o->seed)
-    wrong(caller, "a constant figure has changed", 0);
-  if (o->max_bytes && s.bytes > o->max_bytes)
-    wrong(caller, "more bytes than max_bytes", s.bytes);
-  if (!(s.fpp_estimate >= 0 && s.fpp_estimate <= 1 && s.load >= 0 && s.occupancy >= 0) ||
-      !isfinite(s.load))
-    wrong(caller, "an impossible figure", 0);
 }
 
 /* Keys for which threads competed stay in for good. */
