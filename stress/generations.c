@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     error(2, 0, "no memory");
   run.prizes = run.hashes + s.keys;
   run.staying = run.prizes + PRIZES;
-  pauses_install(PAUSE_PERIOD);
+  pauses_install(PAUSE_PERIOD, 0);
   bool good = true;
   for (; harness_more(&s.shared, run.round); run.round++)
     good &= run_round(&run);

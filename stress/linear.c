@@ -855,7 +855,7 @@ int main(int argc, char **argv)
   int failure = pthread_barrier_init(&run.barrier, NULL, run.threads);
   if (failure)
     error(2, failure, "cannot start");
-  pauses_install(PAUSE_PERIOD);
+  pauses_install(PAUSE_PERIOD, 0);
   struct worker workers[MAX_THREADS];
   harness_run(run.threads, run.seed, work, &run, workers);
   pthread_barrier_destroy(&run.barrier);

@@ -12,8 +12,8 @@
 static _Thread_local uint64_t pause_seed;
 
 /* In each round, one hook in FOCUS_GROUPS pauses threads FOCUS times as often as the others do. */
-enum { FOCUS_GROUPS = 4, FOCUS = 10, SPIN = 2000, SLEEP_NS = 20000 };
-static unsigned pause_period;
+enum { FOCUS_GROUPS = 4, FOCUS = 10, SPIN = 2000, SLEEP_NS = 20000, LONG_NS = 1000000 };
+static unsigned pause_period, long_period;
 static _Thread_local uint64_t pause_focus;
 
 static void pause_here(const char *hook)
@@ -25,7 +25,9 @@ static void pause_here(const char *hook)
   if (random % (focus ? pause_period / FOCUS : pause_period))
     return;
   random >>= 32;
-  if (random % 4 == 0) {
+  if (long_period && random % long_period == 0)
+    nanosleep(&(struct timespec){.tv_nsec = LONG_NS}, NULL);
+  else if (random % 4 == 0) {
     nanosleep(&(struct timespec){.tv_nsec = (long) (random % SLEEP_NS)}, NULL);
   } else if (random % 4 == 1) {
     for (uint64_t i = random / 4 % SPIN; i > 0; i--)
@@ -35,9 +37,10 @@ static void pause_here(const char *hook)
   }
 }
 
-void pauses_install(unsigned period)
+void pauses_install(unsigned period, unsigned one_long_in)
 {
   pause_period = period;
+  long_period = one_long_in;
   atomic_store(&tamis__hook, pause_here);
 }
 
@@ -52,9 +55,9 @@ void pauses_off(void)
   pause_seed = 0;
 }
 #else
-void pauses_install(unsigned period)
+void pauses_install(unsigned period, unsigned one_long_in)
 {
-  (void) period;
+  (void) period, (void) one_long_in;
 }
 
 void pauses_on(uint64_t seed, uint64_t round)

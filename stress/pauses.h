@@ -9,9 +9,10 @@
 
 #include <stdint.h>
 
-/* Makes threads pause at one hook in `period` on average, which is 10 at least.  To be called once,
- * before threads start. */
-void pauses_install(unsigned period);
+/* Makes threads pause at one hook in `period` on average, which is 10 at least.  Of the pauses, one
+ * in `one_long_in` takes longer than a grace period; 0: none.  To be called once, before threads
+ * start. */
+void pauses_install(unsigned period, unsigned one_long_in);
 
 /* Begins and ends the pauses of the calling thread.  In each round it pauses more often at some
  * hooks. */

@@ -56,6 +56,26 @@ static void a_writer_while_a_segment_is_copied(void **state)
     write_while_a_segment_is_copied(bucket, 4 + bucket);
 }
 
+/* While directory entries still lead to a segment, it may not even begin to wait for readers: those
+ * that come later find it, too. */
+static void a_segment_is_retired_when_it_has_left(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  const struct backlog *backlog = &cuckoo_of(t.filter)->backlog;
+  add_at(&t, LOWER, UPPER, 2 * LANES);
+  uint64_t splits_it = hash_at(&t, LOWER, UPPER);
+  struct call splitter = call_of(&t, tamis_add_hash, splits_it);
+  start_and_stop(&splitter, "cuckoo_directory_published");
+  uint64_t held = backlog->held;
+  schedule_go();
+  assert_int_equal(finish(&splitter), TAMIS_OK);
+  assert_int_equal(held, 0);
+  assert_true(stats_of(t.filter).growths > 0);
+  expect_in(&t, splits_it);
+  finish_tiny(&t);
+}
+
 /* ---- growth stripes ---- */
 
 static struct stripe *growth_stripe(const struct tiny *t)
@@ -314,6 +334,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_split_under_a_writer),
       cmocka_unit_test(a_writer_while_a_segment_is_copied),
+      cmocka_unit_test(a_segment_is_retired_when_it_has_left),
       cmocka_unit_test(two_adds_split_a_segment_once),
       cmocka_unit_test(room_is_made_before_a_split),
       cmocka_unit_test(a_path_opens_before_a_split),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "chain.h"
 
+#include "numbers.h"
 #include "options.h"
 #include "report.h"
 
@@ -37,7 +38,7 @@ static bool has_one_level(const struct chain *chain)
   return chain->first.growable || chain->first.max_bytes > 0;
 }
 
-static void fail_to_create(const tamis_options *options, int result, unsigned level)
+void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
   double lowest;
@@ -47,6 +48,9 @@ static void fail_to_create(const tamis_options *options, int result, unsigned le
     fail("a rate of %.2g for %s lines is lower than a %s filter can give (%.2g)%s", options->fpp,
          lines, kind_name(options->kind), lowest,
          level > 0 ? "; a --capacity from the start may help" : "");
+  else if (result == TAMIS_ENOMEM && options->max_bytes > 0)
+    fail("cannot allocate a filter within %s: %s", bytes_figure(lines, (double) options->max_bytes),
+         tamis_strerror(result));
   else
     fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
          lines, options->fpp, tamis_strerror(result));

@@ -41,6 +41,9 @@ struct chain_figures {
   uint64_t growths;
 };
 
+/* Says, with fail(), why there can be no filter with these options, at this level of a chain. */
+void fail_to_create(const tamis_options *options, int result, unsigned level);
+
 /* Creates level 0; it remains the only one if `options` are growable or have max_bytes.  False
  * after fail(). */
 bool chain_create(struct chain *chain, const tamis_options *options);

@@ -8,5 +8,6 @@
 
 int dedup_main(int argc, char **argv);
 int common_main(int argc, char **argv);
+int size_main(int argc, char **argv);
 
 #endif

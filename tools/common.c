@@ -4,27 +4,15 @@
  */
 #include "chain.h"
 #include "commands.h"
-#include "estimate.h"
 #include "options.h"
+#include "plan.h"
 #include "report.h"
 #include "summary.h"
 
 #include <string.h>
 
-/* How many times lower the rate of the denser form must be to make up for its drawbacks: the
- * classic layout reads a dozen cache lines for a key instead of one, and a cuckoo filter that does
- * not grow fails when it is full. */
-#define DENSER_MIN_GAIN 1.25
-
-enum { KEY_MEMORY = 'm' };
-
-/* At this rate one of a hundred million lines is wrong on average.  A lower rate is not worth its
- * memory. */
-#define MIN_FPP 1e-8
-
 struct common_options {
   struct shared_options shared;
-  uint64_t memory; /* 0: not given */
   char **files;
 };
 
@@ -37,15 +25,21 @@ static void set_files(struct common_options *options, char **files, int count)
   options->files = files;
 }
 
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct common_options *options = state->input;
+  (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
-    return 0;
-  case KEY_MEMORY:
-    options->memory = parse_memory("--memory", argument);
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
     return 0;
   case ARGP_KEY_ARGS:
     set_files(options, state->argv + state->next, state->argc - state->next);
@@ -58,15 +52,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-static const struct argp_option entries[] = {
-    {"memory", KEY_MEMORY, "SIZE", 0,
-     "Limit the filter to SIZE bytes, and print the rate that this allows; K, M, G are powers of "
-     "1024",
-     0},
-    {NULL, 0, NULL, 0, NULL, 0}};
-static const struct argp_child children[] = {{&shared_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp common_argp = {
-    entries,
+    NULL,
     parse,
     "A B",
     "Write the lines of B that are also in A, in the order of B, as 'grep -Fxf A B' does.\v"
@@ -75,13 +62,16 @@ static const struct argp common_argp = {
     "The answer is approximate in one direction only: each line of B that is in A is written, and "
     "a "
     "line of B that is not in A is written with a probability of at most RATE.\n\n"
-    "With --memory the filter never takes more than SIZE.  The rate follows from that; it is "
-    "printed "
-    "before the start, and measured at the end by looking up millions of random keys.  If A has "
-    "more "
-    "distinct lines than expected, the rate of a Bloom filter rises; a cuckoo filter grows until "
+    "The number of lines is estimated from a sample of A unless --capacity gives it; a pipe counts "
+    "as 1M lines.\n\n"
+    "With --memory the filter never takes more than SIZE.  The rate that this buys is printed "
+    "before "
+    "the start, and measured at the end by looking up millions of random keys.  If A is a pipe, "
     "the "
-    "memory is used up, and then the command fails.\n\n"
+    "filter is made for as many lines as SIZE holds at RATE (default 1e-4 here; for half as many "
+    "lines "
+    "it is below 1e-6).  With more lines than expected, the rate of a Bloom filter rises; a cuckoo "
+    "filter that has no room fails.\n\n"
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common --memory 64M --threads 0 big.txt other.txt > in-both.txt\n"
@@ -106,72 +96,6 @@ static bool add_lines(void *context, const uint64_t *hashes, size_t n, bool *cho
 static bool choose_present(void *context, const uint64_t *hashes, size_t n, bool *chosen)
 {
   chain_contains(context, hashes, n, chosen);
-  return true;
-}
-
-/* Sets the form of the filter, and the rate that `memory` allows it.  Each kind has a preferred
- * form: the blocked layout, which is faster, or a cuckoo filter that leaves half of the memory for
- * growth.  If that does not reach the wanted rate, the denser form is used where it is worth it:
- * the classic layout, or a cuckoo filter that does not grow.  False after fail(). */
-static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wanted, double *rate)
-{
-  bool cuckoo = filter->kind == TAMIS_CUCKOO;
-  int result = tamis_fpp_for(filter, cuckoo ? memory / 2 : memory, rate);
-  if (result == TAMIS_OK && *rate <= wanted)
-    return true;
-
-  tamis_options denser = *filter;
-  double denser_rate;
-  denser.growable = !cuckoo;
-  denser.layout = TAMIS_LAYOUT_CLASSIC;
-  int denser_result = tamis_fpp_for(&denser, memory, &denser_rate);
-  if (denser_result == TAMIS_OK && (result != TAMIS_OK || denser_rate * DENSER_MIN_GAIN < *rate)) {
-    *filter = denser;
-    *rate = denser_rate;
-    result = TAMIS_OK;
-  }
-  if (result == TAMIS_OK)
-    return true;
-  char size[FIGURE_BYTES], lines[FIGURE_BYTES];
-  fail("cannot put %s lines into a %s filter of %s: %s",
-       count_figure(lines, (double) filter->capacity), kind_name(filter->kind),
-       bytes_figure(size, (double) memory), tamis_strerror(denser_result));
-  return false;
-}
-
-static void announce_plan(const struct common_options *options, const tamis_options *filter,
-                          bool holds)
-{
-  char size[FIGURE_BYTES], lines[FIGURE_BYTES];
-  const char *expected = options->shared.capacity > 0 ? "" : "about ";
-  bytes_figure(size, (double) options->memory);
-  count_figure(lines, (double) filter->capacity);
-  if (holds)
-    note("%s for %s%s lines: a false-positive rate of %.2g", size, expected, lines, filter->fpp);
-  else
-    note("%s cannot hold %s%s lines at a rate of %.2g; it buys %.2g", size, expected, lines,
-         options->shared.fpp, filter->fpp);
-}
-
-/* Sets the filter's form and rate to what the memory allows, and tells the user.  False after
- * fail(). */
-static bool plan_memory(const struct common_options *options, tamis_options *filter)
-{
-  const double asked = options->shared.fpp;
-  double rate;
-  filter->max_bytes = options->memory;
-  filter->growable = true; /* a Bloom filter's rate may rise, its memory may not */
-  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
-    return false;
-  bool holds = asked == 0 || rate <= asked;
-  filter->fpp = asked > 0 && holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;
-  /* A rate below MIN_FPP implies the classic layout.  At MIN_FPP the blocked one may take more
-   * memory. */
-  uint64_t bytes;
-  if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes > options->memory)
-    filter->layout = TAMIS_LAYOUT_CLASSIC;
-  if (!options->shared.quiet)
-    announce_plan(options, filter, holds);
   return true;
 }
 
@@ -227,8 +151,8 @@ static void report_rate(const struct tally *b, const struct chain *chain,
   summary_expected("written by mistake", "about", expected_mistakes(b, rate));
 }
 
-static void summarize(const struct common_options *options, const struct pass *a,
-                      const struct pass *b, const struct chain *chain)
+static void summarize(const struct common_options *options, const struct plan *plan,
+                      const struct pass *a, const struct pass *b, const struct chain *chain)
 {
   struct chain_figures figures = chain_get_figures(chain);
   summary_count("lines of A", a->done.lines);
@@ -240,14 +164,11 @@ static void summarize(const struct common_options *options, const struct pass *a
     summary_filter(&figures);
   }
   report_rate(&b->done, chain, &figures);
-  if (chain->first.kind == TAMIS_BLOOM && chain->first.growable && figures.load > 1.02)
-    note("A has %.1f times the expected lines, so the rate rose from %.2g; use --capacity to plan "
-         "for them",
-         figures.load, chain->first.fpp);
+  plan_note_load(plan, &figures, "lines of A");
 }
 
-static void run_passes(const struct common_options *options, const struct inputs *inputs,
-                       struct chain *chain, struct output *output)
+static void run_passes(const struct common_options *options, const struct plan *plan,
+                       const struct inputs *inputs, struct chain *chain, struct output *output)
 {
   struct pass a = {.inputs = &inputs->files[0],
                    .input_count = 1,
@@ -266,23 +187,22 @@ static void run_passes(const struct common_options *options, const struct inputs
   if (!failed())
     pass_run(&b);
   output_close(output);
-  bool wanted = options->shared.stats || (options->memory > 0 && !options->shared.quiet);
+  bool wanted = options->shared.stats || (options->shared.memory > 0 && !options->shared.quiet);
   if (wanted && !failed())
-    summarize(options, &a, &b, chain);
+    summarize(options, plan, &a, &b, chain);
 }
 
 static void run(const struct common_options *options, const struct inputs *inputs)
 {
-  tamis_options filter = shared_filter(&options->shared);
+  struct plan plan;
   struct chain chain;
   struct output output;
-  if (filter.capacity == 0)
-    filter.capacity = estimate_distinct(inputs->files, 1);
-  if (options->memory > 0 && !plan_memory(options, &filter))
+  if (!plan_make(&plan, &options->shared, inputs->files, 1))
     return;
-  if (chain_create(&chain, &filter)) {
+  if (chain_create(&chain, &plan.filter)) {
+    plan_announce(&plan, &options->shared);
     if (output_open(&output, options->shared.output, inputs))
-      run_passes(options, inputs, &chain, &output);
+      run_passes(options, &plan, inputs, &chain, &output);
     else
       output_close(&output);
   }

@@ -4,8 +4,8 @@
  */
 #include "chain.h"
 #include "commands.h"
-#include "estimate.h"
 #include "options.h"
+#include "plan.h"
 #include "report.h"
 #include "summary.h"
 
@@ -15,6 +15,12 @@ struct dedup_options {
   size_t file_count;
 };
 
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -22,7 +28,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = &options->shared;
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
     return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
@@ -33,7 +40,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
-static const struct argp_child children[] = {{&shared_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp dedup_argp = {
     NULL,
     parse,
@@ -44,11 +50,18 @@ static const struct argp dedup_argp = {
     "order.\n\n"
     "The answer is approximate in one direction only: no line is written twice, and a line is "
     "missing with a probability of at most RATE.  If there are more distinct lines than "
-    "expected, further filters are added, or the cuckoo filter grows, within the same RATE.\n\n"
+    "expected, further filters are added, or the cuckoo filter grows, within the same RATE.  The "
+    "expected number is estimated from a sample of each file unless --capacity gives it; a pipe "
+    "counts as 1M lines.\n\n"
+    "With --memory the filter never takes more than SIZE, and the rate that this buys is printed.  "
+    "If "
+    "an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (default 1e-4 "
+    "here; for half as many lines it is below 1e-6).  With more lines than expected, the rate of a "
+    "Bloom filter rises; a cuckoo filter that has no room fails.\n\n"
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
-    "  tamis dedup --threads 0 --stats *.txt > all.lines",
+    "  tamis dedup --threads 0 --memory 4G *.txt > all.lines",
     children,
     NULL,
     NULL};
@@ -65,24 +78,30 @@ static bool choose_new(void *context, const uint64_t *hashes, size_t n, bool *ch
   return good;
 }
 
-static void summarize(const struct pass *pass, const struct chain *chain, double fpp)
+static void summarize(const struct dedup_options *options, const struct plan *plan,
+                      const struct pass *pass, const struct chain *chain)
 {
   struct chain_figures figures = chain_get_figures(chain);
+  double planned = plan->filter.fpp, rate = figures.fpp > planned ? figures.fpp : planned;
   summary_count("lines read", pass->done.lines);
   summary_count("distinct written", pass->done.chosen);
   summary_count("duplicates dropped", pass->done.lines - pass->done.chosen);
-  summary_speed(pass->done.bytes, pass->done.lines, pass->seconds);
-  summary_filter(&figures);
-  summary_row("false-positive rate", "%.2g now, %.2g asked", figures.fpp, fpp);
-  summary_expected("wrongly dropped", "at most about", (double) pass->done.chosen * fpp);
+  if (options->shared.stats) {
+    summary_speed(pass->done.bytes, pass->done.lines, pass->seconds);
+    summary_filter(&figures);
+  }
+  summary_row("false-positive rate", "%.2g now, %.2g %s", figures.fpp, planned,
+              options->shared.memory > 0 ? "planned" : "asked");
+  if (rate < 1) /* of x distinct lines, x * rate are dropped, and the others are written */
+    summary_expected("wrongly dropped", "at most about",
+                     (double) pass->done.chosen * rate / (1 - rate));
+  plan_note_load(plan, &figures, "lines");
 }
 
 static void run(const struct dedup_options *options, const struct inputs *inputs)
 {
   const struct shared_options *shared = &options->shared;
-  tamis_options filter = shared_filter(shared);
-  if (filter.capacity == 0)
-    filter.capacity = estimate_distinct(inputs->files, inputs->count);
+  struct plan plan;
   struct chain chain;
   struct output output;
   struct pass pass = {.inputs = inputs->files,
@@ -93,14 +112,17 @@ static void run(const struct dedup_options *options, const struct inputs *inputs
                       .output = &output,
                       .show_progress = progress_wanted(shared->quiet),
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
-  if (chain_create(&chain, &filter)) {
+  if (!plan_make(&plan, shared, inputs->files, inputs->count))
+    return;
+  if (chain_create(&chain, &plan.filter)) {
+    plan_announce(&plan, shared);
     if (output_open(&output, shared->output, inputs)) {
       pass.hasher = chain_hasher(&chain);
       pass_run(&pass);
     }
     output_close(&output);
-    if (shared->stats && !failed())
-      summarize(&pass, &chain, filter.fpp);
+    if ((shared->stats || (shared->memory > 0 && !shared->quiet)) && !failed())
+      summarize(options, &plan, &pass, &chain);
   }
   chain_destroy(&chain);
 }

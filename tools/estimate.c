@@ -135,14 +135,17 @@ static double solve_distinct(double drawn, double distinct, double most)
   return high;
 }
 
-static double distinct_in(const struct sample *sample, uint64_t bytes)
+static double distinct_in(const struct sample *sample, uint64_t bytes, double *upper)
 {
+  *upper = 1;
   if (sample->lines == 0)
     return 1; /* the lines are so long that none ended in the sample */
   double all = (double) bytes * sample->density / (double) sample->dense_blocks;
+  *upper = all;
   if (sample->local == 0 || sample->global == 0)
     return all; /* the filters could not allocate memory */
   double most = all * (double) sample->local / (double) sample->lines;
+  *upper = most;
   double estimate =
       sqrt(most * solve_distinct((double) sample->local, (double) sample->global, most));
   /* Half as much again, since a low estimate costs more than a high one: it leads to a second
@@ -150,14 +153,14 @@ static double distinct_in(const struct sample *sample, uint64_t bytes)
   return fmin(most, 1.5 * estimate);
 }
 
-static double estimate_sized(const struct input *inputs, uint64_t bytes)
+static double estimate_sized(const struct input *inputs, uint64_t bytes, double *upper)
 {
   struct sample sample = {.seen_local = sample_filter(), .seen_global = sample_filter()};
   char *buffer = malloc(BLOCK_BYTES);
-  double lines = UNSIZED_LINES;
+  double lines = *upper = UNSIZED_LINES;
   if (sample.seen_local != NULL && sample.seen_global != NULL && buffer != NULL) {
     sample_all(&sample, inputs, bytes, buffer);
-    lines = distinct_in(&sample, bytes);
+    lines = distinct_in(&sample, bytes, upper);
   }
   free(buffer);
   tamis_destroy(sample.seen_local);
@@ -165,14 +168,22 @@ static double estimate_sized(const struct input *inputs, uint64_t bytes)
   return lines;
 }
 
-uint64_t estimate_distinct(const struct input *inputs, size_t count)
+static uint64_t with_margin(double lines, uint64_t unsized_lines)
+{
+  return (uint64_t) (lines * 1.1) + MARGIN_LINES + unsized_lines;
+}
+
+uint64_t estimate_distinct(const struct input *inputs, size_t count, uint64_t *most)
 {
   uint64_t bytes = 0, unsized_lines = 0;
   for (size_t i = 0; i < count; i++) {
     bytes += inputs[i].bytes;
-    if (inputs[i].bytes == 0)
+    if (!inputs[i].sized)
       unsized_lines = UNSIZED_LINES;
   }
-  double lines = bytes == 0 ? 0 : estimate_sized(inputs, bytes);
-  return (uint64_t) (lines * 1.1) + MARGIN_LINES + unsized_lines;
+  double lines = 0, upper = 0;
+  if (bytes > 0)
+    lines = estimate_sized(inputs, bytes, &upper);
+  *most = with_margin(upper, unsized_lines);
+  return with_margin(lines, unsized_lines);
 }

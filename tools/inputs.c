@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inputs.h"
 
+#include "compressed.h"
 #include "report.h"
 
 #include <errno.h>
@@ -25,28 +26,37 @@ static bool cannot_open(const struct input *input, int error)
 
 /* Only regular files are opened for the check, others are checked by name.  To open a FIFO would
  * wait for a writer, and to close it again would break that writer's pipe. */
-static bool check_readable(const struct input *input, mode_t mode)
+static bool check_special(const struct input *input, mode_t mode)
 {
   if (input->path == NULL)
     return true;
   if (S_ISSOCK(mode))
     return cannot_open(input, ENXIO);
-  if (!S_ISREG(mode))
-    return faccessat(AT_FDCWD, input->path, R_OK, AT_EACCESS) == 0 || cannot_open(input, errno);
+  return faccessat(AT_FDCWD, input->path, R_OK, AT_EACCESS) == 0 || cannot_open(input, errno);
+}
+
+/* A file of /proc has no size, but it has bytes. */
+static void note_size(struct input *input, off_t size, ssize_t first)
+{
+  input->sized = size > (off_t) input->start || first == 0;
+  if (size > (off_t) input->start)
+    input->bytes = (uint64_t) size - input->start;
+}
+
+/* Errors of pread are left to the pass over the file. */
+static bool check_regular(struct input *input, off_t size)
+{
+  char magic[COMPRESSED_MAGIC];
   int fd = input_open(input);
   if (fd < 0)
     return cannot_open(input, errno);
-  close(fd);
-  return true;
-}
-
-static void note_size(struct input *input, off_t size)
-{
-  off_t start = input->path == NULL ? lseek(STDIN_FILENO, 0, SEEK_CUR) : 0;
-  if (!input->regular || start < 0 || start >= size)
-    return;
-  input->start = (uint64_t) start;
-  input->bytes = (uint64_t) (size - start);
+  off_t start = input->path == NULL ? lseek(fd, 0, SEEK_CUR) : 0;
+  if (start > 0)
+    input->start = (uint64_t) start;
+  ssize_t got = start < 0 ? -1 : pread(fd, magic, sizeof magic, start);
+  input_close(input, fd);
+  note_size(input, size, got);
+  return got <= 0 || !compressed_refused(input, magic, (size_t) got);
 }
 
 static bool check_one(struct input *input, const char *name)
@@ -62,9 +72,9 @@ static bool check_one(struct input *input, const char *name)
     return cannot_open(input, EISDIR);
   input->device = status.st_dev;
   input->inode = status.st_ino;
-  input->regular = S_ISREG(status.st_mode);
-  note_size(input, status.st_size);
-  return check_readable(input, status.st_mode);
+  if (S_ISREG(status.st_mode))
+    return check_regular(input, status.st_size);
+  return check_special(input, status.st_mode);
 }
 
 bool inputs_check(struct inputs *inputs, char **names, size_t count)
@@ -104,9 +114,17 @@ uint64_t inputs_bytes(const struct input *inputs, size_t count)
 {
   uint64_t sum = 0;
   for (size_t i = 0; i < count; i++) {
-    if (inputs[i].bytes == 0)
+    if (!inputs[i].sized)
       return 0;
     sum += inputs[i].bytes;
   }
   return sum;
+}
+
+bool inputs_sized(const struct input *inputs, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!inputs[i].sized)
+      return false;
+  return true;
 }

@@ -15,9 +15,9 @@ struct input {
   const char *path; /* NULL: standard input */
   dev_t device;
   ino_t inode;
-  bool regular;
+  bool sized;     /* false: a pipe, a file of /proc */
   uint64_t start; /* not 0 if standard input has been read before */
-  uint64_t bytes; /* from `start` to the end; 0: unknown (a pipe, a file of /proc) */
+  uint64_t bytes; /* from `start` to the end; 0 if unknown */
 };
 
 struct inputs {
@@ -26,7 +26,7 @@ struct inputs {
 };
 
 /* Checks every named file; "-", or no name at all, is standard input.  False after fail(), if one
- * does not exist, may not be read, or is a directory. */
+ * does not exist, may not be read, is a directory, or is compressed. */
 bool inputs_check(struct inputs *inputs, char **names, size_t count);
 void inputs_free(struct inputs *inputs);
 
@@ -36,5 +36,8 @@ void input_close(const struct input *input, int fd);
 
 /* The sum of all sizes; 0 when one is unknown. */
 uint64_t inputs_bytes(const struct input *inputs, size_t count);
+
+/* Whether the sizes of all of them are known. */
+bool inputs_sized(const struct input *inputs, size_t count);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "lines.h"
 
+#include "compressed.h"
 #include "report.h"
 
 #include <errno.h>
@@ -22,9 +23,9 @@ void source_init(struct source *source, const struct input *inputs, size_t count
 
 static void close_current(struct source *s)
 {
-  if (s->current != NULL)
+  if (s->fd >= 0)
     input_close(s->current, s->fd);
-  s->current = NULL;
+  s->fd = -1;
   s->carry_length = 0;
 }
 
@@ -52,6 +53,7 @@ static bool open_next(struct source *s)
     return false;
   }
   s->current = input;
+  s->at_start = true;
   (void) posix_fadvise(s->fd, 0, 0,
                        POSIX_FADV_SEQUENTIAL); /* fails on a pipe, which does no harm */
   return true;
@@ -114,10 +116,20 @@ static bool begin_chunk(struct source *s, struct chunk *c, size_t *target)
   return true;
 }
 
+/* Whether the chunk is the first one of a compressed input. */
+static bool is_refused(struct source *s, const struct chunk *c)
+{
+  bool at_start = s->at_start;
+  s->at_start = false;
+  return at_start && compressed_refused(s->current, c->data, c->length);
+}
+
 /* Cuts the chunk after the newline at `last`, and keeps the rest as the carry. */
 static bool end_chunk(struct source *s, struct chunk *c, const char *last)
 {
   size_t whole = (size_t) (last - c->data) + 1, rest = c->length - whole;
+  if (is_refused(s, c))
+    return false;
   c->length = whole;
   if (!reserve(&s->carry, &s->carry_size, rest)) {
     fail_too_long(s, rest); /* the whole lines are still returned */
@@ -132,8 +144,9 @@ static bool end_chunk(struct source *s, struct chunk *c, const char *last)
 /* At the end of a file, a last line without a newline gets one. */
 static bool end_file(struct source *s, struct chunk *c)
 {
+  bool refused = is_refused(s, c);
   close_current(s);
-  if (c->length == 0)
+  if (c->length == 0 || refused)
     return false;
   c->data[c->length++] = '\n';
   return true;
@@ -172,7 +185,7 @@ bool source_next(struct source *s, struct chunk *chunk)
 {
   bool got = false;
   pthread_mutex_lock(&s->lock);
-  while (!got && !failed() && (s->current != NULL || open_next(s)))
+  while (!got && !failed() && (s->fd >= 0 || open_next(s)))
     got = read_chunk(s, chunk);
   pthread_mutex_unlock(&s->lock);
   return got;

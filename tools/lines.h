@@ -25,9 +25,10 @@ struct source {
   pthread_mutex_t lock;
   const struct input *next; /* the input to open after the current one */
   const struct input *end;
-  const struct input *current; /* NULL: none is open */
-  int fd;
-  char *carry; /* the beginning of a line whose end has not been read yet */
+  const struct input *current;
+  int fd;        /* of the current input; -1: none is open */
+  bool at_start; /* nothing of the current input has been returned yet */
+  char *carry;   /* the beginning of a line whose end has not been read yet */
   size_t carry_length;
   size_t carry_size;
 };
@@ -35,8 +36,8 @@ struct source {
 void source_init(struct source *source, const struct input *inputs, size_t count);
 void source_destroy(struct source *source);
 
-/* Fills `chunk` with at least one line.  False: there are no more lines, or the run has failed.  A
- * read error is recorded with fail(); the whole lines before it are still returned.  The function
+/* Fills `chunk` with at least one line.  False: there are no more lines, or the run has failed, as it
+ * does if an input is compressed.  A read error is recorded with fail(); the whole lines before it are still returned.  The function
  * waits for input under the lock, so that a line typed at a terminal becomes a chunk as soon as it
  * ends. */
 bool source_next(struct source *source, struct chunk *chunk);

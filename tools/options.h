@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The options that both commands have, and strict parsing of their numbers.
+ * The options that several commands have.
  */
 #ifndef TAMIS_TOOL_OPTIONS_H
 #define TAMIS_TOOL_OPTIONS_H
@@ -18,31 +18,29 @@ struct shared_options {
   unsigned threads;  /* 1 to MAX_THREADS */
   uint64_t capacity; /* expected distinct lines; 0: not given */
   double fpp;        /* 0: not given */
+  uint64_t memory;   /* 0: not given */
   tamis_kind kind;
   const char *output; /* NULL: standard output */
   bool stats;
   bool quiet;
 };
 
-enum { MAX_THREADS = 1024 };
 #define DEFAULT_FPP 1e-6
-#define MAX_CAPACITY ((uint64_t) 1 << 40)
 
-#define SHARED_OPTIONS_INIT                                \
-  {                                                        \
-    NULL, NULL, 1, 0, 0.0, TAMIS_BLOOM, NULL, false, false \
+#define SHARED_OPTIONS_INIT                                   \
+  {                                                           \
+    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, NULL, false, false \
   }
 
-/* Parses the options above; its input is a struct shared_options. */
-extern const struct argp shared_argp;
+/* Parse the options above: those of the filter, those of a run over files, and --help and its like.
+ * The input of each is a struct shared_options. */
+extern const struct argp filter_argp;
+extern const struct argp run_argp;
+extern const struct argp help_argp;
 
 /* argp_parse, but without the second line ("Try ...") that argp adds to an error. */
 void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input);
-
-/* Parses a number of bytes, with K, M, G, T as powers of 1024.  Calls usage_error if `text` is
- * anything else. */
-uint64_t parse_memory(const char *option, const char *text);
 
 /* The filter to create for these options; its capacity is 0 if not given.  A cuckoo filter grows,
  * since it keeps its rate when it does.  A Bloom filter is limited to its capacity, since it does

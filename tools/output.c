@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 
+#include "interrupt.h"
 #include "report.h"
 
 #include <errno.h>
@@ -14,6 +15,8 @@ static const char standard_output[] = "standard output";
 
 static bool cannot_write(const char *name, int error)
 {
+  if (error == EPIPE && interrupt_by_closed_pipe())
+    interrupt_end_by_closed_pipe();
   fail("cannot write '%s': %s", name, strerror(error));
   return false;
 }
@@ -59,7 +62,8 @@ static int move_above_standard(int fd)
   return moved;
 }
 
-static bool open_named(struct output *output, const char *path, const struct inputs *inputs)
+/* Opens a file that stands already, and empties it. */
+static bool open_in_place(struct output *output, const char *path, const struct inputs *inputs)
 {
   struct stat status;
   output->fd = move_above_standard(
@@ -78,9 +82,37 @@ static bool open_named(struct output *output, const char *path, const struct inp
   return true;
 }
 
+/* /dev/stdout and its like: a file opened anew would have another position, and overwrite. */
+static bool is_standard_output(const struct stat *status)
+{
+  struct stat standard;
+  return fstat(STDOUT_FILENO, &standard) == 0 && standard.st_dev == status->st_dev &&
+         standard.st_ino == status->st_ino;
+}
+
+static bool open_named(struct output *output, const char *path, const struct inputs *inputs)
+{
+  struct stat status;
+  const struct stat *old = stat(path, &status) == 0 ? &status : NULL;
+  if (old == NULL && errno != ENOENT)
+    return cannot_write(path, errno);
+  if (old != NULL && is_standard_output(old))
+    return true;
+  output->fd = -1;
+  if (!replace_possible(&output->replacement, path, old))
+    return open_in_place(output, path, inputs);
+  output->fd = move_above_standard(replace_open(&output->replacement, old));
+  if (output->fd >= 0)
+    return true;
+  /* The folder may be closed to us where the file is not. */
+  if (old != NULL && (errno == EACCES || errno == EPERM || errno == EROFS))
+    return open_in_place(output, path, inputs);
+  return cannot_write(path, errno);
+}
+
 bool output_open(struct output *output, const char *path, const struct inputs *inputs)
 {
-  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output, .named = path != NULL};
+  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output};
   pthread_mutex_init(&output->lock, NULL);
   pthread_cond_init(&output->room, NULL);
   if (path == NULL)
@@ -170,9 +202,10 @@ void output_close(struct output *output)
     chunk_free(&output->spare[--output->spares]);
   pthread_cond_destroy(&output->room);
   pthread_mutex_destroy(&output->lock);
-  if (output->fd < 0)
-    return;
-  if (close(output->fd) != 0)
+  if (output->fd >= 0 && close(output->fd) != 0)
     cannot_write(output->name, errno);
   output->fd = -1;
+  if (output->replacement.beside != NULL && !failed() && !replace_commit(&output->replacement))
+    cannot_write(output->name, errno);
+  replace_end(&output->replacement);
 }

@@ -12,6 +12,7 @@
 
 #include "inputs.h"
 #include "lines.h"
+#include "replace.h"
 
 #include <pthread.h>
 
@@ -27,15 +28,15 @@ struct output {
   bool busy; /* a thread is writing, and will check the queue before it stops */
   const char *name;
   int fd;
-  bool named;  /* the output is a named file */
-  bool broken; /* a write has failed */
+  bool broken;                    /* a write has failed */
+  struct replacement replacement; /* `beside` is NULL where the output is written in place */
 };
 
-/* Refuses, with fail(), an output that is also an input: it would be emptied, or grow while it is
- * read.  `path` NULL: standard output.  Changes nothing. */
+/* Refuses, with fail(), an output that is also an input: where it is written in place it would be
+ * emptied, or grow while it is read.  `path` NULL: standard output.  Changes nothing. */
 bool output_check(const char *path, const struct inputs *inputs);
 
-/* Opens the output, and empties it if it is a file that exists.  False after fail(). */
+/* Opens the output.  A regular file keeps its contents until output_close.  False after fail(). */
 bool output_open(struct output *output, const char *path, const struct inputs *inputs);
 
 /* Writes the chunk, or leaves it to the thread that is writing now; then the chunk gets another
@@ -44,7 +45,8 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
  *   Threads  any      Blocks  for the system, and for the writing thread when the queue is full */
 void output_write(struct output *output, struct chunk *chunk);
 
-/* Closes the output.  Some file systems report only here that the disk was full. */
+/* Closes the output.  A named file appears now if nothing has failed.  Some file systems report only
+ * here that the disk was full. */
 void output_close(struct output *output);
 
 #endif

@@ -2,6 +2,7 @@
 #include "pass.h"
 
 #include "chain.h"
+#include "interrupt.h"
 #include "lines.h"
 #include "report.h"
 
@@ -152,6 +153,8 @@ static void draw_progress(struct pool *pool, struct progress *progress)
 static unsigned start_workers(struct pool *pool, struct worker *workers, unsigned wanted)
 {
   unsigned started = 0;
+  sigset_t before;
+  interrupt_hold(&before); /* the workers inherit this; the main thread ends the process */
   for (; started < wanted; started++) {
     struct worker *worker = &workers[started];
     *worker = (struct worker){.pool = pool, .counters = &pool->counters[started]};
@@ -165,6 +168,7 @@ static unsigned start_workers(struct pool *pool, struct worker *workers, unsigne
     pthread_mutex_unlock(&pool->lock);
     break;
   }
+  interrupt_restore(&before);
   return started;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "progress.h"
 
+#include "interrupt.h"
 #include "report.h"
 
 #include <stdio.h>
@@ -87,6 +88,7 @@ void progress_draw(struct progress *p, const struct tally *done)
   if (p->other_name != NULL)
     append_part(line, sizeof line, used, ", ",
                 count_figure(figure, (double) (done->lines - done->chosen)), p->other_name);
+  interrupt_set_drawn(true);
   fprintf(stderr, "\r%.*s\033[K", columns(), line);
   fflush(stderr);
   p->shown = true;
@@ -96,7 +98,8 @@ void progress_clear(struct progress *p)
 {
   if (!p->shown)
     return;
-  fputs("\r\033[K", stderr);
+  fputs(PROGRESS_ERASE, stderr);
   fflush(stderr);
+  interrupt_set_drawn(false);
   p->shown = false;
 }

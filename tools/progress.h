@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Erases the line that the cursor is in. */
+#define PROGRESS_ERASE "\r\033[K"
+
 /* The counters of one worker.  They have a cache line to themselves, so the line stays in the
  * worker's cache. */
 struct counters {

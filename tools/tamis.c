@@ -4,16 +4,16 @@
  *
  * lines.c cuts the input into chunks, pass.c runs the threads that hash the lines, chain.c adds
  * them to the filters and looks them up, and output.c writes them.  dedup.c and common.c choose
- * what to write.
+ * what to write, and plan.c the filter for it.
  */
 #include "commands.h"
+#include "interrupt.h"
 #include "report.h"
 
 #include <tamis/tamis.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +22,13 @@
 static const struct command {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"dedup", dedup_main}, {"common", common_main}};
+} commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"size", size_main}};
 
 static void print_help(void)
 {
   puts("Usage: tamis dedup [OPTION...] [FILE...]\n"
        "       tamis common [OPTION...] A B\n"
+       "       tamis size [OPTION...]\n"
        "\n"
        "Compares lines by means of an approximate-membership filter, which takes a few bytes for "
        "each\n"
@@ -35,6 +36,7 @@ static void print_help(void)
        "\n"
        "  dedup    write each distinct line once; an error drops a line, never repeats one\n"
        "  common   write the lines of B that are also in A; an error adds a line, never drops one\n"
+       "  size     print what a filter takes, or what memory buys\n"
        "\n"
        "  -h, --help       print this help; 'tamis COMMAND --help' prints a command's options\n"
        "  -V, --version    print the version\n"
@@ -43,6 +45,7 @@ static void print_help(void)
        "  tamis dedup access.log > distinct.log\n"
        "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
        "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
+       "  tamis size --capacity 1G --fpp 1e-6\n"
        "\n"
        "The exit status is 0 on success, 1 after an error, 2 if the command line is wrong.");
 }
@@ -52,6 +55,8 @@ static void flush_standard_output(void)
 {
   if (fflush(stdout) == 0 && !ferror(stdout))
     return;
+  if (errno == EPIPE && interrupt_by_closed_pipe())
+    interrupt_end_by_closed_pipe();
   fprintf(stderr, "tamis: cannot write 'standard output': %s\n", strerror(errno));
   _exit(EXIT_FAILURE);
 }
@@ -74,19 +79,16 @@ static int run_command(int argc, char **argv)
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
     if (strcmp(argv[0], commands[i].name) == 0)
       return commands[i].run(argc, argv);
-  usage_error("no command '%s'; there are dedup and common, see 'tamis --help'", argv[0]);
+  usage_error("no command '%s'; there are dedup, common and size, see 'tamis --help'", argv[0]);
 }
 
 int main(int argc, char **argv)
 {
   occupy_standard_error();
-  /* A closed pipe and a limit on the size of files are errors to report; they should not kill the
-   * process. */
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
+  interrupt_init();
   atexit(flush_standard_output);
   if (argc < 2)
-    usage_error("a command is missing: dedup or common, see 'tamis --help'");
+    usage_error("a command is missing: dedup, common or size, see 'tamis --help'");
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     print_help();
     return EXIT_SUCCESS;

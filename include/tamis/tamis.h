@@ -392,9 +392,9 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
- * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula for
- * the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has waited for
- * readers.)
+ * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula
+ * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has waited
+ * for readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the

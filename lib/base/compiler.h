@@ -5,6 +5,8 @@
 #ifndef TAMIS_LIB_COMPILER_H
 #define TAMIS_LIB_COMPILER_H
 
+#include <limits.h> /* any header of glibc's defines __GLIBC__ */
+
 /* A function that is compiled anew for every constant that it is called with: the shape of a Bloom
  * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
  * a register.  The same holds for what such a function calls with its constant, as clang inlines
@@ -16,21 +18,20 @@
 #define FORCE_INLINE static inline
 #endif
 
-/* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
- * function.  The price is a part of the space that glibc reserves in every thread for libraries that
- * are loaded at run time.  Other C libraries reserve none: musl would refuse to load the library. */
-#include <limits.h> /* any header of glibc's defines __GLIBC__ */
-#ifdef __GLIBC__
-#define DIRECT_TLS __attribute__((tls_model("initial-exec")))
-#else
-#define DIRECT_TLS
-#endif
-
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 8")
+#endif
+
+/* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
+ * function.  The price is a part of the space that glibc reserves in every thread for libraries that
+ * are loaded at run time.  Other C libraries reserve none: musl would refuse to load the library. */
+#ifdef __GLIBC__
+#define DIRECT_TLS __attribute__((tls_model("initial-exec")))
+#else
+#define DIRECT_TLS
 #endif
 
 #endif

@@ -11,7 +11,7 @@ tamis=$(realpath "${1:?usage: test_terminal.sh PATH-TO-TAMIS}")
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
 # on_terminal COMMAND: a shell runs it on a pseudo-terminal; what it draws goes to the file terminal.
-on_terminal() { timeout -s KILL 60 script -qec "$1" /dev/null </dev/null >terminal 2>script.err; }
+on_terminal() { timeout -s KILL 60 script -qfec "$1" /dev/null </dev/null >terminal 2>script.err; }
 
 on_terminal 'test -t 2'
 status=$?
@@ -33,6 +33,24 @@ check "progress does not harm the result" cmp -s terminal.out paths.expected
 in_background "$slowly"
 on_terminal "'$tamis' dedup --quiet fifo >terminal.out"
 check "no progress with --quiet" test ! -s terminal
+
+# Ctrl-C: the line is drawn, and then it is cleared.
+rm fifo
+mkfifo fifo
+in_background 'exec 3>fifo; seq 1000 >&3; exec sleep 60'
+: >terminal
+on_terminal "echo \$\$ >pid; exec env --default-signal '$tamis' dedup fifo >terminal.out" &
+script=$!
+for _ in $(seq 600); do
+  grep -q 'dedup: ' terminal && break
+  sleep 0.05
+done
+kill -INT "$(cat pid)"
+wait $script
+status=$?
+check "progress is cleared at an interrupt" \
+  test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
+check "... which the shell sees" test $status -eq 130
 
 echo "1..${number:?}"
 [ "${failures:?}" -eq 0 ]

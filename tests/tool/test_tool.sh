@@ -274,20 +274,19 @@ usage "doesn't allow an argument" dedup --stats=1 paths
 for bad in -1 x 1x '' ' 1' 1025 99999999999999999999 0x10 1.5; do
   usage "--threads: '$bad'" dedup --threads="$bad" paths
 done
-for bad in 0 -5 x 5x 5kk 1.5M '' 99999999999999999999 2T 999999999999G +1; do
+for bad in 0 -5 x 5x 5kk '' 99999999999999999999 2T 999999999999G +1 1.5 .0001k . .M 1.5.5M 1e 1e999 0x10 inf nan; do
   usage "--capacity: '$bad'" dedup --capacity="$bad" paths
 done
 for bad in 0 1 1.5 -0.1 nan inf 1e 0.1x '' 1e-999 0x1p-3 +0.1 ' 0.1'; do
   usage "--fpp: '$bad'" dedup --fpp="$bad" paths
 done
-for bad in 0 -1M 1X 1MM 1KiBB 5iB '' 99999999999T; do
+for bad in 0 0.9 -1M 1X 1MM 1KiBB 5iB '' 99999999999T 16777216T 1e400 . nan; do
   usage "--memory: '$bad'" common --memory="$bad" a b
 done
 for bad in quotient Cuckoo cuckoos 'cuckoo ' ''; do
   usage "--kind: '$bad'" dedup --kind "$bad" paths
 done
 usage "requires an argument" common a b --kind
-usage "unrecognized option '--memory=1M'" dedup --kind cuckoo --memory=1M paths
 usage "two files" common
 usage "two files" common a
 usage "two files" common a b a
@@ -320,8 +319,10 @@ check "a closed standard error" same_as paths.expected
 check "a closed standard error: status 1" test $? -eq 1
 run dedup --fpp 1e-18 --capacity 1M paths
 check "a rate that 64-bit hashes cannot give" one_line 1 "lower than a Bloom filter can give"
-run dedup -o nowhere/result paths
-check "an output that cannot be made" one_line 1 "cannot write 'nowhere/result'"
+for name in nowhere/result '' new/ .; do
+  run dedup -o "$name" paths
+  check "an output that cannot be made: '$name'" one_line 1 "cannot write '$name'"
+done
 if [ "$(id -u)" -ne 0 ]; then
   echo secret >secret
   chmod 0 secret
@@ -330,6 +331,42 @@ if [ "$(id -u)" -ne 0 ]; then
 else
   skip "a file that may not be read" "root may read all"
 fi
+
+# ---- compressed input is named ----
+
+# refused FORMAT COMMAND: each way to pass the file `compressed` ends with one line that names both.
+refused() {
+  run dedup $exact compressed
+  one_line 1 "'compressed' is compressed by $1: use '$2 compressed |" && silent_output || return
+  run dedup $exact paths compressed # is found before anything is written
+  one_line 1 "$1" && silent_output || return
+  run dedup $exact <compressed
+  one_line 1 "standard input is compressed by $1: put '$2 |'" && silent_output || return
+  "$tamis" dedup $exact --threads 3 - <(cat compressed) < <(cat newlines) >out 2>err
+  status=$?
+  one_line 1 "' is compressed by $1: use '$2 " || return
+  run common $exact <(cat compressed) paths
+  one_line 1 "$1" && silent_output
+}
+gzip -c paths >compressed
+check "compressed by gzip" refused gzip zcat
+printf '\050\265\057\375\044\000\001\000\000' >compressed
+check "compressed by zstd" refused zstd zstdcat
+printf '\3757zXZ\000\000\004\346\326' >compressed
+check "compressed by xz" refused xz xzcat
+printf 'BZh91AY&SY\027\162' >compressed
+check "compressed by bzip2" refused bzip2 bzcat
+printf '\004\042\115\030\144\100' >compressed
+check "compressed by lz4" refused lz4 lz4cat
+printf '\037\235\220\141' >compressed
+check "compressed by compress" refused compress zcat
+printf '\037\213\nBZh9 text\n7zXZ\n' >expected
+run dedup $exact expected
+check "what only resembles a compressed file is read" same_as expected
+gzip -c paths >compressed
+(head -c 10 >skipped; "$tamis" dedup $exact >out 2>err) <compressed
+status=$?
+check "only the beginning of a file decides" test "$status" -eq 0
 
 read_error 1
 run common $exact /proc/self/mem b
@@ -386,7 +423,7 @@ fi
 
 # ---- help, version ----
 
-for words in "--help" "dedup --help" "common --help" "dedup --usage" "--version" "dedup -V"; do
+for words in "--help" "dedup --help" "common --help" "size --help" "dedup --usage" "--version" "dedup -V"; do
   # shellcheck disable=SC2086
   run $words
   check "tamis $words" test "$status" -eq 0 -a -s out -a ! -s err

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Question: does every guarantee hold in every configuration?
+ *
+ * Each round draws a configuration from everything that is legal (configuration.h), creates the
+ * filter, and uses it in phases (random.h).  The threads judge each answer, and between the phases
+ * all that must hold at rest is checked:
+ *
+ *    A  a key that is in is found          E  rates, growth, max_bytes at every moment
+ *    B  one winner                         F  copies are counted exactly and all removed
+ *    C  a refused call changes nothing,    H  memory comes back, by its size and alignment, and is
+ *       none is refused too early             overwritten, so that a late reader misses its key
+ *
+ * The configuration of round K follows from the seed and K.  A failed one can be replayed by
+ * itself, with --seed and --only.
+ *
+ * stress-random-hooked is the same program with a library whose threads pause now and then between
+ * the steps of a call.
+ */
+#include "random.h"
+
+#include "pauses.h"
+
+#include <error.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAUSE_PERIOD = 40, ONE_LONG_IN = 32, MAX_LINES = 8, MOST_CONTESTED = 2000 };
+
+struct settings {
+  struct harness_settings shared;
+  uint64_t keys, megabytes, lookups, only;
+};
+
+void run_wrong(struct run *run, const char *what, uint64_t key)
+{
+  if (atomic_fetch_add(&run->wrong, 1) < MAX_LINES)
+    fprintf(stderr, "configuration %" PRIu64 ": %s (%" PRIu64 ")\n", run->number, what, key);
+}
+
+static void *zeroes(size_t n, size_t size)
+{
+  void *block = calloc(n ? n : 1, size);
+  if (!block)
+    error(2, 0, "no memory");
+  return block;
+}
+
+static uint64_t at_most(uint64_t n, uint64_t most)
+{
+  return n < most ? n : most;
+}
+
+static void prepare(struct run *run, const struct settings *s, uint64_t number)
+{
+  const struct configuration_limits limits = {
+      .bytes = s->megabytes << 20, .keys = s->keys, .threads = s->shared.threads};
+  memset(run, 0, sizeof *run);
+  run->number = number;
+  run->configuration = configuration_draw(random_at(s->shared.seed, number), &limits);
+  const struct configuration *c = &run->configuration;
+  uint64_t random = c->seed;
+  run->contested = at_most(c->keys * (random_next(&random) % 3) / 4, MOST_CONTESTED);
+  run->all = c->keys;
+  if (!c->options.growable || c->options.max_bytes) /* something to be refused */
+    run->all += 64 + at_most(c->keys / 2, MOST_CONTESTED);
+  run->most_copies = 1 + (unsigned) (random_next(&random) % 4 ? random_next(&random) % 6 : 300);
+  run->ledger.seed = random_next(&random);
+  run->ledger.odds = 2 + random_next(&random) % 8;
+  run->ledger.yields = random_next(&random) % 2;
+  run->copies = zeroes(run->all, sizeof *run->copies);
+  run->won = zeroes(run->all, sizeof *run->won);
+  run->refused = zeroes(run->all, sizeof *run->refused);
+}
+
+static void play(struct run *run, const struct settings *s)
+{
+  const struct configuration *c = &run->configuration;
+  bool removes = c->options.kind == TAMIS_CUCKOO;
+  create_and_check(run);
+  run_phase(run, FILL);
+  check_at_rest(run);
+  check_rate(run, s->lookups);
+  check_rate_when_large(run, 25 * s->keys, s->lookups);
+  if (run->all > c->keys) {
+    run_phase(run, BRINK);
+    check_at_rest(run);
+    if (removes)
+      check_room_after_removes(run);
+  }
+  run_phase(run, MIX);
+  check_at_rest(run);
+  if (removes) {
+    run_phase(run, DRAIN);
+    check_at_rest(run);
+    check_empty(run);
+  }
+  tamis_destroy(run->filter);
+  if (!ledger_is_even(&run->ledger))
+    run_wrong(run, "memory is left after tamis_destroy", run->ledger.bytes);
+}
+
+static bool run_round(const struct settings *s, uint64_t number)
+{
+  static struct run run;
+  prepare(&run, s, number);
+  play(&run, s);
+  if (run.wrong) {
+    configuration_print(&run.configuration);
+    printf("this configuration alone: --seed %" PRIu64 " --only %" PRIu64 "\n", s->shared.seed,
+           number);
+  }
+  free(run.copies);
+  free((void *) run.won);
+  free((void *) run.refused);
+  return run.wrong == 0;
+}
+
+int main(int argc, char **argv)
+{
+  struct settings s = {.keys = 60000,
+                       .megabytes = 32,
+                       .lookups = 1000000,
+                       .only = UINT64_MAX,
+                       .shared = {.threads = 16, .rounds = 100}};
+  const struct harness_option options[] = {
+      {"keys", 'n', "Keys in a filter at most (default: 60000)", .number = &s.keys, .least = 64},
+      {"memory", 'm', "MiB of a filter at most (default: 32)", .number = &s.megabytes, .least = 1},
+      {"lookups", 'l', "Look-ups that measure a rate at most (default: 1000000)",
+       .number = &s.lookups, .least = 1000},
+      {"only", 'k', "Number of the one configuration to be tried", .number = &s.only},
+      {0}};
+  harness_parse("Checks random configurations, with at most --threads threads, for wrong answers.",
+                options, argc, argv, &s.shared);
+  pauses_install(PAUSE_PERIOD, ONE_LONG_IN);
+  bool good = true;
+  uint64_t round = 0;
+  if (s.only != UINT64_MAX)
+    good = run_round(&s, s.only);
+  else
+    for (; harness_more(&s.shared, round); round++)
+      good &= run_round(&s, round);
+  printf("%" PRIu64 " configurations\n", s.only != UINT64_MAX ? 1 : round);
+  return harness_verdict(&s.shared, good);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The threads of stress-random: they make calls and judge each answer.
+ */
+#include "random.h"
+
+#include "pauses.h"
+
+#include <error.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements that follow an array of results, which no call may write. */
+enum { GUARD = 8 };
+
+struct caller {
+  struct run *run;
+  struct worker *worker;
+  uint64_t seed;
+  uint64_t copies, goal; /* of own keys: how many are in, and for how many the mix is heading */
+  /* A batch, or the one key of a single call. */
+  bool batch;
+  size_t n;
+  uint64_t numbers[LONGEST_BATCH], hashes[LONGEST_BATCH];
+  tamis_key keys[LONGEST_BATCH];
+  unsigned char bytes[LONGEST_BATCH][LONGEST_KEY];
+  int results[LONGEST_BATCH + GUARD];
+  bool found[LONGEST_BATCH + GUARD];
+};
+
+static void wrong(struct caller *caller, const char *what, uint64_t key)
+{
+  run_wrong(caller->run, what, key);
+}
+
+/* ---- calls ---- */
+
+static void add_to_batch(struct caller *caller, uint64_t number)
+{
+  const struct configuration *c = &caller->run->configuration;
+  size_t i = caller->n++;
+  caller->numbers[i] = number;
+  caller->keys[i] = (tamis_key){caller->bytes[i], configuration_key(c, number, caller->bytes[i])};
+  caller->hashes[i] = tamis_hash(caller->run->filter, caller->keys[i].data, caller->keys[i].len);
+}
+
+/* Begins a batch, or a single call in half of all cases; returns how many keys it takes. */
+static size_t begin_batch(struct caller *caller)
+{
+  caller->n = 0;
+  caller->batch = random_next(&caller->seed) % 2;
+  return caller->batch ? random_next(&caller->seed) % (caller->run->configuration.longest_batch + 1)
+                       : 1;
+}
+
+static void check_guards(struct caller *caller)
+{
+  for (size_t i = caller->n; i < caller->n + GUARD; i++)
+    if (caller->results[i] != INT32_MAX || caller->found[i] != (i % 2 == 0))
+      wrong(caller, "a batch writes beyond its end", i);
+}
+
+static void set_guards(struct caller *caller)
+{
+  for (size_t i = caller->n; i < caller->n + GUARD; i++) {
+    caller->results[i] = INT32_MAX;
+    caller->found[i] = i % 2 == 0;
+  }
+}
+
+static int first_failure(const struct caller *caller)
+{
+  for (size_t i = 0; i < caller->n; i++)
+    if (caller->results[i] < 0)
+      return caller->results[i];
+  return TAMIS_OK;
+}
+
+static void call_add(struct caller *caller, bool unique)
+{
+  tamis_filter *f = caller->run->filter;
+  bool hashes = random_next(&caller->seed) % 2;
+  set_guards(caller);
+  uint64_t began = call_begins(caller->worker);
+  if (!caller->batch) {
+    const tamis_key *key = &caller->keys[0];
+    caller->results[0] =
+        hashes ? (unique ? tamis_add_unique_hash : tamis_add_hash)(f, caller->hashes[0])
+               : (unique ? tamis_add_unique : tamis_add)(f, key->data, key->len);
+  } else {
+    int result = hashes ? (unique ? tamis_add_unique_many_hash : tamis_add_many_hash)(
+                              f, caller->hashes, caller->n, caller->results)
+                        : (unique ? tamis_add_unique_many
+                                  : tamis_add_many)(f, caller->keys, caller->n, caller->results);
+    if (result != first_failure(caller))
+      wrong(caller, "a batch returns what is not its first failure", caller->n);
+  }
+  call_ends(caller->worker, began);
+  check_guards(caller);
+}
+
+static void call_contains(struct caller *caller)
+{
+  const tamis_filter *f = caller->run->filter;
+  bool hashes = random_next(&caller->seed) % 2;
+  set_guards(caller);
+  uint64_t began = call_begins(caller->worker);
+  if (!caller->batch) {
+    const tamis_key *key = &caller->keys[0];
+    caller->found[0] =
+        hashes ? tamis_contains_hash(f, caller->hashes[0]) : tamis_contains(f, key->data, key->len);
+  } else {
+    size_t hits = hashes ? tamis_contains_many_hash(f, caller->hashes, caller->n, caller->found)
+                         : tamis_contains_many(f, caller->keys, caller->n, caller->found);
+    for (size_t i = 0; i < caller->n; i++)
+      hits -= caller->found[i];
+    if (hits)
+      wrong(caller, "a batch returns what is not its number of hits", caller->n);
+  }
+  call_ends(caller->worker, began);
+  check_guards(caller);
+}
+
+static int call_remove(struct caller *caller)
+{
+  tamis_filter *f = caller->run->filter;
+  const tamis_key *key = &caller->keys[0];
+  uint64_t began = call_begins(caller->worker);
+  int result = random_next(&caller->seed) % 2 ? tamis_remove_hash(f, caller->hashes[0])
+                                              : tamis_remove(f, key->data, key->len);
+  call_ends(caller->worker, began);
+  return result;
+}
+
+/* ---- answers ---- */
+
+static bool is_bloom(const struct run *run)
+{
+  return run->configuration.options.kind == TAMIS_BLOOM;
+}
+
+/* A limit may refuse keys when more distinct ones than the capacity have been offered.  Copies take
+ * room, too. */
+static bool may_be_full(struct run *run)
+{
+  const tamis_options *o = &run->configuration.options;
+  bool limited = !o->growable || (o->max_bytes && o->kind == TAMIS_CUCKOO);
+  return limited && (atomic_load(&run->offered) > o->capacity || run->phase == MIX);
+}
+
+static bool good_failure(struct run *run, int result)
+{
+  return (result == TAMIS_EFULL && may_be_full(run)) ||
+         (result == TAMIS_ENOMEM && !is_bloom(run) && run->configuration.memory == FAILING_MEMORY);
+}
+
+/* One key of a thread's own was added, or refused. */
+static void judge_own(struct caller *caller, uint64_t key, bool unique, int result)
+{
+  struct run *run = caller->run;
+  bool was_in = run->copies[key];
+  if (result == TAMIS_OK && !(unique && was_in)) {
+    caller->copies += !(is_bloom(run) && was_in);
+    run->copies[key] = is_bloom(run) ? 1 : run->copies[key] + 1;
+  } else if (result == TAMIS_PRESENT && unique && !was_in) {
+    run->copies[key] = is_bloom(run); /* a false positive; its bits are set for good */
+  } else if (result == TAMIS_OK) {
+    wrong(caller, "add_unique wins though the key is in", key);
+  } else if (!(result == TAMIS_PRESENT && unique) && !good_failure(run, result)) {
+    wrong(caller, result == TAMIS_EFULL ? "refused before its capacity" : tamis_strerror(result),
+          key);
+  }
+}
+
+static void judge_contested(struct caller *caller, uint64_t key, int result)
+{
+  struct run *run = caller->run;
+  if (result == TAMIS_OK) {
+    if (atomic_fetch_add(&run->won[key], 1))
+      wrong(caller, "a second winner", key);
+  } else if (result == TAMIS_EFULL && may_be_full(run)) {
+    atomic_store(&run->refused[key], 1);
+  } else if (result != TAMIS_PRESENT && !good_failure(run, result)) {
+    wrong(caller, result == TAMIS_EFULL ? "refused before its capacity" : tamis_strerror(result),
+          key);
+  }
+}
+
+/* Whether a key that was present a moment ago still is. */
+static void look_for(struct caller *caller, uint64_t key, const char *what)
+{
+  caller->batch = false;
+  caller->n = 0;
+  add_to_batch(caller, key);
+  call_contains(caller);
+  if (!caller->found[0])
+    wrong(caller, what, key);
+}
+
+/* Looks for the keys of the last call.  Those of the thread's own are found if they are in.
+ * Contested ones are found if they were not refused, as no call removes any key meanwhile. */
+static void look_again(struct caller *caller, bool own)
+{
+  if (caller->n == 0)
+    return;
+  call_contains(caller);
+  for (size_t i = 0; i < caller->n; i++)
+    if (!caller->found[i] &&
+        (own ? caller->run->copies[caller->numbers[i]] : caller->results[i] >= 0))
+      wrong(caller, "a key that was just added is missing", caller->numbers[i]);
+}
+
+/* ---- own keys ---- */
+
+static uint64_t own_keys(const struct caller *caller)
+{
+  const struct run *run = caller->run;
+  uint64_t owned = run->configuration.keys - run->contested, t = caller->worker->index;
+  return owned / caller->worker->threads + (t < owned % caller->worker->threads);
+}
+
+static uint64_t own_key(const struct caller *caller, uint64_t i)
+{
+  return caller->run->contested + i * caller->worker->threads + caller->worker->index;
+}
+
+static void look_at_figures(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  const tamis_options *o = &run->configuration.options;
+  tamis_stats s = TAMIS_STATS_INIT;
+  if (tamis_get_stats(run->filter, &s) != TAMIS_OK)
+    wrong(caller, "there are no figures", 0);
+  if (s.kind != o->kind || s.capacity != o->capacity || s.fpp != o->fpp || s.seed != o->seed)
+    wrong(caller, "a constant figure has changed", 0);
+  if (o->max_bytes && s.bytes > o->max_bytes)
+    wrong(caller, "more bytes than max_bytes", s.bytes);
+  if (!(s.fpp_estimate >= 0 && s.fpp_estimate <= 1 && s.load >= 0 && s.occupancy >= 0) ||
+      !isfinite(s.load))
+    wrong(caller, "an impossible figure", 0);
+}
+
+/* ---- phases ---- */
+
+static void fill_own(struct caller *caller, uint64_t *next)
+{
+  bool unique = random_next(&caller->seed) % 2;
+  size_t n = begin_batch(caller);
+  while (caller->n < n && *next < own_keys(caller))
+    add_to_batch(caller, own_key(caller, (*next)++));
+  if (!caller->batch && caller->n == 0)
+    return;
+  atomic_fetch_add(&caller->run->offered, caller->n);
+  call_add(caller, unique);
+  for (size_t i = 0; i < caller->n; i++)
+    judge_own(caller, caller->numbers[i], unique, caller->results[i]);
+  look_again(caller, true);
+}
+
+static void compete(struct caller *caller, uint64_t *next, uint64_t end)
+{
+  size_t n = begin_batch(caller);
+  while (caller->n < n && *next < end)
+    add_to_batch(caller, (*next)++);
+  if (!caller->batch && caller->n == 0)
+    return;
+  call_add(caller, true);
+  for (size_t i = 0; i < caller->n; i++)
+    judge_contested(caller, caller->numbers[i], caller->results[i]);
+  look_again(caller, false);
+}
+
+static void fill(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  uint64_t contested = 0, own = 0;
+  while (contested < run->contested || own < own_keys(caller)) {
+    if (contested < run->contested && random_next(&caller->seed) % 2)
+      compete(caller, &contested, run->contested);
+    else
+      fill_own(caller, &own);
+    if (random_next(&caller->seed) % 8 == 0)
+      look_at_figures(caller); /* which releases what has waited */
+    if (own && run->copies[own_key(caller, random_next(&caller->seed) % own)]) {
+      uint64_t key = own_key(caller, random_next(&caller->seed) % own);
+      if (run->copies[key])
+        look_for(caller, key, "a key is missing while the filter fills");
+    }
+  }
+}
+
+static void reach_the_brink(struct caller *caller)
+{
+  uint64_t next = caller->run->configuration.keys;
+  while (next < caller->run->all)
+    compete(caller, &next, caller->run->all);
+}
+
+static void look_up_own(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  size_t n = begin_batch(caller);
+  while (caller->n < n)
+    add_to_batch(caller, own_key(caller, random_next(&caller->seed) % own_keys(caller)));
+  call_contains(caller);
+  for (size_t i = 0; i < caller->n; i++)
+    if (run->copies[caller->numbers[i]] && !caller->found[i])
+      wrong(caller, "a key is missing", caller->numbers[i]);
+}
+
+/* A batch may hold a key several times.  A few keys are added more often than others. */
+static void add_own(struct caller *caller)
+{
+  struct run *run = caller->run;
+  bool unique = random_next(&caller->seed) % 2;
+  uint64_t range = own_keys(caller);
+  if (random_next(&caller->seed) % 4 == 0 && range > 4)
+    range = 4;
+  size_t n = begin_batch(caller);
+  for (size_t tries = 0; tries < n; tries++) {
+    uint64_t key = own_key(caller, random_next(&caller->seed) % range);
+    if (run->copies[key] < run->most_copies)
+      add_to_batch(caller, key);
+  }
+  if (!caller->batch && caller->n == 0)
+    return;
+  call_add(caller, unique);
+  for (size_t i = 0; i < caller->n; i++)
+    judge_own(caller, caller->numbers[i], unique, caller->results[i]);
+  look_again(caller, true);
+}
+
+static void remove_copy(struct caller *caller, uint64_t key)
+{
+  struct run *run = caller->run;
+  caller->n = 0;
+  add_to_batch(caller, key);
+  if (is_bloom(run)) {
+    if (call_remove(caller) != TAMIS_EUNSUPPORTED)
+      wrong(caller, "a Bloom filter removes", key);
+  } else if (run->copies[key]) {
+    if (call_remove(caller) != TAMIS_OK)
+      wrong(caller, "a copy could not be removed", key);
+    run->copies[key]--;
+    caller->copies--;
+    if (run->copies[key])
+      look_for(caller, key, "a key is missing after one of its copies was removed");
+  }
+}
+
+static void remove_own(struct caller *caller)
+{
+  enum { REMOVES = 32, TRIES = 8 };
+  for (unsigned n = (unsigned) (random_next(&caller->seed) % REMOVES); n > 0; n--) {
+    uint64_t key, tries = TRIES;
+    do
+      key = own_key(caller, random_next(&caller->seed) % own_keys(caller));
+    while (!caller->run->copies[key] && --tries);
+    remove_copy(caller, key);
+  }
+}
+
+/* Keys for which threads competed stay in for good. */
+static void look_for_contested(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  uint64_t i = random_next(&caller->seed) % (run->contested + run->all - run->configuration.keys);
+  uint64_t key = i < run->contested ? i : run->configuration.keys + i - run->contested;
+  if (run->copies[key])
+    look_for(caller, key, "a key that stays is missing");
+}
+
+static void mix(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  if (own_keys(caller) == 0)
+    return;
+  for (uint64_t i = 0; i < run->configuration.calls; i++) {
+    uint64_t random = random_next(&caller->seed);
+    if (random >> 32 < UINT32_MAX / 256)
+      caller->goal = random_next(&caller->seed) % (2 * own_keys(caller));
+    bool grows = caller->copies < caller->goal;
+    if (random % 64 == 0)
+      look_at_figures(caller);
+    else if (random % 8 < 2)
+      look_up_own(caller);
+    else if (random % 8 == 2 && run->contested)
+      look_for_contested(caller);
+    else if (random % 8 == 3 ? grows : !grows) /* mostly towards the goal */
+      remove_own(caller);
+    else
+      add_own(caller);
+  }
+}
+
+static void drain(struct caller *caller)
+{
+  for (uint64_t i = 0; i < own_keys(caller); i++)
+    while (caller->run->copies[own_key(caller, i)])
+      remove_copy(caller, own_key(caller, i));
+}
+
+static void work(struct worker *worker)
+{
+  static void (*const phases[])(struct caller *) = {
+      [FILL] = fill, [BRINK] = reach_the_brink, [MIX] = mix, [DRAIN] = drain};
+  struct run *run = worker->arg;
+  struct caller *caller = calloc(1, sizeof *caller);
+  if (!caller)
+    error(2, 0, "no memory");
+  caller->run = run;
+  caller->worker = worker;
+  caller->seed = worker->seed;
+  for (uint64_t i = 0; i < own_keys(caller); i++)
+    caller->copies += run->copies[own_key(caller, i)];
+  caller->goal = own_keys(caller) / 2;
+  pauses_on(worker->seed, run->number);
+  phases[run->phase](caller);
+  pauses_off();
+  free(caller);
+}
+
+/* What is known of contested keys when all threads have ended. */
+static void settle(struct run *run, uint64_t begin, uint64_t end)
+{
+  for (uint64_t key = begin; key < end; key++) {
+    bool won = atomic_load(&run->won[key]), refused = atomic_load(&run->refused[key]);
+    if (won && refused && is_bloom(run))
+      run_wrong(run, "a key wins though it was refused for good", key);
+    run->copies[key] = won || (!refused && is_bloom(run)); /* or a false positive to all */
+  }
+}
+
+void run_phase(struct run *run, enum phase phase)
+{
+  static struct worker workers[MAX_THREADS];
+  const struct configuration *c = &run->configuration;
+  run->phase = phase;
+  if (phase == FILL)
+    atomic_store(&run->offered, run->contested);
+  if (phase == BRINK)
+    atomic_fetch_add(&run->offered, run->all - c->keys);
+  atomic_store(&run->ledger.armed, c->memory == FAILING_MEMORY);
+  harness_run(c->threads, random_at(c->seed, phase), work, run, workers);
+  atomic_store(&run->ledger.armed, false);
+  if (phase == FILL)
+    settle(run, 0, run->contested);
+  if (phase == BRINK)
+    settle(run, c->keys, run->all);
+}

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Tests how the command-line program ends, and what it leaves in the place of --output:
+#   test_output.sh PATH-TO-TAMIS
+set -u
+export LC_ALL=C
+
+tamis=$(realpath "${1:?usage: test_output.sh PATH-TO-TAMIS}")
+# shellcheck source=tests/tool/tap.sh
+source "$(dirname "$(realpath "$0")")/tap.sh"
+
+# What is written in the place of an old file, and what is left beside it.
+precious() { [ "$(cat result)" = precious ]; }
+rest() { find . -name '.tamis-*'; }
+no_rest() { [ -z "$(rest)" ]; }
+mode_is() { [ "$(stat -c %a result)" = "$1" ]; }
+
+# ---- the file is replaced at the end ----
+
+echo precious >result
+chmod 640 result
+ln result other.name
+run dedup $exact -o result paths
+check "--output: nothing on standard output" silent_output
+cp result out
+check "--output FILE" same_as paths.expected
+check "... has the mode of the old file" mode_is 640
+check "... and is a new one" test "$(cat other.name)" = precious
+check "... with nothing beside it" no_rest
+
+rm result
+(umask 027; "$tamis" dedup $exact --output=result numbers) >out 2>err
+status=$?
+check "a new file" cmp -s result numbers
+check "... has the mode of any new file" mode_is 640
+(cd /tmp && "$tamis" dedup $exact -o "$dir/result" "$dir/paths") >out 2>err
+check "a file in another folder" cmp -s result paths.expected
+name=$(printf 'n%.0s' $(seq 255))
+run dedup $exact -o "$name" paths
+check "the longest name" cmp -s "$name" paths.expected
+
+# An input that does not end yet; the program has read some of it when its output is there.
+mkfifo slow
+# start_slow [COMMAND...]: starts the program, by COMMAND, in the background, with its process in $pid.
+start_slow() {
+  echo precious >result
+  : >err
+  in_background 'exec 3>slow; seq 1000 >&3; exec sleep 60'
+  "$@" "$tamis" dedup $exact --threads 2 -o result slow >out 2>err &
+  pid=$!
+  for _ in $(seq 600); do
+    [ -n "$(rest)" ] && return
+    sleep 0.05
+  done
+  echo "# no output was begun"
+}
+end_background() {
+  kill -KILL -- "-${background[-1]}"
+  wait "${background[-1]}"
+} 2>/dev/null
+end_slow() { # SIGNAL
+  kill -s "$1" "$pid"
+  wait "$pid" 2>/dev/null
+  status=$?
+  end_background
+}
+
+for signal in INT TERM HUP QUIT; do
+  # A shell lets what it starts in the background ignore some signals.
+  start_slow env --default-signal
+  check "while it runs: the old file stands" precious
+  end_slow $signal
+  check "SIG$signal ends it, as the shell sees" ends_by $((128 + $(kill -l $signal)))
+  check "... the old file stands" precious
+  check "... with nothing beside it" no_rest
+done
+
+start_slow env --ignore-signal=HUP --default-signal=TERM
+kill -HUP "$pid"
+sleep 0.1
+check "a signal that was ignored stays ignored" kill -0 "$pid"
+end_slow TERM
+rm slow
+
+# ---- errors ----
+
+echo precious >result
+run dedup $exact -o result paths /proc/self/mem
+check "an error" one_line 1 "cannot read '/proc/self/mem'"
+check "... the old file stands" precious
+check "... with nothing beside it" no_rest
+(ulimit -f 100; exec env --default-signal "$tamis" dedup $exact -o result paths) >out 2>err
+status=$?
+check "no room" one_line 1 "cannot write 'result': File too large"
+check "... the old file stands" precious
+check "... with nothing beside it" no_rest
+run dedup $exact -o new paths /proc/self/mem
+check "an error leaves no new file" test ! -e new -a "$status" -eq 1
+gzip -c paths >paths.gz
+mkfifo slow
+in_background 'cat paths.gz >slow'
+run dedup $exact -o result slow
+check "an error in the input" one_line 1 "'slow' is compressed by gzip"
+check "... the old file stands" precious
+
+# ---- links and special files ----
+
+mkdir -p folder
+echo precious >folder/target
+ln -s target folder/second
+ln -s folder/second link
+run dedup $exact -o link paths
+check "a symbolic link: its target is replaced" cmp -s folder/target paths.expected
+check "... and it stays" test "$(readlink link) $(readlink folder/second)" = "folder/second target"
+rm folder/target
+run dedup $exact -o link paths
+check "a symbolic link to nothing: its target is made" cmp -s folder/target paths.expected
+ln -s turn around
+ln -s around turn
+run dedup $exact -o around paths
+check "symbolic links in a circle" one_line 1 "cannot write 'around': Too many levels"
+
+run dedup $exact -o /dev/stdout paths
+check "/dev/stdout is a file" same_as paths.expected
+echo before >out
+"$tamis" dedup $exact -o /dev/stdout paths >>out 2>err
+status=$?
+check "/dev/stdout goes on where it is" cmp -s out <(echo before; cat paths.expected)
+"$tamis" dedup $exact -o /dev/stdout paths 2>err | cat >out
+check "/dev/stdout is a pipe" cmp -s out paths.expected
+"$tamis" dedup $exact -o /dev/fd/7 paths 7>out 2>err
+status=$?
+check "/dev/fd/7" same_as paths.expected
+mkfifo fifo
+in_background 'cat fifo >out'
+"$tamis" dedup $exact -o fifo paths 2>err
+status=$?
+wait "${background[-1]}"
+check "a FIFO" same_as paths.expected
+check "... is one still" test -p fifo
+run dedup -o /dev/null paths
+check "/dev/null" ends_by 0
+check "... is a device still" test -c /dev/null
+
+# as_nobody COMMAND...: runs it as a user who does not own the folder.
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+cp "$tamis" folder/tamis
+chmod 755 . folder folder/tamis
+chmod 644 paths
+echo precious >folder/open
+chmod 666 folder/open
+if as_nobody folder/tamis --version >out 2>err; then
+  as_nobody folder/tamis dedup $exact -o folder/open paths 2>err
+  check "a file that may be written, in a folder that may not" cmp -s folder/open paths.expected
+  chmod 1777 folder
+  echo precious >folder/open
+  as_nobody folder/tamis dedup $exact -o folder/open paths 2>err
+  check "somebody's file, in a folder for all" cmp -s folder/open paths.expected
+  echo precious >folder/closed
+  as_nobody folder/tamis dedup $exact -o folder/closed paths 2>err
+  status=$?
+  check "a file that may not be written" one_line 1 "cannot write 'folder/closed': Permission denied"
+  check "... stands" test "$(cat folder/closed)" = precious
+  chown 65534 result
+  chmod 600 result
+  "$tamis" dedup $exact -o result paths 2>err
+  check "the owner of the old file is kept" test "$(stat -c %u%a result)" = 65534600
+else
+  skip "files of another user" "only root can become one"
+fi
+
+# ---- a reader that leaves ----
+
+closed_pipe 1
+# The other threads wait for input that does not come.
+mkfifo idle
+in_background 'exec 3>idle; seq 400000 >&3; exec sleep 60'
+{ env --default-signal=PIPE timeout 30 "$tamis" dedup --threads 4 idle 2>err; echo $? >status; } |
+  head -n 1 >out
+status=$(cat status)
+check "a closed pipe ends it, though its input goes on" ends_by 141
+end_background
+{ trap '' PIPE
+  while echo; do sleep 0.01; done 2>/dev/null
+  env --default-signal=PIPE "$tamis" --help 2>err
+  echo $? >status
+} | :
+status=$(cat status)
+check "a closed pipe under --help" ends_by 141
+
+echo "1..${number:?}"
+[ "${failures:?}" -eq 0 ]

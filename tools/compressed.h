@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Compressed input is recognised, and refused with the command that decompresses it.  It is not
+ * read: a decompressor in a pipe has a core of its own, and needs no library here.
+ */
+#ifndef TAMIS_TOOL_COMPRESSED_H
+#define TAMIS_TOOL_COMPRESSED_H
+
+#include "inputs.h"
+
+enum { COMPRESSED_MAGIC = 10 /* the bytes that decide */ };
+
+/* Whether these first bytes of the input begin a compressed file.  Then fail() was called. */
+bool compressed_refused(const struct input *input, const char *first, size_t size);
+
+#endif

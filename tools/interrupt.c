@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "interrupt.h"
+
+#include "progress.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDING = sizeof ending / sizeof ending[0] };
+
+/* Lock-free atomics may be read in a signal handler. */
+static _Atomic(const char *) unfinished;
+static atomic_bool line_drawn;
+static bool pipe_ends;
+
+/* Makes only calls that are allowed in a signal handler. */
+static void clean_up(void)
+{
+  const char *path = atomic_load(&unfinished);
+  if (path != NULL)
+    unlink(path);
+  if (atomic_load(&line_drawn) &&
+      write(STDERR_FILENO, PROGRESS_ERASE, sizeof PROGRESS_ERASE - 1) < 0)
+    return; /* the terminal is gone */
+}
+
+/* The default action is in force again (SA_RESETHAND), and is taken when the handler returns. */
+static void handle(int number)
+{
+  clean_up();
+  raise(number);
+}
+
+static void handle_unless_ignored(int number)
+{
+  struct sigaction action = {.sa_flags = (int) (SA_RESETHAND | SA_RESTART)}, before;
+  action.sa_handler = handle;
+  for (int i = 0; i < ENDING; i++)
+    sigaddset(&action.sa_mask, ending[i]);
+  if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(number, &action, NULL);
+}
+
+void interrupt_init(void)
+{
+  /* A write to a closed pipe returns EPIPE, so that no thread dies with work to clean up. */
+  pipe_ends = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
+  /* A limit on the size of files is an error to report; it should not kill the process. */
+  signal(SIGXFSZ, SIG_IGN);
+  for (int i = 0; i < ENDING; i++)
+    handle_unless_ignored(ending[i]);
+}
+
+bool interrupt_by_closed_pipe(void)
+{
+  return pipe_ends;
+}
+
+_Noreturn void interrupt_end_by_closed_pipe(void)
+{
+  flockfile(stderr); /* the main thread draws no more */
+  clean_up();
+  signal(SIGPIPE, SIG_DFL);
+  raise(SIGPIPE);
+  _exit(EXIT_FAILURE); /* if the signal is blocked */
+}
+
+void interrupt_set_file(const char *path)
+{
+  atomic_store(&unfinished, path);
+}
+
+void interrupt_set_drawn(bool drawn)
+{
+  atomic_store(&line_drawn, drawn);
+}
+
+void interrupt_hold(sigset_t *before)
+{
+  sigset_t held;
+  sigemptyset(&held);
+  for (int i = 0; i < ENDING; i++)
+    sigaddset(&held, ending[i]);
+  pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
+void interrupt_restore(const sigset_t *before)
+{
+  pthread_sigmask(SIG_SETMASK, before, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "replace.h"
+
+#include "interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_LINKS = 40, MAX_NAMES = 100 };
+
+/* The length of the folder in `path`, with its slash; 0 if there is none. */
+static int folder_length(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? 0 : (int) (slash - path) + 1;
+}
+
+/* The folder of `path` as a string to be freed: "." if `path` has none. */
+static char *folder_of(const char *path)
+{
+  int length = folder_length(path);
+  return length == 0 ? strdup(".") : strndup(path, (size_t) length);
+}
+
+/* Links under /proc stand for open files, whatever name they show. */
+static bool is_in_proc(const char *path)
+{
+  struct statfs system;
+  char *folder = folder_of(path);
+  bool found = folder != NULL && statfs(folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
+  free(folder);
+  return found;
+}
+
+/* Where the symbolic link leads, relative to the current folder; NULL with errno set, EINVAL if it
+ * is no link. */
+static char *follow(const char *link)
+{
+  char text[PATH_MAX], *path;
+  ssize_t length = readlink(link, text, sizeof text);
+  if (length < 0)
+    return NULL;
+  if (asprintf(&path, "%.*s%.*s", text[0] == '/' ? 0 : folder_length(link), link, (int) length,
+               text) < 0)
+    return NULL;
+  return path;
+}
+
+/* Replaces r->path by the name behind all symbolic links.  False: one of them is under /proc, or
+ * cannot be followed. */
+static bool resolve(struct replacement *r)
+{
+  for (int links = 0; links < MAX_LINKS; links++) {
+    char *next = follow(r->path);
+    if (next == NULL)
+      return errno == EINVAL || errno == ENOENT;
+    if (is_in_proc(r->path)) {
+      free(next);
+      return false;
+    }
+    free(r->path);
+    r->path = next;
+  }
+  return false;
+}
+
+/* A file that is mounted over another one, as containers have them, cannot be renamed over. */
+static bool is_mount_point(const char *path)
+{
+  struct statx status;
+  return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &status) == 0 &&
+         (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+/* In a folder with the sticky bit, only the owner of a file or of the folder may rename over it. */
+static bool is_protected(const char *path, const struct stat *old)
+{
+  struct stat folder;
+  char *name = folder_of(path);
+  uid_t user = geteuid();
+  bool found = name != NULL && stat(name, &folder) == 0 && (folder.st_mode & S_ISVTX) != 0 &&
+               user != 0 && user != old->st_uid && user != folder.st_uid;
+  free(name);
+  return found;
+}
+
+bool replace_possible(struct replacement *r, const char *path, const struct stat *old)
+{
+  *r = (struct replacement){.path = strdup(path)};
+  if (r->path == NULL || (old != NULL && !S_ISREG(old->st_mode)) || !resolve(r) ||
+      r->path[folder_length(r->path)] == '\0')
+    return false;
+  return old == NULL || (faccessat(AT_FDCWD, r->path, W_OK, AT_EACCESS) == 0 &&
+                         !is_mount_point(r->path) && !is_protected(r->path, old));
+}
+
+/* If the owner or the group cannot be kept, another one gets no rights that were theirs. */
+static void keep_mode(int fd, const struct stat *old)
+{
+  struct stat fresh;
+  mode_t mode = old->st_mode & 07777;
+  if (fstat(fd, &fresh) != 0)
+    return;
+  if (fresh.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t) -1) != 0)
+    mode &= ~(mode_t) S_ISUID;
+  if (fresh.st_gid != old->st_gid && fchown(fd, (uid_t) -1, old->st_gid) != 0)
+    mode &= ~(mode_t) (S_ISGID | S_IRWXG);
+  if (fresh.st_mode % 010000 != mode)
+    (void) fchmod(fd, mode);
+}
+
+static int open_new(struct replacement *r)
+{
+  struct timespec now;
+  for (int i = 0; i < MAX_NAMES; i++) {
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (asprintf(&r->beside, "%.*s.tamis-%ld-%09ld", folder_length(r->path), r->path,
+                 (long) getpid(), now.tv_nsec) < 0) {
+      r->beside = NULL;
+      errno = ENOMEM;
+      return -1;
+    }
+    int fd = (int) TEMP_FAILURE_RETRY(
+        open(r->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
+    if (fd >= 0)
+      return fd;
+    int error = errno;
+    free(r->beside);
+    r->beside = NULL;
+    errno = error;
+    if (error != EEXIST)
+      return -1;
+  }
+  return -1;
+}
+
+int replace_open(struct replacement *r, const struct stat *old)
+{
+  sigset_t before;
+  interrupt_hold(&before);
+  int fd = open_new(r), error = errno;
+  interrupt_set_file(r->beside);
+  interrupt_restore(&before);
+  if (fd >= 0 && old != NULL)
+    keep_mode(fd, old);
+  errno = error;
+  return fd;
+}
+
+bool replace_commit(struct replacement *r)
+{
+  sigset_t before;
+  interrupt_hold(&before);
+  int result = (int) TEMP_FAILURE_RETRY(rename(r->beside, r->path)), error = errno;
+  if (result == 0) {
+    interrupt_set_file(NULL);
+    free(r->beside);
+    r->beside = NULL;
+  }
+  interrupt_restore(&before);
+  errno = error;
+  return result == 0;
+}
+
+void replace_end(struct replacement *r)
+{
+  sigset_t before;
+  interrupt_hold(&before);
+  if (r->beside != NULL)
+    unlink(r->beside);
+  interrupt_set_file(NULL);
+  free(r->beside);
+  free(r->path);
+  *r = (struct replacement){NULL, NULL};
+  interrupt_restore(&before);
+}

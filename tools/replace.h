@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A file that takes the place of another one only when it is complete.  It is written beside that
+ * one, in the same folder, and is renamed at the end.  Until then, and after any error or signal,
+ * the old file stands as it was.
+ */
+#ifndef TAMIS_TOOL_REPLACE_H
+#define TAMIS_TOOL_REPLACE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct replacement {
+  char *path;   /* the name to take, without symbolic links */
+  char *beside; /* the name of the new file */
+};
+
+/* Whether `path` can be replaced.  Not so a device, a FIFO, an open file under /proc (such as
+ * /dev/fd/3), a mount point, or somebody else's file in a folder like /tmp.  Those are written in
+ * place.  `old` is NULL if there is no file of this name. */
+bool replace_possible(struct replacement *r, const char *path, const struct stat *old);
+
+/* Creates the new file, with the mode and the owner of the old one, or with those of any new file.
+ * Returns a descriptor for writing, or -1 with errno set. */
+int replace_open(struct replacement *r, const struct stat *old);
+
+/* Renames the new file, which is closed.  False with errno set. */
+bool replace_commit(struct replacement *r);
+
+/* Removes the new file, unless it has been renamed, and frees the names. */
+void replace_end(struct replacement *r);
+
+#endif

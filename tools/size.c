@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis size: what a filter takes, or what memory buys.
+ */
+#include "commands.h"
+#include "options.h"
+#include "plan.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_FIXED = 0x200 };
+
+struct size_options {
+  struct shared_options shared;
+  tamis_layout layout;
+  bool layout_given;
+  bool fixed;
+};
+
+static void set_layout(struct size_options *options, const char *text)
+{
+  options->layout_given = true;
+  if (strcmp(text, "blocked") == 0)
+    options->layout = TAMIS_LAYOUT_BLOCKED;
+  else if (strcmp(text, "classic") == 0)
+    options->layout = TAMIS_LAYOUT_CLASSIC;
+  else
+    usage_error("--layout: '%s' is neither blocked nor classic", text);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct size_options *options = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
+    return 0;
+  case 'l':
+    set_layout(options, argument);
+    return 0;
+  case KEY_FIXED:
+    options->fixed = true;
+    return 0;
+  case ARGP_KEY_ARG:
+    usage_error("size takes no files; see 'tamis size --help'");
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"layout", 'l', "LAYOUT", 0,
+     "Layout of a Bloom filter: blocked (the default, and faster), or classic (smaller)", 1},
+    {"fixed", KEY_FIXED, NULL, 0, "A cuckoo filter that does not grow", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {
+    {&filter_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp size_argp = {
+    entries,
+    parse,
+    NULL,
+    "Print what a filter takes for N keys at RATE, or what SIZE bytes buy.\v"
+    "With --capacity, print the memory.  With --memory, print the capacity; with both, the "
+    "lowest rate.  With all three, --fpp too, print each of these.  A cuckoo filter that grows "
+    "takes up to twice its memory while it does.\n\n"
+    "Examples:\n"
+    "  tamis size --capacity 1G --fpp 1e-6\n"
+    "  tamis size --memory 4G --fpp 0.001 --kind cuckoo\n"
+    "  tamis size --memory 4G --capacity 1G --layout classic",
+    children,
+    NULL,
+    NULL};
+
+static void check(const struct size_options *options)
+{
+  const struct shared_options *shared = &options->shared;
+  bool cuckoo = shared->kind == TAMIS_CUCKOO;
+  if (shared->capacity == 0 && shared->memory == 0)
+    usage_error("size needs --capacity or --memory; see 'tamis size --help'");
+  if (cuckoo && options->layout_given)
+    usage_error("--layout is for Bloom filters");
+  if (!cuckoo && options->fixed)
+    usage_error("--fixed is for cuckoo filters");
+}
+
+static void fail_too_little(const tamis_options *filter, uint64_t memory)
+{
+  char size[FIGURE_BYTES];
+  fail("%s is too little for a %s filter of these keys", bytes_figure(size, (double) memory),
+       kind_name(filter->kind));
+}
+
+/* The bytes of the filter.  False after fail(). */
+static bool take(const tamis_options *filter, uint64_t *bytes)
+{
+  int result = tamis_bytes_for(filter, bytes);
+  if (result != TAMIS_OK)
+    fail_to_create(filter, result, 0);
+  return result == TAMIS_OK;
+}
+
+/* Sets the capacity that the memory buys.  False after fail(). */
+static bool buy_capacity(tamis_options *filter, uint64_t memory)
+{
+  uint64_t bytes;
+  filter->capacity = capacity_for(filter, memory);
+  if (filter->capacity > 0)
+    return true;
+  filter->capacity = 1;
+  if (take(filter, &bytes)) /* so the rate is possible */
+    fail_too_little(filter, memory);
+  return false;
+}
+
+/* Sets the rate that the memory buys.  False after fail(). */
+static bool buy_rate(tamis_options *filter, uint64_t memory)
+{
+  int result = tamis_fpp_for(filter, memory, &filter->fpp);
+  if (result == TAMIS_EFULL)
+    fail_too_little(filter, memory);
+  else if (result != TAMIS_OK)
+    fail_to_create(filter, result, 0);
+  return result == TAMIS_OK;
+}
+
+static void print_filter(const tamis_options *filter)
+{
+  char figure[FIGURE_BYTES];
+  uint64_t bytes;
+  if (!take(filter, &bytes))
+    return;
+  if (filter->kind == TAMIS_CUCKOO)
+    printf("kind          cuckoo, %s\n", filter->growable ? "growing" : "fixed");
+  else
+    /* The library uses the classic layout below this rate. */
+    printf("kind          bloom, %s\n",
+           filter->layout == TAMIS_LAYOUT_CLASSIC || filter->fpp < 1e-8 ? "classic" : "blocked");
+  printf("capacity      %" PRIu64 " (%s)\n", filter->capacity,
+         count_figure(figure, (double) filter->capacity));
+  printf("fpp           %.3g\n", filter->fpp);
+  printf("bytes         %" PRIu64 " (%s)\n", bytes, bytes_figure(figure, (double) bytes));
+  printf("bits per key  %.4g\n", 8 * (double) bytes / (double) filter->capacity);
+}
+
+static void run(const struct shared_options *options, const tamis_options *asked)
+{
+  const uint64_t memory = options->memory;
+  const bool all = memory > 0 && options->capacity > 0 && options->fpp > 0;
+  tamis_options filter = *asked;
+  if (memory == 0 || all)
+    print_filter(asked);
+  if (all)
+    putchar('\n');
+  if (memory > 0 && (options->capacity == 0 || all) && buy_capacity(&filter, memory))
+    print_filter(&filter);
+  if (all)
+    putchar('\n');
+  filter = *asked;
+  if (memory > 0 && options->capacity > 0 && buy_rate(&filter, memory))
+    print_filter(&filter);
+}
+
+int size_main(int argc, char **argv)
+{
+  static char name[] = "tamis size";
+  struct size_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&size_argp, argc, argv, &options.shared, &options);
+  check(&options);
+
+  tamis_options filter = shared_filter(&options.shared);
+  filter.layout = options.layout;
+  filter.growable = !options.fixed;
+  run(&options.shared, &filter);
+  return finish();
+}
