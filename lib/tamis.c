@@ -3,6 +3,7 @@
  * Layer 3: the public functions.  Each checks its arguments, hashes the key, and calls the filter's
  * table of operations, or that of its kind.
  */
+#include "base/cancel.h"
 #include "base/filter.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
@@ -99,7 +100,9 @@ static int check_options(const tamis_options *o)
 static int random_seed(uint64_t *seed)
 {
   do {
+    int cancellation = cancellation_disable();
     ssize_t got = getrandom(seed, sizeof *seed, 0);
+    cancellation_restore(cancellation);
     if (got != (ssize_t) sizeof *seed && !(got < 0 && errno == EINTR))
       return TAMIS_EUNSUPPORTED; /* a kernel older than 3.17, or a sandbox that forbids it */
   } while (*seed == 0);

@@ -25,8 +25,9 @@
  *   Errors   every result that the call can return, and what it has changed then
  *   Source   where a formula comes from
  *
- * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  errno
- * is not part of any contract.  docs/space.md lists measured sizes and rates.
+ * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  No call
+ * is a cancellation point.  errno is not part of any contract.  docs/space.md lists measured sizes
+ * and rates.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
  * thread of the parent was inside a call that changes the filter at that time.
@@ -91,7 +92,8 @@ TAMIS_API const char *tamis_version(void);
 
 /* Where a filter's memory comes from.  Both functions are called by the thread that calls the
  * filter (tamis_get_stats too), possibly by several threads at once, and with locks of the filter
- * held, so they must not call the filter.
+ * held, so they must not call the filter.  The thread cannot be cancelled meanwhile (deferred
+ * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
  *             do not matter: the library clears the block, which touches all of it.
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
