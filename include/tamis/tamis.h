@@ -95,7 +95,8 @@ TAMIS_API const char *tamis_version(void);
  * held, so they must not call the filter.  The thread cannot be cancelled meanwhile (deferred
  * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
- *             do not matter: the library clears the block, which touches all of it.
+ *             do not matter: the library clears what it uses, which touches nearly all of a
+ *             block, but of a large one perhaps only as keys come.
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);

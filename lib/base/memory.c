@@ -54,7 +54,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
   cancellation_restore(cancellation);
 }
 
-void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared)
 {
   void *block;
   if (!from->allocate && size >= huge)
@@ -64,8 +64,13 @@ void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
   else if (posix_memalign(&block, ALIGNMENT, size))
     block = NULL;
   if (block)
-    memset(block, 0, size);
+    memset(block, 0, cleared);
   return block;
+}
+
+void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
+{
+  return tamis__memory_allocate_cleared(from, size, size);
 }
 
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size)
