@@ -4,8 +4,8 @@
  * makes of each on a processor with weak memory.  A function is called KIND__TAG: what kind of
  * access it is, and the tag of its ORDER comment.  Nothing here is ever run.
  */
-#include "base/counter.c"
 #include "base/counted.h"
+#include "base/counter.c"
 #include "base/stripe.c"
 #include "cuckoo/growth.c"
 

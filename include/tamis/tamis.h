@@ -128,7 +128,8 @@ typedef struct tamis_options {
    *   million times the capacity or later, with TAMIS_EFULL.
    *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
    * false: the rate and the size stay.
-   *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity, and some time after.
+   *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity (but with a
+   *   probability below 1e-9, over seeds, whatever the capacity), and some time after.
    *   Removes make room again.  At most sizes this takes fewer bits than a filter that grows.
    *   Bloom: the key past capacity gets TAMIS_EFULL.  Keys that a false positive hides take no
    *   room, so a full filter may have met somewhat more than capacity distinct keys. */
