@@ -3,6 +3,7 @@
  * Layer 3: the public functions.  Each checks its arguments, hashes the key, and calls the filter's
  * table of operations, or that of its kind.
  */
+#include "base/cancel.h"
 #include "base/filter.h"
 #include "base/refusal.h"
 #include "bloom/bloom.h"
@@ -177,7 +178,9 @@ static int read_options(const struct refusal *why, const tamis_options *options,
 static int random_seed(const struct refusal *why, uint64_t *seed)
 {
   do {
+    int cancellation = cancellation_disable();
     ssize_t got = getrandom(seed, sizeof *seed, 0);
+    cancellation_restore(cancellation);
     if (got != (ssize_t) sizeof *seed && !(got < 0 && errno == EINTR))
       /* a kernel older than 3.17, or a sandbox that forbids it */
       return tamis__refuse(

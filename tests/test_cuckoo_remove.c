@@ -7,6 +7,8 @@
 #include "cuckoo_unit.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <time.h>
 
 static void removes_take_the_right_entries_at_all_ages(void **state)
 {
@@ -69,11 +71,68 @@ static void an_emptied_filter_has_nothing_and_is_small(void **state)
   }
 }
 
+/* ---- removes that give no memory back take no lock but those of the bucket pair ---- */
+
+struct removal {
+  tamis_filter *f;
+  uint64_t begin, end;
+  uint64_t removed;
+};
+
+static void *remove_all(void *arg)
+{
+  struct removal *removal = arg;
+  for (uint64_t i = removal->begin; i < removal->end; i++)
+    removal->removed += tamis_remove_hash(removal->f, i) == TAMIS_OK;
+  return NULL;
+}
+
+/* Removes [begin, end) while this thread holds the growth stripes of all generations. */
+static void assert_removes_without_growth_stripes(tamis_filter *f, uint64_t begin, uint64_t end)
+{
+  struct removal removal = {f, begin, end, 0};
+  struct timespec deadline;
+  pthread_t thread;
+  unsigned generations = cuckoo_generations(cuckoo_of(f));
+  for (unsigned i = 0; i < generations; i++)
+    for (unsigned j = 0; j < GROWTH_STRIPES; j++)
+      stripe_lock(&cuckoo_of(f)->generation[i]->growth[j]);
+  assert_int_equal(pthread_create(&thread, NULL, remove_all, &removal), 0);
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += 20;
+  int late = pthread_timedjoin_np(thread, NULL, &deadline);
+  for (unsigned i = 0; i < generations; i++)
+    for (unsigned j = 0; j < GROWTH_STRIPES; j++)
+      stripe_unlock(&cuckoo_of(f)->generation[i]->growth[j]);
+  if (late)
+    pthread_join(thread, NULL);
+  assert_int_equal(late, 0);
+  assert_int_equal(removal.removed, end - begin);
+}
+
+static void a_remove_that_gives_nothing_back_takes_no_growth_stripe(void **state)
+{
+  (void) state;
+  enum { N = 20000 };
+  tamis_filter *f = make(N, 0.001); /* has not split */
+  add_range(f, 0, N / 2);
+  assert_removes_without_growth_stripes(f, 0, N / 2);
+  tamis_destroy(f);
+
+  f = make(1000, 0.001); /* has split, and what is left of it is not small */
+  add_range(f, 0, N);
+  assert_in_range(stats_of(f).growths, 1, N);
+  assert_removes_without_growth_stripes(f, 0, N / 20);
+  assert_all_in(f, N / 20, N);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(removes_take_the_right_entries_at_all_ages),
       cmocka_unit_test(an_emptied_filter_has_nothing_and_is_small),
+      cmocka_unit_test(a_remove_that_gives_nothing_back_takes_no_growth_stripe),
   };
   return cmocka_run_group_tests_name("cuckoo_remove", tests, NULL, NULL);
 }

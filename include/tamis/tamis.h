@@ -25,8 +25,9 @@
  *   Errors   every result that the call can return, and what it has changed then
  *   Source   where a formula comes from
  *
- * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  errno
- * is not part of any contract.  docs/space.md lists measured sizes and rates.
+ * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  No call
+ * is a cancellation point.  errno is not part of any contract.  docs/space.md lists measured sizes
+ * and rates.
  *
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
@@ -97,9 +98,11 @@ TAMIS_API const char *tamis_version(void);
 
 /* Where a filter's memory comes from.  Both functions are called by the thread that calls the
  * filter (tamis_get_stats too), possibly by several threads at once, and with locks of the filter
- * held, so they must not call the filter.
+ * held, so they must not call the filter.  The thread cannot be cancelled meanwhile (deferred
+ * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
- *             do not matter: the library clears the block, which touches all of it.
+ *             do not matter: the library clears what it uses, which touches nearly all of a
+ *             block, but of a large one perhaps only as keys come.
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
@@ -131,7 +134,8 @@ typedef struct tamis_options {
    *   million times the capacity or later, with TAMIS_EFULL.
    *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
    * false: the rate and the size stay.
-   *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity, and some time after.
+   *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity (but with a
+   *   probability below 1e-9, over seeds, whatever the capacity), and some time after.
    *   Removes make room again.  At most sizes this takes fewer bits than a filter that grows.
    *   Bloom: the key past capacity gets TAMIS_EFULL.  Keys that a false positive hides take no
    *   room, so a full filter may have met somewhat more than capacity distinct keys. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/memory.h"
 
+#include "base/cancel.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,18 +38,39 @@ static void *map_aligned(size_t size)
   return start + before;
 }
 
-void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
+/* The user's functions may contain cancellation points, and are called with locks held. */
+static void *allocate_from(const tamis_allocator *from, size_t size)
+{
+  int cancellation = cancellation_disable();
+  void *block = from->allocate(from->context, ALIGNMENT, size);
+  cancellation_restore(cancellation);
+  return block;
+}
+
+static void release_to(const tamis_allocator *from, void *block, size_t size)
+{
+  int cancellation = cancellation_disable();
+  from->release(from->context, block, ALIGNMENT, size);
+  cancellation_restore(cancellation);
+}
+
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared)
 {
   void *block;
   if (!from->allocate && size >= huge)
     return map_aligned(size);
   if (from->allocate)
-    block = from->allocate(from->context, ALIGNMENT, size);
+    block = allocate_from(from, size);
   else if (posix_memalign(&block, ALIGNMENT, size))
     block = NULL;
   if (block)
-    memset(block, 0, size);
+    memset(block, 0, cleared);
   return block;
+}
+
+void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
+{
+  return tamis__memory_allocate_cleared(from, size, size);
 }
 
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size)
@@ -55,7 +78,7 @@ void tamis__memory_release(const tamis_allocator *from, void *block, size_t size
   if (!block)
     return;
   if (from->release)
-    from->release(from->context, block, ALIGNMENT, size);
+    release_to(from, block, size);
   else if (size >= huge)
     munmap(block, size);
   else

@@ -14,6 +14,10 @@
  * save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, size_t size);
 
+/* The same, but only the first `cleared` bytes need be zero: for a block that is too large to be
+ * touched all at once. */
+void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared);
+
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size);
 

@@ -53,6 +53,7 @@
  */
 #include "base/reclaim.h"
 
+#include "base/cancel.h"
 #include "base/counted.h"
 #include "base/hook.h"
 
@@ -347,10 +348,8 @@ static void join_last_thread(void)
 static void start_thread(void)
 {
   sigset_t all, before;
-  int cancel;
   pthread_t thread;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-                         &cancel); /* pthread_join is a cancellation point */
+  int cancellation = cancellation_disable(); /* pthread_join is a cancellation point */
   join_last_thread();
   sigfillset(&all); /* signals are for the program's own threads */
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -362,13 +361,12 @@ static void start_thread(void)
     pthread_cond_signal(&waiter.ended);
     pthread_mutex_unlock(&waiter.lock);
   }
-  pthread_setcancelstate(cancel, &cancel);
+  cancellation_restore(cancellation);
 }
 
 __attribute__((destructor)) static void stop(void)
 {
-  int cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  int cancellation = cancellation_disable();
   struct timespec until = in_nanoseconds(exit_time);
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
@@ -379,7 +377,7 @@ __attribute__((destructor)) static void stop(void)
   pthread_mutex_unlock(&waiter.lock);
   if (ended)
     join_last_thread();
-  pthread_setcancelstate(cancel, &cancel);
+  cancellation_restore(cancellation);
 }
 
 /* ---- once in each process ---- */
@@ -533,21 +531,13 @@ static bool backlog_is_large(const struct backlog *backlog, size_t size)
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-static void pause_call(void)
-{
-  int cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep is a cancellation point */
-  nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
-  pthread_setcancelstate(cancel, &cancel);
-}
-
 void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
 {
   block->size = size;
   atomic_fetch_add_explicit(&backlog->held, size, memory_order_relaxed);
   release_elapsed(backlog, block);
   for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size); i++) {
-    pause_call();
+    sleep_uncancelled(PAUSE_NANOSECONDS);
     tamis__backlog_drain(backlog);
   }
 }

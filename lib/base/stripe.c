@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/stripe.h"
 
+#include "base/cancel.h"
 #include "base/cores.h"
 #include "base/hook.h"
 
 #include <sched.h>
-#include <time.h>
 
 enum {
   /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
@@ -42,7 +42,7 @@ static void back_off(unsigned round)
   else if (round < SPIN_ROUNDS + YIELD_ROUNDS)
     sched_yield();
   else
-    nanosleep(&(struct timespec){.tv_nsec = SLEEP_NANOSECONDS}, NULL);
+    sleep_uncancelled(SLEEP_NANOSECONDS); /* the caller may hold other stripes */
 }
 
 void tamis__stripe_wait(struct stripe *stripe)

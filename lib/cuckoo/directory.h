@@ -9,7 +9,8 @@
  *              └──┬──┘   │    │   └──────┬──────┘
  *     depth       2      3    3          1
  *
- * A segment of depth d fills 2^(D - d) directory entries.
+ * A segment of depth d fills 2^(D - d) directory entries.  The first entry of a root that has no
+ * segment is NULL, and its others say nothing: they may never have been written.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
 #define TAMIS_LIB_CUCKOO_DIRECTORY_H

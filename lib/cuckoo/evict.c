@@ -21,6 +21,10 @@ enum {
    * searches fewer: its searches run inside read sections, for which grace periods wait. */
   MAX_NODES = 512,
   MAX_NODES_GROWABLE = 256,
+  /* A filter that does not grow looks so many steps further, in depth, where these nodes end (one
+   * if a bucket has many lanes): it should give up late, and more nodes would take a large part of
+   * a small stack. */
+  STEPS_FURTHER = 2,
   /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
   MAX_PATH_MOVES = 16
 };
@@ -35,7 +39,7 @@ struct node {
 
 struct search {
   unsigned count;
-  struct node nodes[MAX_NODES];
+  struct node nodes[MAX_NODES + STEPS_FURTHER];
 };
 
 struct move {
@@ -56,6 +60,27 @@ static uint64_t load_bucket(const struct cuckoo_geometry *g, const struct segmen
 }
 
 /* ---- plan ---- */
+
+/* Looks for a bucket with a free lane among those that lead away from a full one, nodes[parent], in
+ * one to `steps` steps.  Returns it as a node at `at` or behind, or NULL. */
+static const struct node *look_further(const struct cuckoo_geometry *g,
+                                       const struct segment *segment, struct node *nodes,
+                                       unsigned parent, unsigned at, unsigned steps)
+{
+  uint64_t value = load_bucket(g, segment, nodes[parent].bucket);
+  for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+    uint64_t entry = bucket_lane(&g->shape, value, lane);
+    uint32_t other = other_bucket(g, segment, nodes[parent].bucket, entry);
+    nodes[at] = (struct node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
+    if (bucket_free(&g->shape, load_bucket(g, segment, other)))
+      return &nodes[at];
+    const struct node *room =
+        steps > 1 ? look_further(g, segment, nodes, at, at + 1, steps - 1) : NULL;
+    if (room)
+      return room;
+  }
+  return NULL;
+}
 
 /* Fills search->nodes with the buckets that it tries.  Returns the first one with a free lane, or
  * NULL. */
@@ -85,6 +110,9 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
     }
   }
   search->count = count;
+  unsigned steps = g->shape.ages ? 0 : g->shape.lanes <= 3 ? STEPS_FURTHER : 1;
+  for (unsigned i = limit / g->shape.lanes - 1; steps && i < count && !room; i++)
+    room = look_further(g, segment, nodes, i, count, steps);
   return room;
 }
 

@@ -52,6 +52,16 @@ static bool create_block(struct cuckoo *c, struct generation *generation, int *r
   return true;
 }
 
+/* Only the first entries of the roots need be clear, which are few.  The others of a root are not
+ * read until the root has a segment, and then they lead to it: so a new generation does not pause a
+ * call for as long as it takes to clear all of its directory. */
+static directory_entry *create_directory(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                         int *result)
+{
+  return tamis__cuckoo_allocate_cleared(c, cuckoo_directory_size(g) * sizeof(directory_entry),
+                                        cuckoo_roots(g) * sizeof(directory_entry), result);
+}
+
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result)
 {
@@ -66,8 +76,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   generation->counters.shards =
       tamis__cuckoo_allocate(c, shards * sizeof(struct counter_shard), result);
   if (generation->counters.shards)
-    generation->directory =
-        tamis__cuckoo_allocate(c, cuckoo_directory_size(g) * sizeof(directory_entry), result);
+    generation->directory = create_directory(c, g, result);
   bool complete =
       generation->directory && (c->spec.growable || create_block(c, generation, result));
   if (complete)

@@ -9,6 +9,7 @@
 enum {
   GROWING_PAIR_BITS = 11, /* 4096 buckets, all of which one split copies */
   FIXED_PAIR_BITS = 15,   /* never copied, so larger: the loads of larger segments differ less */
+  LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = 256,
   FIXED_BUCKETS_PER_STRIPE = 1024,
   GROWING_STRIPES = 16, /* a split takes all of them */
@@ -35,24 +36,29 @@ enum { WIDTHS = sizeof widths };
 
 /* How full a segment gets before an insert finds no room, by the number of lanes in a bucket: the
  * load factor with 4096 buckets, how much it rises with each halving of the segment, and its
- * deviation.  These were measured: stress/fill.c prints them, and docs/space.md has the table. */
+ * deviation.  In a filter that does not grow, these were measured: stress/fill.c prints them, and
+ * docs/space.md has the table.  A filter that grows searches fewer buckets for room. */
 static const struct fullness {
   double load, per_halving, deviation;
-} fullness[] = {
-    [2] = {0.879, 0.0017, 0.0040}, [3] = {0.947, 0.0012, 0.0030},  [4] = {0.9695, 0.0010, 0.0025},
-    [5] = {0.981, 0.0008, 0.0020}, [6] = {0.9875, 0.0007, 0.0015}, [7] = {0.9915, 0.0005, 0.0015},
-    [8] = {0.9935, 0.0004, 0.0015}};
+} fixed_fullness[] =
+    {[2] = {0.8900, 0.0008, 0.0035}, [3] = {0.9550, 0.0004, 0.0015}, [4] = {0.9760, 0.0005, 0.0015},
+     [5] = {0.9875, 0.0002, 0.0010}, [6] = {0.9935, 0.0001, 0.0010}, [7] = {0.9960, 0.0001, 0.0010},
+     [8] = {0.9980, 0.0000, 0.0010}},
+  fullness[] = {
+      [2] = {0.879, 0.0017, 0.0040}, [3] = {0.947, 0.0012, 0.0030},  [4] = {0.9695, 0.0010, 0.0025},
+      [5] = {0.981, 0.0008, 0.0020}, [6] = {0.9875, 0.0007, 0.0015}, [7] = {0.9915, 0.0005, 0.0015},
+      [8] = {0.9935, 0.0004, 0.0015}};
 
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g)
 {
-  const struct fullness *f = &fullness[g->shape.lanes];
+  const struct fullness *f = &(g->shape.ages ? fullness : fixed_fullness)[g->shape.lanes];
   return f->load + f->per_halving * (11 - (double) g->pair_bits);
 }
 
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 {
   double small = (g->shape.lanes == 2 ? 0.72 : 0.45) / sqrt((double) cuckoo_lanes(g));
-  return fmax(fullness[g->shape.lanes].deviation, small);
+  return fmax((g->shape.ages ? fullness : fixed_fullness)[g->shape.lanes].deviation, small);
 }
 
 /* The false-positive rate of a generation whose segments are full and have split `depth` times.
@@ -147,65 +153,131 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
   return largest;
 }
 
-/* The number of keys that a segment is planned for, so that it is rare for one of the segments to
- * be full early.  Keys fall into segments at random, and the number in one has a standard deviation
- * of about its square root (a binomial distribution with many segments).  The only segment gets all
- * keys. */
-static double keys_per_segment(const struct cuckoo_geometry *g, bool only_segment)
+/* ---- how many segments ----
+ *
+ * A segment gets a random number X of the keys, with a mean of m, and finds no room when it has
+ * about F lanes in use: F is normally distributed, as measured.  (That its tails are normal, too,
+ * is an assumption: stress-fill sees as far as its number of segments allows.)  A growing filter
+ * then splits the segment, so it is enough that this is rare.  A filter that does not grow would
+ * refuse a key before its capacity. */
+
+/* The probability, over seeds, with which any of a filter's segments may be full early; and as much
+ * for bucket pairs that are overfull.  Together that is 10^-9, whatever the capacity. */
+static const double early = 0.5e-9;
+
+/* The deviation of a normal distribution that is exceeded with that probability. */
+static const double only_segment_deviations = 6.11;
+
+static double growing_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
-  if (g->pair_bits == 0)
-    return lanes / (only_segment ? 1 : 4); /* all keys share the two buckets */
-  /* There must be room for `keys` and five standard deviations, of the load and of the number of
-   * keys together: keys + 5 sqrt(deviation^2 + keys) = full, solved for keys. */
+  if (g->pair_bits == 0) /* all keys share the two buckets */
+    return keys <= lanes ? 1 : ceil(keys / (lanes / 4));
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
+  if (keys <= fmax(full - 5 * deviation, lanes / 4)) /* the only segment gets all keys */
+    return 1;
+  /* Room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
   double half = full + 12.5;
-  double keys = only_segment ? full - 5 * deviation
-                             : half - sqrt(half * half - full * full + 25 * deviation * deviation);
-  return fmax(keys, lanes / 4); /* for tiny segments, which only a growing filter has */
+  double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
+  return ceil(keys / fmax(mean, lanes / 4)); /* the latter for tiny segments */
 }
 
-/* Whether segments of this size rarely have a bucket pair with more keys than lanes.  However empty
- * the other buckets are, 2b + 1 keys with the same pair do not fit.  With n keys and 4^m pairs that
- * happens with probability about C(n, 2b + 1) / 4^(2bm), by a union bound over all sets of 2b + 1
- * keys.  A growing filter then splits the segment.  For other filters the sizes allowed here keep
- * the probability below 10^-6.  With m = 0 there is one pair, and its lanes are all that is
- * promised. */
-static bool segment_size_is_safe(const struct cuckoo_geometry *g)
+/* The largest mean m with which the probability that X exceeds F in any of s = n / m segments is at
+ * most `early`, if n keys fall into them.  For any t > 0, with d for the deviation of F,
+ *
+ *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
+ *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
+ *
+ * as the density of X - F is nowhere larger than that of F, 1 / (d sqrt(2 pi)).  Each t serves one s
+ * best, in which the derivative by t is zero.
+ * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
+static double mean_of_many(double full, double deviation, double keys)
 {
-  return g->shape.ages || g->pair_bits == 0 || g->pair_bits >= (g->shape.lanes == 2 ? 7u : 5u);
+  enum { STEPS = 24 };
+  const double sqrt_2_pi = 2.5066282746310002, variance = deviation * deviation;
+  double low = 0, high = fmin(full / variance, 40 / sqrt(variance + full)), mean = 0;
+  for (unsigned i = 0; i < STEPS; i++) {
+    double t = (low + high) / 2, rest = full - t * variance;
+    double segments = (keys * exp(t) - rest * expm1(t)) / rest;
+    double exponent = keys * log1p(expm1(t) / segments) - t * full + t * t * variance / 2;
+    bool rare = log(segments + 1) + exponent - log(fmax(1, t * deviation * sqrt_2_pi)) < log(early);
+    if (rare)
+      mean = keys / segments;
+    *(rare ? &high : &low) = t;
+  }
+  return mean;
+}
+
+/* The number of sets of a few buckets, in all segments, that are expected to get more keys than
+ * they have lanes.  However empty the other buckets are, these keys do not fit.  In a segment with
+ * M lower and M upper buckets, the n keys that have both buckets in a given set of i lower and j
+ * upper ones have a probability of i j / M^2 each.  So (by a union bound over all sets of buckets
+ * and of keys) there are, with k = (i + j) b + 1,
+ *
+ *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
+ *
+ * Larger sets do not matter at the loads that are planned: F has those. */
+static double overfull_sets(const struct cuckoo_geometry *g, double roots, double mean)
+{
+  enum { FEW = 3 };
+  static const double factorial[] = {1, 1, 2, 6};
+  double buckets = ldexp(1, (int) g->pair_bits), sets = 0;
+  for (unsigned i = 1; i <= FEW; i++)
+    for (unsigned j = 1; j <= FEW; j++) {
+      double keys = (i + j) * g->shape.lanes + 1, product = i * j * mean / buckets / buckets;
+      sets += exp((i + j) * log(buckets) + keys * log(product)) / tgamma(keys + 1) / factorial[i] /
+              factorial[j];
+    }
+  return roots * sets;
+}
+
+/* INFINITY: segments of this size cannot keep the promise. */
+static double fixed_roots(const struct cuckoo_geometry *g, double keys)
+{
+  double lanes = (double) cuckoo_lanes(g);
+  if (g->pair_bits == 0) /* one bucket pair, and its lanes are all that is promised */
+    return keys <= lanes ? 1 : INFINITY;
+  double full = cuckoo_geometry_full_load(g) * lanes;
+  double deviation = cuckoo_geometry_full_deviation(g) * lanes;
+  double roots = keys <= full - only_segment_deviations * deviation
+                     ? 1
+                     : ceil(keys / mean_of_many(full, deviation, keys));
+  return overfull_sets(g, roots, keys / roots) <= early ? roots : INFINITY;
+}
+
+/* Plans segments of 2^m bucket pairs a bucket, and returns their bytes. */
+static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
+{
+  g->pair_bits = m;
+  double roots = g->shape.ages ? growing_roots(g, keys) : fixed_roots(g, keys);
+  g->first_roots = (uint64_t) fmin(roots, 0x1p62);
+  g->root0_bits = bits_for(g->first_roots);
+  derive_sizes(g);
+  double directory = 8.0 * (double) (1u << g->depth_limit);
+  return roots * ((double) g->segment_bytes + directory);
 }
 
 /* Chooses the number and the size of segments: those that need the least memory, or larger ones if
- * these need only 0.3 % more. */
+ * these need only 0.3 % more.  Larger ones than usual serve where all others have too many overfull
+ * pairs. */
 static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry best = {0}, candidate = *g;
-  double fewest_bytes = INFINITY;
+  double fewest_bytes = 0x1p56; /* more than that is no address space */
   unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
-  for (unsigned m = largest + 1; m-- > 0;) {
-    candidate.pair_bits = m;
-    if (!segment_size_is_safe(&candidate))
-      continue;
-    double keys = (double) capacity;
-    double roots = keys <= keys_per_segment(&candidate, true)
-                       ? 1
-                       : ceil(keys / keys_per_segment(&candidate, false));
-    if (m == 0 && roots > 1 && !g->shape.ages)
-      continue;
-    candidate.first_roots = (uint64_t) fmin(roots, 0x1p62);
-    candidate.root0_bits = bits_for(candidate.first_roots);
-    derive_sizes(&candidate);
-    double directory = 8.0 * (double) (1u << candidate.depth_limit);
-    double bytes = roots * ((double) candidate.segment_bytes + directory);
+  for (unsigned i = 0; i <= LARGEST_PAIR_BITS; i++) {
+    unsigned m = i <= largest ? largest - i : i;
+    if (m > largest && best.segment_bytes)
+      break;
+    double bytes = plan_segments((double) capacity, m, &candidate);
     if (bytes < 0.997 * fewest_bytes) {
       fewest_bytes = bytes;
       best = candidate;
     }
   }
   *g = best;
-  return fewest_bytes < 0x1p56;
+  return best.segment_bytes > 0;
 }
 
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)

@@ -421,11 +421,32 @@ static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2
   return true;
 }
 
-static bool may_join(const struct cuckoo_geometry *g, struct segment *const child[2])
+/* The segment of depth `depth` (at least 1) that a directory entry leads to, and its sibling. */
+struct siblings {
+  struct directory_range range; /* of both */
+  struct segment *child[2];
+};
+
+/* False: they are not both there.  The caller holds the growth stripe, or is a reader. */
+static bool siblings_at(const struct generation *generation, uint64_t index, unsigned depth,
+                        struct siblings *siblings)
+{
+  struct directory_range range = directory_range_of(&generation->geometry, index, depth - 1);
+  directory_value value[2] = {
+      directory_load(generation_directory_entry(generation, range.first)),
+      directory_load(generation_directory_entry(generation, range.first + range.count / 2))};
+  *siblings = (struct siblings){range, {directory_segment(value[0]), directory_segment(value[1])}};
+  return directory_depth(value[0]) == depth && directory_depth(value[1]) == depth;
+}
+
+/* Whether siblings are small enough to join, even with `less` entries less. */
+static bool are_small(const struct cuckoo_geometry *g, const struct siblings *siblings,
+                      uint64_t less)
 {
   double lanes = (double) cuckoo_lanes(g);
-  uint64_t used = segment_used(g, child[0]) + segment_used(g, child[1]);
-  return (double) used <= lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
+  uint64_t used = segment_used(g, siblings->child[0]) + segment_used(g, siblings->child[1]);
+  return (double) used - (double) less <=
+         lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
 /* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds
@@ -435,14 +456,10 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   unsigned depth = directory_depth(directory_load(generation_directory_entry(generation, index)));
-  struct directory_range range = directory_range_of(g, index, depth - 1);
-  directory_value value[2] = {
-      directory_load(generation_directory_entry(generation, range.first)),
-      directory_load(generation_directory_entry(generation, range.first + range.count / 2))};
-  struct segment *child[2] = {directory_segment(value[0]), directory_segment(value[1])};
-  if (directory_depth(value[0]) != depth || directory_depth(value[1]) != depth ||
-      !may_join(g, child))
+  struct siblings siblings;
+  if (!siblings_at(generation, index, depth, &siblings) || !are_small(g, &siblings, 0))
     return false;
+  struct segment **child = siblings.child;
   int result;
   struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
   if (!parent)
@@ -454,7 +471,7 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     HOOK(cuckoo_join_copied);
     mark_left_locked(g, child[0]);
     mark_left_locked(g, child[1]);
-    publish(generation, range, directory_value_of(parent));
+    publish(generation, siblings.range, directory_value_of(parent));
   }
   unlock_all(g, child[1]);
   unlock_all(g, child[0]);
@@ -492,10 +509,24 @@ static void drop_locked(struct generation *generation, struct segment *segment, 
 
 /* ---- shrink ---- */
 
-void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
+/* This takes no lock, so it may read counts that other threads are just lowering.  Each stripe has
+ * one such thread at most, and the last of them must not find that it is not the last one. */
+bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 {
   if (!c->spec.growable)
-    return;
+    return false;
+  const struct cuckoo_geometry *g = &sparse->generation->geometry;
+  unsigned depth = directory_depth(sparse->own_value);
+  uint64_t lowering = g->stripe_mask + UINT64_C(1);
+  struct siblings siblings;
+  if (depth == 0)
+    return !is_newest(c, sparse->generation) && segment_used(g, sparse->segment) <= lowering;
+  return siblings_at(sparse->generation, sparse->index, depth, &siblings) &&
+         are_small(g, &siblings, 2 * lowering);
+}
+
+void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
+{
   struct departed departed = {NULL};
   tamis__backlog_drain(&c->backlog);
   struct generation *generation = sparse->generation;

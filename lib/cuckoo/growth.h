@@ -14,10 +14,13 @@
  *   TAMIS_ENOMEM  memory was refused */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full);
 
-/* Gives memory back after entries have left a segment: joins it with its sibling while both
- * together are small, and drops it when it is empty and no longer of the newest generation.  The
- * caller holds no stripe and is not a reader.  A failure is silent, because nothing depends on
- * it. */
+/* Whether tamis__shrink() might have something to do, now that an entry has left a segment.  The
+ * caller is a reader and holds no stripe. */
+bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);
+
+/* Gives memory back: joins a segment with its sibling while both together are small, and drops it
+ * when it is empty and no longer of the newest generation.  The caller holds no stripe and is not a
+ * reader.  A failure is silent, because nothing depends on it. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse);
 
 #endif

@@ -16,24 +16,29 @@ static bool count_bytes(struct cuckoo *c, size_t size)
   return true;
 }
 
-static void *try_allocate(struct cuckoo *c, size_t size, int *result)
+static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *result)
 {
   *result = TAMIS_EFULL;
   if (!count_bytes(c, size))
     return NULL;
-  void *block = tamis__memory_allocate(&c->head.allocator, size);
+  void *block = tamis__memory_allocate_cleared(&c->head.allocator, size, cleared);
   *result = block ? TAMIS_OK : TAMIS_ENOMEM;
   if (!block)
     atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
   return block;
 }
 
+void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result)
+{
+  void *block = try_allocate(c, size, cleared, result);
+  if (!block && tamis__backlog_drain(&c->backlog))
+    block = try_allocate(c, size, cleared, result);
+  return block;
+}
+
 void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result)
 {
-  void *block = try_allocate(c, size, result);
-  if (!block && tamis__backlog_drain(&c->backlog))
-    block = try_allocate(c, size, result);
-  return block;
+  return tamis__cuckoo_allocate_cleared(c, size, size, result);
 }
 
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)

@@ -11,6 +11,9 @@
  * are not to be had, memory that has waited for readers is released, and it tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result);
 
+/* The same, but only the first `cleared` bytes need be zero. */
+void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result);
+
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 

@@ -45,7 +45,7 @@ static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* *sparse is set to a pair whose segment may have become small enough to join. */
+/* *sparse is set to a pair whose segment may have become small enough to join, or to drop. */
 static int remove_locked(const struct locked_pairs *locked, struct bucket_pair *sparse)
 {
   const struct bucket_pair *pair = NULL;
@@ -78,8 +78,9 @@ int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
   tamis__lock_pairs(c, hash_mix(&f->keys, hash), &locked);
   int result = remove_locked(&locked, &sparse);
   tamis__unlock_pairs(&locked);
+  bool shrink = sparse.segment && tamis__may_shrink(c, &sparse);
   cuckoo_leave(c, token);
-  if (sparse.segment)
+  if (shrink)
     tamis__shrink(c, &sparse);
   return result;
 }

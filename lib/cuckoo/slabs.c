@@ -106,14 +106,14 @@ static void close_slab_locked(struct slabs *slabs, const struct slab *slab)
     slab->next->previous = slab->previous;
 }
 
-/* A slot, its slab, and whether it is still as the allocator made it.  NULL: there is none. */
-static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *clean)
+/* A slot, its slab, and whether it is still as it was allocated.  NULL: there is none. */
+static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from, bool *fresh)
 {
   struct slab *slab = *from = slabs->open;
   if (!slab)
     return NULL;
   struct retired *slot = slab->free;
-  *clean = !slot;
+  *fresh = !slot;
   if (slot)
     slab->free = slot->next;
   else
@@ -125,23 +125,31 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Takes a slot of a slab in the list.  If the list is empty, `fresh` (unless NULL) becomes its
- * first slab; otherwise it is released, as another thread has been faster. */
-static struct segment *take_slot(struct cuckoo *c, struct slab *fresh)
+/* Whether a new slab is clear as it is: from the system, which clears pages when they are touched.
+ * In one from the user's allocator each slot is cleared when it is taken, as that would be too much
+ * for one call. */
+static bool slabs_are_clear(const struct cuckoo *c)
+{
+  return !c->head.allocator.allocate;
+}
+
+/* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
+ * slab; otherwise it is released, as another thread has been faster. */
+static struct segment *take_slot(struct cuckoo *c, struct slab *new)
 {
   struct slabs *slabs = &c->slabs;
   struct slab *slab;
-  bool clean = true;
+  bool fresh = false;
   stripe_lock(&slabs->lock);
-  if (fresh && !slabs->open) {
-    fresh->number = slabs->allocated++;
-    open_slab_locked(slabs, fresh);
-    fresh = NULL;
+  if (new && !slabs->open) {
+    new->number = slabs->allocated++;
+    open_slab_locked(slabs, new);
+    new = NULL;
   }
-  struct segment *segment = take_slot_locked(slabs, &slab, &clean);
+  struct segment *segment = take_slot_locked(slabs, &slab, &fresh);
   stripe_unlock(&slabs->lock);
-  tamis__cuckoo_release(c, fresh, slab_bytes(slabs->slot_bytes));
-  if (!clean)
+  tamis__cuckoo_release(c, new, slab_bytes(slabs->slot_bytes));
+  if (segment && !(fresh && slabs_are_clear(c)))
     memset((void *) segment, 0, slabs->slot_bytes);
   if (segment)
     segment->slab = slab;
@@ -182,7 +190,9 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
   stripe_lock(&c->slabs.allocating);
   struct segment *segment = take_slot(c, NULL);
   if (!segment && may_allocate && may_allocate_slab(c)) {
-    struct slab *slab = tamis__cuckoo_allocate(c, slab_bytes(c->slabs.slot_bytes), &result);
+    size_t size = slab_bytes(c->slabs.slot_bytes);
+    size_t cleared = slabs_are_clear(c) ? size : sizeof(struct slab);
+    struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared, &result);
     segment = slab ? take_slot(c, slab) : NULL;
   }
   stripe_unlock(&c->slabs.allocating);

@@ -42,13 +42,23 @@ int __tsan_mutex_pre_unlock(void *, unsigned)
 
 void __tsan_mutex_pre_lock(void *stripe, unsigned)
 {
+  mark_figure(stripe); /* its word: threads have been switched before the annotation */
   mark_figure(static_cast<char *>(stripe) + model_stripe_used);
-  lock(stripe);
+  wait_for(stripe);
 }
 
 void __tsan_mutex_post_unlock(void *stripe, unsigned)
 {
   unlock(stripe);
+}
+
+void model_fence_acquire(void)
+{
+  fence(true);
+}
+void model_fence_release(void)
+{
+  fence(false);
 }
 
 #define PLAIN(n)                          \

@@ -25,6 +25,7 @@
  *    - in a block that the thread that allocated it has not shown to others yet
  *    - at figures: read-modify-writes that are relaxed, and the count of entries of a stripe.
  */
+#include <algorithm>
 #include <cerrno>
 
 /* relacy gives these names to its own. */
@@ -478,6 +479,29 @@ void model::lock(const void *address)
   if (in_arena(address))
     live(address, "lock");
   tell("lock", address);
+}
+
+/* Only this thread's steps change what is ordered before it, so it can be put back. */
+void model::wait_for(const void *address)
+{
+  if (!w.searching)
+    return;
+  rl::thread_info_base &me = *rl::ctx().threadx_;
+  const unsigned threads = w.now->threads + w.now->grace;
+  rl::timestamp_t before[MODEL_MAX_THREADS + 1];
+  std::copy_n(me.acq_rel_order_, threads, before);
+  lock(address);
+  for (unsigned i = 0; i < threads; i++)
+    if (i != self())
+      me.acq_rel_order_[i] = before[i];
+}
+
+void model::fence(bool acquire)
+{
+  if (!w.searching)
+    return;
+  acquire ? rl::ctx().atomic_thread_fence_acquire() : rl::ctx().atomic_thread_fence_release();
+  tell(acquire ? "acquire fence" : "release fence", nullptr);
 }
 
 void model::unlock(const void *address)

@@ -52,6 +52,9 @@ bool atomic_exchange_if(volatile void *address, size_t size, int order, int orde
 
 void plain(const void *address, size_t size, bool write);
 void lock(const void *address);
+/* The same, but it orders nothing: that is left to the lock's own accesses and fences. */
+void wait_for(const void *address);
+void fence(bool acquire);
 void unlock(const void *address);
 
 /* An atomic word on which nothing hangs: threads need not be switched there. */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: no call of the library is a cancellation point.  A thread that was cancelled inside one
+ * would keep its locks, or lose memory.
+ */
+#ifndef TAMIS_LIB_CANCEL_H
+#define TAMIS_LIB_CANCEL_H
+
+#include <pthread.h>
+#include <time.h>
+
+/* Around everything that is a cancellation point, or may be: system calls that wait, and functions
+ * of the user.  Returns what cancellation_restore() needs. */
+static inline int cancellation_disable(void)
+{
+  int before;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  return before;
+}
+
+/* A request that has come meanwhile waits for a cancellation point of the user's. */
+static inline void cancellation_restore(int before)
+{
+  pthread_setcancelstate(before, &before);
+}
+
+/* For less than a second. */
+static inline void sleep_uncancelled(long nanoseconds)
+{
+  int before = cancellation_disable();
+  nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+  cancellation_restore(before);
+}
+
+#endif

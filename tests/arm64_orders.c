@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The atomic accesses of the library one by one, so that check_arm64.py can see what a compiler
+ * makes of each on a processor with weak memory.  A function is called KIND__TAG: what kind of
+ * access it is, and the tag of its ORDER comment.  Nothing here is ever run.
+ */
+#include "base/counted.h"
+#include "base/counter.c"
+#include "base/stripe.c"
+#include "cuckoo/growth.c"
+
+/* `plain` is what the stripe protects. */
+int lock__stripe(struct stripe *stripe, const int *plain)
+{
+  stripe_lock(stripe);
+  return *plain;
+}
+
+void unlock__stripe(struct stripe *stripe, int *plain)
+{
+  *plain = 1;
+  stripe_unlock(stripe);
+}
+
+void store__version_bump(struct stripe *stripe)
+{
+  version_bump(stripe);
+}
+
+void store__version_leave(struct stripe *stripe)
+{
+  version_leave(stripe);
+}
+
+uint64_t load__version_before(const struct stripe *stripe)
+{
+  return version_before(stripe);
+}
+
+uint64_t load__bit_load(const word *w)
+{
+  return word_load(w);
+}
+
+uint64_t change__bit_set(word *w, uint64_t bits)
+{
+  return word_or(w, bits);
+}
+
+void store__word_put(word *w, uint64_t value)
+{
+  word_store(w, value);
+}
+
+directory_value load__directory_load(const directory_entry *entry)
+{
+  return directory_load(entry);
+}
+
+void store__directory_publish(directory_entry *entry, directory_value value)
+{
+  directory_publish(entry, value);
+}
+
+unsigned load__generations_load(const struct cuckoo *c)
+{
+  return cuckoo_generations(c);
+}
+
+void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)
+{
+  publish_generation(c, generation, n);
+}
+
+void change__index_release(unsigned index)
+{
+  release_index(index);
+}
+
+unsigned change__index_acquire(void)
+{
+  return acquire_index();
+}
+
+void change__counted_enter(_Atomic uint64_t *counter)
+{
+  counted_add(counter);
+}
+
+void change__counted_leave(_Atomic uint64_t *counter)
+{
+  counted_leave(counter);
+}
+
+uint64_t load__counted_check(const struct counted_readers *readers)
+{
+  return counted_phase(readers);
+}
+
+uint64_t change__counted_flip(struct counted_readers *readers)
+{
+  return counted_flip(readers);
+}
+
+bool load__counted_drained(const struct counted_readers *readers, uint64_t phase)
+{
+  return counted_have_left(readers, phase);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread whose cancellation has been requested (deferred) goes through every call, waits there
+ * for each lock of a filter, and must come back from the call with no lock held.
+ */
+#include "bloom/bloom.h"
+#include "cuckoo_unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+enum { CAPACITY = 3000, PRESENT = 1000, PAIR = 2 };
+
+/* ---- the thread ---- */
+
+/* Returns whether the calls answered as they should: only the main thread asserts. */
+typedef bool operation(tamis_filter *f, uint64_t key);
+
+struct task {
+  operation *run;
+  tamis_filter *f;
+  uint64_t key;
+  bool good;
+  atomic_bool begun, came_back;
+};
+
+__attribute__((noinline)) static void call_when_cancelled(struct task *task)
+{
+  pthread_cancel(pthread_self());
+  atomic_store(&task->begun, true);
+  task->good = task->run(task->f, task->key);
+  atomic_store(&task->came_back, true);
+}
+
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves.
+ */
+static void *call_and_end(void *task)
+{
+  call_when_cancelled(task);
+  pthread_testcancel();
+  return NULL;
+}
+
+static void start_task(struct task *task, pthread_t *thread)
+{
+  assert_int_equal(pthread_create(thread, NULL, call_and_end, task), 0);
+}
+
+static void end_task(struct task *task, pthread_t thread)
+{
+  void *result;
+  pthread_join(thread, &result);
+  assert_true(atomic_load(&task->came_back));
+  assert_true(task->good);
+  assert_ptr_equal(result, PTHREAD_CANCELED); /* but by the program's own cancellation point */
+}
+
+/* ---- waiting for a lock ---- */
+
+static bool add(tamis_filter *f, uint64_t key)
+{
+  return tamis_add_hash(f, key) == TAMIS_OK;
+}
+
+static bool add_unique(tamis_filter *f, uint64_t key)
+{
+  return tamis_add_unique_hash(f, key) == TAMIS_OK;
+}
+
+static bool add_pair(tamis_filter *f, uint64_t key)
+{
+  uint64_t keys[PAIR] = {key, key + 1};
+  return tamis_add_many_hash(f, keys, PAIR, NULL) == TAMIS_OK;
+}
+
+static bool add_unique_pair(tamis_filter *f, uint64_t key)
+{
+  uint64_t keys[PAIR] = {key, key + 1};
+  return tamis_add_unique_many_hash(f, keys, PAIR, NULL) == TAMIS_OK;
+}
+
+static bool remove_key(tamis_filter *f, uint64_t key)
+{
+  return tamis_remove_hash(f, key) == TAMIS_OK;
+}
+
+/* Runs a call while this thread holds a lock that it needs, for so long that it sleeps. */
+static void wait_in(tamis_filter *f, operation *run, uint64_t key, struct stripe *stripe)
+{
+  struct task task = {.run = run, .f = f, .key = key};
+  pthread_t thread;
+  stripe_lock(stripe);
+  start_task(&task, &thread);
+  while (!atomic_load(&task.begun))
+    sched_yield();
+  usleep(5000);
+  assert_false(atomic_load(&task.came_back)); /* it has waited for this lock */
+  stripe_unlock(stripe);
+  end_task(&task, thread);
+  assert_false(stripe_held(stripe));
+}
+
+/* The stripe of a key's upper bucket, and with its lower one often held by then. */
+static struct stripe *stripe_of_key(tamis_filter *f, uint64_t key)
+{
+  struct generation *generation = cuckoo_of(f)->generation[0];
+  struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, key));
+  return stripe_of_bucket(&generation->geometry, pair.segment, pair.upper);
+}
+
+static void no_lock_of_a_bucket_pair_is_kept(void **state)
+{
+  (void) state;
+  static operation *const calls[] = {add, add_unique, add_pair, add_unique_pair};
+  for (int growable = 0; growable < 2; growable++) {
+    tamis_options options = options_for(CAPACITY, 0.001);
+    options.growable = growable;
+    tamis_filter *f = make_with(&options);
+    add_range(f, 0, PRESENT);
+    uint64_t key = PRESENT;
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++, key += PAIR) {
+      wait_in(f, calls[i], key, stripe_of_key(f, key));
+      assert_true(tamis_contains_hash(f, key));
+    }
+    wait_in(f, remove_key, PRESENT, stripe_of_key(f, PRESENT));
+    assert_valid(f); /* which finds locks that are held */
+    tamis_destroy(f);
+  }
+}
+
+static bool fill(tamis_filter *f, uint64_t key)
+{
+  uint64_t before = cuckoo_of(f)->splits;
+  while (cuckoo_of(f)->splits == before)
+    if (!add(f, key++))
+      return false;
+  return true;
+}
+
+static bool drain(tamis_filter *f, uint64_t key)
+{
+  uint64_t before = cuckoo_of(f)->joins;
+  while (cuckoo_of(f)->joins == before)
+    if (!remove_key(f, key++))
+      return false;
+  return true;
+}
+
+static void no_growth_stripe_is_kept(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(100, 0.001);
+  assert_int_equal(cuckoo_roots(&cuckoo_of(f)->generation[0]->geometry), 1);
+  struct stripe *growth = &cuckoo_of(f)->generation[0]->growth[0];
+  add_range(f, 0, 1);
+  wait_in(f, fill, 1, growth);
+  uint64_t keys = stats_of(f).count;
+  wait_in(f, drain, 0, growth);
+  assert_all_in(f, keys - 1, keys);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void no_stripe_of_a_bloom_filter_is_kept(void **state)
+{
+  (void) state;
+  static operation *const calls[] = {add_unique, add_unique_pair};
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, CAPACITY, 1e-6);
+  for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+    uint64_t key = i * PAIR;
+    wait_in(f, calls[i], key, stripe_of(&bloom_of(f)->stripes, hash_mix(&f->keys, key)));
+    assert_true(tamis_contains_hash(f, key));
+  }
+  tamis_destroy(f);
+}
+
+/* ---- the user's allocator ---- */
+
+struct account {
+  atomic_long blocks;
+};
+
+static void *allocate(void *context, size_t alignment, size_t size)
+{
+  struct account *account = context;
+  pthread_testcancel();
+  void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+  atomic_fetch_add(&account->blocks, 1);
+  return block;
+}
+
+static void release(void *context, void *block, size_t alignment, size_t size)
+{
+  struct account *account = context;
+  (void) alignment, (void) size;
+  pthread_testcancel();
+  free(block);
+  atomic_fetch_sub(&account->blocks, 1);
+}
+
+/* The whole life of filters. */
+static bool live(tamis_filter *unused, uint64_t keys)
+{
+  (void) unused;
+  struct account account = {0};
+  const tamis_allocator allocator = {allocate, release, &account};
+  tamis_options options = options_for(100, 0.01);
+  options.allocator = &allocator;
+  options.seed = 0; /* one from the system */
+  tamis_filter *f, *bloom;
+  if (tamis_create(&options, &f) != TAMIS_OK)
+    return false;
+  bool good = true;
+  for (uint64_t i = 0; i < keys; i++)
+    good &= add(f, i);
+  for (unsigned copy = 0; copy < 100; copy++)
+    good &= add(f, 0);
+  for (unsigned copy = 0; copy < 100; copy++)
+    good &= remove_key(f, 0);
+  for (uint64_t i = 0; i < keys; i++)
+    good &= remove_key(f, i);
+  tamis_destroy(f);
+  options.kind = TAMIS_BLOOM;
+  good &= tamis_create(&options, &bloom) == TAMIS_OK;
+  if (good)
+    tamis_destroy(bloom);
+  return good && account.blocks == 0;
+}
+
+static void an_allocator_may_contain_cancellation_points(void **state)
+{
+  (void) state;
+  struct task task = {.run = live, .key = 20000};
+  pthread_t thread;
+  start_task(&task, &thread);
+  end_task(&task, thread);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_lock_of_a_bucket_pair_is_kept),
+      cmocka_unit_test(no_growth_stripe_is_kept),
+      cmocka_unit_test(no_stripe_of_a_bloom_filter_is_kept),
+      cmocka_unit_test(an_allocator_may_contain_cancellation_points),
+  };
+  return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);
+}
