@@ -6,8 +6,9 @@
 enum {
   /* Buckets that are folded while all stripes are held: about as long as a split holds them. */
   FOLDED_AT_ONCE = 512,
-  MANY_COPIES_PART = 8,    /* of the lanes */
-  WITHOUT_ROOM_PART = 64,  /* of the lanes, that one copy without room stands for */
+  MANY_COPIES_PART = 32,   /* of the lanes; */
+  MANY_COPIES = 8,         /* and in a small segment, several */
+  WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
   MOST_COPIES = 1 << 15
 };
 
@@ -39,14 +40,30 @@ void tamis__note_copy(struct segment *segment)
 bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment)
 {
   double lanes = (double) cuckoo_lanes(g);
-  double many = lanes / MANY_COPIES_PART + lanes * g->rate;
+  double many = lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
   return copies_of(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
 }
 
-void tamis__note_copy_without_room(const struct cuckoo_geometry *g, struct segment *segment)
+/* In new generations, too. */
+static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                     struct segment *segment)
+{
+  if (!tamis__many_copies(g, segment))
+    return;
+  count_from_now_on(segment);
+  atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
+}
+
+void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                   struct segment *segment)
 {
   set_copies(segment, copies_of(segment) + cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
-  if (tamis__many_copies(g, segment))
+  count_everywhere_if_many(c, g, segment);
+}
+
+void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
+{
+  if (atomic_load_explicit(&c->counts_copies, memory_order_relaxed))
     count_from_now_on(segment);
 }
 
@@ -118,6 +135,7 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   int result = TAMIS_OK;
   count_from_now_on(segment);
+  count_everywhere_if_many(c, g, segment);
   HOOK(cuckoo_fold_begins);
   for (uint32_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
     segment_lock_all(g, segment);

@@ -24,11 +24,16 @@ void tamis__note_copy(struct segment *segment);
 
 /* A copy has been counted because a search for a lane failed.  After a few of these, the segment
  * counts copies at once, so that not every copy searches. */
-void tamis__note_copy_without_room(const struct cuckoo_geometry *g, struct segment *segment);
+void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                   struct segment *segment);
 
-/* Whether copies have taken so many lanes that a segment is better folded than split: an eighth,
- * and as many as may seem to be copies. */
+/* Whether copies have taken so many lanes that a segment is better folded than split: more than may
+ * be taken by keys that only seem to be in.  (Segments split at about the same time, so few copies
+ * may double the memory of a filter.) */
 bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment);
+
+/* A new segment of a filter in which there are many copies counts them from the start. */
+void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
 
 /* What a segment that another thread does not know yet takes over from one that it replaces.
  * `part`: the part of the other's lanes that it takes over, as a divisor. */

@@ -288,6 +288,7 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
   struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
   if (!segment)
     return result;
+  tamis__prepare_copying(c, segment);
   stripe_lock(&c->opening);
   bool newest = is_newest(c, generation);
   if (newest) {

@@ -51,13 +51,22 @@ static unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
   return g->shape.lanes < 3 ? g->shape.lanes : 3;
 }
 
+static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                             const struct best_match *best)
+{
+  int result = tamis__segment_add_copies(c, &pair->generation->geometry, pair->segment,
+                                         (struct lane){best->bucket, best->lane}, 1);
+  if (result == TAMIS_OK)
+    cuckoo_count_change(pair->generation, DUPLICATES, 1);
+  return result;
+}
+
 /* Counts one more copy of a key that is in, if this copy is not to have a lane of its own.  Returns
  * whether that settles the add, with its result in *result; otherwise the copy wants a lane. */
 static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, bool room,
                                     bool no_path, int *result)
 {
-  struct generation *generation = pair->generation;
-  const struct cuckoo_geometry *g = &generation->geometry;
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
   struct best_match best = match_pair(pair);
   bool counted = best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment);
   bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
@@ -66,11 +75,9 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
       tamis__note_copy(pair->segment);
     return false;
   }
-  *result = tamis__segment_add_copies(c, g, pair->segment, (struct lane){best.bucket, best.lane}, 1);
-  if (*result == TAMIS_OK)
-    cuckoo_count_change(generation, DUPLICATES, 1);
+  *result = count_copy_locked(c, pair, &best);
   if (!counted && no_path)
-    tamis__note_copy_without_room(g, pair->segment);
+    tamis__note_copy_without_room(c, g, pair->segment);
   return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
 }
 
@@ -161,11 +168,41 @@ static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
+/* A try that prefers to count the key as a copy, where an older generation has it.  (Any match will
+ * do: see [F].) */
+static int try_copy(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                    struct bucket_pair *pair)
+{
+  struct locked_pairs locked;
+  tamis__lock_pairs(c, hash, &locked);
+  unsigned own = attempt_generation(attempt, locked.n);
+  *pair = locked.pair[own];
+  int result = NO_ROOM;
+  bool here = pair->segment && match_pair(pair).matches;
+  for (unsigned i = 0; i < own && !here && result == NO_ROOM; i++) {
+    struct best_match best = {0};
+    if (locked.pair[i].segment)
+      best = match_pair(&locked.pair[i]);
+    if (best.matches)
+      result = count_copy_locked(c, &locked.pair[i], &best);
+  }
+  if (result == TAMIS_OK && attempt->no_path && !counts_copies(pair->segment))
+    tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
+  if (result == TAMIS_EFULL)
+    result = NO_ROOM; /* there is no memory to count it: then a lane, if one is free */
+  if (result == NO_ROOM && pair->segment)
+    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+  tamis__unlock_pairs(&locked);
+  return result;
+}
+
 static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
+  if (n > 1 && (!pair->segment || attempt->no_path || counts_copies(pair->segment)))
+    return try_copy(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;
   return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);

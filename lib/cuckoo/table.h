@@ -113,6 +113,7 @@ struct cuckoo {
   struct stripe opening; /* held by the call that appends one; taken after a growth stripe */
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
+  _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
   _Atomic uint32_t left; /* segments that have left, or been released: see segment_is_full() */
   struct slabs slabs;
   struct backlog backlog;
