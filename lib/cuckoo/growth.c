@@ -45,6 +45,7 @@
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
+#include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right
@@ -100,7 +101,7 @@ static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *se
 /* A chain through retired.next, which is free for this until the segments are retired. */
 struct departed {
   struct retired *first;
-  uint32_t discarded; /* segments that were made in vain: how much this call has added to c->left */
+  uint32_t counted; /* what this call has added to c->left */
 };
 
 static void depart(struct departed *departed, struct segment *segment)
@@ -193,6 +194,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
   int result = TAMIS_OK;
+  bool fits = tamis__cuckoo_fits(c, 2 * g->segment_bytes);
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create(c, g, parent->prefix | (uint64_t) bit << (63 - depth),
                                        depth + 1, &result);
@@ -215,9 +217,11 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     count(&generation->segments, 1);
     count(&c->splits, 1);
   } else {
-    for (unsigned bit = 0; bit < 2; bit++) {
-      departed->discarded += child[bit] != NULL;
-      tamis__segment_destroy(c, g, child[bit]);
+    tamis__segment_destroy(c, g, child[0]);
+    tamis__segment_destroy(c, g, child[1]);
+    if (fits) { /* another call wanted the memory at the same time: both may have been refused */
+      departed->counted++;
+      cuckoo_count_left(c);
     }
   }
   return result;
@@ -356,7 +360,7 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool fi
   int result = grow_segment_locked(c, full, final, departed);
   if (result == TAMIS_EFULL && is_as_full_as_planned(g, full->segment) &&
       atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)
-    segment_mark_full(full->segment, left + departed->discarded);
+    segment_mark_full(full->segment, left + departed->counted);
   return result;
 }
 

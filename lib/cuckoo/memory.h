@@ -14,4 +14,7 @@ void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result);
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 
+/* Whether max_bytes leaves so many bytes at the moment. */
+bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);
+
 #endif

@@ -83,13 +83,6 @@ struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geom
   return segment;
 }
 
-/* Relaxed: who depends on the memory that has come free reads how much there is.  See
- * segment_is_full(). */
-static void count_left(struct cuckoo *c)
-{
-  atomic_fetch_add_explicit(&c->left, 1, memory_order_relaxed);
-}
-
 void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
                             struct segment *segment)
 {
@@ -97,7 +90,6 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
     return;
   tamis__segment_close(c, g, segment);
   tamis__segment_memory_release(c, segment, g->segment_bytes);
-  count_left(c);
 }
 
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -105,7 +97,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   release_duplicates(c, segment);
   tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes);
-  count_left(c);
+  cuckoo_count_left(c);
 }
 
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
@@ -115,7 +107,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
   if (segment->slab) /* TSan forgets the stripes of other segments when their blocks are freed */
     destroy_stripes(c->slabs.stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
-  count_left(c);
+  cuckoo_count_left(c);
 }
 
 /* ---- duplicate counts ---- */

@@ -114,7 +114,7 @@ struct cuckoo {
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
   _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
-  _Atomic uint32_t left; /* segments that have left, or been released: see segment_is_full() */
+  _Atomic uint32_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct slabs slabs;
   struct backlog backlog;
 };
@@ -256,9 +256,9 @@ static inline bool has_duplicates(const struct segment *segment)
  * the other call read `fullness`; that call then writes 0, before or after FULL is written, and no
  * mark is left.
  *
- * In a filter that grows, room may also come from elsewhere, as memory does when a segment goes.
- * Therefore the mark contains the number of segments that have gone, and holds while that number is
- * the same. */
+ * In a filter that grows, room may also come from elsewhere, as memory does when a segment leaves.
+ * Therefore the mark contains a number that changes whenever segments leave or are released, and
+ * holds while that number is the same. */
 enum { SEGMENT_SEARCHED = 1, SEGMENT_FULL = 2, SEGMENT_LEFT_ONE = 4 };
 
 /* Called with the growth stripe held, before the search. */
@@ -292,6 +292,12 @@ static inline void segment_has_room(struct segment *segment)
    *   checked by     negative/full_mark_not_cleared */
   if (atomic_load_explicit(&segment->fullness, memory_order_seq_cst))
     atomic_store_explicit(&segment->fullness, 0, memory_order_seq_cst);
+}
+
+/* Memory has come free.  Relaxed: who needs memory reads how much there is. */
+static inline void cuckoo_count_left(struct cuckoo *c)
+{
+  atomic_fetch_add_explicit(&c->left, 1, memory_order_relaxed);
 }
 
 /* Relaxed: whoever takes an entry out resets the mark before its call returns, and calls that begin
