@@ -168,30 +168,47 @@ static inline int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* A try that prefers to count the key as a copy, where an older generation has it.  (Any match will
- * do: see [F].) */
-static int try_copy(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
-                    struct bucket_pair *pair)
+/* Counts a copy of a key that only an older generation has.  (Any match will do: see [F].)  Returns a
+ * result or NO_ROOM. */
+static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
+{
+  const struct bucket_pair *newest = &locked->pair[locked->n - 1];
+  if (newest->segment && match_pair(newest).matches)
+    return NO_ROOM;
+  for (unsigned i = 0; i + 1 < locked->n; i++) {
+    const struct bucket_pair *pair = &locked->pair[i];
+    struct best_match best = {0};
+    if (pair->segment)
+      best = match_pair(pair);
+    if (best.matches) {
+      int result = count_copy_locked(c, pair, &best);
+      return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit a lane will do */
+    }
+  }
+  return NO_ROOM;
+}
+
+/* A try in all generations at once.  It prefers to count the key as a copy, where an older generation
+ * has it.  Otherwise it goes back from the newest generation to the first one whose segment is not
+ * known to be full. */
+static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                   struct bucket_pair *pair)
 {
   struct locked_pairs locked;
   tamis__lock_pairs(c, hash, &locked);
   unsigned own = attempt_generation(attempt, locked.n);
   *pair = locked.pair[own];
-  int result = NO_ROOM;
-  bool here = pair->segment && match_pair(pair).matches;
-  for (unsigned i = 0; i < own && !here && result == NO_ROOM; i++) {
-    struct best_match best = {0};
-    if (locked.pair[i].segment)
-      best = match_pair(&locked.pair[i]);
-    if (best.matches)
-      result = count_copy_locked(c, &locked.pair[i], &best);
-  }
-  if (result == TAMIS_OK && attempt->no_path && !counts_copies(pair->segment))
+  int result = count_older_copy(c, &locked);
+  if (result == TAMIS_OK && attempt->no_path && pair->segment && !counts_copies(pair->segment))
     tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
-  if (result == TAMIS_EFULL)
-    result = NO_ROOM; /* there is no memory to count it: then a lane, if one is free */
   if (result == NO_ROOM && pair->segment)
     result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+  while (result == FULL && own > 0) {
+    *pair = locked.pair[--own];
+    attempt->older++;
+    if (pair->segment)
+      result = insert_locked(c, pair, &pair->generation->geometry, false);
+  }
   tamis__unlock_pairs(&locked);
   return result;
 }
@@ -201,8 +218,9 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
 {
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
-  if (n > 1 && (!pair->segment || attempt->no_path || counts_copies(pair->segment)))
-    return try_copy(c, hash, attempt, pair);
+  if (n > 1 && attempt->older == 0 &&
+      (!pair->segment || attempt->no_path || counts_copies(pair->segment)))
+    return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;
   return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
