@@ -416,10 +416,15 @@ bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory 
       return false;
     b = d->block[block];
   }
-  bool lived = count_at(b, positions, i);
-  put(b, positions, i, count);
-  b->live = (uint16_t) (b->live - lived + (count != 0));
-  d->live = d->live - lived + (count != 0);
+  uint64_t code = code_for(b, count);
+  if (code && code_get(b, i)) {
+    code_set(b, i, code); /* the usual case, made short */
+  } else {
+    bool lived = count_at(b, positions, i);
+    put(b, positions, i, count);
+    b->live = (uint16_t) (b->live - lived + (count != 0));
+    d->live = d->live - lived + (count != 0);
+  }
   if (!b->live)
     release_block(d, memory, block);
   else if (++b->changes > 2 * positions) {

@@ -63,7 +63,7 @@ void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometr
 
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
 {
-  if (atomic_load_explicit(&c->counts_copies, memory_order_relaxed))
+  if (many_copies(c))
     count_from_now_on(segment);
 }
 

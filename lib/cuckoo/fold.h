@@ -19,6 +19,12 @@ static inline bool counts_copies(const struct segment *segment)
   return atomic_load_explicit(&segment->counts_copies, memory_order_relaxed);
 }
 
+/* Whether segments of the filter have been folded because of many copies.  Relaxed: as above. */
+static inline bool many_copies(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
+}
+
 /* A copy has taken a lane. */
 void tamis__note_copy(struct segment *segment);
 

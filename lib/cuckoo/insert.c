@@ -219,7 +219,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
   if (n > 1 && attempt->older == 0 &&
-      (!pair->segment || attempt->no_path || counts_copies(pair->segment)))
+      (attempt->no_path || (pair->segment ? counts_copies(pair->segment) : many_copies(c))))
     return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;

@@ -4,7 +4,7 @@
  */
 #include "fixture.h"
 
-#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 
 /* x stands in LOWER.  A copy goes to UPPER, and one of the two is removed. */
 static void set_up_copies(void)
@@ -76,7 +76,7 @@ static void run_fold(unsigned thread)
   if (thread == 0) {
     must_add(t.x);
     struct bucket_pair full = pair_of(t.y);
-    if (tamis__fold_duplicates(cuckoo(), &full) != TAMIS_OK)
+    if (tamis__fold(cuckoo(), full.generation, full.segment) != TAMIS_OK)
       model_fail("nothing was folded");
   } else {
     must_find(t.x);
