@@ -16,25 +16,25 @@ enum {
 
 static uint32_t copies_of(const struct segment *segment)
 {
-  return atomic_load_explicit(&segment->copies, memory_order_relaxed);
+  return stripe_used(&segment->duplicates_lock) & ~(uint32_t) COUNTS_COPIES;
 }
 
-/* Relaxed, and not one step: an estimate. */
-static void set_copies(struct segment *segment, uint64_t copies)
+/* Relaxed: an estimate.  Threads that add at the same time exceed the most by a few. */
+static void add_copies(struct segment *segment, uint64_t copies)
 {
-  atomic_store_explicit(&segment->copies,
-                        (uint16_t) (copies < MOST_COPIES ? copies : MOST_COPIES),
-                        memory_order_relaxed);
+  if (copies && copies_of(segment) < MOST_COPIES)
+    atomic_fetch_add_explicit(&segment->duplicates_lock.used, (uint32_t) copies,
+                              memory_order_relaxed);
 }
 
 static void count_from_now_on(struct segment *segment)
 {
-  atomic_store_explicit(&segment->counts_copies, true, memory_order_relaxed);
+  atomic_fetch_or_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
 }
 
 void tamis__note_copy(struct segment *segment)
 {
-  set_copies(segment, copies_of(segment) + UINT64_C(1));
+  add_copies(segment, 1);
 }
 
 bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment)
@@ -57,7 +57,7 @@ static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geome
 void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
                                    struct segment *segment)
 {
-  set_copies(segment, copies_of(segment) + cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
+  add_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
   count_everywhere_if_many(c, g, segment);
 }
 
@@ -69,7 +69,7 @@ void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
 
 void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
-  set_copies(to, copies_of(to) + copies_of(from) / part);
+  add_copies(to, copies_of(from) / part);
   if (counts_copies(from))
     count_from_now_on(to);
 }
@@ -146,6 +146,6 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     segment_has_room(segment);
   }
   if (result == TAMIS_OK)
-    set_copies(segment, 0);
+    atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
   return result;
 }

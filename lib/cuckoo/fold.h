@@ -13,10 +13,14 @@
 
 #include "cuckoo/directory.h"
 
+/* The figure of duplicates_lock: about how many lanes copies have taken, and whether copies are
+ * counted at once. */
+enum { COUNTS_COPIES = 1 << 30 };
+
 /* Whether copies are counted at once.  Relaxed: either way a copy is in. */
 static inline bool counts_copies(const struct segment *segment)
 {
-  return atomic_load_explicit(&segment->counts_copies, memory_order_relaxed);
+  return stripe_used(&segment->duplicates_lock) & COUNTS_COPIES;
 }
 
 /* Whether segments of the filter have been folded because of many copies.  Relaxed: as above. */

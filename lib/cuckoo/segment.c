@@ -78,7 +78,7 @@ struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geom
   if (!segment)
     return NULL;
   segment->prefix = prefix;
-  segment->depth = (uint8_t) depth;
+  segment->depth = depth;
   tamis__segment_init(g, segment);
   return segment;
 }

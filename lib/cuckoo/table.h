@@ -43,13 +43,13 @@
 struct segment {
   _Alignas(64) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
-  uint8_t depth;
-  _Atomic bool counts_copies;  /* copies are counted, and take no more lanes; see fold.h */
-  _Atomic uint16_t copies;     /* about how many lanes copies have taken; see fold.h */
-  _Atomic uint32_t fullness;   /* whether the segment is known to be full; see segment_is_full() */
+  unsigned depth;
+  _Atomic uint32_t fullness; /* whether the segment is known to be full; see segment_is_full() */
   /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
   _Atomic(struct duplicates *) duplicates;
-  struct stripe duplicates_lock; /* taken after the stripes of a bucket pair */
+  /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
+   * written without the lock: see fold.h. */
+  struct stripe duplicates_lock;
   struct slab *slab;             /* the slab that the segment has a slot in; NULL: none */
 };
 
