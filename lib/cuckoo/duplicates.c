@@ -308,8 +308,10 @@ static void release_block(struct duplicates *d, const struct duplicates_memory *
   d->block[block] = NULL;
 }
 
-bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
-                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS])
+/* Encodes a block.  `larger`: it may take more memory than before only to have room for further
+ * exceptions. */
+static bool write_block(struct duplicates *d, const struct duplicates_memory *memory,
+                        unsigned block, const uint64_t *counts, bool larger)
 {
   size_t positions = positions_of(d);
   struct frame frame = choose_frame(d, counts);
@@ -323,7 +325,7 @@ bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memor
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
   size_t bytes = frame_bytes(positions, &frame);
   bool fits = old && least <= old->bytes;
-  if (!fits || bytes > old->bytes || bytes < old->bytes - old->bytes / 16) {
+  if (!fits || (larger && bytes > old->bytes) || bytes < old->bytes - old->bytes / 16) {
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits)
       return false;
@@ -338,6 +340,12 @@ bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memor
   d->block[block] = new;
   d->live = live;
   return true;
+}
+
+bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
+                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS])
+{
+  return write_block(d, memory, block, counts, true);
 }
 
 /* A larger block with the same few counts. */
@@ -392,12 +400,12 @@ static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t 
 
 /* Encodes a block anew, with another count for one lane. */
 static bool encode_anew(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, size_t i, uint64_t count)
+                        unsigned block, size_t i, uint64_t count, bool larger)
 {
   uint64_t counts[DUPLICATES_POSITIONS];
   tamis__duplicates_read(d, block, counts);
   counts[i] = count;
-  return tamis__duplicates_write(d, memory, block, counts);
+  return write_block(d, memory, block, counts, larger);
 }
 
 bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory *memory,
@@ -411,7 +419,7 @@ bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory 
   if (!b || !has_room(b, positions, i, count)) {
     bool few = !b || (!b->bits && !b->wide && b->exceptions < positions / SPARSE_PART);
     if (!few || count >> COUNT_BITS)
-      return encode_anew(d, memory, block, i, count);
+      return encode_anew(d, memory, block, i, count, true);
     if (!extend(d, memory, block))
       return false;
     b = d->block[block];
@@ -429,7 +437,7 @@ bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory 
     release_block(d, memory, block);
   else if (++b->changes > 2 * positions) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, count); /* refused: then it stays as it is */
+    encode_anew(d, memory, block, i, count, false); /* refused: then it stays as it is */
   }
   return true;
 }
