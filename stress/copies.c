@@ -54,15 +54,15 @@ static tamis_stats stats_of(const tamis_filter *f)
   return stats;
 }
 
-static uint64_t bytes_at_rest(const tamis_filter *f)
+/* When nothing waits for readers any more. */
+static uint64_t bytes_at_rest(tamis_filter *f)
 {
-  uint64_t bytes = stats_of(f).bytes;
-  for (unsigned i = 0; i < 200; i++) {
+  double patience = harness_seconds() + 10;
+  while (atomic_load(&cuckoo_of(f)->backlog.held) && harness_seconds() < patience) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    uint64_t now = stats_of(f).bytes;
-    bytes = now < bytes ? now : bytes;
+    stats_of(f);
   }
-  return bytes;
+  return stats_of(f).bytes;
 }
 
 static uint64_t false_positives(const tamis_filter *f)
@@ -92,7 +92,9 @@ static uint64_t shuffle(uint64_t i, uint64_t n)
 
 static uint64_t key_at(uint64_t i, uint64_t keys, uint64_t copies, uint64_t order)
 {
-  return order == PASSES ? i % keys : order == KEY_BY_KEY ? i / copies : shuffle(i, keys * copies) % keys;
+  return order == PASSES       ? i % keys
+         : order == KEY_BY_KEY ? i / copies
+                               : shuffle(i, keys * copies) % keys;
 }
 
 /* Adds all copies; returns the nanoseconds of a call.  *peak is the most bytes that it took. */
@@ -231,7 +233,8 @@ static bool run_round(const struct settings *s, uint64_t seed)
           if (s->order && s->order != order + 1)
             continue;
           if (!s->copies || c == 0)
-            good &= compare(s, sort, rates[r], s->copies ? s->copies : numbers[c], order, &one, seed);
+            good &=
+                compare(s, sort, rates[r], s->copies ? s->copies : numbers[c], order, &one, seed);
         }
     }
   return good;
@@ -247,8 +250,8 @@ int main(int argc, char **argv)
       {"fpp", 'p', "The rate (default: 0.03, 0.01, 0.001 and 1e-6)", .rate = &s.fpp},
       {"sort", 'g', "1: fixed, 2: growable, 3: grown from 1000 (default: all)", .number = &s.sort,
        .least = 1, .most = SORTS},
-      {"order", 'o', "1: in passes, 2: key by key, 3: at random (default: all)",
-       .number = &s.order, .least = 1, .most = ORDERS},
+      {"order", 'o', "1: in passes, 2: key by key, 3: at random (default: all)", .number = &s.order,
+       .least = 1, .most = ORDERS},
       {"times", 't', "Check mean times too", .flag = &s.times},
       {0}};
   harness_parse("Measures what copies of all keys cost.", options, argc, argv, &s.shared);

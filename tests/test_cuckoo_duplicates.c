@@ -96,10 +96,17 @@ static void counts_are_those_of_a_plain_array(void **state)
         uint32_t i = (uint32_t) (random_next(&random) % positions);
         uint64_t r = random_next(&random), count = m.counts[i];
         switch (step * 8 / steps % 4) {
-        case 0: count += r % 3; break;
-        case 1: count = r % 4 ? 900 + r % (1 << seed) : r >> (12 + r % 50); break;
-        case 2: count += r % 2 ? 1 : count ? UINT64_MAX : 0; break;
-        default: count = r % 3 ? 0 : count / 2;
+        case 0:
+          count += r % 3;
+          break;
+        case 1:
+          count = r % 4 ? 900 + r % (1 << seed) : r >> (12 + r % 50);
+          break;
+        case 2:
+          count += r % 2 ? 1 : count ? UINT64_MAX : 0;
+          break;
+        default:
+          count = r % 3 ? 0 : count / 2;
         }
         m.refused = r % 64 < 4;
         if (!set_count(&m, i, count))

@@ -123,9 +123,9 @@ static void copies_are_carried_along(void **state)
       stripe_init(&b.segment->duplicates_lock);
       uint64_t sum = 0;
       for (unsigned i = refused ? moves - 1 : 0; i < moves; i++, sum += i)
-        assert_int_equal(tamis__segment_add_copies(&c, &b.g, b.segment,
-                                                   (struct lane){link_of(&b, i), 1}, i + 1),
-                         TAMIS_OK);
+        assert_int_equal(
+            tamis__segment_add_copies(&c, &b.g, b.segment, (struct lane){link_of(&b, i), 1}, i + 1),
+            TAMIS_OK);
       c.max_bytes = refused ? c.bytes : 0;
       assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
                        refused ? TAMIS_EFULL : TAMIS_OK);

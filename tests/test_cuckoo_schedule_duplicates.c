@@ -78,7 +78,8 @@ static void folding_waits_for_a_writer(void **state)
   finish_tiny(&t);
 }
 
-/* The duplicate table has a lock of its own, as keys of other pairs and stripes use it too. */
+/* The counts of a segment have a lock of their own, as keys of other pairs and stripes use them
+ * too. */
 static void copies_are_counted_under_their_lock(void **state)
 {
   (void) state;

@@ -35,7 +35,8 @@ static void counts_take_memory_while_there_are_any(void **state)
     assert_true(x.bank.bytes > before);
     assert_int_equal(x.c->bytes, x.bank.bytes);
     for (uint64_t i = 0; i < 2 * n; i++)
-      assert_int_equal(tamis__segment_remove_copy(x.c, x.segment, lane_at(&x, i % n * 7)), TAMIS_OK);
+      assert_int_equal(tamis__segment_remove_copy(x.c, x.segment, lane_at(&x, i % n * 7)),
+                       TAMIS_OK);
     assert_false(has_duplicates(x.segment));
     assert_int_equal(tamis__segment_remove_copy(x.c, x.segment, lane_at(&x, 0)), TAMIS_ABSENT);
     assert_int_equal(x.bank.bytes, before);
@@ -78,15 +79,15 @@ static void a_refused_count_leaves_nothing(void **state)
     size_t bytes = x.bank.bytes;
     size_t object = tamis__duplicates_bytes((uint32_t) cuckoo_buckets(geometry_of(&x)));
     x.bank.fail_at = x.bank.calls + fail;
-    assert_int_equal(
-        tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1), TAMIS_ENOMEM);
+    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
+                     TAMIS_ENOMEM);
     assert_int_equal(x.bank.bytes, bytes);
     assert_false(has_duplicates(x.segment));
     x.bank.fail_at = 0;
     end(&x);
     begin(&x, fail == 1 ? 0 : object);
-    assert_int_equal(
-        tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1), TAMIS_EFULL);
+    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
+                     TAMIS_EFULL);
     assert_false(has_duplicates(x.segment));
     end(&x);
   }

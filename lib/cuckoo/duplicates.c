@@ -7,11 +7,11 @@ enum {
   MAX_BITS = 10, /* of a code; counts that differ more are exceptions */
   /* The counts for which codes are considered are this many in a row. */
   SPAN = 1 << MAX_BITS,
-  SAMPLES = 33,      /* counts by which the place of the span is chosen */
-  COUNT_BITS = 21,   /* of an exception of 32 bits; the others are its lane's position */
+  SAMPLES = 33,    /* counts by which the place of the span is chosen */
+  COUNT_BITS = 21, /* of an exception of 32 bits; the others are its lane's position */
   WIDE_COUNT_BITS = 53,
-  FEWEST_SLOTS = 8,  /* exceptions for which a new block has room */
-  SPARSE_PART = 32,  /* up to this part of the lanes, counts are exceptions without a choice */
+  FEWEST_SLOTS = 8, /* exceptions for which a new block has room */
+  SPARSE_PART = 32, /* up to this part of the lanes, counts are exceptions without a choice */
 };
 
 /* How a block's counts are stored. */
@@ -162,8 +162,8 @@ static uint64_t count_at(const struct duplicate_block *b, size_t positions, size
 
 /* How often each count of a span occurs. */
 struct histogram {
-  uint64_t low;         /* the first count of the span */
-  size_t first, last;   /* of those that occur; first > last: none does */
+  uint64_t low;       /* the first count of the span */
+  size_t first, last; /* of those that occur; first > last: none does */
   uint16_t of[SPAN];
 };
 
@@ -376,8 +376,7 @@ static bool has_room(const struct duplicate_block *b, size_t positions, size_t i
   if (count >> count_bits(b->wide))
     return false;
   const void *slots = slots_of(b, positions);
-  return b->exceptions < slots_in(b, positions) ||
-         slot_is_at(b, slots, slot_seek(b, slots, i), i);
+  return b->exceptions < slots_in(b, positions) || slot_is_at(b, slots, slot_seek(b, slots, i), i);
 }
 
 static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t count)

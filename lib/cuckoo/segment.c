@@ -44,7 +44,8 @@ static void release_duplicates(struct cuckoo *c, struct segment *segment)
   struct duplicates_memory memory = memory_of(&request);
   tamis__duplicates_clear(d, &memory);
   tamis__cuckoo_release(c, d, tamis__duplicates_bytes(d->buckets));
-  atomic_store_explicit(&segment->duplicates, NULL, memory_order_relaxed); /* see has_duplicates() */
+  atomic_store_explicit(&segment->duplicates, NULL,
+                        memory_order_relaxed); /* see has_duplicates() */
 }
 
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)

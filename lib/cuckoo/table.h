@@ -50,7 +50,7 @@ struct segment {
   /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
    * written without the lock: see fold.h. */
   struct stripe duplicates_lock;
-  struct slab *slab;             /* the slab that the segment has a slot in; NULL: none */
+  struct slab *slab; /* the slab that the segment has a slot in; NULL: none */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
