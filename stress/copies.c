@@ -9,9 +9,11 @@
  */
 #include "create.h"
 #include "cuckoo/cuckoo.h"
+#include "cuckoo/table.h"
 #include "harness.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
