@@ -1,171 +1,222 @@
 /* SPDX-License-Identifier: MIT
  *
- * The duplicate table, and filters to which keys are added more than once.
+ * Duplicate counts, and filters to which keys are added more than once.
  */
 #include "unit.h"
 
-#include "base/hash.h"
 #include "cuckoo/duplicates.h"
 #include "cuckoo_unit.h"
 
-/* ---- the table ---- */
+#include <string.h>
 
-enum { TABLE_KEYS = 24, LARGEST_MASK = 63 };
+/* ---- the counts of a segment ---- */
 
-/* A table against the counts that it should hold. */
+/* Counts against those that they should be, with memory that is counted and may be refused. */
 struct model {
-  struct duplicate_table *table;
-  size_t room;
-  uint64_t keys[TABLE_KEYS];
-  uint64_t counts[TABLE_KEYS];
+  struct duplicates *d;
+  struct duplicates_memory memory;
+  uint64_t *counts;
+  uint32_t buckets, lanes;
+  size_t bytes; /* of blocks */
+  bool refused; /* no memory is given */
 };
 
-static struct duplicate_table *make_table(size_t n)
+static void *give(void *context, size_t size)
 {
-  struct duplicate_table *table = calloc(1, tamis__duplicates_bytes(n));
-  assert_non_null(table);
-  tamis__duplicates_init(table, n);
-  return table;
+  struct model *m = context;
+  if (m->refused)
+    return NULL;
+  m->bytes += size;
+  void *block = calloc(1, size);
+  assert_non_null(block);
+  return block;
 }
 
-/* The n-th key whose home is `slot` in tables of LARGEST_MASK + 1 slots.  In smaller tables its
- * home is `slot` modulo their size. */
-static uint64_t key_at_home_in(size_t slot, unsigned n)
+static void take_back(void *context, void *block, size_t size)
 {
-  for (uint64_t key = 1;; key++)
-    if ((hash_spread(hash_fold(key, 0, 0)) >> 32 & LARGEST_MASK) == slot && n-- == 0)
-      return key;
+  struct model *m = context;
+  m->bytes -= size;
+  free(block);
 }
 
-/* What the owner of a table does when it has no room. */
-static void rebuild(struct model *m)
+static void begin_model(struct model *m, uint32_t buckets, uint32_t lanes)
 {
-  struct duplicate_table *old = m->table;
-  m->room = old->used + 1;
-  m->table = make_table(m->room);
-  for (size_t i = 0; i <= old->mask; i++)
-    if (old->slots[i].key)
-      tamis__duplicates_add(m->table, old->slots[i].key, old->slots[i].count);
-  free(old);
+  *m = (struct model){.memory = {give, take_back, m}, .buckets = buckets, .lanes = lanes};
+  m->d = calloc(1, tamis__duplicates_bytes(buckets));
+  m->counts = calloc((size_t) buckets * lanes, sizeof *m->counts);
+  assert_true(m->d && m->counts);
+  tamis__duplicates_init(m->d, buckets, lanes);
+}
+
+static void end_model(struct model *m)
+{
+  tamis__duplicates_clear(m->d, &m->memory);
+  assert_int_equal(m->d->live, 0);
+  assert_int_equal(m->bytes, 0);
+  free(m->d);
+  free(m->counts);
 }
 
 static void assert_same(const struct model *m)
 {
-  size_t used = 0;
-  for (unsigned i = 0; i < TABLE_KEYS; i++) {
-    const struct duplicate_count *entry = tamis__duplicates_find(m->table, m->keys[i]);
-    assert_int_equal(entry ? entry->count : 0, m->counts[i]);
-    assert_true(!entry || entry->key == m->keys[i]);
-    used += m->counts[i] != 0;
+  uint64_t live = 0;
+  for (uint32_t i = 0; i < m->buckets * m->lanes; i++) {
+    assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+    live += m->counts[i] != 0;
   }
-  assert_int_equal(m->table->used, used);
-  size_t taken = 0;
-  for (size_t i = 0; i <= m->table->mask; i++)
-    taken += m->table->slots[i].key != 0;
-  assert_int_equal(taken, used);
+  assert_int_equal(m->d->live, live);
+  assert_true(tamis__duplicates_validate(m->d));
 }
 
-/* The keys have few homes, the last slots among them: so chains are long, and wrap round the
- * end. */
-static void a_table_does_what_a_list_of_counts_does(void **state)
+static bool set_count(struct model *m, uint32_t i, uint64_t count)
+{
+  bool set = tamis__duplicates_set(m->d, &m->memory, i / m->lanes, i % m->lanes, count);
+  if (set)
+    m->counts[i] = count;
+  assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+  return set;
+}
+
+static const uint32_t sizes[][2] = {{2, 2}, {16, 4}, {256, 8}, {300, 5}, {1024, 7}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* Each kind of change prevails for a while: small steps, jumps, huge counts, removes; and at times
+ * memory is refused. */
+static void counts_are_those_of_a_plain_array(void **state)
 {
   (void) state;
-  const size_t homes[] = {LARGEST_MASK, LARGEST_MASK - 1, 0, 7, 21};
-  for (uint64_t seed = 1; seed <= 40; seed++) {
-    unsigned spread = 1 + (unsigned) seed % 5;
-    struct model m = {.table = make_table(1), .room = 1};
-    for (unsigned i = 0; i < TABLE_KEYS; i++)
-      m.keys[i] = key_at_home_in(homes[i % spread], i / spread);
-    uint64_t random = seed;
-    for (unsigned step = 0; step < 3000; step++) {
-      /* adds and removes prevail in turn */
-      bool adding = random_next(&random) % 8 < (step / 300 % 2 ? 3 : 5);
-      unsigned i = (unsigned) (random_next(&random) % TABLE_KEYS);
-      if (adding) {
-        if (!m.counts[i] && m.table->used >= tamis__duplicates_capacity(m.table))
-          rebuild(&m);
-        uint64_t count = 1 + random_next(&random) % 3;
-        tamis__duplicates_add(m.table, m.keys[i], count);
-        m.counts[i] += count;
-      } else {
-        struct duplicate_count *entry = tamis__duplicates_find(m.table, m.keys[i]);
-        assert_true(!entry == !m.counts[i]);
-        if (entry) {
-          tamis__duplicates_remove(m.table, entry);
-          m.counts[i]--;
+  uint64_t refusals = 0;
+  for (unsigned s = 0; s < SIZES; s++)
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+      struct model m;
+      begin_model(&m, sizes[s][0], sizes[s][1]);
+      uint64_t random = seed;
+      uint32_t positions = m.buckets * m.lanes, steps = 6 * positions + 2000;
+      for (uint32_t step = 0; step < steps / SCALE; step++) {
+        uint32_t i = (uint32_t) (random_next(&random) % positions);
+        uint64_t r = random_next(&random), count = m.counts[i];
+        switch (step * 8 / steps % 4) {
+        case 0:
+          count += r % 3;
+          break;
+        case 1:
+          count = r % 4 ? 900 + r % (1 << seed) : r >> (12 + r % 50);
+          break;
+        case 2:
+          count += r % 2 ? 1 : count ? UINT64_MAX : 0;
+          break;
+        default:
+          count = r % 3 ? 0 : count / 2;
         }
+        m.refused = r % 64 < 4;
+        if (!set_count(&m, i, count))
+          refusals++;
+        assert_true(count || m.counts[i] == 0);
+        if (step % (positions < 100 ? 20 : 3000) == 0)
+          assert_same(&m);
       }
       assert_same(&m);
+      end_model(&m);
     }
-    assert_true(m.table->mask > 7); /* it has been rebuilt */
-    free(m.table);
+  assert_true(refusals > 10);
+}
+
+static uint64_t blocks_of(const struct model *m)
+{
+  return (m->buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS;
+}
+
+/* A count of 0 needs no memory, and the last one leaves none. */
+static void memory_goes_with_the_last_count(void **state)
+{
+  (void) state;
+  for (unsigned s = 0; s < SIZES; s++) {
+    struct model m;
+    begin_model(&m, sizes[s][0], sizes[s][1]);
+    for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
+      assert_true(set_count(&m, i, 1 + i * i));
+    assert_same(&m);
+    m.refused = true;
+    for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
+      assert_true(set_count(&m, i, 0));
+    assert_int_equal(m.bytes, 0);
+    end_model(&m);
   }
 }
 
-static void there_is_room_for_as_many_as_asked_for(void **state)
+/* As long as counts are small, one that falls needs no memory. */
+static void small_counts_fall_without_memory(void **state)
 {
   (void) state;
-  for (size_t n = 1; n <= 1000; n++) {
-    struct duplicate_table *table = make_table(n);
-    for (uint64_t key = 1; key <= n; key++) {
-      assert_true((table->used < tamis__duplicates_capacity(table)));
-      tamis__duplicates_add(table, key, key);
-    }
-    while ((table->used < tamis__duplicates_capacity(table)))
-      tamis__duplicates_add(table, 1000000 + table->used, 1);
-    assert_int_equal(table->used, (table->mask + 1) / 2);
-    /* the size follows from the number of slots alone: the table is released with it */
-    assert_int_equal(tamis__duplicates_bytes((table->mask + 1) / 2), tamis__duplicates_bytes(n));
-    for (uint64_t key = 1; key <= n; key++)
-      assert_int_equal(tamis__duplicates_find(table, key)->count, key);
-    assert_null(tamis__duplicates_find(table, n + 1 + 2000000));
-    free(table);
-  }
-}
-
-/* A full chain begins at each slot in turn, the last ones too.  Whichever key is removed, the
- * others are found. */
-static void closing_a_hole_loses_nothing(void **state)
-{
-  (void) state;
-  enum { SLOTS = 16, CHAIN = 8 };
-  for (size_t start = 0; start < SLOTS; start++)
-    for (unsigned second_home = 0; second_home < 3; second_home++)
-      for (unsigned gone = 0; gone < CHAIN; gone++) {
-        struct duplicate_table *table = make_table(CHAIN);
-        assert_int_equal(table->mask, SLOTS - 1);
-        uint64_t keys[CHAIN];
-        for (unsigned i = 0; i < CHAIN; i++) {
-          /* the home of every third key is not the start of the chain */
-          size_t slot = (start + (i % 3 == 2 ? second_home : 0)) % SLOTS;
-          keys[i] = key_at_home_in(slot, i);
-          tamis__duplicates_add(table, keys[i], i + 2);
-        }
-        for (unsigned i = 0; i < gone + 2; i++)
-          tamis__duplicates_remove(table, tamis__duplicates_find(table, keys[gone]));
-        assert_null(tamis__duplicates_find(table, keys[gone]));
-        for (unsigned i = 0; i < CHAIN; i++)
-          if (i != gone)
-            assert_int_equal(tamis__duplicates_find(table, keys[i])->count, i + 2);
-        tamis__duplicates_add(table, keys[gone], 1);
-        assert_int_equal(tamis__duplicates_find(table, keys[gone])->count, 1);
-        assert_int_equal(table->used, CHAIN);
-        free(table);
+  for (uint64_t most = 1; most <= 15; most++) {
+    struct model m;
+    begin_model(&m, 256, 4);
+    uint64_t random = most, sum = 0;
+    for (uint32_t i = 0; i < 1024; i++)
+      for (uint64_t j = 0; j < most; j++)
+        assert_true(set_count(&m, i, m.counts[i] + 1));
+    sum = 1024 * most;
+    m.refused = true;
+    while (sum > 0) {
+      uint32_t i = (uint32_t) (random_next(&random) % 1024);
+      if (m.counts[i]) {
+        assert_true(set_count(&m, i, m.counts[i] - 1));
+        sum--;
       }
+    }
+    assert_int_equal(m.bytes, 0);
+    end_model(&m);
+  }
 }
 
-/* Keys are made of a pair and an entry, and use the upper half too. */
-static void large_keys_and_counts_are_whole(void **state)
+/* Whatever the counts, if they are alike they take a few bits each: in passes, key by key, and one
+ * lane in fifty with twice the count. */
+static void equal_counts_take_few_bits(void **state)
 {
   (void) state;
-  struct duplicate_table *table = make_table(2);
-  uint64_t key = UINT64_C(1) << 63 | 1, count = UINT64_C(1) << 40;
-  tamis__duplicates_add(table, key, count);
-  tamis__duplicates_add(table, 1, 1);
-  assert_int_equal(tamis__duplicates_find(table, key)->count, count);
-  assert_int_equal(tamis__duplicates_find(table, 1)->count, 1);
-  assert_null(tamis__duplicates_find(table, UINT64_C(1) << 63));
-  free(table);
+  for (unsigned by_key = 0; by_key < 2; by_key++)
+    for (uint64_t count = 1; count <= 4000; count = count * 5 / 2 + 1) {
+      struct model m;
+      begin_model(&m, 1024, 4);
+      uint32_t positions = 4096;
+      for (uint64_t n = 0; n < positions * count; n++) {
+        uint32_t i = (uint32_t) (by_key ? n / count : n % positions);
+        uint64_t more = i % 50 == 0 ? 2 : 1;
+        assert_true(set_count(&m, i, m.counts[i] + more));
+      }
+      assert_same(&m);
+      /* buckets take 8192 bytes */
+      if (m.bytes > 8192 * 7 / 16 + 64 * blocks_of(&m))
+        fail_msg("%zu bytes for counts of %lu", m.bytes, count);
+      end_model(&m);
+    }
+}
+
+/* A block that is read and written is the same, and takes no more than it should. */
+static void blocks_are_read_and_written(void **state)
+{
+  (void) state;
+  for (unsigned s = 0; s < SIZES; s++) {
+    struct model m, other;
+    begin_model(&m, sizes[s][0], sizes[s][1]);
+    begin_model(&other, sizes[s][0], sizes[s][1]);
+    uint64_t random = s;
+    for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
+      assert_true(set_count(&m, i, random_next(&random) % 3 ? 500 + random_next(&random) % 20 : 0));
+    for (unsigned block = 0; block < tamis__duplicates_blocks(m.d); block++) {
+      uint64_t counts[DUPLICATES_POSITIONS];
+      tamis__duplicates_read(m.d, block, counts);
+      other.refused = true;
+      assert_false(tamis__duplicates_write(other.d, &other.memory, block, counts));
+      assert_null(other.d->block[block]);
+      other.refused = false;
+      assert_true(tamis__duplicates_write(other.d, &other.memory, block, counts));
+    }
+    memcpy(other.counts, m.counts, m.buckets * m.lanes * sizeof *m.counts);
+    assert_same(&other);
+    end_model(&m);
+    end_model(&other);
+  }
 }
 
 /* ---- copies in filters ---- */
@@ -356,27 +407,78 @@ static void a_full_filter_says_so_with_copies_too(void **state)
   }
 }
 
-/* In a full filter keys that seem to be there are counted as duplicates, but only a few of them. */
-static void a_full_filter_does_not_go_on_in_its_duplicate_tables(void **state)
+/* In a full filter keys that seem to be there are counted as copies.  However many come, that takes
+ * little memory. */
+static void a_full_filter_does_not_go_on_in_its_duplicate_counts(void **state)
 {
   (void) state;
-  tamis_options options = options_for(300, 0.03);
+  tamis_options options = options_for(30000, 0.03);
   options.growable = false;
   tamis_filter *f = make_with(&options);
-  const struct generation *generation = cuckoo_of(f)->generation[0];
-  const struct cuckoo_geometry *g = &generation->geometry;
-  for (uint64_t i = 0; i < 4000; i++)
-    tamis_add_hash(f, i);
-  size_t most = 0;
-  for (uint64_t i = 0; i < cuckoo_directory_size(g); i++) {
-    const struct segment *segment =
-        directory_segment(directory_load(generation_directory_entry(generation, i)));
-    const struct duplicate_table *table = atomic_load(&segment->duplicates);
-    most = table && table->used > most ? table->used : most;
-  }
-  assert_int_equal(most, cuckoo_lanes(g) / 512 + 8);
+  uint64_t bytes = stats_of(f).bytes, in = 0;
+  for (uint64_t i = 0; i < 3000000 / SCALE; i++)
+    in += tamis_add_hash(f, i) == TAMIS_OK;
+  assert_true(in < 30000 + 3000000 / SCALE / 20);
+  assert_true((double) stats_of(f).bytes <= 1.4 * (double) bytes);
   assert_valid(f);
   tamis_destroy(f);
+}
+
+/* Keys of which there are more than lanes, each several times, first all of them once: copies take
+ * the last lanes, and must not keep out new keys. */
+static void copies_do_not_keep_out_new_keys(void **state)
+{
+  (void) state;
+  const double rates[] = {0.03, 0.001, 1e-6};
+  for (unsigned r = 0; r < 3; r++)
+    for (uint64_t copies = 2; copies <= 5; copies++) {
+      tamis_options options = options_for(20000, rates[r]);
+      options.growable = false;
+      tamis_filter *f = make_with(&options);
+      add_range(f, 0, 15000);
+      for (uint64_t copy = 1; copy < copies; copy++)
+        add_range(f, 0, 15000);
+      add_range(f, 15000, 20000);
+      assert_int_equal(stats_of(f).count, 15000 * copies + 5000);
+      assert_valid(f);
+      for (uint64_t copy = 1; copy < copies; copy++)
+        remove_range(f, 0, 15000);
+      assert_all_in(f, 0, 20000);
+      remove_range(f, 0, 20000);
+      assert_int_equal(stats_of(f).count, 0);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
+/* An add that was refused finds the room that a remove has made, in its own buckets or at the end of
+ * a path. */
+static void a_remove_makes_room_at_once(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++)
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+      tamis_options options = options_for(100, 1e-6);
+      options.growable = growable;
+      options.seed = seed;
+      assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+      tamis_filter *f = make_with(&options);
+      uint64_t n = 0, next, rounds = 0;
+      for (uint64_t i = 0; i < 5000; i++) /* until every bucket is full */
+        n += tamis_add_hash(f, i) == TAMIS_OK && i == n;
+      next = 1 << 20;
+      for (uint64_t gone = 0; gone < n; gone++) {
+        while (tamis_add_hash(f, next) == TAMIS_OK)
+          next++;
+        assert_int_equal(tamis_add_hash(f, next), TAMIS_EFULL);
+        assert_int_equal(tamis_remove_hash(f, gone), TAMIS_OK);
+        rounds += tamis_add_hash(f, next) == TAMIS_OK;
+        next++;
+      }
+      assert_true(rounds > n / 8);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
 }
 
 /* At the limit copies are folded, which takes less memory than more lanes.  Adds come to an end
@@ -398,7 +500,7 @@ static void copies_are_folded_at_the_limit(void **state)
                      TAMIS_OK);
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
     options.max_bytes +=
-        2 * g.segment_bytes - 64; /* not enough for a split, but enough for duplicate tables */
+        2 * g.segment_bytes - 64; /* not enough for a split, but enough for duplicate counts */
     tamis_filter *f = make_with(&options);
     uint64_t n = 0;
     while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
@@ -414,17 +516,20 @@ static void copies_are_folded_at_the_limit(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_table_does_what_a_list_of_counts_does),
-      cmocka_unit_test(there_is_room_for_as_many_as_asked_for),
-      cmocka_unit_test(closing_a_hole_loses_nothing),
-      cmocka_unit_test(large_keys_and_counts_are_whole),
+      cmocka_unit_test(counts_are_those_of_a_plain_array),
+      cmocka_unit_test(memory_goes_with_the_last_count),
+      cmocka_unit_test(small_counts_fall_without_memory),
+      cmocka_unit_test(equal_counts_take_few_bits),
+      cmocka_unit_test(blocks_are_read_and_written),
       cmocka_unit_test(a_million_copies_of_one_key_are_harmless),
       cmocka_unit_test(copies_go_along_in_splits_and_joins),
       cmocka_unit_test(copies_of_neighbours_are_told_apart),
       cmocka_unit_test(keys_that_come_a_few_times_do_not_fill_a_growable_filter),
       cmocka_unit_test(keys_that_come_twice_fill_a_fixed_filter),
       cmocka_unit_test(a_full_filter_says_so_with_copies_too),
-      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_tables),
+      cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
+      cmocka_unit_test(copies_do_not_keep_out_new_keys),
+      cmocka_unit_test(a_remove_makes_room_at_once),
       cmocka_unit_test(copies_are_folded_at_the_limit),
   };
   return cmocka_run_group_tests_name("cuckoo_duplicates", tests, NULL, NULL);

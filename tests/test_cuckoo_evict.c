@@ -7,6 +7,7 @@
 
 #include "cuckoo/directory.h"
 #include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "harness.h"
@@ -95,9 +96,11 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
       struct bench b;
       begin(&b, 32, 5, true);
       uint32_t upper = write_chain(&b, moves, onward);
+      struct cuckoo c = {.max_bytes = 0};
       bool possible = moves <= MAX_PATH_MOVES;
       assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
-      assert_int_equal(tamis__evict(&b.g, b.segment, 0, upper), possible);
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
+                       possible ? TAMIS_OK : TAMIS_ABSENT);
       /* the room has moved to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
       assert_int_equal(free_lanes(&b, link_of(&b, moves)), !possible);
@@ -106,22 +109,49 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
     }
 }
 
-/* Room at the end of a path that is too long is no room.  If folding, which finds nothing to
- * fold, said that there is room, the add would try for ever. */
-static void a_path_that_is_too_long_is_no_room(void **state)
+/* A count of copies is carried along.  Without memory for it in the new lane, nothing is moved. */
+static void copies_are_carried_along(void **state)
 {
   (void) state;
-  for (unsigned moves = 1; moves <= 30; moves++) {
-    struct bench b;
-    begin(&b, 32, 5, true);
-    uint32_t upper = write_chain(&b, moves, 1);
-    struct generation generation = {.geometry = b.g};
-    struct bucket_pair pair = {.generation = &generation, .segment = b.segment, .upper = upper};
-    struct cuckoo c = {.max_bytes = 0};
-    assert_int_equal(tamis__fold_duplicates(&c, &pair),
-                     moves <= MAX_PATH_MOVES ? TAMIS_OK : TAMIS_EFULL);
-    end(&b);
-  }
+  for (int refused = 0; refused < 2; refused++)
+    for (unsigned moves = 1; moves <= MAX_PATH_MOVES; moves++) {
+      struct bench b;
+      begin(&b, 32, 9, true); /* the two halves are different blocks of counts */
+      uint32_t upper = write_chain(&b, moves, 1);
+      struct cuckoo c = {.max_bytes = 0};
+      assert_true(tamis__backlog_init(&c.backlog, tamis__segment_reclaim, &c, &c.bytes));
+      stripe_init(&b.segment->duplicates_lock);
+      uint64_t sum = 0;
+      for (unsigned i = refused ? moves - 1 : 0; i < moves; i++, sum += i)
+        assert_int_equal(
+            tamis__segment_add_copies(&c, &b.g, b.segment, (struct lane){link_of(&b, i), 1}, i + 1),
+            TAMIS_OK);
+      c.max_bytes = refused ? c.bytes : 0;
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
+                       refused ? TAMIS_EFULL : TAMIS_OK);
+      c.max_bytes = 0;
+      assert_int_equal(free_lanes(&b, 0), !refused);
+      uint64_t found = 0;
+      for (unsigned i = 0; i <= moves; i++)
+        for (unsigned lane = 0; lane < 2; lane++) {
+          uint64_t count = tamis__segment_copies(b.segment, (struct lane){link_of(&b, i), lane});
+          bool in_use = bucket_lane(&b.g.shape, word_load(word_of(&b, link_of(&b, i))), lane);
+          assert_true(count == 0 || in_use);
+          assert_true(count == 0 || count == (refused ? i + 1 : i));
+          found += count;
+        }
+      assert_int_equal(found, sum);
+      for (unsigned i = 0; i <= moves; i++)
+        for (unsigned lane = 0; lane < 2; lane++)
+          while (tamis__segment_remove_copy(&c, b.segment, (struct lane){link_of(&b, i), lane}) ==
+                 TAMIS_OK)
+            found--;
+      assert_int_equal(found, 0);
+      assert_int_equal(c.bytes, 0);
+      tamis__backlog_destroy(&c.backlog);
+      stripe_destroy(&b.segment->duplicates_lock);
+      end(&b);
+    }
 }
 
 /* Where no path leads to room the search ends, also in a segment with more buckets than it may
@@ -137,7 +167,8 @@ static void a_full_segment_has_no_path(void **state)
         word_store(word_of(&b, i), random_next(&b.seed) | b.g.shape.low);
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
       assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
-      assert_false(tamis__evict(&b.g, b.segment, 0, upper));
+      struct cuckoo c = {.max_bytes = 0};
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper), TAMIS_ABSENT);
       end(&b);
     }
 }
@@ -173,9 +204,9 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
 
 static void end_full_pair(struct full_pair *x)
 {
-  struct duplicate_table *table = atomic_load(&x->b.segment->duplicates);
-  if (table)
-    tamis__cuckoo_release(&x->c, table, tamis__duplicates_bytes(tamis__duplicates_capacity(table)));
+  for (uint32_t i = 0; i < cuckoo_buckets(&x->b.g) * x->b.g.shape.lanes; i++)
+    while (tamis__segment_remove_copy(&x->c, x->b.segment, (struct lane){i / 4, i % 4}) == TAMIS_OK)
+      ;
   assert_int_equal(x->c.bytes, 0);
   tamis__backlog_destroy(&x->c.backlog);
   stripe_destroy(&x->b.segment->duplicates_lock);
@@ -187,38 +218,23 @@ static uint64_t counted(const struct full_pair *x, enum generation_counter what)
   return tamis__counter_sum(&x->generation.counters, what);
 }
 
-static void copies_are_folded_where_there_is_no_room(void **state)
+static void equal_entries_of_a_pair_become_one(void **state)
 {
   (void) state;
   struct full_pair x;
   begin_full_pair(&x, (tamis_allocator){0});
-  assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), TAMIS_OK);
+  assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_OK);
   assert_int_equal(counted(&x, ENTRIES), 1);
   assert_int_equal(counted(&x, DUPLICATES), 7);
   assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
+  assert_int_equal(tamis__segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
+  assert_true(counts_copies(x.b.segment));
   end_full_pair(&x);
 }
 
-/* Another thread has made room first. */
-static void nothing_is_folded_where_there_is_room(void **state)
+static void *refuse(void *context, size_t alignment, size_t size)
 {
-  (void) state;
-  struct full_pair x;
-  begin_full_pair(&x, (tamis_allocator){0});
-  word_store(word_of(&x.b, x.pair.upper), 0);
-  assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), TAMIS_OK);
-  assert_int_equal(counted(&x, DUPLICATES), 0);
-  assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
-  end_full_pair(&x);
-}
-
-/* An allocator that refuses.  Before it does, another thread removes an entry if the context
- * says which. */
-static void *remove_meanwhile(void *context, size_t alignment, size_t size)
-{
-  (void) alignment, (void) size;
-  if (context)
-    word_store((word *) context, 0);
+  (void) context, (void) alignment, (void) size;
   return NULL;
 }
 
@@ -228,31 +244,26 @@ static void release_nothing(void *context, void *block, size_t alignment, size_t
   fail();
 }
 
-static void room_that_another_thread_makes_is_enough_without_memory(void **state)
+static void without_memory_nothing_is_folded(void **state)
 {
   (void) state;
-  for (int others = 0; others < 2; others++) {
-    struct full_pair x;
-    begin_full_pair(&x, (tamis_allocator){remove_meanwhile, release_nothing, NULL});
-    if (others)
-      x.c.head.allocator.context = word_of(&x.b, x.pair.upper);
-    assert_int_equal(tamis__fold_duplicates(&x.c, &x.pair), others ? TAMIS_OK : TAMIS_ENOMEM);
-    assert_int_equal(counted(&x, ENTRIES), 8);
-    assert_int_equal(counted(&x, DUPLICATES), 0);
-    assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
-    end_full_pair(&x);
-  }
+  struct full_pair x;
+  begin_full_pair(&x, (tamis_allocator){refuse, release_nothing, NULL});
+  assert_int_equal(tamis__fold(&x.c, &x.generation, x.b.segment), TAMIS_ENOMEM);
+  assert_int_equal(counted(&x, ENTRIES), 8);
+  assert_int_equal(counted(&x, DUPLICATES), 0);
+  assert_int_equal(free_lanes(&x.b, x.pair.lower), 0);
+  end_full_pair(&x);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_path_is_found_and_taken_up_to_its_longest),
-      cmocka_unit_test(a_path_that_is_too_long_is_no_room),
+      cmocka_unit_test(copies_are_carried_along),
       cmocka_unit_test(a_full_segment_has_no_path),
-      cmocka_unit_test(copies_are_folded_where_there_is_no_room),
-      cmocka_unit_test(nothing_is_folded_where_there_is_room),
-      cmocka_unit_test(room_that_another_thread_makes_is_enough_without_memory),
+      cmocka_unit_test(equal_entries_of_a_pair_become_one),
+      cmocka_unit_test(without_memory_nothing_is_folded),
   };
   return cmocka_run_group_tests_name("cuckoo_evict", tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
   assert_int_equal((g->stripe_mask + 1) & g->stripe_mask, 0);
   assert_true(g->words_offset % 8 == 0 && g->segment_bytes % 64 == 0);
   assert_true(g->segment_bytes >= g->words_offset + 8 * cuckoo_buckets(g));
-  /* a pair and an entry go into one number of the duplicate table */
+  /* a bucket and an entry go into 32 bits each */
   assert_true(g->pair_bits <= 31 && g->shape.width <= 32);
 }
 

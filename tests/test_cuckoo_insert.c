@@ -83,7 +83,7 @@ static void fill_to_the_end(uint64_t n, double fpp, uint64_t seed)
   assert_true(in < 3 * n + 1000);
   tamis_stats full = stats_of(f);
   assert_int_equal(full.count, in);
-  assert_true(full.bytes <= bytes + bytes / 4 + 2048); /* duplicate tables */
+  assert_true(full.bytes <= bytes + bytes / 4 + 2048); /* duplicate counts */
   assert_all_in(f, 0, in);
   assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
   assert_int_equal(tamis_add_unique_hash(f, in),

@@ -124,7 +124,7 @@ static void no_key_is_lost_at_the_limit(void **state)
       in[i] = result == TAMIS_OK;
       count += in[i];
     }
-    for (uint64_t copy = 0; copy < 100; copy++) /* duplicate tables take memory too */
+    for (uint64_t copy = 0; copy < 100; copy++) /* duplicate counts take memory too */
       for (uint64_t i = 0; i < 20; i++)
         count += tamis_add_hash(f, i) == TAMIS_OK;
     assert_true(count >= 900);

@@ -4,14 +4,23 @@
  */
 #include "cuckoo_schedule.h"
 
-#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 #include "cuckoo/segment.h"
+
+static struct segment *first_segment(tamis_filter *f)
+{
+  return directory_segment(
+      directory_load(generation_directory_entry(cuckoo_of(f)->generation[0], 0)));
+}
 
 static int fold(tamis_filter *f, uint64_t hash)
 {
+  (void) hash;
   struct cuckoo *c = cuckoo_of(f);
-  struct bucket_pair full = pair_find(c->generation[0], hash_mix(&f->keys, hash));
-  return tamis__fold_duplicates(c, &full);
+  stripe_lock(&c->generation[0]->growth[0]);
+  int result = tamis__fold(c, c->generation[0], first_segment(f));
+  stripe_unlock(&c->generation[0]->growth[0]);
+  return result;
 }
 
 /* The copy in the upper bucket is folded between the two reads of a look-up.  Another copy has
@@ -69,7 +78,8 @@ static void folding_waits_for_a_writer(void **state)
   finish_tiny(&t);
 }
 
-/* The duplicate table has a lock of its own, as keys of other pairs and stripes use it too. */
+/* The counts of a segment have a lock of their own, as keys of other pairs and stripes use them
+ * too. */
 static void copies_are_counted_under_their_lock(void **state)
 {
   (void) state;

@@ -1,47 +1,94 @@
 /* SPDX-License-Identifier: MIT
  *
- * The duplicate table that a segment owns.
+ * The duplicate counts that a segment owns.
  */
 #include "unit.h"
 
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
 
-/* A duplicate table is released with its own size, however many entries it has when a larger one
- * replaces it. */
-static void a_duplicate_table_is_released_with_its_own_size(void **state)
+static const struct cuckoo_geometry *geometry_of(const struct fixture *x)
 {
-  (void) state;
-  for (size_t first = 1; first <= 40; first++)
-    for (uint64_t used = 0; used <= first; used++) {
-      struct fixture x;
-      begin(&x, 1 << 20);
-      assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, first), TAMIS_OK);
-      for (uint64_t key = 1; key <= used; key++)
-        assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, SIZE_MAX), TAMIS_OK);
-      assert_int_equal(tamis__segment_reserve_duplicates(x.c, x.segment, 100), TAMIS_OK);
-      struct duplicate_table *table = atomic_load(&x.segment->duplicates);
-      assert_true(tamis__duplicates_capacity(table) >= used + 100);
-      for (uint64_t key = 1; key <= used; key++)
-        assert_int_equal(tamis__duplicates_find(table, key)->count, 1);
-      assert_int_equal(x.c->bytes, x.bank.bytes);
-      end(&x);
-    }
+  return &x->c->generation[0]->geometry;
 }
 
-/* Another copy of a counted entry is always taken, another entry only up to the limit. */
-static void a_duplicate_table_takes_no_more_entries_than_it_may(void **state)
+static struct lane lane_at(const struct fixture *x, uint64_t i)
+{
+  const struct cuckoo_geometry *g = geometry_of(x);
+  return (struct lane){(uint32_t) (i / g->shape.lanes % cuckoo_buckets(g)),
+                       (unsigned) (i % g->shape.lanes)};
+}
+
+/* Memory is given back with the last count, in whatever order counts come and go. */
+static void counts_take_memory_while_there_are_any(void **state)
 {
   (void) state;
-  for (size_t most = 1; most <= 20; most++) {
+  struct fixture x;
+  begin(&x, 1 << 20);
+  size_t before = x.bank.bytes;
+  for (uint64_t n = 1; n <= 2000; n = n * 2 + 1) {
+    for (uint64_t i = 0; i < n; i++)
+      assert_int_equal(
+          tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, i * 7), 2),
+          TAMIS_OK);
+    assert_true(has_duplicates(x.segment));
+    assert_true(x.bank.bytes > before);
+    assert_int_equal(x.c->bytes, x.bank.bytes);
+    for (uint64_t i = 0; i < 2 * n; i++)
+      assert_int_equal(tamis__segment_remove_copy(x.c, x.segment, lane_at(&x, i % n * 7)),
+                       TAMIS_OK);
+    assert_false(has_duplicates(x.segment));
+    assert_int_equal(tamis__segment_remove_copy(x.c, x.segment, lane_at(&x, 0)), TAMIS_ABSENT);
+    assert_int_equal(x.bank.bytes, before);
+  }
+  end(&x);
+}
+
+/* A count that is moved is in one lane before and in another one after; where memory is refused, it
+ * stays. */
+static void a_moved_count_is_in_one_lane(void **state)
+{
+  (void) state;
+  for (unsigned fail = 0; fail < 6; fail++) {
     struct fixture x;
     begin(&x, 1 << 20);
-    for (uint64_t key = 1; key <= most + 5; key++) {
-      int expected = key <= most ? TAMIS_OK : TAMIS_EFULL;
-      assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
-      assert_int_equal(tamis__segment_add_duplicate(x.c, x.segment, key, most), expected);
-    }
-    assert_int_equal(atomic_load(&x.segment->duplicates)->used, most);
+    const struct cuckoo_geometry *g = geometry_of(&x);
+    struct lane from = {0, 0}, to = {(uint32_t) cuckoo_buckets(g) - 1, 1};
+    for (uint64_t i = 0; i < 8; i++) /* more would need another block of memory */
+      assert_int_equal(tamis__segment_add_copies(x.c, g, x.segment, lane_at(&x, i), 5), TAMIS_OK);
+    size_t bytes = x.bank.bytes;
+    x.bank.fail_at = fail ? x.bank.calls + fail : 0;
+    int result = tamis__segment_move_copies(x.c, g, x.segment, from, to, fail % 2);
+    bool moved = result == TAMIS_OK;
+    assert_true(moved || result == TAMIS_ENOMEM);
+    assert_true(moved || x.bank.bytes == bytes);
+    assert_int_equal(tamis__segment_copies(x.segment, from), moved ? 0 : 5);
+    assert_int_equal(tamis__segment_copies(x.segment, to), moved ? 5 + fail % 2 : 0);
+    x.bank.fail_at = 0;
+    end(&x);
+  }
+}
+
+/* A first count needs two blocks of memory: without the second, the first is given back. */
+static void a_refused_count_leaves_nothing(void **state)
+{
+  (void) state;
+  for (unsigned fail = 1; fail <= 2; fail++) {
+    struct fixture x;
+    begin(&x, 1 << 20);
+    size_t bytes = x.bank.bytes;
+    size_t object = tamis__duplicates_bytes((uint32_t) cuckoo_buckets(geometry_of(&x)));
+    x.bank.fail_at = x.bank.calls + fail;
+    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
+                     TAMIS_ENOMEM);
+    assert_int_equal(x.bank.bytes, bytes);
+    assert_false(has_duplicates(x.segment));
+    x.bank.fail_at = 0;
+    end(&x);
+    begin(&x, fail == 1 ? 0 : object);
+    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
+                     TAMIS_EFULL);
+    assert_false(has_duplicates(x.segment));
     end(&x);
   }
 }
@@ -49,8 +96,9 @@ static void a_duplicate_table_takes_no_more_entries_than_it_may(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_duplicate_table_is_released_with_its_own_size),
-      cmocka_unit_test(a_duplicate_table_takes_no_more_entries_than_it_may),
+      cmocka_unit_test(counts_take_memory_while_there_are_any),
+      cmocka_unit_test(a_moved_count_is_in_one_lane),
+      cmocka_unit_test(a_refused_count_leaves_nothing),
   };
   return cmocka_run_group_tests_name("cuckoo_segment", tests, NULL, NULL);
 }

@@ -111,7 +111,8 @@ static void a_slot_is_used_again_after_its_grace_period(void **state)
   stripe_lock(segment_stripes(segments[7]));
   stripe_use(segment_stripes(segments[7]), 3);
   stripe_unlock(segment_stripes(segments[7]));
-  assert_int_equal(tamis__segment_add_duplicate(x.c, segments[7], 1, SIZE_MAX), TAMIS_OK);
+  assert_int_equal(tamis__segment_add_copies(x.c, g, segments[7], (struct lane){1, 0}, 1),
+                   TAMIS_OK);
   stripe_lock(segment_stripes(segments[7]));
   version_leave(segment_stripes(segments[7]));
   stripe_unlock(segment_stripes(segments[7]));

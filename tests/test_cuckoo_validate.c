@@ -104,19 +104,27 @@ static void validate_notices_whatever_is_broken(void **state)
   word_store(&words[i], before);
 
   counter_add(&generation->counters, DUPLICATES, 1);
-  assert_broken(f, "counted duplicates are not those in duplicate tables");
+  assert_broken(f, "counted duplicates are not those that segments count");
   counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
 
   for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct duplicate_table *table = atomic_load(&segment->duplicates);
-  size_t j = 0;
-  while (!table->slots[j].key)
-    j++;
-  table->slots[j].key ^= duplicates_key(1, 0); /* of another pair */
-  assert_broken(f, "duplicates are counted of an entry that stands in no lane");
-  table->slots[j].key ^= duplicates_key(1, 0);
+  struct duplicates *d = atomic_load(&segment->duplicates);
+  d->live++;
+  assert_broken(f, "duplicate counts are not whole");
+  d->live--;
+  struct lane counted = {0, 0}, empty = {0, 0};
+  while (!tamis__segment_copies(segment, counted))
+    counted = counted.lane + 1 < d->lanes ? (struct lane){counted.bucket, counted.lane + 1}
+                                          : (struct lane){counted.bucket + 1, 0};
+  while (bucket_lane(&g->shape, word_load(&words[empty.bucket]), empty.lane))
+    empty = empty.lane + 1 < d->lanes ? (struct lane){empty.bucket, empty.lane + 1}
+                                      : (struct lane){empty.bucket + 1, 0};
+  struct cuckoo *c = cuckoo_of(f);
+  assert_int_equal(tamis__segment_move_copies(c, g, segment, counted, empty, 0), TAMIS_OK);
+  assert_broken(f, "copies are counted of a lane without an entry");
+  assert_int_equal(tamis__segment_move_copies(c, g, segment, empty, counted, 0), TAMIS_OK);
   assert_valid(f);
   tamis_destroy(f);
 }

@@ -306,7 +306,10 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_ABSENT: no entry matches; TAMIS_EUNSUPPORTED on a Bloom filter,
  *            whatever the key; TAMIS_EINVAL: invalid arguments.  (If giving memory back would
- *            itself need memory that is not there, it is left for later) */
+ *            itself need memory that is not there, it is left for later.)
+ *            TAMIS_ENOMEM: keys with dozens of copies each, whose counts are packed tightly, need
+ *            memory while the counts become different, and there is none (or max_bytes is
+ *            reached); nothing changed */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 

@@ -115,7 +115,7 @@ static int create_first_segments(struct cuckoo *c)
     directory_entry *entry = generation_directory_entry(generation, index);
     struct bucket_pair pair = {
         .generation = generation, .index = index, .own_entry = entry, .root_entry = entry};
-    int result = tamis__grow(c, &pair);
+    int result = tamis__grow(c, &pair, false);
     if (result != TAMIS_OK)
       return result;
   }

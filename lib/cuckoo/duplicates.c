@@ -1,73 +1,521 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/duplicates.h"
 
-#include "base/hash.h"
+#include <string.h>
 
-enum { MIN_SLOTS = 8 };
+enum {
+  MAX_BITS = 10, /* of a code; counts that differ more are exceptions */
+  /* The counts for which codes are considered are this many in a row. */
+  SPAN = 1 << MAX_BITS,
+  SAMPLES = 33,    /* counts by which the place of the span is chosen */
+  COUNT_BITS = 21, /* of an exception of 32 bits; the others are its lane's position */
+  WIDE_COUNT_BITS = 53,
+  FEWEST_SLOTS = 8, /* exceptions for which a new block has room */
+  SPARSE_PART = 32, /* up to this part of the lanes, counts are exceptions without a choice */
+};
 
-static size_t slots_for(size_t n)
+/* How a block's counts are stored. */
+struct frame {
+  unsigned bits;
+  uint32_t base;
+  bool wide;
+  size_t live, exceptions;
+};
+
+static size_t positions_of(const struct duplicates *d)
 {
-  size_t slots = MIN_SLOTS;
-  while (slots / 2 < n)
-    slots *= 2;
-  return slots;
+  size_t buckets = d->buckets < DUPLICATES_BUCKETS ? d->buckets : DUPLICATES_BUCKETS;
+  return buckets * d->lanes;
 }
 
-size_t tamis__duplicates_bytes(size_t n)
+static size_t code_words(unsigned bits, size_t positions)
 {
-  return sizeof(struct duplicate_table) + slots_for(n) * sizeof(struct duplicate_count);
+  return (bits * positions + 63) / 64;
 }
 
-void tamis__duplicates_init(struct duplicate_table *table, size_t n)
+static size_t bytes_for(size_t positions, unsigned bits, bool wide, size_t slots)
 {
-  table->mask = slots_for(n) - 1;
+  size_t bytes = sizeof(struct duplicate_block) + code_words(bits, positions) * sizeof(uint64_t) +
+                 slots * (wide ? sizeof(uint64_t) : sizeof(uint32_t));
+  return (bytes + 7) & ~(size_t) 7;
 }
 
-static size_t home(const struct duplicate_table *table, uint64_t key)
+/* ---- codes ---- */
+
+static uint64_t code_mask(const struct duplicate_block *b)
 {
-  return hash_spread(hash_fold(key, 0, 0)) >> 32 & table->mask;
+  return (UINT64_C(1) << b->bits) - 1;
 }
 
-/* The slot of the key, or the empty one that it would take. */
-static struct duplicate_count *seek(struct duplicate_table *table, uint64_t key)
+static uint64_t code_get(const struct duplicate_block *b, size_t i)
 {
-  size_t i = home(table, key);
-  while (table->slots[i].key && table->slots[i].key != key)
-    i = (i + 1) & table->mask;
-  return &table->slots[i];
+  if (!b->bits)
+    return 0;
+  size_t bit = i * b->bits, shift = bit % 64;
+  const uint64_t *word = &b->words[bit / 64];
+  uint64_t code = word[0] >> shift;
+  if (shift + b->bits > 64)
+    code |= word[1] << (64 - shift);
+  return code & code_mask(b);
 }
 
-struct duplicate_count *tamis__duplicates_find(struct duplicate_table *table, uint64_t key)
+static void code_set(struct duplicate_block *b, size_t i, uint64_t code)
 {
-  struct duplicate_count *entry = seek(table, key);
-  return entry->key ? entry : NULL;
-}
-
-void tamis__duplicates_add(struct duplicate_table *table, uint64_t key, uint64_t count)
-{
-  struct duplicate_count *entry = seek(table, key);
-  table->used += entry->key == 0;
-  entry->key = key;
-  entry->count += count;
-}
-
-void tamis__duplicates_remove(struct duplicate_table *table, struct duplicate_count *found)
-{
-  if (--found->count)
+  if (!b->bits)
     return;
-  table->used--;
-  /* Close the hole: a key that could no longer be found beyond it moves into it. */
-  size_t hole = (size_t) (found - table->slots), i = hole;
-  for (;;) {
-    i = (i + 1) & table->mask;
-    struct duplicate_count *next = &table->slots[i];
-    if (!next->key)
-      break;
-    size_t from_home = (i - home(table, next->key)) & table->mask;
-    if (from_home >= ((i - hole) & table->mask)) {
-      table->slots[hole] = *next;
-      hole = i;
+  size_t bit = i * b->bits, shift = bit % 64;
+  uint64_t *word = &b->words[bit / 64];
+  word[0] = (word[0] & ~(code_mask(b) << shift)) | code << shift;
+  if (shift + b->bits > 64)
+    word[1] = (word[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
+}
+
+/* The code for a count; 0: it has none. */
+static uint64_t code_for(const struct duplicate_block *b, uint64_t count)
+{
+  return count >= b->base && count - b->base < code_mask(b) ? count - b->base + 1 : 0;
+}
+
+/* ---- exceptions: a position and a count in one number, sorted ---- */
+
+static void *slots_of(const struct duplicate_block *b, size_t positions)
+{
+  return (void *) &b->words[code_words(b->bits, positions)];
+}
+
+static size_t slot_bytes(const struct duplicate_block *b)
+{
+  return b->wide ? sizeof(uint64_t) : sizeof(uint32_t);
+}
+
+static size_t slots_in(const struct duplicate_block *b, size_t positions)
+{
+  size_t codes = sizeof *b + code_words(b->bits, positions) * sizeof(uint64_t);
+  return (b->bytes - codes) / slot_bytes(b);
+}
+
+static unsigned count_bits(bool wide)
+{
+  return wide ? WIDE_COUNT_BITS : COUNT_BITS;
+}
+
+static uint64_t slot_get(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return b->wide ? ((const uint64_t *) slots)[j] : ((const uint32_t *) slots)[j];
+}
+
+static void slot_set(const struct duplicate_block *b, void *slots, size_t j, size_t i,
+                     uint64_t count)
+{
+  uint64_t slot = (uint64_t) i << count_bits(b->wide) | count;
+  if (b->wide)
+    ((uint64_t *) slots)[j] = slot;
+  else
+    ((uint32_t *) slots)[j] = (uint32_t) slot;
+}
+
+static size_t slot_position(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return (size_t) (slot_get(b, slots, j) >> count_bits(b->wide));
+}
+
+static uint64_t slot_count(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
+}
+
+/* The first exception whose position is at least i; b->exceptions if there is none. */
+static size_t slot_seek(const struct duplicate_block *b, const void *slots, size_t i)
+{
+  size_t first = 0, n = b->exceptions;
+  while (n > 0) {
+    size_t half = n / 2;
+    bool below = slot_position(b, slots, first + half) < i;
+    first = below ? first + half + 1 : first;
+    n = below ? n - half - 1 : half;
+  }
+  return first;
+}
+
+static bool slot_is_at(const struct duplicate_block *b, const void *slots, size_t j, size_t i)
+{
+  return j < b->exceptions && slot_position(b, slots, j) == i;
+}
+
+static void slots_move(const struct duplicate_block *b, void *slots, size_t to, size_t from)
+{
+  size_t size = slot_bytes(b);
+  memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
+}
+
+static uint64_t count_at(const struct duplicate_block *b, size_t positions, size_t i)
+{
+  uint64_t code = code_get(b, i);
+  if (code || !b->exceptions)
+    return code ? b->base + code - 1 : 0;
+  const void *slots = slots_of(b, positions);
+  size_t j = slot_seek(b, slots, i);
+  return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
+}
+
+/* ---- the choice of a frame ---- */
+
+/* How often each count of a span occurs. */
+struct histogram {
+  uint64_t low;       /* the first count of the span */
+  size_t first, last; /* of those that occur; first > last: none does */
+  uint16_t of[SPAN];
+};
+
+/* A count that is neither rare nor extreme: the median of a sample. */
+static uint64_t typical_count(const uint64_t *counts, size_t positions)
+{
+  uint64_t sample[SAMPLES];
+  size_t n = 0;
+  /* An odd step, so that all lanes take part. */
+  size_t step = (positions / SAMPLES / 2) | 1;
+  for (size_t i = 0; i < positions && n < SAMPLES; i += counts[i] ? step : 1) {
+    size_t j = n;
+    if (!counts[i])
+      continue;
+    for (; j > 0 && sample[j - 1] > counts[i]; j--)
+      sample[j] = sample[j - 1];
+    sample[j] = counts[i];
+    n++;
+  }
+  return n ? sample[n / 2] : 1;
+}
+
+static void count_counts(struct histogram *h, const uint64_t *counts, size_t positions)
+{
+  memset(h->of, 0, sizeof h->of);
+  h->first = SPAN;
+  h->last = 0;
+  for (size_t i = 0; i < positions; i++) {
+    uint64_t k = counts[i] - h->low;
+    if (counts[i] < h->low || k >= SPAN)
+      continue;
+    h->of[k]++;
+    h->first = k < h->first ? (size_t) k : h->first;
+    h->last = k > h->last ? (size_t) k : h->last;
+  }
+}
+
+/* Of all rows of `length` counts, the one in which most counts are; *inside says how many. */
+static size_t fullest_row(const struct histogram *h, size_t length, size_t *inside)
+{
+  size_t best = h->first, sum = 0;
+  *inside = 0;
+  for (size_t end = h->first; end <= h->last; end++) {
+    sum += h->of[end];
+    if (end >= h->first + length)
+      sum -= h->of[end - length];
+    if (sum > *inside) {
+      *inside = sum;
+      best = end + 1 >= h->first + length ? end + 1 - length : h->first;
     }
   }
-  table->slots[hole] = (struct duplicate_count){0};
+  return best;
+}
+
+/* Room for as many exceptions as will probably come before the frame is no longer the best. */
+static size_t slots_for(size_t positions, const struct frame *frame)
+{
+  size_t more = frame->exceptions / 8;
+  size_t least = positions / 64 > FEWEST_SLOTS ? positions / 64 : FEWEST_SLOTS;
+  if (!frame->bits && frame->exceptions / 2 > more)
+    more = frame->exceptions / 2;
+  return frame->exceptions + (more > least ? more : least);
+}
+
+static size_t frame_bytes(size_t positions, const struct frame *frame)
+{
+  return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame));
+}
+
+/* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16 of
+ * what the buckets take: a remove then never needs memory. */
+static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts)
+{
+  size_t positions = positions_of(d);
+  struct frame best = {.base = 1}, direct;
+  uint64_t most = 0;
+  for (size_t i = 0; i < positions; i++) {
+    best.live += counts[i] != 0;
+    most = counts[i] > most ? counts[i] : most;
+  }
+  best.exceptions = best.live;
+  best.wide = most >> COUNT_BITS;
+  if (best.live <= positions / SPARSE_PART)
+    return best;
+  struct histogram h;
+  uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
+  h.low = typical > SPAN / 2 && typical < UINT32_MAX - SPAN ? typical - SPAN / 2 : 1;
+  count_counts(&h, counts, positions);
+  direct = best;
+  for (unsigned bits = 1; bits <= MAX_BITS && h.first <= h.last; bits++) {
+    struct frame frame = best;
+    size_t length = ((size_t) 1 << bits) - 1, inside;
+    frame.bits = bits;
+    if (h.low == 1) {
+      inside = 0;
+      for (size_t k = 0; k < length; k++)
+        inside += h.of[k];
+      frame.base = 1;
+      frame.exceptions = best.live - inside;
+      if (frame_bytes(positions, &frame) < frame_bytes(positions, &direct))
+        direct = frame;
+    }
+    frame.base = (uint32_t) (h.low + fullest_row(&h, length, &inside));
+    frame.exceptions = best.live - inside;
+    if (frame_bytes(positions, &frame) < frame_bytes(positions, &best))
+      best = frame;
+    if (h.first + length > h.last && (h.low > 1 || length > h.last))
+      break; /* more bits give no more of them a code */
+  }
+  size_t bucket_bytes = positions / d->lanes * sizeof(uint64_t);
+  return frame_bytes(positions, &direct) * 16 < bucket_bytes * 7 ? direct : best;
+}
+
+/* ---- blocks ---- */
+
+static void encode(struct duplicate_block *b, size_t positions, const struct frame *frame,
+                   const uint64_t *counts)
+{
+  uint32_t bytes = b->bytes;
+  memset(b, 0, bytes);
+  b->bytes = bytes;
+  b->base = frame->base;
+  b->bits = (uint8_t) frame->bits;
+  b->wide = frame->wide;
+  b->live = (uint16_t) frame->live;
+  void *slots = slots_of(b, positions);
+  for (size_t i = 0; i < positions; i++) {
+    uint64_t code = code_for(b, counts[i]);
+    if (code)
+      code_set(b, i, code);
+    else if (counts[i])
+      slot_set(b, slots, b->exceptions++, i, counts[i]);
+  }
+}
+
+static void release_block(struct duplicates *d, const struct duplicates_memory *memory,
+                          unsigned block)
+{
+  struct duplicate_block *b = d->block[block];
+  if (b)
+    memory->release(memory->context, b, b->bytes);
+  d->block[block] = NULL;
+}
+
+/* Encodes a block.  `larger`: it may take more memory than before only to have room for further
+ * exceptions. */
+static bool write_block(struct duplicates *d, const struct duplicates_memory *memory,
+                        unsigned block, const uint64_t *counts, bool larger)
+{
+  size_t positions = positions_of(d);
+  struct frame frame = choose_frame(d, counts);
+  struct duplicate_block *old = d->block[block], *new = old;
+  uint64_t live = d->live - (old ? old->live : 0) + frame.live;
+  if (!frame.live) {
+    release_block(d, memory, block);
+    d->live = live;
+    return true;
+  }
+  size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
+  size_t bytes = frame_bytes(positions, &frame);
+  bool fits = old && least <= old->bytes;
+  if (!fits || (larger && bytes > old->bytes) || bytes < old->bytes - old->bytes / 16) {
+    struct duplicate_block *other = memory->allocate(memory->context, bytes);
+    if (!other && !fits)
+      return false;
+    if (other) {
+      new = other;
+      new->bytes = (uint32_t) bytes;
+    }
+  }
+  encode(new, positions, &frame, counts);
+  if (new != old)
+    release_block(d, memory, block);
+  d->block[block] = new;
+  d->live = live;
+  return true;
+}
+
+bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
+                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS])
+{
+  return write_block(d, memory, block, counts, true);
+}
+
+/* A larger block with the same few counts. */
+static bool extend(struct duplicates *d, const struct duplicates_memory *memory, unsigned block)
+{
+  struct duplicate_block *old = d->block[block];
+  size_t bytes = bytes_for(0, 0, false, (old ? old->exceptions * 2u : 0) + FEWEST_SLOTS);
+  struct duplicate_block *new = memory->allocate(memory->context, bytes);
+  if (!new)
+    return false;
+  if (old)
+    memcpy(new, old, old->bytes);
+  else
+    new->base = 1;
+  new->bytes = (uint32_t) bytes;
+  release_block(d, memory, block);
+  d->block[block] = new;
+  return true;
+}
+
+/* ---- single counts ---- */
+
+/* Whether the block can take the count as it is. */
+static bool has_room(const struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
+{
+  if (!count || code_for(b, count))
+    return true;
+  if (count >> count_bits(b->wide))
+    return false;
+  const void *slots = slots_of(b, positions);
+  return b->exceptions < slots_in(b, positions) || slot_is_at(b, slots, slot_seek(b, slots, i), i);
+}
+
+static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
+{
+  uint64_t code = code_for(b, count);
+  code_set(b, i, code);
+  void *slots = slots_of(b, positions);
+  size_t j = slot_seek(b, slots, i);
+  bool was = slot_is_at(b, slots, j, i), is = count && !code;
+  if (is && !was) {
+    slots_move(b, slots, j + 1, j);
+    b->exceptions++;
+  } else if (was && !is) {
+    slots_move(b, slots, j, j + 1);
+    b->exceptions--;
+  }
+  if (is)
+    slot_set(b, slots, j, i, count);
+}
+
+/* Encodes a block anew, with another count for one lane. */
+static bool encode_anew(struct duplicates *d, const struct duplicates_memory *memory,
+                        unsigned block, size_t i, uint64_t count, bool larger)
+{
+  uint64_t counts[DUPLICATES_POSITIONS];
+  tamis__duplicates_read(d, block, counts);
+  counts[i] = count;
+  return write_block(d, memory, block, counts, larger);
+}
+
+bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory *memory,
+                           uint32_t bucket, unsigned lane, uint64_t count)
+{
+  size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
+  unsigned block = bucket / DUPLICATES_BUCKETS;
+  struct duplicate_block *b = d->block[block];
+  if (!count && !b)
+    return true;
+  if (!b || !has_room(b, positions, i, count)) {
+    bool few = !b || (!b->bits && !b->wide && b->exceptions < positions / SPARSE_PART);
+    if (!few || count >> COUNT_BITS)
+      return encode_anew(d, memory, block, i, count, true);
+    if (!extend(d, memory, block))
+      return false;
+    b = d->block[block];
+  }
+  uint64_t code = code_for(b, count);
+  if (code && code_get(b, i)) {
+    code_set(b, i, code); /* the usual case, made short */
+  } else {
+    bool lived = count_at(b, positions, i);
+    put(b, positions, i, count);
+    b->live = (uint16_t) (b->live - lived + (count != 0));
+    d->live = d->live - lived + (count != 0);
+  }
+  if (!b->live)
+    release_block(d, memory, block);
+  else if (++b->changes > 2 * positions) {
+    b->changes = 0;
+    encode_anew(d, memory, block, i, count, false); /* refused: then it stays as it is */
+  }
+  return true;
+}
+
+uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane)
+{
+  const struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
+  return b ? count_at(b, positions_of(d), bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane)
+           : 0;
+}
+
+/* ---- the object ---- */
+
+static unsigned blocks_for(uint32_t buckets)
+{
+  return (buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS;
+}
+
+size_t tamis__duplicates_bytes(uint32_t buckets)
+{
+  return sizeof(struct duplicates) + blocks_for(buckets) * sizeof(struct duplicate_block *);
+}
+
+void tamis__duplicates_init(struct duplicates *d, uint32_t buckets, uint32_t lanes)
+{
+  d->buckets = buckets;
+  d->lanes = lanes;
+}
+
+unsigned tamis__duplicates_blocks(const struct duplicates *d)
+{
+  return blocks_for(d->buckets);
+}
+
+void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memory *memory)
+{
+  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++)
+    release_block(d, memory, i);
+  d->live = 0;
+}
+
+void tamis__duplicates_read(const struct duplicates *d, unsigned block,
+                            uint64_t counts[DUPLICATES_POSITIONS])
+{
+  const struct duplicate_block *b = d->block[block];
+  size_t positions = positions_of(d);
+  if (!b) {
+    memset(counts, 0, positions * sizeof *counts);
+    return;
+  }
+  for (size_t i = 0; i < positions; i++) {
+    uint64_t code = code_get(b, i);
+    counts[i] = code ? b->base + code - 1 : 0;
+  }
+  const void *slots = slots_of(b, positions);
+  for (size_t j = 0; j < b->exceptions; j++)
+    counts[slot_position(b, slots, j)] = slot_count(b, slots, j);
+}
+
+bool tamis__duplicates_validate(const struct duplicates *d)
+{
+  size_t positions = positions_of(d), live = 0;
+  for (unsigned block = 0; block < tamis__duplicates_blocks(d); block++) {
+    const struct duplicate_block *b = d->block[block];
+    if (!b)
+      continue;
+    const void *slots = slots_of(b, positions);
+    size_t codes = 0;
+    for (size_t i = 0; i < positions; i++)
+      codes += code_get(b, i) != 0;
+    for (size_t j = 0; j < b->exceptions; j++) {
+      size_t i = slot_position(b, slots, j);
+      if (i >= positions || (j > 0 && i <= slot_position(b, slots, j - 1)) || code_get(b, i) ||
+          !slot_count(b, slots, j) || code_for(b, slot_count(b, slots, j)))
+        return false;
+    }
+    if (!b->live || b->live != codes + b->exceptions || b->exceptions > slots_in(b, positions))
+      return false;
+    live += b->live;
+  }
+  return live == d->live;
 }

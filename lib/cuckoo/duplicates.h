@@ -1,10 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate table of a segment.  It says how many copies of an entry there are beyond
- * those that stand in lanes.
+ * Layer 0: the duplicate counts of a segment.  A count says how many copies of the entry in a lane
+ * there are beyond the one that stands there.
  *
- * It is a plain open-addressing table with linear probing, and knows nothing of threads or of
- * memory: its owner locks it, and makes a larger one when it is full.
+ *    struct duplicates ──► block 0      the counts of 256 buckets
+ *                          block 1      NULL: none of its lanes has a count
+ *                          ...
+ *
+ * Keys that come twice, or a thousand times, mostly have equal or similar counts.  So a block keeps
+ * its counts in a frame of reference: it has a code of a few bits for each lane, and
+ *
+ *    code 0         no count, or one that is an exception
+ *    code c         the count base + c - 1
+ *    exceptions     counts that have no code, in order of their lanes
+ *
+ * Base and width of the codes are chosen for the counts that there are (choose_frame() in
+ * duplicates.c).  With codes of no bits, a block is a list of exceptions, as befits a few counts.
+ * When no further exception fits, and from time to time, a block is encoded anew.
+ *
+ * With base 1 a count that falls needs no more room than before.  A block has another base only
+ * where that saves much.
+ *
+ * Nothing here knows of threads, and memory comes from functions of the owner's.
  */
 #ifndef TAMIS_LIB_CUCKOO_DUPLICATES_H
 #define TAMIS_LIB_CUCKOO_DUPLICATES_H
@@ -13,37 +30,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct duplicate_count {
-  uint64_t key;   /* 0: the slot is empty */
-  uint64_t count; /* at least 1 */
+enum {
+  DUPLICATES_BUCKETS = 256, /* of a block */
+  DUPLICATES_MAX_LANES = 8,
+  DUPLICATES_POSITIONS = DUPLICATES_BUCKETS * DUPLICATES_MAX_LANES
 };
 
-struct duplicate_table {
-  size_t mask; /* number of slots - 1; a power of two - 1 */
-  size_t used;
-  struct duplicate_count slots[];
+struct duplicate_block {
+  uint32_t bytes;      /* of the block */
+  uint32_t base;       /* the count that code 1 stands for */
+  uint16_t live;       /* lanes with a count */
+  uint16_t exceptions; /* counts that have no code */
+  uint16_t changes;    /* since the block was encoded */
+  uint8_t bits;        /* of a code */
+  bool wide;           /* an exception has 64 bits, not 32 */
+  uint64_t words[];    /* the codes, then the exceptions */
 };
 
-/* The size in bytes of a table with room for n keys. */
-size_t tamis__duplicates_bytes(size_t n);
+struct duplicates {
+  uint32_t buckets, lanes; /* of the segment */
+  uint64_t live;           /* lanes with a count */
+  struct duplicate_block *block[];
+};
 
-/* Makes an empty table of zeroed memory of that size. */
-void tamis__duplicates_init(struct duplicate_table *table, size_t n);
+/* Where blocks come from: zeroed memory, or NULL. */
+struct duplicates_memory {
+  void *(*allocate)(void *context, size_t size);
+  void (*release)(void *context, void *block, size_t size);
+  void *context;
+};
 
-/* NULL: the key is not in.  A key is never 0. */
-struct duplicate_count *tamis__duplicates_find(struct duplicate_table *table, uint64_t key);
+/* The size of the object for a segment, without its blocks. */
+size_t tamis__duplicates_bytes(uint32_t buckets);
 
-/* The number of keys that there is room for: half of the slots, so that probe sequences stay
- * short. */
-static inline size_t tamis__duplicates_capacity(const struct duplicate_table *table)
-{
-  return (table->mask + 1) / 2;
-}
+/* Makes an object without counts of zeroed memory of that size. */
+void tamis__duplicates_init(struct duplicates *d, uint32_t buckets, uint32_t lanes);
 
-/* Adds to the count of a key.  A new key needs room. */
-void tamis__duplicates_add(struct duplicate_table *table, uint64_t key, uint64_t count);
+/* Releases all blocks: no lane has a count any more. */
+void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memory *memory);
 
-/* Takes one from the count of a key that was found.  At 0 the key leaves the table. */
-void tamis__duplicates_remove(struct duplicate_table *table, struct duplicate_count *found);
+/* The count of a lane; 0: it has none. */
+uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane);
+
+/* Gives a lane another count, below 2^53.  False: memory was refused, and nothing has changed.  A
+ * count of 0 needs no memory. */
+bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory *memory,
+                           uint32_t bucket, unsigned lane, uint64_t count);
+
+/* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane]. */
+unsigned tamis__duplicates_blocks(const struct duplicates *d);
+void tamis__duplicates_read(const struct duplicates *d, unsigned block,
+                            uint64_t counts[DUPLICATES_POSITIONS]);
+bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
+                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS]);
+
+/* Whether the object is whole; for tests. */
+bool tamis__duplicates_validate(const struct duplicates *d);
 
 #endif

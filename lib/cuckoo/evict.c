@@ -7,8 +7,8 @@
  *             what it finds may be out of date.  Breadth first finds the shortest cuckoo path.
  *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes
  *             of its two buckets, and checks that the entry still stands in its lane and that the
- *             other bucket still has a free one.  Then it copies the entry, bumps the version, and
- *             clears the lane.  So an entry is in at least one of its buckets at every instant, and
+ *             other bucket still has a free one.  Then it carries the count of copies along, copies
+ *             the entry, bumps the version, and clears the lane.  So an entry is in at least one of its buckets at every instant, and
  *             a path that is given up half way has lost nothing.
  */
 #include "cuckoo/evict.h"
@@ -152,10 +152,11 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
 
 /* ---- execute ---- */
 
-/* False: what was planned is not possible any more.  The caller holds the stripes of both
- * buckets. */
-static bool move_entry_locked(const struct cuckoo_geometry *g, struct segment *segment,
-                              const struct move *move)
+/* Makes one move.  TAMIS_ABSENT: what was planned is not possible any more; TAMIS_EFULL,
+ * TAMIS_ENOMEM: the copies of the entry could not be counted in its new lane.  The caller holds the
+ * stripes of both buckets. */
+static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
+                             struct segment *segment, const struct move *move)
 {
   word *words = segment_words(g, segment);
   struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
@@ -164,114 +165,35 @@ static bool move_entry_locked(const struct cuckoo_geometry *g, struct segment *s
   uint64_t room = bucket_free(&g->shape, to);
   if (bucket_lane(&g->shape, from, move->lane) != move->entry || !room ||
       stripe_has_left(stripe_from))
-    return false;
-  word_store(&words[move->to],
-             bucket_replace(&g->shape, to, bucket_first(&g->shape, room), move->entry));
+    return TAMIS_ABSENT;
+  struct lane old = {move->from, move->lane}, new = {move->to, bucket_first(&g->shape, room)};
+  int result = tamis__segment_move_copies(c, g, segment, old, new, 0);
+  if (result != TAMIS_OK)
+    return result;
+  word_store(&words[move->to], bucket_replace(&g->shape, to, new.lane, move->entry));
   HOOK(cuckoo_entry_copied);
   version_bump(stripe_from);
   word_store(&words[move->from], bucket_replace(&g->shape, from, move->lane, 0));
   stripe_use(stripe_to, 1);
   stripe_use(stripe_from, -1);
-  return true;
+  segment_has_room(segment);
+  return TAMIS_OK;
 }
 
-bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint32_t lower,
-                  uint32_t upper)
+int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
+                 uint32_t lower, uint32_t upper)
 {
   struct search search;
   struct cuckoo_path path;
   if (!plan_path(g, segment, lower, upper, &search, &path))
-    return false;
+    return TAMIS_ABSENT;
   HOOK(cuckoo_path_planned);
-  for (unsigned i = 0; i < path.moves; i++) {
+  int result = TAMIS_OK;
+  for (unsigned i = 0; i < path.moves && result == TAMIS_OK; i++) {
     const struct move *move = &path.move[i];
     segment_lock(g, segment, move->from, move->to);
-    bool moved = move_entry_locked(g, segment, move);
+    result = move_entry_locked(c, g, segment, move);
     segment_unlock(g, segment, move->from, move->to);
-    if (!moved)
-      break;
   }
-  return true;
-}
-
-/* ---- duplicates ---- */
-
-static unsigned equal_lanes(const struct bucket_shape *s, uint64_t value, uint64_t entry)
-{
-  unsigned equal = 0;
-  for (unsigned lane = 0; lane < s->lanes; lane++)
-    equal += bucket_lane(s, value, lane) == entry;
-  return equal;
-}
-
-/* Counts one of the equal entries of a bucket and clears its lane.  The caller holds the stripes of
- * both buckets of the entry. */
-static int fold_one_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
-                           uint64_t entry)
-{
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
-  uint32_t other = other_bucket(g, pair->segment, bucket, entry);
-  word *w = &segment_words(g, pair->segment)[bucket];
-  uint64_t value = word_load(w);
-  unsigned lane = 0;
-  while (bucket_lane(&g->shape, value, lane) != entry)
-    lane++;
-  uint64_t key = duplicates_key(bucket < other ? bucket : other, entry);
-  int result = tamis__segment_add_duplicate(c, pair->segment, key, SIZE_MAX);
-  if (result != TAMIS_OK)
-    return result;
-  struct stripe *stripe = stripe_of_bucket(g, pair->segment, bucket);
-  version_bump(stripe);
-  word_store(w, bucket_replace(&g->shape, value, lane, 0));
-  stripe_use(stripe, -1);
-  cuckoo_count_change(pair->generation, ENTRIES, -1);
-  cuckoo_count_change(pair->generation, DUPLICATES, 1);
-  return TAMIS_OK;
-}
-
-/* Folds the copies of an entry of a bucket until one lane is left of them.  *folded counts the
- * lanes. */
-static int fold_entry(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
-                      uint64_t entry, unsigned *folded)
-{
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
-  uint32_t other = other_bucket(g, pair->segment, bucket, entry);
-  int result = TAMIS_OK;
-  segment_lock(g, pair->segment, bucket, other);
-  unsigned here = equal_lanes(&g->shape, load_bucket(g, pair->segment, bucket), entry);
-  unsigned there = equal_lanes(&g->shape, load_bucket(g, pair->segment, other), entry);
-  for (; here > 0 && here + there > 1 && result == TAMIS_OK; here--) {
-    result = fold_one_locked(c, pair, bucket, entry);
-    *folded += result == TAMIS_OK;
-  }
-  segment_unlock(g, pair->segment, bucket, other);
-  return result;
-}
-
-int tamis__fold_duplicates(struct cuckoo *c, const struct bucket_pair *full)
-{
-  const struct cuckoo_geometry *g = &full->generation->geometry;
-  struct search search;
-  struct cuckoo_path path;
-  unsigned folded = 0;
-  int result = TAMIS_EFULL;
-  if (plan_path(g, full->segment, full->lower, full->upper, &search, &path))
-    return TAMIS_OK;
-  for (unsigned i = 0; i < search.count; i++) {
-    uint32_t bucket = search.nodes[i].bucket;
-    uint64_t value = load_bucket(g, full->segment, bucket);
-    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t entry = bucket_lane(&g->shape, value, lane);
-      if (!entry)
-        continue;
-      uint32_t other = other_bucket(g, full->segment, bucket, entry);
-      unsigned equal = equal_lanes(&g->shape, value, entry) +
-                       equal_lanes(&g->shape, load_bucket(g, full->segment, other), entry);
-      if (equal > 1 && fold_entry(c, full, bucket, entry, &folded) == TAMIS_ENOMEM)
-        result = TAMIS_ENOMEM;
-    }
-  }
-  /* Another thread may have folded what was found, or removed it. */
-  bool room = folded || tamis__path_exists(g, full->segment, full->lower, full->upper);
-  return room ? TAMIS_OK : result;
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

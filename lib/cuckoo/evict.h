@@ -7,20 +7,19 @@
 
 #include "cuckoo/directory.h"
 
-/* Moves entries along a cuckoo path until one of the two buckets has a free lane.  True: there was
- * a path, and unless another thread was faster, there is room now; or the segment is leaving the
- * directory.  False: there is no path.  It takes two stripes at a time.  The caller holds none, and
- * keeps the segment's memory from being released. */
-bool tamis__evict(const struct cuckoo_geometry *g, struct segment *segment, uint32_t lower,
-                  uint32_t upper);
+/* Moves entries along a cuckoo path until one of the two buckets has a free lane.  It takes two
+ * stripes at a time.  The caller holds none, and keeps the segment's memory from being released.
+ *   TAMIS_OK      there was a path, and unless another thread was faster, there is room now; or the
+ *                 segment is leaving the directory
+ *   TAMIS_ABSENT  there is no path
+ *   TAMIS_EFULL, TAMIS_ENOMEM
+ *                 an entry could not be moved, as there is no memory to count its copies in its new
+ *                 lane */
+int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
+                 uint32_t lower, uint32_t upper);
 
 /* Whether there is a cuckoo path at the moment. */
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,
                         uint32_t lower, uint32_t upper);
-
-/* Makes room where there is no path: in each bucket that an eviction would try, all but one of the
- * equal entries become counted duplicates.  TAMIS_EFULL: there are none, or max_bytes is reached;
- * TAMIS_ENOMEM.  The caller holds no stripe, and keeps the segment in the directory. */
-int tamis__fold_duplicates(struct cuckoo *c, const struct bucket_pair *full);
 
 #endif

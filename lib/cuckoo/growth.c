@@ -43,7 +43,9 @@
 #include "cuckoo/growth.h"
 
 #include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
+#include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right
@@ -87,12 +89,6 @@ static void publish(struct generation *generation, struct directory_range range,
   }
 }
 
-static void lock_all(const struct cuckoo_geometry *g, struct segment *segment)
-{
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    stripe_lock(&segment_stripes(segment)[i]);
-}
-
 /* The caller holds all stripes of the segment. */
 static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *segment)
 {
@@ -100,17 +96,12 @@ static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *se
     version_leave(&segment_stripes(segment)[i]);
 }
 
-static void unlock_all(const struct cuckoo_geometry *g, struct segment *segment)
-{
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    stripe_unlock(&segment_stripes(segment)[i]);
-}
-
 /* ---- segments that have left the directory ---- */
 
 /* A chain through retired.next, which is free for this until the segments are retired. */
 struct departed {
   struct retired *first;
+  uint32_t counted; /* what this call has added to c->left */
 };
 
 static void depart(struct departed *departed, struct segment *segment)
@@ -145,9 +136,11 @@ static void count_private(const struct cuckoo_geometry *g, struct segment *segme
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
 }
 
-/* Puts an entry into one of the two buckets that it may stand in.  False: there is no room. */
-static bool insert_private(const struct cuckoo_geometry *g, struct segment *segment,
-                           uint32_t bucket, uint64_t entry)
+/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  False:
+ * there is no room, or no memory. */
+static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
+                           struct segment *segment, uint32_t bucket, uint64_t entry,
+                           uint64_t copies)
 {
   uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
   do {
@@ -155,13 +148,14 @@ static bool insert_private(const struct cuckoo_geometry *g, struct segment *segm
       uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
       uint64_t room = bucket_free(&g->shape, value);
       if (room) {
-        store_private(g, segment, both[i],
-                      bucket_replace(&g->shape, value, bucket_first(&g->shape, room), entry));
+        unsigned lane = bucket_first(&g->shape, room);
+        store_private(g, segment, both[i], bucket_replace(&g->shape, value, lane, entry));
         count_private(g, segment, both[i], 1);
-        return true;
+        return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
+                                                        copies) == TAMIS_OK;
       }
     }
-  } while (tamis__evict(g, segment, both[0], both[1]));
+  } while (tamis__evict(c, g, segment, both[0], both[1]) == TAMIS_OK);
   return false;
 }
 
@@ -170,75 +164,10 @@ static void count(_Atomic uint64_t *figure, uint64_t change)
   atomic_fetch_add_explicit(figure, change, memory_order_relaxed); /* a figure */
 }
 
-/* ---- duplicate tables of segments that split or join ---- */
-
-/* The key of a duplicate is a bucket pair and an entry in one number: see duplicates_key(). */
-static uint64_t aged_key(const struct cuckoo_geometry *g, uint64_t key, unsigned *bit)
-{
-  uint64_t entry = key & bucket_lane_bits(&g->shape);
-  *bit = (unsigned) (entry >> (g->shape.width - 1));
-  return (key >> 32 << 32) | (entry << 1 & bucket_lane_bits(&g->shape));
-}
-
-static uint64_t rejuvenated_key(const struct cuckoo_geometry *g, uint64_t key, unsigned bit)
-{
-  return (key >> 32 << 32) | bucket_rejuvenate(&g->shape, key & bucket_lane_bits(&g->shape), bit);
-}
-
-static struct duplicate_table *duplicates_of(const struct segment *segment)
-{
-  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-}
-
-static int split_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g,
-                            struct segment *parent, struct segment *child[2])
-{
-  struct duplicate_table *table = duplicates_of(parent);
-  if (!table || !table->used)
-    return TAMIS_OK;
-  for (unsigned i = 0; i < 2; i++) {
-    int result = tamis__segment_reserve_duplicates(c, child[i], table->used);
-    if (result != TAMIS_OK)
-      return result;
-  }
-  for (size_t i = 0; i <= table->mask; i++) {
-    unsigned bit;
-    uint64_t key = table->slots[i].key;
-    if (key) {
-      key = aged_key(g, key, &bit);
-      tamis__duplicates_add(duplicates_of(child[bit]), key, table->slots[i].count);
-    }
-  }
-  return TAMIS_OK;
-}
-
-static bool join_duplicates(struct cuckoo *c, const struct cuckoo_geometry *g,
-                            struct segment *child[2], struct segment *parent)
-{
-  for (unsigned bit = 0; bit < 2; bit++) {
-    struct duplicate_table *table = duplicates_of(child[bit]);
-    if (!table || !table->used)
-      continue;
-    if (tamis__segment_reserve_duplicates(c, parent, table->used) != TAMIS_OK)
-      return false;
-    for (size_t i = 0; i <= table->mask; i++)
-      if (table->slots[i].key)
-        tamis__duplicates_add(duplicates_of(parent), rejuvenated_key(g, table->slots[i].key, bit),
-                              table->slots[i].count);
-  }
-  return true;
-}
-
-static bool no_duplicates(const struct segment *segment)
-{
-  struct duplicate_table *table = duplicates_of(segment);
-  return !table || !table->used;
-}
-
 /* ---- split ---- */
 
-static void copy_split(const struct cuckoo_geometry *g, struct segment *parent,
-                       struct segment *child[2])
+static int copy_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
+                      struct segment *child[2])
 {
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t old = word_load(&segment_words(g, parent)[i]);
@@ -248,9 +177,15 @@ static void copy_split(const struct cuckoo_geometry *g, struct segment *parent,
       count_private(g, child[bit], i, bucket_count(bucket_occupied(&g->shape, half)));
     }
   }
+  int result = TAMIS_OK;
+  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
+    tamis__inherit_copying(parent, child[bit], 2);
+    result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
+  }
+  return result;
 }
 
-/* Memory is allocated before the stripes are taken, but for duplicate tables, whose size is known
+/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
  * under them only.  The caller holds the growth stripe. */
 static int split_locked(struct cuckoo *c, struct generation *generation, struct segment *parent,
                         uint64_t index, struct departed *departed)
@@ -259,14 +194,14 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
   int result = TAMIS_OK;
+  bool fits = tamis__cuckoo_fits(c, 2 * g->segment_bytes);
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create(c, g, parent->prefix | (uint64_t) bit << (63 - depth),
                                        depth + 1, &result);
   if (child[0] && child[1]) {
-    lock_all(g, parent);
-    result = split_duplicates(c, g, parent, child);
+    segment_lock_all(g, parent);
+    result = copy_split(c, g, parent, child);
     if (result == TAMIS_OK) {
-      copy_split(g, parent, child);
       HOOK(cuckoo_split_copied);
       mark_left_locked(g, parent);
       struct directory_range range = directory_range_of(g, index, depth);
@@ -275,7 +210,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
       range.first += range.count;
       publish(generation, range, directory_value_of(child[1]));
     }
-    unlock_all(g, parent);
+    segment_unlock_all(g, parent);
   }
   if (result == TAMIS_OK) {
     depart(departed, parent);
@@ -284,6 +219,10 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   } else {
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
+    if (fits) { /* another call wanted the memory at the same time: both may have been refused */
+      departed->counted++;
+      cuckoo_count_left(c);
+    }
   }
   return result;
 }
@@ -353,6 +292,7 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
   struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
   if (!segment)
     return result;
+  tamis__prepare_copying(c, segment);
   stripe_lock(&c->opening);
   bool newest = is_newest(c, generation);
   if (newest) {
@@ -367,38 +307,75 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
 
 /* ---- grow ---- */
 
+/* Whether the segment is so full that a failed search shows that there is no room: one that fails in
+ * an emptier segment has met many keys of a few buckets, and others may find room. */
+static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  double full = cuckoo_geometry_full_load(g) - 6 * cuckoo_geometry_full_deviation(g);
+  return (double) segment_used(g, segment) >= full * (double) cuckoo_lanes(g);
+}
+
+static bool is_skewed(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  return cuckoo_lanes(g) >= SKEW_MIN_LANES &&
+         SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g);
+}
+
+/* No path leads to room in the segment, so it is folded or split, or a generation is opened.
+ * `final`: the last two are out of the question. */
+static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full, bool final,
+                               struct departed *departed)
+{
+  struct generation *generation = full->generation;
+  struct segment *segment = full->segment;
+  const struct cuckoo_geometry *g = &generation->geometry;
+  bool split = !final && !is_skewed(g, segment);
+  int result = TAMIS_EFULL;
+  if (split && !tamis__many_copies(g, segment))
+    result = segment->depth == g->depth_limit
+                 ? open_generation(c, generation)
+                 : split_locked(c, generation, segment, full->index, departed);
+  else if (split)
+    return tamis__fold(c, generation, segment);
+  if (result == TAMIS_EFULL && (!counts_copies(segment) || tamis__many_copies(g, segment)))
+    return tamis__fold(c, generation, segment);
+  return result;
+}
+
 /* The caller holds the growth stripe, and the pair is current. */
-static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, struct departed *departed)
+static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool final,
+                       struct departed *departed)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (!is_newest(c, generation))
+  uint32_t left = atomic_load_explicit(&c->left, memory_order_relaxed);
+  if (!final && !is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
+  segment_begin_search(full->segment);
+  HOOK(cuckoo_full_search_begins);
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
     return TAMIS_OK;
-  if (cuckoo_lanes(g) >= SKEW_MIN_LANES &&
-      SKEW_DIVISOR * segment_used(g, full->segment) < cuckoo_lanes(g))
-    return tamis__fold_duplicates(c, full);
-  int result = full->segment->depth == g->depth_limit
-                   ? open_generation(c, generation)
-                   : split_locked(c, generation, full->segment, full->index, departed);
-  return result == TAMIS_EFULL ? tamis__fold_duplicates(c, full) : result;
+  int result = grow_segment_locked(c, full, final, departed);
+  if (result == TAMIS_EFULL && is_as_full_as_planned(g, full->segment) &&
+      atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)
+    segment_mark_full(full->segment, left + departed->counted);
+  return result;
 }
 
-int tamis__grow(struct cuckoo *c, const struct bucket_pair *full)
+int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final)
 {
-  if (!c->spec.growable)
-    return tamis__fold_duplicates(c, full);
-  struct departed departed = {NULL};
-  tamis__backlog_drain(&c->backlog);
+  struct departed departed = {NULL, 0};
+  final |= !c->spec.growable;
+  if (c->spec.growable)
+    tamis__backlog_drain(&c->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
   /* The caller's read section has ended, so the segment may have been released, and its memory used
    * again for another segment.  If the directory still leads to it, it is the segment of this key
    * all the same, and what follows is right for it. */
-  int result = pair_is_current(full) ? grow_locked(c, full, &departed) : TAMIS_OK;
+  int result = pair_is_current(full) ? grow_locked(c, full, final, &departed) : TAMIS_OK;
   stripe_unlock(growth);
   retire_departed(c, &full->generation->geometry, &departed);
   return result;
@@ -406,18 +383,21 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full)
 
 /* ---- join ---- */
 
-static bool copy_joined(const struct cuckoo_geometry *g, struct segment *child[2],
+static bool copy_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *child[2],
                         struct segment *parent)
 {
-  for (unsigned bit = 0; bit < 2; bit++)
+  for (unsigned bit = 0; bit < 2; bit++) {
+    tamis__inherit_copying(child[bit], parent, 1);
     for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
       uint64_t value = word_load(&segment_words(g, child[bit])[i]);
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = bucket_lane(&g->shape, value, lane);
-        if (entry && !insert_private(g, parent, i, bucket_rejuvenate(&g->shape, entry, bit)))
+        if (entry && !insert_private(c, g, parent, i, bucket_rejuvenate(&g->shape, entry, bit),
+                                     tamis__segment_copies(child[bit], (struct lane){i, lane})))
           return false;
       }
     }
+  }
   return true;
 }
 
@@ -464,17 +444,17 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
   struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
   if (!parent)
     return false;
-  lock_all(g, child[0]);
-  lock_all(g, child[1]);
-  bool copied = join_duplicates(c, g, child, parent) && copy_joined(g, child, parent);
+  segment_lock_all(g, child[0]);
+  segment_lock_all(g, child[1]);
+  bool copied = copy_joined(c, g, child, parent);
   if (copied) {
     HOOK(cuckoo_join_copied);
     mark_left_locked(g, child[0]);
     mark_left_locked(g, child[1]);
     publish(generation, siblings.range, directory_value_of(parent));
   }
-  unlock_all(g, child[1]);
-  unlock_all(g, child[0]);
+  segment_unlock_all(g, child[1]);
+  segment_unlock_all(g, child[0]);
   if (copied) {
     depart(departed, child[0]);
     depart(departed, child[1]);
@@ -494,13 +474,13 @@ static void drop_locked(struct generation *generation, struct segment *segment, 
                         struct departed *departed)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  lock_all(g, segment);
-  bool empty = segment_used(g, segment) == 0 && no_duplicates(segment);
+  segment_lock_all(g, segment);
+  bool empty = segment_used(g, segment) == 0;
   if (empty) {
     mark_left_locked(g, segment);
     publish(generation, directory_range_of(g, index, 0), NULL);
   }
-  unlock_all(g, segment);
+  segment_unlock_all(g, segment);
   if (empty) {
     depart(departed, segment);
     count(&generation->segments, (uint64_t) -1);
@@ -527,7 +507,7 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  struct departed departed = {NULL};
+  struct departed departed = {NULL, 0};
   tamis__backlog_drain(&c->backlog);
   struct generation *generation = sparse->generation;
   const directory_entry *own = generation_directory_entry(generation, sparse->index);

@@ -8,11 +8,12 @@
 #include "cuckoo/directory.h"
 
 /* Makes room for a key whose bucket pair had none, or no segment, unless another thread has done
- * so.  The caller holds no stripe and is not a reader.
+ * so.  The caller holds no stripe and is not a reader.  `final`: the pair is in an older generation
+ * and has a segment, which does not grow any more, but may be folded.
  *   TAMIS_OK      try again
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
-int tamis__grow(struct cuckoo *c, const struct bucket_pair *full);
+int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final);
 
 /* Whether tamis__shrink() might have something to do, now that an entry has left a segment.  The
  * caller is a reader and holds no stripe. */

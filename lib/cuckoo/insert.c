@@ -8,7 +8,7 @@
  *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.
+ *       again.  If the segment is known to be full, the add is refused at once.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts, and has read the number of generations again under them.  Two
@@ -19,9 +19,9 @@
  *     finds it marked and begins again, or it had released its stripes before the drop found the
  *     segment empty.
  *
- * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), and copies for which there is no
- *     lane, are counted in the duplicate table of the segment, with the matching entry that knows
- *     most.
+ * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
+ *     and all copies in a segment that has been folded (fold.h) are counted with the matching entry
+ *     that knows most.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
  * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.
@@ -32,14 +32,15 @@
 
 #include "base/compiler.h"
 #include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
-/* What a try returns besides results.  NO_ROOM: no lane is free.  RETRY: the structure has
- * changed. */
-enum { NO_ROOM = 100, RETRY = 101 };
+/* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in addition,
+ * the segment is known to be full.  RETRY: the structure has changed. */
+enum { NO_ROOM = 100, FULL, RETRY };
 
 /* ---- step 3: with the stripes of the pair ---- */
 
@@ -50,19 +51,11 @@ static unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
   return g->shape.lanes < 3 ? g->shape.lanes : 3;
 }
 
-/* How many keys of a duplicate table may be there only because no lane was free.  A filter that
- * does not grow is full at some point, and must not go on in its duplicate tables; even less so as
- * some of these keys only seem to be present. */
-static size_t max_duplicates_without_room(const struct cuckoo *c, const struct cuckoo_geometry *g)
+static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                             const struct best_match *best)
 {
-  return c->spec.growable ? SIZE_MAX : (size_t) (cuckoo_lanes(g) / 512 + 8);
-}
-
-static int count_duplicate_locked(struct cuckoo *c, const struct bucket_pair *pair, uint64_t entry,
-                                  size_t max)
-{
-  int result =
-      tamis__segment_add_duplicate(c, pair->segment, duplicates_key(pair->lower, entry), max);
+  int result = tamis__segment_add_copies(c, &pair->generation->geometry, pair->segment,
+                                         (struct lane){best->bucket, best->lane}, 1);
   if (result == TAMIS_OK)
     cuckoo_count_change(pair->generation, DUPLICATES, 1);
   return result;
@@ -75,18 +68,23 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   struct best_match best = match_pair(pair);
-  bool enough_lanes = best.matches >= max_lanes_per_key(g);
-  if (!enough_lanes && (room || !no_path))
+  bool counted = best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment);
+  bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
+  if (!counted && !without_room) {
+    if (room)
+      tamis__note_copy(pair->segment);
     return false;
-  *result = count_duplicate_locked(c, pair, best.entry,
-                                   enough_lanes ? SIZE_MAX : max_duplicates_without_room(c, g));
+  }
+  *result = count_copy_locked(c, pair, &best);
+  if (!counted && no_path)
+    tamis__note_copy_without_room(c, g, pair->segment);
   return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
 }
 
 /* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves
  * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
- * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result
- * or NO_ROOM. */
+ * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result,
+ * NO_ROOM or FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -101,7 +99,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
       settle_duplicate_locked(c, pair, room, no_path, &result))
     return result;
   if (!room)
-    return NO_ROOM;
+    return segment_is_full(c, pair->segment) ? FULL : NO_ROOM;
   /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
    * and all ones if x is 0. */
   uint64_t up = -(uint64_t) ((room_upper & -room_upper) - 1 < (room_lower & -room_lower) - 1);
@@ -131,20 +129,27 @@ static unsigned attempt_generation(struct attempt *attempt, unsigned n)
   return n - 1 - attempt->older;
 }
 
-/* After a try that found no room.  Returns RETRY or the reason why there is none. */
-static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
+/* The next try is made in an older generation.  Returns RETRY, or TAMIS_EFULL if there is none. */
+static int try_older(struct attempt *attempt)
 {
-  int result = attempt->older ? TAMIS_EFULL : tamis__grow(c, full);
-  if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
-    return RETRY;
-  if (result != TAMIS_EFULL || attempt->older + 1 == attempt->generations)
-    return result;
+  if (attempt->older + 1 == attempt->generations)
+    return TAMIS_EFULL;
   attempt->older++;
   return RETRY;
 }
 
-/* `n` is the number of generations before the pair was found.  Returns a result, RETRY or
- * NO_ROOM. */
+/* After a try that found no room.  Returns RETRY or the reason why there is none. */
+static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
+{
+  bool older = attempt->older > 0;
+  int result = older && !full->segment ? TAMIS_EFULL : tamis__grow(c, full, older);
+  if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
+    return RETRY;
+  return result == TAMIS_EFULL ? try_older(attempt) : result;
+}
+
+/* `n` is the number of generations before the pair was found.  Returns a result,
+ * NO_ROOM, FULL or RETRY. */
 FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
@@ -158,15 +163,64 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   return result;
 }
 
-/* One try, in a read section.  *pair is where it was made.  Returns a result, RETRY or NO_ROOM. */
+/* One try, in a read section.  *pair is where it was made.  Returns a result, NO_ROOM,
+ * FULL or RETRY. */
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
+
+/* Counts a copy of a key that only an older generation has.  (Any match will do: see [F].)  Returns a
+ * result or NO_ROOM. */
+static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
+{
+  const struct bucket_pair *newest = &locked->pair[locked->n - 1];
+  if (newest->segment && match_pair(newest).matches)
+    return NO_ROOM;
+  for (unsigned i = 0; i + 1 < locked->n; i++) {
+    const struct bucket_pair *pair = &locked->pair[i];
+    struct best_match best = {0};
+    if (pair->segment)
+      best = match_pair(pair);
+    if (best.matches) {
+      int result = count_copy_locked(c, pair, &best);
+      return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit a lane will do */
+    }
+  }
+  return NO_ROOM;
+}
+
+/* A try in all generations at once.  It prefers to count the key as a copy, where an older generation
+ * has it.  Otherwise it goes back from the newest generation to the first one whose segment is not
+ * known to be full. */
+static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
+                   struct bucket_pair *pair)
+{
+  struct locked_pairs locked;
+  tamis__lock_pairs(c, hash, &locked);
+  unsigned own = attempt_generation(attempt, locked.n);
+  *pair = locked.pair[own];
+  int result = count_older_copy(c, &locked);
+  if (result == TAMIS_OK && attempt->no_path && pair->segment && !counts_copies(pair->segment))
+    tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
+  if (result == NO_ROOM && pair->segment)
+    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+  while (result == FULL && own > 0) {
+    *pair = locked.pair[--own];
+    attempt->older++;
+    if (pair->segment)
+      result = insert_locked(c, pair, &pair->generation->geometry, false);
+  }
+  tamis__unlock_pairs(&locked);
+  return result;
+}
 
 static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
+  if (n > 1 && attempt->older == 0 &&
+      (attempt->no_path || (pair->segment ? counts_copies(pair->segment) : many_copies(c))))
+    return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;
   return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
@@ -199,15 +253,18 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        attempt.no_path =
-            !tamis__evict(&pair.generation->geometry, pair.segment, pair.lower, pair.upper);
-        result = RETRY;
+        int evicted =
+            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
+        attempt.no_path = evicted == TAMIS_ABSENT;
+        result = evicted < 0 ? evicted : RETRY;
       }
     } while (result == RETRY);
     attempt.no_path = false;
     cuckoo_leave(c, token);
     if (result == NO_ROOM)
       result = make_room(c, &pair, &attempt);
+    else if (result == FULL)
+      result = try_older(&attempt);
   } while (result == RETRY);
   return result;
 }
@@ -259,8 +316,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if (result == TAMIS_OK || result == TAMIS_PRESENT)
+  if (result < NO_ROOM)
     return result;
+  if (result == FULL)
+    return TAMIS_EFULL; /* there is no other generation */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
 

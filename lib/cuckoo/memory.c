@@ -3,6 +3,12 @@
 
 #include "base/memory.h"
 
+bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size)
+{
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+  return !c->max_bytes || (size <= c->max_bytes && bytes <= c->max_bytes - size);
+}
+
 /* Relaxed: the sum only limits itself, and no other data hangs on it. */
 static bool count_bytes(struct cuckoo *c, size_t size)
 {

@@ -17,4 +17,7 @@ void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t clear
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 
+/* Whether max_bytes leaves so many bytes at the moment. */
+bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);
+
 #endif

@@ -8,7 +8,7 @@
  * does.  Then all that E says is a prefix of y's hash string too.  So E, which stays, stands for y
  * from now on, and no key loses its entry.
  *
- * Counted duplicates of the entry are taken first.
+ * If copies of it are counted, one of these goes; otherwise the entry leaves its lane.
  */
 #include "cuckoo/remove.h"
 
@@ -25,14 +25,7 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
   word_store(w, bucket_replace(&g->shape, word_load(w), best->lane, 0));
   stripe_use(stripe, -1);
   cuckoo_count_change(pair->generation, ENTRIES, -1);
-}
-
-static bool remove_duplicate_locked(const struct bucket_pair *pair, uint64_t entry)
-{
-  if (!tamis__segment_remove_duplicate(pair->segment, duplicates_key(pair->lower, entry)))
-    return false;
-  cuckoo_count_change(pair->generation, DUPLICATES, -1);
-  return true;
+  segment_has_room(pair->segment);
 }
 
 /* Whether to check if the segment can be joined.  The stripe must hold few entries, and their
@@ -45,8 +38,10 @@ static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* *sparse is set to a pair whose segment may have become small enough to join, or to drop. */
-static int remove_locked(const struct locked_pairs *locked, struct bucket_pair *sparse)
+/* *sparse is set to a pair whose segment may have become small enough to join, or to
+ * drop. */
+static int remove_locked(struct cuckoo *c, const struct locked_pairs *locked,
+                         struct bucket_pair *sparse)
 {
   const struct bucket_pair *pair = NULL;
   struct best_match best = {0};
@@ -61,11 +56,14 @@ static int remove_locked(const struct locked_pairs *locked, struct bucket_pair *
   }
   if (!pair)
     return TAMIS_ABSENT;
-  if (!remove_duplicate_locked(pair, best.entry)) {
-    clear_entry_locked(pair, &best);
-    if (is_sparse(pair, best.bucket))
-      *sparse = *pair;
-  }
+  int result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
+  if (result == TAMIS_OK)
+    cuckoo_count_change(pair->generation, DUPLICATES, -1);
+  if (result != TAMIS_ABSENT)
+    return result == TAMIS_OK ? TAMIS_OK : TAMIS_ENOMEM;
+  clear_entry_locked(pair, &best);
+  if (is_sparse(pair, best.bucket))
+    *sparse = *pair;
   return TAMIS_OK;
 }
 
@@ -76,7 +74,7 @@ int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
   struct bucket_pair sparse = {.segment = NULL};
   reader_token token = cuckoo_enter(c);
   tamis__lock_pairs(c, hash_mix(&f->keys, hash), &locked);
-  int result = remove_locked(&locked, &sparse);
+  int result = remove_locked(c, &locked, &sparse);
   tamis__unlock_pairs(&locked);
   bool shrink = sparse.segment && tamis__may_shrink(c, &sparse);
   cuckoo_leave(c, token);

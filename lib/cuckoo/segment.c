@@ -4,13 +4,48 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
-/* Writers use the table only under the stripes of a segment that has not left the directory, and
- * readers never use it.  So it needs no grace period. */
+/* ---- memory of duplicate counts ---- */
+
+struct request {
+  struct cuckoo *c;
+  int result; /* of the last refusal */
+};
+
+static void *allocate(void *context, size_t size)
+{
+  struct request *request = context;
+  return tamis__cuckoo_allocate(request->c, size, &request->result);
+}
+
+static void release(void *context, void *block, size_t size)
+{
+  struct request *request = context;
+  tamis__cuckoo_release(request->c, block, size);
+}
+
+static struct duplicates_memory memory_of(struct request *request)
+{
+  return (struct duplicates_memory){allocate, release, request};
+}
+
+static struct duplicates *duplicates_of(const struct segment *segment)
+{
+  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
+}
+
+/* Writers use the counts only under the stripes of a segment that has not left the directory, and
+ * readers never use them.  So they need no grace period. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
-  struct duplicate_table *table = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-  if (table)
-    tamis__cuckoo_release(c, table, tamis__duplicates_bytes(tamis__duplicates_capacity(table)));
+  struct duplicates *d = duplicates_of(segment);
+  if (!d)
+    return;
+  struct request request = {.c = c};
+  struct duplicates_memory memory = memory_of(&request);
+  tamis__duplicates_clear(d, &memory);
+  tamis__cuckoo_release(c, d, tamis__duplicates_bytes(d->buckets));
+  atomic_store_explicit(&segment->duplicates, NULL,
+                        memory_order_relaxed); /* see has_duplicates() */
 }
 
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)
@@ -63,6 +98,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   release_duplicates(c, segment);
   tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes);
+  cuckoo_count_left(c);
 }
 
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
@@ -72,56 +108,120 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
   if (segment->slab) /* TSan forgets the stripes of other segments when their blocks are freed */
     destroy_stripes(c->slabs.stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
+  cuckoo_count_left(c);
 }
 
-/* ---- duplicates ---- */
+/* ---- duplicate counts ---- */
 
-int tamis__segment_reserve_duplicates(struct cuckoo *c, struct segment *segment, size_t n)
+/* The object for the segment's counts, made if there is none.  NULL: memory was refused. */
+static struct duplicates *provide(const struct cuckoo_geometry *g, struct segment *segment,
+                                  struct request *request)
 {
-  struct duplicate_table *old = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-  size_t capacity = old ? tamis__duplicates_capacity(old) : 0, used = old ? old->used : 0;
-  if (used + n <= capacity)
-    return TAMIS_OK;
-  int result;
-  struct duplicate_table *new =
-      tamis__cuckoo_allocate(c, tamis__duplicates_bytes(used + n), &result);
-  if (!new)
-    return result;
-  tamis__duplicates_init(new, used + n);
-  for (size_t i = 0; old && i <= old->mask; i++)
-    if (old->slots[i].key)
-      tamis__duplicates_add(new, old->slots[i].key, old->slots[i].count);
-  atomic_store_explicit(&segment->duplicates, new, memory_order_relaxed); /* see has_duplicates() */
-  if (old)
-    tamis__cuckoo_release(c, old, tamis__duplicates_bytes(capacity));
-  return TAMIS_OK;
+  struct duplicates *d = duplicates_of(segment);
+  if (d)
+    return d;
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  d = allocate(request, tamis__duplicates_bytes(buckets));
+  if (!d)
+    return NULL;
+  tamis__duplicates_init(d, buckets, g->shape.lanes);
+  atomic_store_explicit(&segment->duplicates, d, memory_order_relaxed); /* see has_duplicates() */
+  return d;
 }
 
-int tamis__segment_add_duplicate(struct cuckoo *c, struct segment *segment, uint64_t key,
-                                 size_t max)
+static void release_if_empty(struct cuckoo *c, struct segment *segment)
 {
+  struct duplicates *d = duplicates_of(segment);
+  if (d && !d->live)
+    release_duplicates(c, segment);
+}
+
+static bool change(struct duplicates *d, struct lane lane, uint64_t count, struct request *request)
+{
+  struct duplicates_memory memory = memory_of(request);
+  return tamis__duplicates_set(d, &memory, lane.bucket, lane.lane, count);
+}
+
+int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                              struct segment *segment, struct lane lane, uint64_t n)
+{
+  struct request request = {.c = c};
   stripe_lock(&segment->duplicates_lock);
-  struct duplicate_table *table = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-  bool known = table && tamis__duplicates_find(table, key);
-  int result = TAMIS_OK;
-  if (!known)
-    result = table && table->used >= max ? TAMIS_EFULL
-                                         : tamis__segment_reserve_duplicates(c, segment, 1);
-  if (result == TAMIS_OK)
-    tamis__duplicates_add(atomic_load_explicit(&segment->duplicates, memory_order_relaxed), key, 1);
+  struct duplicates *d = provide(g, segment, &request);
+  bool counted =
+      d && change(d, lane, tamis__duplicates_get(d, lane.bucket, lane.lane) + n, &request);
+  if (!counted)
+    release_if_empty(c, segment);
   stripe_unlock(&segment->duplicates_lock);
-  return result;
+  return counted ? TAMIS_OK : request.result;
 }
 
-bool tamis__segment_remove_duplicate(struct segment *segment, uint64_t key)
+int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
 {
   if (!has_duplicates(segment))
-    return false;
+    return TAMIS_ABSENT;
+  struct request request = {.c = c, .result = TAMIS_ABSENT};
   stripe_lock(&segment->duplicates_lock);
-  struct duplicate_table *table = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-  struct duplicate_count *found = tamis__duplicates_find(table, key);
-  if (found)
-    tamis__duplicates_remove(table, found);
+  struct duplicates *d = duplicates_of(segment);
+  uint64_t count = d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
+  bool removed = count > 0 && change(d, lane, count - 1, &request);
+  release_if_empty(c, segment);
   stripe_unlock(&segment->duplicates_lock);
-  return found;
+  return removed ? TAMIS_OK : request.result;
+}
+
+int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                               struct segment *segment, struct lane from, struct lane to,
+                               uint64_t more)
+{
+  if (!more && !has_duplicates(segment))
+    return TAMIS_OK;
+  struct request request = {.c = c};
+  stripe_lock(&segment->duplicates_lock);
+  struct duplicates *d = more ? provide(g, segment, &request) : duplicates_of(segment);
+  uint64_t count = d ? tamis__duplicates_get(d, from.bucket, from.lane) : 0;
+  bool moved = count + more == 0;
+  if (d && !moved)
+    moved = change(d, to, tamis__duplicates_get(d, to.bucket, to.lane) + count + more, &request);
+  if (moved && count)
+    change(d, from, 0, &request); /* this needs no memory */
+  release_if_empty(c, segment);
+  stripe_unlock(&segment->duplicates_lock);
+  return moved ? TAMIS_OK : request.result;
+}
+
+uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
+{
+  const struct duplicates *d = duplicates_of(segment);
+  return d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
+}
+
+int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                  const struct segment *from, struct segment *to)
+{
+  const struct duplicates *theirs = duplicates_of(from);
+  if (!theirs || !theirs->live)
+    return TAMIS_OK;
+  struct request request = {.c = c};
+  struct duplicates_memory memory = memory_of(&request);
+  struct duplicates *d = provide(g, to, &request);
+  if (!d)
+    return request.result;
+  for (unsigned block = 0; block < tamis__duplicates_blocks(d); block++) {
+    if (!theirs->block[block])
+      continue;
+    uint64_t counts[DUPLICATES_POSITIONS];
+    tamis__duplicates_read(theirs, block, counts);
+    uint32_t first = block * DUPLICATES_BUCKETS;
+    for (uint32_t i = 0; i < DUPLICATES_BUCKETS && first + i < d->buckets; i++) {
+      uint64_t value = word_load(&segment_words(g, to)[first + i]);
+      for (unsigned lane = 0; lane < d->lanes; lane++)
+        if (!bucket_lane(&g->shape, value, lane))
+          counts[i * d->lanes + lane] = 0;
+    }
+    if (!tamis__duplicates_write(d, &memory, block, counts))
+      return request.result;
+  }
+  release_if_empty(c, to);
+  return TAMIS_OK;
 }

@@ -30,24 +30,36 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 /* What the backlog calls for a retired segment after the grace period. */
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size);
 
-/* Makes room for `n` more keys in the segment's duplicate table.  The caller holds duplicates_lock,
- * or no other thread knows the segment. */
-int tamis__segment_reserve_duplicates(struct cuckoo *c, struct segment *segment, size_t n);
+/* ---- duplicate counts ----
+ *
+ * The caller holds the stripes of the buckets named, or no other thread knows the segment.  Where a
+ * count changes, memory may be refused; then nothing has changed, and the result is
+ *   TAMIS_EFULL   max_bytes is reached
+ *   TAMIS_ENOMEM  the allocator refuses */
 
-/* By what an entry is known to the duplicate table: the entry and the bucket pair that it belongs
- * to. */
-static inline uint64_t duplicates_key(uint32_t lower, uint64_t entry)
-{
-  return (uint64_t) lower << 32 | entry;
-}
+struct lane {
+  uint32_t bucket;
+  unsigned lane;
+};
 
-/* Counts one more copy of an entry.  The caller holds a stripe of its bucket pair.
- *   TAMIS_EFULL   max_bytes is reached, or the table would have more than `max` keys
- *   TAMIS_ENOMEM  memory was refused */
-int tamis__segment_add_duplicate(struct cuckoo *c, struct segment *segment, uint64_t key,
-                                 size_t max);
+/* Counts `n` more copies of the entry in a lane. */
+int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                              struct segment *segment, struct lane lane, uint64_t n);
 
-/* Takes one counted copy of an entry out.  False: none was counted.  The caller as above. */
-bool tamis__segment_remove_duplicate(struct segment *segment, uint64_t key);
+/* Takes one counted copy of the entry in a lane out.  TAMIS_ABSENT: none is counted. */
+int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane);
+
+/* Adds the count of one lane, and `more`, to that of another.  The first one then has none. */
+int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                               struct segment *segment, struct lane from, struct lane to,
+                               uint64_t more);
+
+/* The count of a lane. */
+uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);
+
+/* Gives a segment that no other thread knows the counts of another one, for those lanes that it has
+ * entries in.  The caller holds all stripes of the other one. */
+int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                  const struct segment *from, struct segment *to);
 
 #endif

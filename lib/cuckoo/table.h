@@ -4,20 +4,21 @@
  *
  *    struct cuckoo ──► generation 0 ──► directory ──► segment ──► buckets (words of lanes)
  *                      generation 1 ──► directory      ├ stripes (lock, version)
- *                                                      └ duplicate table
+ *                                                      └ duplicate counts
  *
  * The files of this folder, each of which includes only those above it:
  *
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
- *    duplicates.*  counts of further copies of keys, in a small hash table
+ *    duplicates.*  layer 0: counts of further copies of keys, for the lanes of a segment
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
  *    memory.*      the filter's memory within max_bytes
  *    slabs.*       where the segments of a large filter that grows have their memory
- *    segment.*     creates, takes down and retires segments; their duplicate tables
+ *    segment.*     creates, takes down and retires segments; their duplicate counts
  *    generation.*  creates and takes down generations
- *    evict.*       makes room in a segment by moving entries, or by counting duplicates
+ *    evict.*       makes room in a segment by moving entries
+ *    fold.*        makes room in a segment by counting copies
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
@@ -44,10 +45,13 @@ struct segment {
   _Alignas(64) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
   unsigned depth;
-  /* NULL until a bucket pair needs it.  It changes under duplicates_lock; see has_duplicates(). */
-  _Atomic(struct duplicate_table *) duplicates;
-  struct stripe duplicates_lock; /* taken after the stripes of a bucket pair */
-  struct slab *slab;             /* the slab that the segment has a slot in; NULL: none */
+  _Atomic uint32_t fullness; /* whether the segment is known to be full; see segment_is_full() */
+  /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
+  _Atomic(struct duplicates *) duplicates;
+  /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
+   * written without the lock: see fold.h. */
+  struct stripe duplicates_lock;
+  struct slab *slab; /* the slab that the segment has a slot in; NULL: none */
 };
 
 _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines stay aligned");
@@ -61,7 +65,7 @@ typedef _Atomic(directory_value) directory_entry;
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted in duplicate tables. */
+/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted. */
 enum generation_counter { ENTRIES, DUPLICATES };
 
 struct generation {
@@ -110,6 +114,8 @@ struct cuckoo {
   struct stripe opening; /* held by the call that appends one; taken after a growth stripe */
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
+  _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
+  _Atomic uint32_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct slabs slabs;
   struct backlog backlog;
 };
@@ -213,12 +219,95 @@ static inline uint64_t segment_used(const struct cuckoo_geometry *g, const struc
   return used;
 }
 
-/* Whether a bucket pair whose stripes the caller holds may have duplicates.  Relaxed: the
- * duplicates of this pair were counted under its stripes, which the caller has taken since.  Those
- * of other pairs do not matter. */
+/* Takes all stripes of a segment. */
+static inline void segment_lock_all(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    stripe_lock(&segment_stripes(segment)[i]);
+}
+
+static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    stripe_unlock(&segment_stripes(segment)[i]);
+}
+
+/* Whether a bucket whose stripe the caller holds may have duplicate counts.  Relaxed: the counts of
+ * this bucket were changed under its stripe, which the caller has taken since.  Those of other
+ * buckets do not matter. */
 static inline bool has_duplicates(const struct segment *segment)
 {
   return atomic_load_explicit(&segment->duplicates, memory_order_relaxed) != NULL;
+}
+
+/* ---- segments that are known to be full ----
+ *
+ * A search for room that fails is long.  So a segment in which one has failed, and which cannot
+ * grow, is marked as full, and keys that find both their buckets full are refused there until an
+ * entry has left one of its buckets.
+ *
+ *    a call that finds no room               a call that takes an entry out of a bucket
+ *      fullness = SEARCHED                      clears the lane
+ *      searches                                 if fullness is not 0: fullness = 0
+ *      SEARCHED becomes FULL, if it is
+ *      still that
+ *
+ * Only one call at a time searches for a mark, as it holds the growth stripe.  All these accesses
+ * are seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED before
+ * the other call read `fullness`; that call then writes 0, before or after FULL is written, and no
+ * mark is left.
+ *
+ * In a filter that grows, room may also come from elsewhere, as memory does when a segment leaves.
+ * Therefore the mark contains a number that changes whenever segments leave or are released, and
+ * holds while that number is the same. */
+enum { SEGMENT_SEARCHED = 1, SEGMENT_FULL = 2, SEGMENT_LEFT_ONE = 4 };
+
+/* Called with the growth stripe held, before the search. */
+static inline void segment_begin_search(struct segment *segment)
+{
+  /* ORDER fullness.search (seq_cst)
+   *   pairs with     fullness.reset
+   *   makes visible  that a search reads the buckets from now on
+   *   if weakened    an entry that leaves may be missed by the search, and its call may not see the
+   *                  search: the segment stays marked although it has room
+   *   checked by     negative/full_mark_announced_relaxed */
+  atomic_store_explicit(&segment->fullness, SEGMENT_SEARCHED, memory_order_seq_cst);
+}
+
+/* Called after a search that has found no room.  `left` is c->left. */
+static inline void segment_mark_full(struct segment *segment, uint32_t left)
+{
+  uint32_t searched = SEGMENT_SEARCHED;
+  atomic_compare_exchange_strong_explicit(&segment->fullness, &searched,
+                                          SEGMENT_FULL | left * SEGMENT_LEFT_ONE,
+                                          memory_order_seq_cst, memory_order_relaxed);
+}
+
+/* Called after an entry has left a bucket. */
+static inline void segment_has_room(struct segment *segment)
+{
+  /* ORDER fullness.reset (seq_cst)
+   *   pairs with     fullness.search
+   *   makes visible  nothing more
+   *   if weakened    see fullness.search
+   *   checked by     negative/full_mark_not_cleared */
+  if (atomic_load_explicit(&segment->fullness, memory_order_seq_cst))
+    atomic_store_explicit(&segment->fullness, 0, memory_order_seq_cst);
+}
+
+/* Memory has come free.  Relaxed: who needs memory reads how much there is. */
+static inline void cuckoo_count_left(struct cuckoo *c)
+{
+  atomic_fetch_add_explicit(&c->left, 1, memory_order_relaxed);
+}
+
+/* Relaxed: whoever takes an entry out resets the mark before its call returns, and calls that begin
+ * later see that. */
+static inline bool segment_is_full(const struct cuckoo *c, const struct segment *segment)
+{
+  uint32_t left = atomic_load_explicit(&c->left, memory_order_relaxed);
+  return atomic_load_explicit(&segment->fullness, memory_order_relaxed) ==
+         (SEGMENT_FULL | left * SEGMENT_LEFT_ONE);
 }
 
 #endif

@@ -3,31 +3,24 @@
 
 #include "cuckoo/directory.h"
 
-static bool stands_in_bucket(const struct cuckoo_geometry *g, const struct segment *segment,
-                             uint32_t bucket, uint64_t entry)
-{
-  uint64_t value = word_load(&segment_words(g, segment)[bucket]);
-  bool found = false;
-  for (unsigned lane = 0; lane < g->shape.lanes; lane++)
-    found |= bucket_lane(&g->shape, value, lane) == entry;
-  return found;
-}
-
-/* Duplicates are counted with an entry that stands in a lane, so a segment without entries has
- * none. */
+/* Copies are counted with an entry that stands in a lane, so a segment without entries has no
+ * counts. */
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {
-  const struct duplicate_table *table =
-      atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-  for (size_t i = 0; table && i <= table->mask; i++) {
-    uint32_t lower = (uint32_t) (table->slots[i].key >> 32);
-    uint64_t entry = table->slots[i].key & bucket_lane_bits(&g->shape);
-    if (entry && !stands_in_bucket(g, segment, lower, entry) &&
-        !stands_in_bucket(g, segment, other_bucket(g, segment, lower, entry), entry))
-      return "duplicates are counted of an entry that stands in no lane";
-    *duplicates += table->slots[i].count;
-  }
+  const struct duplicates *d = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
+  if (!d)
+    return NULL;
+  if (d->buckets != cuckoo_buckets(g) || d->lanes != g->shape.lanes || !d->live ||
+      !tamis__duplicates_validate(d))
+    return "duplicate counts are not whole";
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+    for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+      uint64_t count = tamis__duplicates_get(d, i, lane);
+      if (count && !bucket_lane(&g->shape, word_load(&segment_words(g, segment)[i]), lane))
+        return "copies are counted of a lane without an entry";
+      *duplicates += count;
+    }
   return NULL;
 }
 
@@ -95,7 +88,7 @@ static const char *validate_generation(const struct generation *generation)
   return entries != tamis__counter_sum(&generation->counters, ENTRIES)
              ? "counted entries are not those in buckets"
          : duplicates != tamis__counter_sum(&generation->counters, DUPLICATES)
-             ? "counted duplicates are not those in duplicate tables"
+             ? "counted duplicates are not those that segments count"
          : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
              ? "counted segments are not those in the directory"
              : NULL;

@@ -4,7 +4,7 @@
  */
 #include "fixture.h"
 
-#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
 
 /* x stands in LOWER.  A copy goes to UPPER, and one of the two is removed. */
 static void set_up_copies(void)
@@ -76,7 +76,7 @@ static void run_fold(unsigned thread)
   if (thread == 0) {
     must_add(t.x);
     struct bucket_pair full = pair_of(t.y);
-    if (tamis__fold_duplicates(cuckoo(), &full) != TAMIS_OK)
+    if (tamis__fold(cuckoo(), full.generation, full.segment) != TAMIS_OK)
       model_fail("nothing was folded");
   } else {
     must_find(t.x);
@@ -87,6 +87,94 @@ static const char *check_fold(void)
 {
   const char *reason = whole_with_count(8);
   return reason ? reason : entries_of(t.x) != 1 ? "the copy is not the one that was left" : NULL;
+}
+
+/* ---- counts of copies ---- */
+
+/* A second copy of x is counted. */
+static void count_x(void)
+{
+  tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
+  while (!counts_copies(pair_of(t.x).segment))
+    tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
+  put(t.x);
+  t.n--;
+  expect(entries_of(t.x) == 1, "that the copy is counted");
+}
+
+static void set_up_counted_move(void)
+{
+  set_up_move();
+  count_x();
+}
+
+static void come_and_go(void)
+{
+  must_add(t.x);
+  must_remove(t.x);
+  must_remove(t.x);
+}
+
+static void run_counted_move(unsigned thread)
+{
+  if (thread == 0)
+    move_to_and_fro(1);
+  else
+    come_and_go();
+}
+
+static const char *check_counted_move(void)
+{
+  const char *reason = whole_with_count(7);
+  return reason ? reason : entries_of(t.x) != 1 ? "a copy has been lost or doubled" : NULL;
+}
+
+/* The copies of x come and go while they are folded. */
+static void run_fold_and_add(unsigned thread)
+{
+  struct segment *segment = pair_of(t.x).segment;
+  if (thread == 0 && tamis__fold(cuckoo(), pair_of(t.x).generation, segment) != TAMIS_OK)
+    model_fail("not folded");
+  if (thread == 1)
+    come_and_go();
+}
+
+static void set_up_fold_and_add(void)
+{
+  set_up_move();
+  put(t.x);
+  t.n--;
+  expect(entries_of(t.x) == 2, "where the copy is");
+}
+
+/* ---- segments that are full ---- */
+
+/* All lanes are full, and the filter may not grow.  y is refused, or finds the room that a remove
+ * makes at the end of a path. */
+static uint64_t leaves;
+
+static void set_up_full(void)
+{
+  set_up_move();
+  leaves = put(key_at(ANY, HOME, OTHER));
+  t.n--;
+  expect(tamis__fold(cuckoo(), pair_of(t.x).generation, pair_of(t.x).segment) == TAMIS_OK, "fold");
+  cuckoo()->max_bytes = atomic_load(&cuckoo()->bytes);
+}
+
+static void run_full(unsigned thread)
+{
+  if (thread == 0)
+    tamis_add_hash(t.filter, t.y);
+  else
+    must_remove(leaves);
+}
+
+static const char *check_full(void)
+{
+  if (!contains(t.y) && tamis_add_hash(t.filter, t.y) != TAMIS_OK)
+    return "a remove has made room, and an add is refused";
+  return whole_with_count(8);
 }
 
 const struct shape duplicates_shapes[] = {
@@ -101,5 +189,11 @@ const struct shape duplicates_shapes[] = {
     {"copies_change_generations", "... from one to the other?", 2, false,
      set_up_copies_in_generations, run_copies_in_generations, check_copies_change_generations, FULL,
      FULL},
+    {"count_and_move", "is a count carried along while copies come and go?", 2, false,
+     set_up_counted_move, run_counted_move, check_counted_move, BOUND(3), BOUND(3)},
+    {"count_and_fold", "... while copies are folded?", 2, false, set_up_fold_and_add,
+     run_fold_and_add, check_counted_move, BOUND(3), BOUND(3)},
+    {"full_and_remove", "does a remove make room in a segment that is found full?", 2, false,
+     set_up_full, run_full, check_full, BOUND(3), NEVER},
     {.name = NULL},
 };

@@ -95,7 +95,7 @@ void set_up_make(void)
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
   struct bucket_pair full = pair_find(c->generation[0], hash);
-  expect(tamis__grow(c, &full) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
+  expect(tamis__grow(c, &full, false) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
   expect(!pair_find(c->generation[1], hash).segment, "no segment");
 }
 

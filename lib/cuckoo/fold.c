@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/fold.h"
+
+#include "cuckoo/segment.h"
+
+enum {
+  /* Buckets that are folded while all stripes are held: about as long as a split holds them. */
+  FOLDED_AT_ONCE = 512,
+  MANY_COPIES_PART = 32,   /* of the lanes; */
+  MANY_COPIES = 8,         /* and in a small segment, several */
+  WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
+  MOST_COPIES = 1 << 15
+};
+
+/* ---- how many copies there are ---- */
+
+static uint32_t copies_of(const struct segment *segment)
+{
+  return stripe_used(&segment->duplicates_lock) & ~(uint32_t) COUNTS_COPIES;
+}
+
+/* Relaxed: an estimate.  Threads that add at the same time exceed the most by a few. */
+static void add_copies(struct segment *segment, uint64_t copies)
+{
+  if (copies && copies_of(segment) < MOST_COPIES)
+    atomic_fetch_add_explicit(&segment->duplicates_lock.used, (uint32_t) copies,
+                              memory_order_relaxed);
+}
+
+static void count_from_now_on(struct segment *segment)
+{
+  atomic_fetch_or_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+}
+
+void tamis__note_copy(struct segment *segment)
+{
+  add_copies(segment, 1);
+}
+
+bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  double lanes = (double) cuckoo_lanes(g);
+  double many = lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
+  return copies_of(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
+}
+
+/* In new generations, too. */
+static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                     struct segment *segment)
+{
+  if (!tamis__many_copies(g, segment))
+    return;
+  count_from_now_on(segment);
+  atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
+}
+
+void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                   struct segment *segment)
+{
+  add_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
+  count_everywhere_if_many(c, g, segment);
+}
+
+void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
+{
+  if (many_copies(c))
+    count_from_now_on(segment);
+}
+
+void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part)
+{
+  add_copies(to, copies_of(from) / part);
+  if (counts_copies(from))
+    count_from_now_on(to);
+}
+
+/* ---- fold ---- */
+
+static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
+                             struct segment *segment, struct lane from, struct lane to)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  int result = tamis__segment_move_copies(c, g, segment, from, to, 1);
+  if (result != TAMIS_OK)
+    return result;
+  struct stripe *stripe = stripe_of_bucket(g, segment, from.bucket);
+  word *w = &segment_words(g, segment)[from.bucket];
+  version_bump(stripe);
+  word_store(w, bucket_replace(&g->shape, word_load(w), from.lane, 0));
+  stripe_use(stripe, -1);
+  cuckoo_count_change(generation, ENTRIES, -1);
+  cuckoo_count_change(generation, DUPLICATES, 1);
+  return TAMIS_OK;
+}
+
+/* Folds those entries of `bucket` that are equal to the one in lane `kept`, from lane `first` on. */
+static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
+                             struct segment *segment, uint32_t bucket, unsigned first,
+                             struct lane kept, uint64_t entry)
+{
+  const struct bucket_shape *s = &generation->geometry.shape;
+  uint64_t value = word_load(&segment_words(&generation->geometry, segment)[bucket]);
+  int result = TAMIS_OK;
+  for (unsigned lane = first; lane < s->lanes && result == TAMIS_OK; lane++)
+    if (bucket_lane(s, value, lane) == entry)
+      result = fold_entry_locked(c, generation, segment, (struct lane){bucket, lane}, kept);
+  return result;
+}
+
+/* Two equal entries of a pair are in its lower bucket, in both, or in its upper one.  So all of them
+ * are found if each lower bucket is compared with itself and with the others of its entries, and
+ * each upper bucket with itself. */
+static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
+                              struct segment *segment, uint32_t bucket)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  bool lower = bucket < cuckoo_buckets(g) / 2;
+  int result = TAMIS_OK;
+  for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
+    uint64_t entry = bucket_lane(&g->shape, word_load(&segment_words(g, segment)[bucket]), lane);
+    struct lane kept = {bucket, lane};
+    if (!entry)
+      continue;
+    result = fold_equal_locked(c, generation, segment, bucket, lane + 1, kept, entry);
+    if (lower && result == TAMIS_OK)
+      result = fold_equal_locked(c, generation, segment, other_bucket(g, segment, bucket, entry), 0,
+                                 kept, entry);
+  }
+  return result;
+}
+
+int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  int result = TAMIS_OK;
+  count_from_now_on(segment);
+  count_everywhere_if_many(c, g, segment);
+  HOOK(cuckoo_fold_begins);
+  for (uint32_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
+    segment_lock_all(g, segment);
+    do
+      result = fold_bucket_locked(c, generation, segment, bucket++);
+    while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
+    segment_unlock_all(g, segment);
+    segment_has_room(segment);
+  }
+  if (result == TAMIS_OK)
+    atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+  return result;
+}
