@@ -167,7 +167,9 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
       stripe_has_left(stripe_from))
     return TAMIS_ABSENT;
   struct lane old = {move->from, move->lane}, new = {move->to, bucket_first(&g->shape, room)};
-  int result = tamis__segment_move_copies(c, g, segment, old, new, 0);
+  int result = TAMIS_OK;
+  if (has_duplicates(segment))
+    result = tamis__segment_move_copies(c, g, segment, old, new, 0);
   if (result != TAMIS_OK)
     return result;
   word_store(&words[move->to], bucket_replace(&g->shape, to, new.lane, move->entry));

@@ -56,7 +56,9 @@ static int remove_locked(struct cuckoo *c, const struct locked_pairs *locked,
   }
   if (!pair)
     return TAMIS_ABSENT;
-  int result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
+  int result = TAMIS_ABSENT;
+  if (has_duplicates(pair->segment))
+    result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
   if (result == TAMIS_OK)
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
   if (result != TAMIS_ABSENT)
