@@ -32,23 +32,26 @@
 #undef atomic_store_explicit
 #undef atomic_fetch_add_explicit
 #undef atomic_fetch_sub_explicit
+#undef atomic_fetch_or_explicit
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_compare_exchange_weak_explicit
 #define atomic_load_explicit(object, order) PLAIN(object)
 #define atomic_store_explicit(object, value, order) ((void) (PLAIN(object) = (value)))
-#define atomic_fetch_add_explicit(object, value, order) plain_add(object, value)
-#define atomic_fetch_sub_explicit(object, value, order) plain_add(object, -(value))
+#define atomic_fetch_add_explicit(object, value, order) PLAIN_CHANGE(object, before + (value))
+#define atomic_fetch_sub_explicit(object, value, order) PLAIN_CHANGE(object, before - (value))
+#define atomic_fetch_or_explicit(object, value, order) PLAIN_CHANGE(object, before | (value))
 #define atomic_compare_exchange_strong_explicit(object, expected, desired, success, failure) \
   (PLAIN(object) == *(expected) ? (PLAIN(object) = (desired), true)                          \
                                 : (*(expected) = PLAIN(object), false))
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
 
-static inline uint64_t plain_add(_Atomic uint64_t *object, uint64_t value)
-{
-  uint64_t before = PLAIN(object);
-  PLAIN(object) = before + value;
-  return before;
-}
+/* The value before the change. */
+#define PLAIN_CHANGE(object, after)                         \
+  __extension__({                                           \
+    const __typeof__(PLAIN(object)) before = PLAIN(object); \
+    PLAIN(object) = (after);                                \
+    before;                                                 \
+  })
 
 /* ---- word.h ---- */
 

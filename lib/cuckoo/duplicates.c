@@ -52,10 +52,10 @@ static uint64_t code_get(const struct duplicate_block *b, size_t i)
   if (!b->bits)
     return 0;
   size_t bit = i * b->bits, shift = bit % 64;
-  const uint64_t *word = &b->words[bit / 64];
-  uint64_t code = word[0] >> shift;
+  const uint64_t *first = &b->words[bit / 64];
+  uint64_t code = first[0] >> shift;
   if (shift + b->bits > 64)
-    code |= word[1] << (64 - shift);
+    code |= first[1] << (64 - shift);
   return code & code_mask(b);
 }
 
@@ -64,10 +64,10 @@ static void code_set(struct duplicate_block *b, size_t i, uint64_t code)
   if (!b->bits)
     return;
   size_t bit = i * b->bits, shift = bit % 64;
-  uint64_t *word = &b->words[bit / 64];
-  word[0] = (word[0] & ~(code_mask(b) << shift)) | code << shift;
+  uint64_t *first = &b->words[bit / 64];
+  first[0] = (first[0] & ~(code_mask(b) << shift)) | code << shift;
   if (shift + b->bits > 64)
-    word[1] = (word[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
+    first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
 }
 
 /* The code for a count; 0: it has none. */

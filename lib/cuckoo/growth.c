@@ -348,7 +348,7 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool fi
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint32_t left = atomic_load_explicit(&c->left, memory_order_relaxed);
+  uint32_t left = (uint32_t) atomic_load_explicit(&c->left, memory_order_relaxed);
   if (!final && !is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (!full->segment)

@@ -115,7 +115,7 @@ struct cuckoo {
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
   _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
-  _Atomic uint32_t left; /* how often memory of segments has come free: see segment_is_full() */
+  _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct slabs slabs;
   struct backlog backlog;
 };
@@ -305,7 +305,7 @@ static inline void cuckoo_count_left(struct cuckoo *c)
  * later see that. */
 static inline bool segment_is_full(const struct cuckoo *c, const struct segment *segment)
 {
-  uint32_t left = atomic_load_explicit(&c->left, memory_order_relaxed);
+  uint32_t left = (uint32_t) atomic_load_explicit(&c->left, memory_order_relaxed);
   return atomic_load_explicit(&segment->fullness, memory_order_relaxed) ==
          (SEGMENT_FULL | left * SEGMENT_LEFT_ONE);
 }
