@@ -250,6 +250,7 @@ typedef void backlog_release(void *owner, struct retired *block, size_t size);
 struct backlog {
   backlog_release *release;
   void *owner;
+  _Atomic uint64_t held; /* always 0 */
 };
 
 static inline bool tamis__backlog_init(struct backlog *backlog, backlog_release *release,
