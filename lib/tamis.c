@@ -89,8 +89,8 @@ void tamis_stats_init(tamis_stats *stats)
 }
 
 /* Copies the options, as far as both the program and this library know them, to *known.  Fields
- * that an older program lacks are zero.  Fields that a newer header has added, and that this library
- * does not know, may only be zero. */
+ * that an older program lacks are zero.  Fields that a newer header has added, and that this
+ * library does not know, may only be zero. */
 static int read_struct(const struct refusal *why, const tamis_options *o, tamis_options *known)
 {
   memset(known, 0, sizeof *known);

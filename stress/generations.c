@@ -9,8 +9,8 @@
  * begin with the same bits, so that most splits make no room.
  *
  *    owned    Each thread adds and removes keys of its own (owner.h), at times many and at times
- *             few.  So several generations hold copies of a key, and segments of older ones join and
- *             are dropped.
+ *             few.  So several generations hold copies of a key, and segments of older ones join
+ *             and are dropped.
  *    prizes   All threads compete for these keys.  The thread whose unique add wins one holds it
  *             until it removes it, and no other thread may win it meanwhile.
  *    staying  The filter always holds a copy of these keys, which every thread must find while the

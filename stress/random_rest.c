@@ -287,7 +287,8 @@ static double rate_of_line(const struct bloom *b, const word *line)
 /* The exact rate of this filter, and the most that it may be with the keys of its capacity.  The
  * header promises the average over seeds.  The rates of lines are nearly independent draws, so the
  * deviation of their mean follows from themselves, if there are enough of them.
- * Source: de la Pena, Klass and Lai, "Self-normalized processes", Annals of Probability 32 (2004) */
+ * Source: de la Pena, Klass and Lai, "Self-normalized processes", Annals of Probability 32
+ * (2004) */
 static double blocked_rate(const struct bloom *b, double *most)
 {
   enum { ENOUGH_LINES = 64 };

@@ -6,8 +6,8 @@
  * memory promised?  For six rates and several numbers of keys, odd ones among them.
  *
  * With --grow: do the rate and the memory stay within their bounds all the way from 1,000 keys to
- * 10,000 times as many?  Looks at each doubling, and at the memory after every 1,000 keys.  Prints how
- * long the calls took, too, without a judgement.
+ * 10,000 times as many?  Looks at each doubling, and at the memory after every 1,000 keys.  Prints
+ * how long the calls took, too, without a judgement.
  */
 #include "harness.h"
 #include "tamis/tamis.h"

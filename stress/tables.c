@@ -2,7 +2,8 @@
  *
  * Question: how much memory does a filter take, and at which false-positive rate?
  *
- * Prints the tables of docs/space.md, as they stand there.  script/figures writes them into that page.
+ * Prints the tables of docs/space.md, as they stand there.  script/figures writes them into that
+ * page.
  *
  *    stress-tables planned     sizes for 10^6 keys, by tamis_bytes_for
  *    stress-tables capacities  sizes for other numbers of keys, by tamis_bytes_for
@@ -10,8 +11,9 @@
  *    stress-tables refused     how many keys filters take that may not grow
  *    stress-tables grown       cuckoo filters that have grown, measured
  *
- * The first two do not depend on chance.  Neither do the next two: seeds and keys are always the same, and
- * one thread adds them.  The memory of a filter that grows also depends on when readers leave.
+ * The first two do not depend on chance.  Neither do the next two: seeds and keys are always the
+ * same, and one thread adds them.  The memory of a filter that grows also depends on when readers
+ * leave.
  */
 #include "tamis/tamis.h"
 
@@ -23,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Locks and counters are as many as suit the machine.  The tables are those of a machine with two cores,
- * wherever they are printed.  (The linker is told to call this function: --wrap.) */
+/* Locks and counters are as many as suit the machine.  The tables are those of a machine with two
+ * cores, wherever they are printed.  (The linker is told to call this function: --wrap.) */
 int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask);
 int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The public functions of a later version, for test_versions.c: compiled with a header whose structs
- * have more fields (CMakeLists.txt makes it).
+ * The public functions of a later version, for test_versions.c: compiled with a header whose
+ * structs have more fields (CMakeLists.txt makes it).
  */
 #pragma GCC diagnostic ignored \
     "-Wmissing-field-initializers" /* in the macros, which were not changed */

@@ -142,7 +142,8 @@ static void every_pair_of_bits_is_as_likely(void **state)
 }
 
 /* The rate of one filter, from its bits: a key that is absent is as likely to use any line, start
- * and stride, or any bits.  Nothing is left to chance in this, as it would be if keys were tried. */
+ * and stride, or any bits.  Nothing is left to chance in this, as it would be if keys were
+ * tried. */
 static double rate_of_contents(const struct bloom_geometry *g, const uint64_t words[])
 {
   double sum = 0, patterns = 0, in_word[65], set = 0;

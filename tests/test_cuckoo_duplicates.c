@@ -451,8 +451,8 @@ static void copies_do_not_keep_out_new_keys(void **state)
     }
 }
 
-/* An add that was refused finds the room that a remove has made, in its own buckets or at the end of
- * a path. */
+/* An add that was refused finds the room that a remove has made, in its own buckets or at the end
+ * of a path. */
 static void a_remove_makes_room_at_once(void **state)
 {
   (void) state;

@@ -602,8 +602,8 @@ static void keys_are_spread_evenly(void **state)
   assert_true(tries > 5);
 }
 
-/* The second generation of a filter for 2.5 million keys at 1e-5 takes all 64 bits of a hash, but no
- * second one: an entry that ages has a bit less than its lane.  The last bits are random too. */
+/* The second generation of a filter for 2.5 million keys at 1e-5 takes all 64 bits of a hash, but
+ * no second one: an entry that ages has a bit less than its lane.  The last bits are random too. */
 static void a_marker_takes_no_bit_of_the_hash(void **state)
 {
   (void) state;

@@ -2,12 +2,12 @@
  *
  * What does a filter do when it is refused memory, a thread or randomness, at any moment?
  *
- * A scenario is played again and again: in the N-th run the N-th request fails, once or from then on,
- * until a run is through without a failure; and then with requests that fail by chance.  Requests are
- * those to the user's allocator, or those to the system (see faults.h).
+ * A scenario is played again and again: in the N-th run the N-th request fails, once or from then
+ * on, until a run is through without a failure; and then with requests that fail by chance.
+ * Requests are those to the user's allocator, or those to the system (see faults.h).
  *
- * After a call that failed nothing may have changed, and when there is memory again it succeeds.  In
- * the end all memory has come back, by the size and the alignment by which it was given.
+ * After a call that failed nothing may have changed, and when there is memory again it succeeds.
+ * In the end all memory has come back, by the size and the alignment by which it was given.
  */
 #include "unit.h"
 
@@ -27,8 +27,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sanitizers and counting slow things down: there one in so many requests is made to fail.  Where only
- * one thread is at work, TSan has little to see. */
+/* Sanitizers and counting slow things down: there one in so many requests is made to fail.  Where
+ * only one thread is at work, TSan has little to see. */
 #if defined(TAMIS_TSAN)
 enum { STEP = 16, LIMIT_STEP = 16, CROWD_ROUNDS = 3 };
 #elif defined(__SANITIZE_ADDRESS__)
@@ -222,8 +222,8 @@ static bool may_succeed_without_memory(const struct run *r)
 
 typedef int call_on_key(tamis_filter *f, uint64_t key);
 
-/* A call that may meet a failure: it says so, has done no harm, goes on saying so as long as there is
- * no memory, and succeeds when there is again. */
+/* A call that may meet a failure: it says so, has done no harm, goes on saying so as long as there
+ * is no memory, and succeeds when there is again. */
 static int attempt(struct run *r, call_on_key *call, uint64_t key)
 {
   bool before = contains(r->f, key);

@@ -447,8 +447,8 @@ static void invalid_keys_keep_a_whole_batch_out(void **state)
   }
 }
 
-/* A unique batch in which each key stands twice, at all lengths around those of groups: the first is
- * TAMIS_OK and the second TAMIS_PRESENT.  Then the same keys by plain adds, and look-ups. */
+/* A unique batch in which each key stands twice, at all lengths around those of groups: the first
+ * is TAMIS_OK and the second TAMIS_PRESENT.  Then the same keys by plain adds, and look-ups. */
 static void assert_batches(tamis_filter *f, size_t n, uint64_t base, bool copies)
 {
   static uint64_t hashes[LONG];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits of the library end in time, whatever happens to the clock on the wall: all of them are on the
- * monotonic clock.
+ * Waits of the library end in time, whatever happens to the clock on the wall: all of them are on
+ * the monotonic clock.
  */
 #include "unit.h"
 

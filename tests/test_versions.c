@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A program that was built with this version's header, and a library of a later version whose structs
- * have more fields (CMakeLists.txt makes it): the library serves the program, and never touches what
- * the program's structs do not have.
+ * A program that was built with this version's header, and a library of a later version whose
+ * structs have more fields (CMakeLists.txt makes it): the library serves the program, and never
+ * touches what the program's structs do not have.
  */
 #include "unit.h"
 

@@ -51,9 +51,12 @@ void fail_to_create(const tamis_options *options, int result, unsigned level)
   else if (result == TAMIS_ENOMEM && options->max_bytes > 0)
     fail("cannot allocate a filter within %s: %s", bytes_figure(lines, (double) options->max_bytes),
          tamis_strerror(result));
-  else
+  else {
+    char why[160];
+    bool refused = tamis_options_check(options, why, sizeof why) == result;
     fail("cannot create a %s filter for %s lines at a rate of %.2g: %s", kind_name(options->kind),
-         lines, options->fpp, tamis_strerror(result));
+         lines, options->fpp, refused ? why : tamis_strerror(result));
+  }
 }
 
 static tamis_filter *create_level(const struct chain *chain, unsigned level)

@@ -36,10 +36,10 @@ struct source {
 void source_init(struct source *source, const struct input *inputs, size_t count);
 void source_destroy(struct source *source);
 
-/* Fills `chunk` with at least one line.  False: there are no more lines, or the run has failed, as it
- * does if an input is compressed.  A read error is recorded with fail(); the whole lines before it are still returned.  The function
- * waits for input under the lock, so that a line typed at a terminal becomes a chunk as soon as it
- * ends. */
+/* Fills `chunk` with at least one line.  False: there are no more lines, or the run has failed, as
+ * it does if an input is compressed.  A read error is recorded with fail(); the whole lines before
+ * it are still returned.  The function waits for input under the lock, so that a line typed at a
+ * terminal becomes a chunk as soon as it ends. */
 bool source_next(struct source *source, struct chunk *chunk);
 
 void chunk_free(struct chunk *chunk);

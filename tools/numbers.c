@@ -41,8 +41,8 @@ static bool read_decimal(const char **text, long double *value)
   return true;
 }
 
-/* If *text is the n-th letter of "KMGT", in either case, multiplies *value by base^n and moves *text
- * behind it.  Returns n, or 0. */
+/* If *text is the n-th letter of "KMGT", in either case, multiplies *value by base^n and moves
+ * *text behind it.  Returns n, or 0. */
 static int scale_by_suffix(const char **text, long double base, long double *value)
 {
   static const char suffixes[] = "KMGT";

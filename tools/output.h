@@ -45,8 +45,8 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
  *   Threads  any      Blocks  for the system, and for the writing thread when the queue is full */
 void output_write(struct output *output, struct chunk *chunk);
 
-/* Closes the output.  A named file appears now if nothing has failed.  Some file systems report only
- * here that the disk was full. */
+/* Closes the output.  A named file appears now if nothing has failed.  Some file systems report
+ * only here that the disk was full. */
 void output_close(struct output *output);
 
 #endif

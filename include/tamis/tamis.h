@@ -31,9 +31,9 @@
  *
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
- * Functions of yours that the library calls (an allocator's, a hash function) must return: they must
- * not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are not
- * unwound, so locks would stay locked.
+ * Functions of yours that the library calls (an allocator's, a hash function) must return: they
+ * must not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are
+ * not unwound, so locks would stay locked.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
  * thread of the parent was inside a call that changes the filter at that time.
@@ -114,9 +114,9 @@ typedef struct tamis_allocator {
  * call it at once. */
 typedef uint64_t (*tamis_hash_function)(void *context, const void *key, size_t len, uint64_t seed);
 
-/* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): it sets the struct's size, by which later
- * versions add fields without breaking programs built today.  (From 1.0 on; until then a new minor
- * version is a new soname.) */
+/* What to create.  Always start from TAMIS_OPTIONS_INIT, or from tamis_options_init(): it sets the
+ * struct's size, by which later versions add fields without breaking programs built today.  (From
+ * 1.0 on; until then a new minor version is a new soname.) */
 typedef struct tamis_options {
   /* sizeof (tamis_options) */
   size_t struct_size;
@@ -196,10 +196,10 @@ TAMIS_API void tamis_options_init(tamis_options *options);
 TAMIS_API int tamis_create(const tamis_options *options, tamis_filter **out);
 
 /* Whether tamis_create would refuse these options, and why.  An English sentence goes to `why`, for
- * example "stripes is 5000; it must be from 0 to 4096": it names the field, its value, and the values
- * that are legal together with the other options.  It is cut to `size` bytes, with the 0 at its end;
- * NULL or a size of 0 are fine.  The sentence is empty with TAMIS_OK, and it may change in any
- * version.  Nothing is allocated.
+ * example "stripes is 5000; it must be from 0 to 4096": it names the field, its value, and the
+ * values that are legal together with the other options.  It is cut to `size` bytes, with the 0 at
+ * its end; NULL or a size of 0 are fine.  The sentence is empty with TAMIS_OK, and it may change in
+ * any version.  Nothing is allocated.
  *   Threads  any
  *   Blocks   only in getrandom(2) before the system's pool is ready
  *   Errors   as tamis_create, without TAMIS_ENOMEM; of several reasons, one */
@@ -242,19 +242,19 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
 
 /* Adds a key.  Once it has returned, every contains of that key that starts later is true.  Adding
  * a key that is in changes nothing in a Bloom filter.  A cuckoo filter then holds one copy more,
- * which a remove takes out again.  (Copies beyond the third, at low rates beyond the second, are only
- * counted; where room is short, all but one.)
+ * which a remove takes out again.  (Copies beyond the third, at low rates beyond the second, are
+ * only counted; where room is short, all but one.)
  *   Threads  any
  *   Blocks   Bloom: never (lock-free, a bounded number of steps).
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
- *            the time it takes to copy one (and to allocate memory for its counted copies).  An add that must make room, and a remove that gives
- *            memory back, also wait for another such call on the same part of the filter, which
- *            may be in the allocator.  Waiting may yield or sleep.  The call never waits for
- *            readers to leave, but when more than 32 KiB and more than 1/32 of the filter's memory
- *            wait for that, an add or remove that splits or joins sleeps for 50 microseconds up to
- *            four times
+ *            the time it takes to copy one (and to allocate memory for its counted copies).  An add
+ *            that must make room, and a remove that gives memory back, also wait for another such
+ *            call on the same part of the filter, which may be in the allocator.  Waiting may yield
+ *            or sleep.  The call never waits for readers to leave, but when more than 32 KiB and
+ *            more than 1/32 of the filter's memory wait for that, an add or remove that splits or
+ *            joins sleeps for 50 microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
@@ -365,9 +365,9 @@ typedef struct tamis_stats {
   double fpp;
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
-  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a filter
-   * of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits, and so
-   * does what is computed from it: estimated_count to 0.1 % or so. */
+  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a
+   * filter of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits,
+   * and so does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
@@ -400,8 +400,8 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
  * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula
- * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has waited
- * for readers.)
+ * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has
+ * waited for readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the

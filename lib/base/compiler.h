@@ -26,8 +26,9 @@
 #endif
 
 /* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
- * function.  The price is a part of the space that glibc reserves in every thread for libraries that
- * are loaded at run time.  Other C libraries reserve none: musl would refuse to load the library. */
+ * function.  The price is a part of the space that glibc reserves in every thread for libraries
+ * that are loaded at run time.  Other C libraries reserve none: musl would refuse to load the
+ * library. */
 #ifdef __GLIBC__
 #define DIRECT_TLS __attribute__((tls_model("initial-exec")))
 #else

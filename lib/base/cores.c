@@ -17,8 +17,8 @@
 
 enum { MAX_MEMBERSHIP = 4096, MAX_NUMBERS = 64, MAX_PATH = 1024 };
 
-/* Reads the beginning of a file.  Nothing in it can be trusted: in a container its owner may have put
- * it there.  It may even be a pipe, which must not be waited for. */
+/* Reads the beginning of a file.  Nothing in it can be trusted: in a container its owner may have
+ * put it there.  It may even be a pipe, which must not be waited for. */
 static bool read_text(const char *path, char text[], size_t size)
 {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -50,7 +50,8 @@ struct filter_kind {
   /* The lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
   /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written
-   * only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options would be refused. */
+   * only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options would be
+   * refused. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head,
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);

@@ -23,8 +23,8 @@
 
 struct stripe {
   ck_spinlock_fas_t lock;
-  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the lock
-   * and read without.  (Relaxed: no other data depends on it.) */
+  /* A figure that a filter keeps in its stripes, such as lanes in use.  It is written under the
+   * lock and read without.  (Relaxed: no other data depends on it.) */
   _Atomic uint32_t used;
   /* Bits 0 to 62 count the entries that have left the stripe's buckets; they never wrap round.  Bit
    * 63 is set when the segment leaves the directory: then nothing in it may change any more. */

@@ -170,9 +170,9 @@ static uint64_t count_bits(const struct bloom *b, uint64_t line)
   return bits;
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a small
- * filter are in the sample.  From 2^21 bits, of which half are set, follows the number of keys with
- * a standard deviation of 0.1 %. */
+/* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a
+ * small filter are in the sample.  From 2^21 bits, of which half are set, follows the number of
+ * keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   enum { SAMPLE = 4096 };

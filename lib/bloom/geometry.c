@@ -43,7 +43,8 @@ static const struct {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_TERMS = 1024 };
 
-/* The emptier the lines are, the more they differ: the deviation grows by this power of the rate. */
+/* The emptier the lines are, the more they differ: the deviation grows by this power of the
+ * rate. */
 static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */

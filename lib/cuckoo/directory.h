@@ -120,10 +120,10 @@ struct bucket_pair {
  * there, whatever the entries of the keys hold while a join or a split rewrites them.  So look-ups
  * share one entry of a root for as long as nothing has split there.
  *
- * What a pair says was true at one moment of the reading: when the deciding entry was read or, while
- * a join or a split rewrites the entries of the root, when the first one was.  A segment is marked
- * before any of its directory entries changes, and from the mark until the first change nobody can
- * change what the segment holds.
+ * What a pair says was true at one moment of the reading: when the deciding entry was read or,
+ * while a join or a split rewrites the entries of the root, when the first one was.  A segment is
+ * marked before any of its directory entries changes, and from the mark until the first change
+ * nobody can change what the segment holds.
  *
  * `g` is the generation's geometry.  A caller that knows parts of it as constants gets shorter
  * code. */

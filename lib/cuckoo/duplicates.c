@@ -233,8 +233,8 @@ static size_t frame_bytes(size_t positions, const struct frame *frame)
   return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame));
 }
 
-/* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16 of
- * what the buckets take: a remove then never needs memory. */
+/* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16
+ * of what the buckets take: a remove then never needs memory. */
 static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts)
 {
   size_t positions = positions_of(d);

@@ -8,8 +8,8 @@
  *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes
  *             of its two buckets, and checks that the entry still stands in its lane and that the
  *             other bucket still has a free one.  Then it carries the count of copies along, copies
- *             the entry, bumps the version, and clears the lane.  So an entry is in at least one of its buckets at every instant, and
- *             a path that is given up half way has lost nothing.
+ *             the entry, bumps the version, and clears the lane.  So an entry is in at least one of
+ *             its buckets at every instant, and a path that is given up half way has lost nothing.
  */
 #include "cuckoo/evict.h"
 

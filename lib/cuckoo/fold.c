@@ -93,7 +93,8 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   return TAMIS_OK;
 }
 
-/* Folds those entries of `bucket` that are equal to the one in lane `kept`, from lane `first` on. */
+/* Folds those entries of `bucket` that are equal to the one in lane `kept`, from lane `first`
+ * on. */
 static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, uint32_t bucket, unsigned first,
                              struct lane kept, uint64_t entry)
@@ -107,9 +108,9 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
-/* Two equal entries of a pair are in its lower bucket, in both, or in its upper one.  So all of them
- * are found if each lower bucket is compared with itself and with the others of its entries, and
- * each upper bucket with itself. */
+/* Two equal entries of a pair are in its lower bucket, in both, or in its upper one.  So all of
+ * them are found if each lower bucket is compared with itself and with the others of its entries,
+ * and each upper bucket with itself. */
 static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
                               struct segment *segment, uint32_t bucket)
 {

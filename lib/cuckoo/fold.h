@@ -3,10 +3,10 @@
  * Layer 2: copies of keys, in lanes and in counts.
  *
  * A copy of a key takes a lane as long as fewer than three (or two) match the key.  So if few keys
- * come twice, nothing is spent on counts, and keys that only seem to be in have a lane of their own.
- * If many keys come twice, their copies fill the segment.  Then it is folded, once in its life: all
- * equal entries of a bucket pair become one, with a count.  From then on the segment counts copies
- * at once, and so do the segments that it becomes in splits and joins.
+ * come twice, nothing is spent on counts, and keys that only seem to be in have a lane of their
+ * own.  If many keys come twice, their copies fill the segment.  Then it is folded, once in its
+ * life: all equal entries of a bucket pair become one, with a count.  From then on the segment
+ * counts copies at once, and so do the segments that it becomes in splits and joins.
  */
 #ifndef TAMIS_LIB_CUCKOO_FOLD_H
 #define TAMIS_LIB_CUCKOO_FOLD_H

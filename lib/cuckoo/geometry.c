@@ -189,8 +189,8 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
  *
- * as the density of X - F is nowhere larger than that of F, 1 / (d sqrt(2 pi)).  Each t serves one s
- * best, in which the derivative by t is zero.
+ * as the density of X - F is nowhere larger than that of F, 1 / (d sqrt(2 pi)).  Each t serves one
+ * s best, in which the derivative by t is zero.
  * Source: Bahadur and Rao, "On deviations of the sample mean", Ann. Math. Stat. 31, 1960 */
 static double mean_of_many(double full, double deviation, double keys)
 {

@@ -307,8 +307,8 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
 
 /* ---- grow ---- */
 
-/* Whether the segment is so full that a failed search shows that there is no room: one that fails in
- * an emptier segment has met many keys of a few buckets, and others may find room. */
+/* Whether the segment is so full that a failed search shows that there is no room: one that fails
+ * in an emptier segment has met many keys of a few buckets, and others may find room. */
 static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct segment *segment)
 {
   double full = cuckoo_geometry_full_load(g) - 6 * cuckoo_geometry_full_deviation(g);

@@ -38,8 +38,8 @@
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
-/* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in addition,
- * the segment is known to be full.  RETRY: the structure has changed. */
+/* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
+ * addition, the segment is known to be full.  RETRY: the structure has changed. */
 enum { NO_ROOM = 100, FULL, RETRY };
 
 /* ---- step 3: with the stripes of the pair ---- */
@@ -83,8 +83,8 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 
 /* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves
  * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
- * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result,
- * NO_ROOM or FULL. */
+ * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a
+ * result, NO_ROOM or FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
@@ -168,8 +168,8 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that only an older generation has.  (Any match will do: see [F].)  Returns a
- * result or NO_ROOM. */
+/* Counts a copy of a key that only an older generation has.  (Any match will do: see [F].)  Returns
+ * a result or NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];
@@ -188,9 +188,9 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
   return NO_ROOM;
 }
 
-/* A try in all generations at once.  It prefers to count the key as a copy, where an older generation
- * has it.  Otherwise it goes back from the newest generation to the first one whose segment is not
- * known to be full. */
+/* A try in all generations at once.  It prefers to count the key as a copy, where an older
+ * generation has it.  Otherwise it goes back from the newest generation to the first one whose
+ * segment is not known to be full. */
 static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {

@@ -253,9 +253,9 @@ static inline bool has_duplicates(const struct segment *segment)
  *      still that
  *
  * Only one call at a time searches for a mark, as it holds the growth stripe.  All these accesses
- * are seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED before
- * the other call read `fullness`; that call then writes 0, before or after FULL is written, and no
- * mark is left.
+ * are seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED
+ * before the other call read `fullness`; that call then writes 0, before or after FULL is written,
+ * and no mark is left.
  *
  * In a filter that grows, room may also come from elsewhere, as memory does when a segment leaves.
  * Therefore the mark contains a number that changes whenever segments leave or are released, and
