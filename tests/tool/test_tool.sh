@@ -215,7 +215,7 @@ cuckoo_common --capacity 20 a b
 check "cuckoo: common, far more lines in A than expected" within expected 0 2
 for _ in $(seq 300); do seq 1000; done >repeating
 seq 1000 >expected.repeating
-run common --kind cuckoo --capacity 1k --memory 16K --quiet --fpp 5e-8 repeating numbers
+run common --kind cuckoo --capacity 1k --memory 32K --quiet --fpp 5e-8 repeating numbers
 check "cuckoo: lines that A repeats take no room" same_as expected.repeating
 
 in_memory() { # SIZE: according to the summary, the filter took no more
