@@ -175,7 +175,7 @@ static void equal_counts_take_few_bits(void **state)
 {
   (void) state;
   for (unsigned by_key = 0; by_key < 2; by_key++)
-    for (uint64_t count = 1; count <= 4000; count = count * 5 / 2 + 1) {
+    for (uint64_t count = 1; count <= 4000 / SCALE; count = count * 5 / 2 + 1) {
       struct model m;
       begin_model(&m, 1024, 4);
       uint32_t positions = 4096;
@@ -457,7 +457,7 @@ static void a_remove_makes_room_at_once(void **state)
 {
   (void) state;
   for (int growable = 0; growable < 2; growable++)
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 20 / SCALE; seed++) {
       tamis_options options = options_for(100, 1e-6);
       options.growable = growable;
       options.seed = seed;

@@ -2,20 +2,23 @@
 # SPDX-License-Identifier: MIT
 #
 # Tests that the command-line program does the same with several threads as with one:
-#   test_threads.sh PATH-TO-TAMIS
-# It is the part of the tests that ThreadSanitizer should see; test_tool.sh has the rest.
+#   test_threads.sh PATH-TO-TAMIS [short]
+# It is the part of the tests that ThreadSanitizer should see; test_tool.sh has the rest.  With
+# "short", it tries one number of threads, and fewer runs.
 # shellcheck disable=SC2002  # pipes are tested
 set -u
 export LC_ALL=C
 
-tamis=$(realpath "${1:?usage: test_threads.sh PATH-TO-TAMIS}")
+tamis=$(realpath "${1:?usage: test_threads.sh PATH-TO-TAMIS [short]}")
+some_threads=(2 8) all_threads=(2 3 8 0) capacities=(1 10 1k) runs=10
+[ "${2:-}" != short ] || { some_threads=(4) all_threads=(4) capacities=(10) runs=3; }
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 sort_output() { sort "$@" -o out out; }
 
 # ---- dedup ----
 
-for threads in 2 3 8 0; do
+for threads in "${all_threads[@]}"; do
   run dedup $exact --threads $threads paths
   sort_output
   check "$threads threads write the same lines" same_as paths.sorted
@@ -29,7 +32,7 @@ run dedup $exact --threads 4 part.*
 sort_output
 check "more files than threads" same_as paths.sorted
 gawk 'BEGIN { for (i = 0; i < 200000; i++) print "line " i % 100000 }' >many
-for threads in 2 8; do
+for threads in "${some_threads[@]}"; do
   grow_chain $threads
 done
 
@@ -46,26 +49,26 @@ check "common with several threads" same_as expected.sorted
 
 # shellcheck disable=SC2086  # $cuckoo is two words
 {
-  for threads in 2 8 0; do
+  for threads in "${all_threads[@]}"; do
     run dedup $cuckoo --threads $threads paths
     sort_output
     check "cuckoo: $threads threads write the same lines" within paths.sorted 2 0
   done
   head -n 50000 numbers >fewer
-  for threads in 2 8; do
-    for capacity in 1 10 1k; do
+  for threads in "${some_threads[@]}"; do
+    for capacity in "${capacities[@]}"; do
       run dedup $cuckoo --threads $threads --capacity $capacity fewer fewer
       sort_output -n
       check "cuckoo: capacity $capacity grows to 50000, $threads threads" within fewer 2 0
     done
   done
-  for _ in $(seq 10); do
+  for _ in $(seq $runs); do
     run dedup $cuckoo --threads 8 --capacity 10 fewer fewer
     sort out | uniq -d >twice
     [ ! -s twice ] || break
   done
   check "cuckoo: no line twice while 8 threads grow it" test ! -s twice
-  for threads in 4 8; do
+  for threads in "${some_threads[@]}"; do
     run common $cuckoo --threads $threads --capacity 20 a b
     sort_output
     check "cuckoo: common, $threads threads, far more lines in A than expected" \
