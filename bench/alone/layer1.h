@@ -33,6 +33,7 @@
 #undef atomic_fetch_add_explicit
 #undef atomic_fetch_sub_explicit
 #undef atomic_fetch_or_explicit
+#undef atomic_fetch_and_explicit
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_compare_exchange_weak_explicit
 #define atomic_load_explicit(object, order) PLAIN(object)
@@ -40,6 +41,7 @@
 #define atomic_fetch_add_explicit(object, value, order) PLAIN_CHANGE(object, before + (value))
 #define atomic_fetch_sub_explicit(object, value, order) PLAIN_CHANGE(object, before - (value))
 #define atomic_fetch_or_explicit(object, value, order) PLAIN_CHANGE(object, before | (value))
+#define atomic_fetch_and_explicit(object, value, order) PLAIN_CHANGE(object, before &(value))
 #define atomic_compare_exchange_strong_explicit(object, expected, desired, success, failure) \
   (PLAIN(object) == *(expected) ? (PLAIN(object) = (desired), true)                          \
                                 : (*(expected) = PLAIN(object), false))

@@ -61,11 +61,11 @@ static uint64_t load_bucket(const struct cuckoo_geometry *g, const struct segmen
 
 /* ---- plan ---- */
 
-/* Looks for a bucket with a free lane among those that lead away from a full one, nodes[parent], in
- * one to `steps` steps.  Returns it as a node at `at` or behind, or NULL. */
-static const struct node *look_further(const struct cuckoo_geometry *g,
-                                       const struct segment *segment, struct node *nodes,
-                                       unsigned parent, unsigned at, unsigned steps)
+/* Looks for a bucket with a free lane one step further than nodes[parent], which is full.  Returns it
+ * as a node at `at`, or NULL. */
+static const struct node *look_one_step(const struct cuckoo_geometry *g,
+                                        const struct segment *segment, struct node *nodes,
+                                        unsigned parent, unsigned at)
 {
   uint64_t value = load_bucket(g, segment, nodes[parent].bucket);
   for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
@@ -74,12 +74,39 @@ static const struct node *look_further(const struct cuckoo_geometry *g,
     nodes[at] = (struct node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
     if (bucket_free(&g->shape, load_bucket(g, segment, other)))
       return &nodes[at];
-    const struct node *room =
-        steps > 1 ? look_further(g, segment, nodes, at, at + 1, steps - 1) : NULL;
-    if (room)
-      return room;
   }
   return NULL;
+}
+
+/* The same two steps further.  The way there is at `at` and behind. */
+static const struct node *look_two_steps(const struct cuckoo_geometry *g,
+                                         const struct segment *segment, struct node *nodes,
+                                         unsigned parent, unsigned at)
+{
+  uint64_t value = load_bucket(g, segment, nodes[parent].bucket);
+  const struct node *room = NULL;
+  for (unsigned lane = 0; lane < g->shape.lanes && !room; lane++) {
+    uint64_t entry = bucket_lane(&g->shape, value, lane);
+    uint32_t other = other_bucket(g, segment, nodes[parent].bucket, entry);
+    nodes[at] = (struct node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
+    room = bucket_free(&g->shape, load_bucket(g, segment, other))
+               ? &nodes[at]
+               : look_one_step(g, segment, nodes, at, at + 1);
+  }
+  return room;
+}
+
+/* From the first node on whose entries have not all been followed. */
+static const struct node *look_further(const struct cuckoo_geometry *g,
+                                       const struct segment *segment, struct search *search,
+                                       unsigned first)
+{
+  bool two_steps = g->shape.lanes <= 3;
+  const struct node *room = NULL;
+  for (unsigned i = first; i < search->count && !room; i++)
+    room = two_steps ? look_two_steps(g, segment, search->nodes, i, search->count)
+                     : look_one_step(g, segment, search->nodes, i, search->count);
+  return room;
 }
 
 /* Fills search->nodes with the buckets that it tries.  Returns the first one with a free lane, or
@@ -94,6 +121,7 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
     limit = (unsigned) cuckoo_buckets(g) * 2;
   nodes[count++] = (struct node){.bucket = lower, .parent = 0};
   nodes[count++] = (struct node){.bucket = upper, .parent = 1};
+  unsigned followed = 0; /* nodes whose entries have all been followed */
   for (unsigned i = 0; i < count; i++) {
     uint64_t value = load_bucket(g, segment, nodes[i].bucket);
     if (bucket_free(&g->shape, value)) {
@@ -108,12 +136,10 @@ static const struct node *find_room(const struct cuckoo_geometry *g, const struc
       __builtin_prefetch(&segment_words(g, segment)[other]);
       nodes[count++] = (struct node){other, (uint16_t) i, (uint16_t) lane, (uint32_t) entry};
     }
+    followed += count < limit;
   }
   search->count = count;
-  unsigned steps = g->shape.ages ? 0 : g->shape.lanes <= 3 ? STEPS_FURTHER : 1;
-  for (unsigned i = limit / g->shape.lanes - 1; steps && i < count && !room; i++)
-    room = look_further(g, segment, nodes, i, count, steps);
-  return room;
+  return room || g->shape.ages ? room : look_further(g, segment, search, followed);
 }
 
 /* The moves that lead to a node, from there back to one of the key's buckets.  False: too many. */
