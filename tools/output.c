@@ -192,6 +192,9 @@ void output_write(struct output *output, struct chunk *chunk)
     pthread_mutex_lock(&output->lock);
     write_queue_locked(output);
     output->busy = false;
+    /* A thread that waits for room may be here although the queue is empty: as many wait as were
+     * not woken for a place in it.  The one that is woken now writes, and wakes the next. */
+    pthread_cond_signal(&output->room);
   }
   pthread_mutex_unlock(&output->lock);
 }
