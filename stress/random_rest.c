@@ -336,8 +336,8 @@ static bool is_at_most(double hits, double expected)
 /* Planned from the bits of a fingerprint: two buckets of as many lanes as fit into 64 bits. */
 static double planned_rate(const struct run *run, const tamis_stats *s)
 {
-  unsigned width = s->fingerprint_bits + run->configuration.options.growable;
-  return 2.0 * (64 / width) * ldexp(1, -(int) s->fingerprint_bits);
+  unsigned width = s->fingerprint_bits + run->configuration.options.growable, lanes = 64 / width;
+  return 2.0 * lanes * ldexp(1, -(int) s->fingerprint_bits);
 }
 
 static void check_bloom_rate(struct run *run, const tamis_stats *s, double hits, double asked)
