@@ -67,6 +67,16 @@ unsigned load__generations_load(const struct cuckoo *c)
   return cuckoo_generations(c);
 }
 
+void store__fullness_search(struct segment *segment)
+{
+  segment_begin_search(segment);
+}
+
+void store__fullness_reset(struct segment *segment)
+{
+  segment_has_room(segment);
+}
+
 void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)
 {
   publish_generation(c, generation, n);

@@ -15,13 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Fewer keys in slow builds. */
-#ifdef TAMIS_SLOW
-enum { SCALE = 10 };
-#else
-enum { SCALE = 1 };
-#endif
-
 static inline tamis_options options_for(uint64_t capacity, double fpp)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;

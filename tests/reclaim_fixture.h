@@ -16,12 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef TAMIS_SLOW
-enum { SCALE = 10 };
-#else
-enum { SCALE = 1 };
-#endif
-
 enum { PATIENCE_SECONDS = 10 };
 
 /* ---- a backlog ---- */

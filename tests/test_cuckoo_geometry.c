@@ -314,7 +314,7 @@ static void a_key_costs_few_bits(void **state)
   for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
     double worst = 0;
     uint64_t worst_n = 0, random = 1;
-    for (uint64_t n = 1000000; n <= 10000000; n += random_next(&random) % 2000) {
+    for (uint64_t n = 1000000; n <= 10000000; n += random_next(&random) % 2000 * SCALE) {
       struct cuckoo_geometry g = plan(n, limits[i].fpp, false);
       double bytes = (double) cuckoo_roots(&g) * (double) g.segment_bytes + directory_bytes(&g);
       double bits = 8 * bytes / (double) n;

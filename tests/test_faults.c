@@ -545,7 +545,8 @@ static void growth_fails_without_harm(void **state)
     struct outcome outcome = play_all(&kind, come_and_go, STEP);
     assert_true(outcome.failed_calls > 10);
     assert_true(outcome.at_best.joins > 0 || outcome.at_best.generations > 1);
-    if (outcome.at_best.joins && !kind.slabs) /* these fail in silence */
+    /* Joins fail in silence; with larger steps it may be that none does. */
+    if (outcome.at_best.joins && !kind.slabs && STEP == 1)
       assert_true(outcome.unseen > 0);
   }
 }

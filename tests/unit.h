@@ -17,6 +17,13 @@
 
 #include <stdlib.h>
 
+/* Fewer keys in slow builds. */
+#ifdef TAMIS_SLOW
+enum { SCALE = 10 };
+#else
+enum { SCALE = 1 };
+#endif
+
 /* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names
  * match. */
 __attribute__((constructor)) static void choose_tests(void)

@@ -97,8 +97,13 @@ static struct {
             .more = PTHREAD_COND_INITIALIZER,
             .ended = PTHREAD_COND_INITIALIZER};
 
-/* This process is the child of a fork.  Set while it has one thread. */
-static bool forked;
+/* This process is the child of a fork.  Relaxed: it is set while the child has one thread. */
+static _Atomic bool forked;
+
+static bool is_forked(void)
+{
+  return atomic_load_explicit(&forked, memory_order_relaxed);
+}
 
 static struct counted_readers counted;
 
@@ -143,7 +148,7 @@ static bool registry_may_grow(void)
 /* Of a thread that is not inside.  False: it is to be counted. */
 static bool register_reader(void)
 {
-  if (forked || !registry_may_grow())
+  if (is_forked() || !registry_may_grow())
     return false;
   urcu_bp_read_lock(); /* the first one registers */
   urcu_bp_read_unlock();
@@ -241,7 +246,7 @@ static bool membarrier_is_refused(void)
 
 static bool wait_for_registered_readers(void)
 {
-  if (forked)
+  if (is_forked())
     return true; /* there are none */
   if (membarrier_is_refused())
     return false;
@@ -398,7 +403,7 @@ static bool handler_registered;
 static void after_fork_in_child(void)
 {
   handler_registered = true; /* also if the fork came before begin() had noted it */
-  forked = true;
+  atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
   make_conditions();
   waiter.running = waiter.unjoined = false;
