@@ -12,12 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifdef TAMIS_SLOW
-enum { SCALE = 10 };
-#else
-enum { SCALE = 1 };
-#endif
-
 enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 64 };
 
 /* Calls of the library to the system that a test can refuse. */
