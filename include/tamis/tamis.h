@@ -342,7 +342,8 @@ TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size
 TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
                                          int *results);
 
-/* Figures to watch.  Exact when no writer runs, close to it otherwise. */
+/* Figures to watch.  Exact when no writer runs unless a field says otherwise, close to it while one
+ * does. */
 typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;

@@ -206,7 +206,7 @@ static void watch_capacity(struct bloom *b)
   }
 }
 
-/* Bits are counted in filters only that refuse keys by their number. */
+/* Only filters that refuse keys by their number count bits. */
 static inline void count(struct bloom *b, struct bits_set bits)
 {
   if (b->limited && bits.all)

@@ -162,16 +162,6 @@ static inline struct bucket_pair pair_find(struct generation *generation, uint64
   return pair_find_with(&generation->geometry, generation, hash);
 }
 
-/* Fetches the directory entries that pair_find() reads. */
-static inline void directory_prefetch(struct generation *generation, uint64_t hash)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct cuckoo_address address = cuckoo_address(g, hash);
-  __builtin_prefetch(generation_root_entry(g, generation, address.root, 0));
-  __builtin_prefetch(generation_root_entry(g, generation, address.root,
-                                           cuckoo_top_bits(address.fingerprint, g->depth_limit)));
-}
-
 /* Whether the directory still leads to the pair. */
 static inline bool pair_is_current(const struct bucket_pair *pair)
 {

@@ -27,17 +27,12 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
   }
 }
 
-/* Three rounds over the group, each of which fetches what the next one reads.  The entries of a
- * directory are addressed without reading anything. */
 void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {
   unsigned generations = cuckoo_generations(c);
   for (size_t i = 0; i < n; i++)
     mixed[i] = hash_mix(&c->head.keys, hashes[i]);
-  for (unsigned j = 0; j < generations; j++)
-    for (size_t i = 0; i < n; i++)
-      directory_prefetch(c->generation[j], mixed[i]);
   for (unsigned j = 0; j < generations; j++)
     for (size_t i = 0; i < n; i++) {
       struct bucket_pair pair = pair_find(c->generation[j], mixed[i]);
