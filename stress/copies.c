@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { FIXED, GROWABLE, GROWN, SORTS, PASSES = 0, KEY_BY_KEY, RANDOM, ORDERS, PROBES = 200000 };
+enum { FIXED, GROWABLE, GROWN, SORTS, PASSES = 0, KEY_BY_KEY, RANDOM, ORDERS };
 
 static const char *const sort_name[SORTS] = {"fixed", "growable", "grown from 1000"};
 static const char *const order_name[ORDERS] = {"in passes", "key by key", "in random order"};
@@ -67,10 +67,10 @@ static uint64_t bytes_at_rest(tamis_filter *f)
   return stats_of(f).bytes;
 }
 
-static uint64_t false_positives(const tamis_filter *f)
+static uint64_t false_positives(const tamis_filter *f, uint64_t keys)
 {
-  uint64_t found = 0;
-  for (uint64_t i = 0; i < PROBES; i++)
+  uint64_t found = 0, probes = keys < 5000 ? 40 * keys : 200000;
+  for (uint64_t i = 0; i < probes; i++)
     found += tamis_contains_hash(f, UINT64_C(1) << 62 | i);
   return found;
 }
@@ -182,7 +182,7 @@ static struct figures measure(const struct settings *s, uint64_t sort, double fp
   const char *reason;
   f.add = add_all(&run, order, &f.peak);
   f.bytes = bytes_at_rest(run.filter);
-  f.found = false_positives(run.filter);
+  f.found = false_positives(run.filter, s->keys);
   for (uint64_t i = 0; i < s->keys; i++)
     run.wrong += !tamis_contains_hash(run.filter, i);
   run.wrong += stats_of(run.filter).count != s->keys * copies;

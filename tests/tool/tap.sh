@@ -89,8 +89,8 @@ cuckoo='--kind=cuckoo --fpp=5e-8'
 
 exact_dedup() { gawk '!seen[$0]++' "$@"; }
 
-gawk 'BEGIN { srand(1); for (i = 0; i < 200000; i++)
-  printf "/srv/archive/%d/file-%06d.txt\n", i % 13, int(rand() * 120000) }' >paths
+gawk -v lines="${lines:-200000}" 'BEGIN { srand(1); for (i = 0; i < lines; i++)
+  printf "/srv/archive/%d/file-%06d.txt\n", i % 13, int(rand() * lines * 0.6) }' >paths
 exact_dedup paths >paths.expected
 sort -u paths >paths.sorted
 seq 1 300000 >numbers
