@@ -196,7 +196,7 @@ fail_each() {
     read -r -a errors <<<"$(errors_of "$name")"
     [ ${#errors[@]} -gt 0 ] || continue
     for ((n = first; n <= last; n++)); do
-      [ "$mode" = full ] || [ $((n - first)) -lt 6 ] || break
+      [ "$mode" = full ] || [ $((n - first)) -lt 4 ] || break
       for error in "${errors[@]}"; do
         # In the short run the errors take turns.
         [ "$mode" = full ] || [ "$error" = "${errors[(n - first) % ${#errors[@]}]}" ] || continue
