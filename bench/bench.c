@@ -34,7 +34,7 @@ struct arguments {
   double from;
   enum size size;
   struct settings settings;
-  const char *csv, *json, *times, *rates, *calls, *quantiles;
+  const char *csv, *json, *times, *rates, *calls, *quantiles, *other;
   bool markdown;
 };
 
@@ -51,7 +51,8 @@ enum {
   KEY_TIMES,
   KEY_RATES,
   KEY_CALLS,
-  KEY_QUANTILES
+  KEY_QUANTILES,
+  KEY_OTHER
 };
 
 static const struct argp_option options[] = {
@@ -65,6 +66,10 @@ static const struct argp_option options[] = {
     {"csv", KEY_CSV, "FILE", 0, "table, run: writes the measurement of each round", 0},
     {"json", KEY_JSON, "FILE", 0,
      "Writes medians and quartiles, quantiles of single calls, and the machine", 0},
+    {"other", KEY_OTHER, "FILE", 0,
+     "Another build of libtamis.so, whose filters are the subjects other-...; table: adds the "
+     "section `builds', which compares the two",
+     0},
     {NULL, 0, NULL, 0, "table:", 1},
     {"quick", KEY_QUICK, NULL, 0, "Uses fewer keys and rounds: takes a minute or two", 1},
     {"full", KEY_FULL, NULL, 0, "Also measures 10^8 keys", 1},
@@ -181,6 +186,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
     return 0;
   case KEY_QUANTILES:
     a->quantiles = text;
+    return 0;
+  case KEY_OTHER:
+    a->other = text;
     return 0;
   case KEY_MARKDOWN:
     a->markdown = true;
@@ -299,7 +307,7 @@ static void close_csv(FILE *file, const char *name)
 static void run_growth(const struct arguments *a)
 {
   const struct subject *subjects[MAX_SUBJECTS];
-  double longest[MAX_SUBJECTS];
+  struct growth_times times[MAX_SUBJECTS];
   unsigned n = 0;
   if (a->csv)
     error(2, 0, "growth writes --times, --calls, --quantiles and --rates, not --csv");
@@ -319,7 +327,7 @@ static void run_growth(const struct arguments *a)
   for (unsigned p = 0; p < a->fpp_count; p++) {
     g.fpp = a->fpp[p];
     if (p == 0) /* the times are measured at the first rate only */
-      growth_times(&g, subjects, n, longest);
+      growth_times(&g, subjects, n, times);
     for (unsigned i = 0; i < n && g.rates; i++)
       if (subjects[i]->bytes_now)
         growth_rates(&g, subjects[i]);
@@ -345,6 +353,7 @@ static void run_table(const struct arguments *a)
   chosen.rounds = chosen.rounds ? chosen.rounds : usual.rounds;
   chosen.seconds = chosen.seconds > 0 ? chosen.seconds : usual.seconds;
   chosen.quiet = usual.quiet || a->markdown;
+  chosen.builds = a->other;
   table_run(&sizes[a->size], &chosen, a->markdown, a->workloads, a->workload_count);
 }
 
@@ -363,6 +372,8 @@ int main(int argc, char **argv)
   (void) cores(); /* before pin() restricts them */
   if (strcmp(a.command, "list") == 0)
     return list();
+  if (a.other)
+    subject_set_other(a.other);
   record_open(a.csv, a.json);
   unsigned wrong = 0;
   if (strcmp(a.command, "table") == 0)

@@ -107,7 +107,7 @@ static void write_histogram(const struct growth *growth, const char *subject,
 }
 
 void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
-                  double *longest)
+                  struct growth_times *times)
 {
   struct histogram *all = calloc(n, sizeof *all), *one = calloc(1, sizeof *one);
   struct series *series = calloc(n, sizeof *series);
@@ -125,7 +125,8 @@ void growth_times(const struct growth *growth, const struct subject *const *subj
            " keys, fpp %g\n",
            growth->from, growth->to, growth->fpp);
   for (unsigned i = 0; i < n; i++) {
-    longest[i] = series_quartile(&series[i], 2);
+    times[i] = (struct growth_times){series_quartile(&series[i], 2),
+                                     (double) histogram_quantile(&all[i], 0.9999)};
     write_histogram(growth, subjects[i]->name, &all[i]);
     if (growth->quiet)
       continue;
@@ -148,10 +149,11 @@ static double rate_of(const struct subject *subject, void *state, double fpp)
   return (double) subject->run(subject, state, CALL_CONTAINS, &span) / (double) lookups;
 }
 
-void growth_rates(const struct growth *growth, const struct subject *subject)
+struct growth_bits growth_rates(const struct growth *growth, const struct subject *subject)
 {
   const struct spec spec = {.capacity = growth->from, .fpp = growth->fpp};
   void *state = subject->create(subject, &spec);
+  struct growth_bits bits = {0};
   uint64_t keys = 0;
   for (uint64_t next = 1000; keys < growth->to;
        next += next / 11) { /* eight measurements for each doubling */
@@ -160,10 +162,13 @@ void growth_rates(const struct growth *growth, const struct subject *subject)
       span.count = growth->to - keys;
     subject->run(subject, state, CALL_ADD, &span);
     keys += span.count;
+    bits.last = 8 * (double) subject->bytes_now(subject, state) / (double) keys;
+    if (keys >= 10 * growth->from && bits.last > bits.most)
+      bits.most = bits.last;
     if (growth->rates)
       fprintf(growth->rates, "%s,%g,%" PRIu64 ",%.3f,%.3g\n", subject->name, growth->fpp, keys,
-              8 * (double) subject->bytes_now(subject, state) / (double) keys,
-              rate_of(subject, state, growth->fpp));
+              bits.last, rate_of(subject, state, growth->fpp));
   }
   subject->destroy(subject, state);
+  return bits;
 }

@@ -21,13 +21,23 @@ struct growth {
   bool quiet;      /* print nothing */
 };
 
-/* Adds the keys to each of the subjects in turn, by one thread, and times each call.  longest[i] is
- * the time of the longest call on subjects[i], in nanoseconds: the median over the rounds. */
-void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
-                  double *longest);
+struct growth_times {
+  double longest; /* in nanoseconds: the median over the rounds */
+  double p9999;   /* the 99.99th percentile of the calls of all rounds, in nanoseconds */
+};
 
-/* Adds the keys to a filter, and measures its size and rate eight times for each doubling. */
-void growth_rates(const struct growth *growth, const struct subject *subject);
+/* Adds the keys to each of the subjects in turn, by one thread, and times each call.  times[i] is
+ * what the calls on subjects[i] took. */
+void growth_times(const struct growth *growth, const struct subject *const *subjects, unsigned n,
+                  struct growth_times *times);
+
+struct growth_bits {
+  double last, most; /* bits per key: at the end, and at most, from ten times the capacity on */
+};
+
+/* Adds the keys to a filter, and measures its size eight times for each doubling; its rate, too, if
+ * `rates` is there. */
+struct growth_bits growth_rates(const struct growth *growth, const struct subject *subject);
 
 /* Writes the first lines of the files. */
 void growth_write_headers(const struct growth *growth);

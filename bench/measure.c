@@ -192,7 +192,7 @@ static void create_state(const struct experiment *x, struct entry *entry)
   /* A filter that grows allocates its memory in calls; with all others no call should fault pages
    * in. */
   struct spec spec = {.capacity = entry->capacity,
-                      .fpp = x->fpp,
+                      .fpp = entry->fpp,
                       .bytes = entry->bytes,
                       .prefaulted = entry->capacity >= x->keys};
   struct span span = {.count = keys_before(x, entry)};
@@ -278,7 +278,8 @@ unsigned add_entry_for(struct experiment *x, const char *workload, const char *s
   struct entry entry = {.workload = workload_find(workload),
                         .subject = subject_find(subject),
                         .threads = threads,
-                        .capacity = capacity};
+                        .capacity = capacity,
+                        .fpp = x->fpp};
   if (!entry.workload || !entry.subject)
     error(2, 0, "no such workload or subject: %s, %s", workload, subject);
   if (!subject_can(entry.subject, entry.workload->call) ||
@@ -296,6 +297,14 @@ unsigned add_entry(struct experiment *x, const char *workload, const char *subje
   return add_entry_for(x, workload, subject, threads, x->keys);
 }
 
+unsigned add_entry_at(struct experiment *x, const char *workload, const char *subject,
+                      unsigned threads, double fpp)
+{
+  unsigned number = add_entry(x, workload, subject, threads);
+  x->entries[number].fpp = fpp;
+  return number;
+}
+
 unsigned add_machine_entry(struct experiment *x, const char *subject, unsigned threads,
                            const char *like)
 {
@@ -311,7 +320,7 @@ unsigned add_machine_entry(struct experiment *x, const char *subject, unsigned t
 static const struct entry *earlier_entry_like(const struct experiment *x, const struct entry *entry)
 {
   for (const struct entry *e = x->entries; e < entry; e++)
-    if (e->subject == entry->subject && e->capacity == entry->capacity &&
+    if (e->subject == entry->subject && e->capacity == entry->capacity && e->fpp == entry->fpp &&
         e->bytes == entry->bytes && !e->workload->changes &&
         keys_before(x, e) == keys_before(x, entry) && fill_call(e) == fill_call(entry))
       return e;

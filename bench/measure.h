@@ -16,6 +16,7 @@ struct settings {
   double seconds; /* the least duration of a measurement; with a new filter, about that */
   bool cpu_time;  /* measure the time that threads had a core, instead of the time that passed */
   bool quiet;     /* print no table of the experiment */
+  bool builds;    /* there is another build to compare with */
 };
 
 /* The measurements of one entry, in nanoseconds a call: the duration of the pass, divided by the
@@ -34,6 +35,7 @@ struct entry {
   const struct subject *subject;
   unsigned threads;
   uint64_t capacity; /* for which the subject is created */
+  double fpp;        /* the same */
   uint64_t bytes;    /* of a machine's array */
   void *state;
   struct series series;
@@ -55,6 +57,9 @@ unsigned add_entry(struct experiment *x, const char *workload, const char *subje
 /* The same, but the subject is created for another number of keys. */
 unsigned add_entry_for(struct experiment *x, const char *workload, const char *subject,
                        unsigned threads, uint64_t capacity);
+/* The same, but for another rate. */
+unsigned add_entry_at(struct experiment *x, const char *workload, const char *subject,
+                      unsigned threads, double fpp);
 /* Adds a subject that measures the machine, with an array as large as the filter `like`. */
 unsigned add_machine_entry(struct experiment *x, const char *subject, unsigned threads,
                            const char *like);

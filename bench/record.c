@@ -139,7 +139,7 @@ static void write_json(const struct experiment *x, const struct entry *e)
           ", \"fpp\": %g, \"subject\": \"%s\", \"capacity\": %" PRIu64
           ", \"threads\": %u, \"rounds\": %u, \"ns_per_call\": [%.4g, %.4g, %.4g], "
           "\"busy\": %.3f, \"wrong\": %" PRIu64 "}",
-          e->workload->name, x->keys, x->fpp, e->subject->name, e->capacity, e->threads, s->rounds,
+          e->workload->name, x->keys, e->fpp, e->subject->name, e->capacity, e->threads, s->rounds,
           series_quartile(s, 1), series_quartile(s, 2), series_quartile(s, 3), s->busy, s->wrong);
 }
 
@@ -148,7 +148,7 @@ void record_experiment(const struct experiment *x)
   for (const struct entry *e = x->entries; e < x->entries + x->count; e++) {
     for (unsigned i = 0; record.csv && i < e->series.rounds; i++)
       fprintf(record.csv, "%s,%" PRIu64 ",%g,%s,%" PRIu64 ",%u,%u,%.4g\n", e->workload->name,
-              x->keys, x->fpp, e->subject->name, e->capacity, e->threads, i, e->series.ns[i]);
+              x->keys, e->fpp, e->subject->name, e->capacity, e->threads, i, e->series.ns[i]);
     if (record.json)
       write_json(x, e);
     record.wrong += e->series.wrong;

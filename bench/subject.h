@@ -129,6 +129,10 @@ extern const struct subject tamis_subjects[], machine_subjects[], bloom_subjects
 /* This list, from C++, has pointers and ends with NULL. */
 extern const struct subject *const exact_subjects[];
 
+/* The library that the subjects other-... are filters of, before any is created.  By default, it is
+ * the same as that of the others. */
+void subject_set_other(const char *path);
+
 /* NULL: no subject has that name. */
 const struct subject *subject_find(const char *name);
 /* The n-th of all subjects; NULL: there are fewer. */

@@ -46,9 +46,11 @@ struct array {
   struct hash_keys keys;
   /* Called through a pointer, as the library's functions are. */
   uint64_t (*read_pointer)(const struct array *array, uint64_t key);
+  uint64_t (*nothing_pointer)(const struct array *array, uint64_t key);
 };
 
 static uint64_t read_by_pointer(const struct array *array, uint64_t key);
+static uint64_t nothing(const struct array *array, uint64_t key);
 
 static void *create(const struct subject *subject, const struct spec *spec)
 {
@@ -60,7 +62,8 @@ static void *create(const struct subject *subject, const struct spec *spec)
   *array = (struct array){.lines = lines,
                           .line = line,
                           .keys = hash_keys_from_seed(1),
-                          .read_pointer = read_by_pointer};
+                          .read_pointer = read_by_pointer,
+                          .nothing_pointer = nothing};
   return array;
 }
 
@@ -93,6 +96,12 @@ static uint64_t read_by_pointer(const struct array *array, uint64_t key)
   return read_word(first_word(array, key));
 }
 
+static uint64_t nothing(const struct array *array, uint64_t key)
+{
+  (void) array;
+  return key;
+}
+
 /* ---- the loops ---- */
 
 static uint64_t read_one(const struct subject *subject, void *state, enum call call,
@@ -112,6 +121,16 @@ static uint64_t read_one_call(const struct subject *subject, void *state, enum c
   const struct array *array = state;
   uint64_t sum = 0;
   EACH_KEY(span, key, sum += array->read_pointer(array, key));
+  return sum;
+}
+
+static uint64_t call_nothing(const struct subject *subject, void *state, enum call call,
+                             const struct span *span)
+{
+  (void) subject, (void) call;
+  const struct array *array = state;
+  uint64_t sum = 0;
+  EACH_KEY(span, key, sum += array->nothing_pointer(array, key));
   return sum;
 }
 
@@ -183,6 +202,17 @@ static uint64_t or_one(const struct subject *subject, void *state, enum call cal
   return sum;
 }
 
+static uint64_t or_blind(const struct subject *subject, void *state, enum call call,
+                         const struct span *span)
+{
+  (void) subject, (void) call;
+  const struct array *array = state;
+  EACH_KEY(span, key,
+           atomic_fetch_or_explicit(first_word(array, key), UINT64_C(1) << (key >> 3 & 63),
+                                    memory_order_relaxed));
+  return 0;
+}
+
 static uint64_t keys_alone(const struct subject *subject, void *state, enum call call,
                            const struct span *span)
 {
@@ -217,6 +247,7 @@ static uint64_t hash_eight(const struct subject *subject, void *state, enum call
   }
 
 const struct subject machine_subjects[] = {
+    MACHINE("call", "a function called through a pointer, which does nothing", call_nothing),
     MACHINE("read", "8 bytes at an independent position of an array", read_one),
     MACHINE("read-call", "the same, in a function called through a pointer", read_one_call),
     MACHINE("read-two", "8 bytes at each of two positions", read_two),
@@ -224,6 +255,7 @@ const struct subject machine_subjects[] = {
     MACHINE("read-two-ahead", "as read-two, prefetched 16 keys ahead", read_two_ahead),
     MACHINE("or", "atomic OR on a word that no other thread uses", or_own),
     MACHINE("or-any", "atomic OR at an independent position of an array", or_one),
+    MACHINE("or-blind", "the same, without its old value", or_blind),
     MACHINE("xxh3", "XXH3 of 8 bytes", hash_eight),
     MACHINE("keys", "making a key, which is part of every other figure", keys_alone),
     {0}};

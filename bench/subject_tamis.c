@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * This library in two builds: as it is shipped, and for one thread (alone/layer1.h).  Both are
- * loaded at run time and called in the same manner, so that nothing else differs.
+ * This library in three builds: as it is shipped, for one thread (alone/layer1.h), and another build
+ * of the user's choice, such as one by another compiler or of an earlier state.  All are loaded at
+ * run time and called in the same manner, so that nothing else differs.
  */
 #include "subject.h"
 #include "tamis/tamis.h"
@@ -11,7 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* ---- the two libraries ---- */
+/* ---- the libraries ---- */
 
 #define EACH_FUNCTION(f)                                                                  \
   f(create) f(destroy) f(bytes_for) f(add) f(add_hash) f(add_unique_hash) f(contains)     \
@@ -24,7 +25,13 @@ struct library {
   EACH_FUNCTION(MEMBER)
 };
 
-static struct library shipped = {.path = BENCH_SHIPPED}, alone = {.path = BENCH_ALONE};
+static struct library shipped = {.path = BENCH_SHIPPED}, alone = {.path = BENCH_ALONE},
+                      other = {.path = BENCH_SHIPPED};
+
+void subject_set_other(const char *path)
+{
+  other.path = path;
+}
 
 static void *function(void *handle, const char *name)
 {
@@ -44,10 +51,11 @@ static void load(struct library *library)
   EACH_FUNCTION(LOOK_UP)
 }
 
-static void load_both(void)
+static void load_all(void)
 {
   load(&shipped);
   load(&alone);
+  load(&other);
 }
 
 /* ---- filters ---- */
@@ -62,7 +70,7 @@ struct variant {
 static const struct variant *variant_of(const struct subject *subject)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load_both);
+  pthread_once(&once, load_all);
   return subject->detail;
 }
 
@@ -228,4 +236,11 @@ const struct subject tamis_subjects[] = {
            0, false),
     FILTER("cuckoo-fixed-alone", "as cuckoo-fixed, built without concurrency", ALL, false, &alone,
            TAMIS_CUCKOO, 0, true),
+    FILTER("other-bloom", "as bloom, of the build that --other names", NO_REMOVE, true, &other,
+           TAMIS_BLOOM, 0, false),
+    FILTER("other-bloom-classic", "as bloom-classic, of that build", NO_REMOVE, true, &other,
+           TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, false),
+    FILTER("other-cuckoo", "as cuckoo, of that build", ALL, true, &other, TAMIS_CUCKOO, 0, false),
+    FILTER("other-cuckoo-fixed", "as cuckoo-fixed, of that build", ALL, true, &other, TAMIS_CUCKOO,
+           0, true),
     {0}};

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Runs all measurements of the bench, with few keys.  They must succeed, find every answer right,
 # and write valid files.  No time is checked.
-#   cmake -D BENCH=PROGRAM -D WORK=FOLDER -P test_bench.cmake
+#   cmake -D BENCH=PROGRAM -D LIBRARY=FILE -D WORK=FOLDER -P test_bench.cmake
 set(csv ${WORK}/bench_test.csv)
 set(json ${WORK}/bench_test.json)
 set(times ${WORK}/bench_test_times.csv)
@@ -58,6 +58,10 @@ bench(0 table creation locks --tiny --markdown)
 if(NOT output MATCHES "^[^|\n]+\n\n[|] what [|][^\n]+\n[|]---[^\n]+\n([|] [^\n]+ [|]\n)+\n[0-9]+ missed\n$")
   message(FATAL_ERROR "not a table in Markdown:\n${output}")
 endif()
+
+# Another build: here, the same one.
+bench(0 run hit --subjects bloom,other-bloom --keys 2000 --rounds 1 --seconds 0.001 --other ${LIBRARY})
+bench(2 run hit --subjects other-bloom --keys 2000 --other ${WORK}/no-such-library.so)
 
 bench(0 growth --subjects cuckoo,libcuckoo --keys 20000 --times ${times} --rates ${rates}
         --calls ${calls} --quantiles ${quantiles} --json ${json})
