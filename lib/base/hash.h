@@ -5,15 +5,13 @@
 #ifndef TAMIS_LIB_HASH_H
 #define TAMIS_LIB_HASH_H
 
+#include "base/compiler.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-/* Holds the product of two 64-bit words.  C11 has no such type: __extension__ lets gcc and clang
- * accept it under -Wpedantic as well. */
-__extension__ typedef unsigned __int128 uint128;
 
 /* What follows from a filter's seed, computed once when the filter is created. */
 struct hash_keys {

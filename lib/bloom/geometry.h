@@ -77,7 +77,7 @@ static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *
  * Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019) */
 FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
 {
-  return (uint64_t) ((uint128) hash * n >> 64);
+  return upper_half((uint128) hash * n);
 }
 
 /* A key's probe sequence.

@@ -117,7 +117,7 @@ static inline uint64_t cuckoo_root_of_index(const struct cuckoo_geometry *g, uin
 /* The first n bits of x as a number; n is 0 to 63.  (~n is 63 - n, modulo 64.) */
 static inline uint64_t cuckoo_top_bits(uint64_t x, unsigned n)
 {
-  return x >> 1 >> (~n & 63);
+  return x >> 1 >> (~shift_count(n) & 63);
 }
 
 struct cuckoo_address {
@@ -134,7 +134,7 @@ FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
 {
   uint64_t fixed = fingerprint >> (64 - g->shape.width) >> 1;
   uint64_t mixed = fixed * UINT64_C(0x9E3779B97F4A7C15);
-  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~g->pair_bits & 63));
+  return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
 }
 
 /* The hash string from `used` bits after root0 on, for a geometry that needs a second hash.  The
