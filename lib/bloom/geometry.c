@@ -161,33 +161,45 @@ static void shared_words(struct bloom_shape shape, double shared[1 << MAX_BLOCKE
       }
 }
 
-/* The probability that a key in this line sets none of a[i] given bits in the word of probe i. */
-static double miss_probability(struct bloom_shape shape, const double shared[], const unsigned a[])
+/* For all counts a[], in the order of next_counts(): adds the probability that a key in this line
+ * sets none of a[i] given bits in the word of each probe i to q[].  By `coefficient`, this
+ * probability is a polynomial of the chances to miss, one for each probe: coefficient[m] belongs to
+ * the product of those of which `m` has a bit.  Each level puts in the chance of the last probe.
+ * Returns what follows in q[]. */
+static double *add_misses(unsigned probes, unsigned bits, const struct overlap *o,
+                          const double coefficient[], double *q)
 {
-  double sum = 0;
-  for (const struct overlap *o = overlaps[shape.bits_per_probe - 1], *end = o + OVERLAPS;
-       o < end && o->probability > 0; o++)
-    for (unsigned mask = 0; mask < 1u << shape.probes; mask++) {
-      double miss = o->probability * shared[mask];
-      for (unsigned i = 0; i < shape.probes; i++)
-        if (mask >> i & 1)
-          miss *= 1 - o->hits[a[i]] / 64;
-      sum += miss;
-    }
-  return sum;
+  if (probes == 0) {
+    *q += coefficient[0];
+    return q + 1;
+  }
+  double rest[1 << (MAX_BLOCKED_PROBES - 1)];
+  unsigned half = 1u << (probes - 1);
+  for (unsigned a = 0; a <= bits; a++) {
+    for (unsigned m = 0; m < half; m++)
+      rest[m] = coefficient[m] + (1 - o->hits[a] / 64) * coefficient[half + m];
+    q = add_misses(probes - 1, bits, o, rest, q);
+  }
+  return q;
 }
 
 static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
   word_weights(shape.bits_per_probe, terms->weight);
-  double shared[1 << MAX_BLOCKED_PROBES];
+  double shared[1 << MAX_BLOCKED_PROBES], q[MAX_TERMS] = {0};
   shared_words(shape, shared);
-  unsigned a[MAX_BLOCKED_PROBES] = {0};
   terms->count = 0;
-  do {
-    assert(terms->count < MAX_TERMS);
-    terms->hit[terms->count++] = 1 - miss_probability(shape, shared, a);
-  } while (next_counts(shape, a));
+  for (unsigned i = 0; i < OVERLAPS; i++) {
+    const struct overlap *o = &overlaps[shape.bits_per_probe - 1][i];
+    double coefficient[1 << MAX_BLOCKED_PROBES];
+    for (unsigned m = 0; m < 1u << shape.probes; m++)
+      coefficient[m] = o->probability * shared[m];
+    if (o->probability > 0)
+      terms->count =
+          (unsigned) (add_misses(shape.probes, shape.bits_per_probe, o, coefficient, q) - q);
+  }
+  for (unsigned i = 0; i < terms->count; i++)
+    terms->hit[i] = 1 - q[i];
 }
 
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
