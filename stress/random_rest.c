@@ -6,6 +6,7 @@
  * times: six and a half standard deviations.
  */
 #include "bloom/bloom.h"
+#include "line_rate.h"
 #include "random.h"
 
 #include <error.h>
@@ -268,23 +269,6 @@ void check_at_rest(struct run *run)
 
 /* ---- rates ---- */
 
-/* The part of all probe sequences whose bits are set in a line of a blocked filter. */
-static double rate_of_line(const struct bloom *b, const word *line)
-{
-  struct bloom_shape shape = b->geometry.shape;
-  double match[LINE_WORDS], sum = 0;
-  for (unsigned w = 0; w < LINE_WORDS; w++)
-    match[w] = pow(__builtin_popcountll(word_load(&line[w])) / 64.0, shape.bits_per_probe);
-  for (unsigned start = 0; start < LINE_WORDS; start++)
-    for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
-      double all = 1;
-      for (unsigned i = 0; i < shape.probes; i++)
-        all *= match[(start + i * stride) % LINE_WORDS];
-      sum += all;
-    }
-  return sum / (LINE_WORDS * LINE_WORDS / 2.0);
-}
-
 /* The exact rate of this filter, and the most that it may be with the keys of its capacity.  The
  * header promises the average over seeds.  The rates of lines are nearly independent draws, so the
  * deviation of their mean follows from themselves, if there are enough of them.
@@ -295,7 +279,10 @@ static double blocked_rate(const struct bloom *b, double *most)
   enum { ENOUGH_LINES = 64 };
   double lines = (double) b->geometry.lines, sum = 0, squares = 0;
   for (uint64_t i = 0; i < b->geometry.lines; i++) {
-    double rate = rate_of_line(b, b->words + i * LINE_WORDS);
+    uint64_t words[LINE_WORDS];
+    for (unsigned w = 0; w < LINE_WORDS; w++)
+      words[w] = word_load(&b->words[i * LINE_WORDS + w]);
+    double rate = line_rate(b->geometry.shape, words, i);
     sum += rate;
     squares += rate * rate;
   }

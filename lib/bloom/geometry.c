@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #define LN2 0.69314718055994530942
 
@@ -41,7 +42,12 @@ static const struct {
     {0.004, 3, 2, 0.30}, {0.0006, 3, 3, 0.76}, {2.5e-5, 4, 3, 2.3}, {9e-6, 5, 3, 4.0},
     {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_TERMS = 1024 };
+enum {
+  SHAPES = sizeof shapes / sizeof *shapes,
+  MAX_TERMS = 1024,
+  MAX_BLOCKED_PROBES = 5,
+  SPREADS = 4
+};
 
 /* The emptier the lines are, the more they differ: the deviation grows by this power of the
  * rate. */
@@ -74,34 +80,47 @@ static double classic_rate(double keys, double bits, unsigned k, double *relativ
  *   S)
  *
  * An added key falls into the line with probability 1/lines.  If it does, it sets no bit of S with
- * a probability q(S), which only depends on how many bits of S lie in which of the eight words.  So
- * with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.  Subsets with the same counts of
- * bits in the words are one term of the sum.
+ * a probability q(S).  So with n keys the inner probability is (1 - (1 - q(S)) / lines)^n.
  *
- * All starts and odd strides are equivalent, because multiplying by an odd number permutes the
- * words.  So the key that is looked up may be assumed to use the words 0 to probes - 1. */
+ * q(S) depends on how many bits of S lie in which of the words, and little on anything else: on the
+ * distances of the bits and on the key's spread.  It is averaged over these.  So subsets with the
+ * same counts of bits in the words are one term of the sum. */
 struct terms {
   unsigned count;
-  double weight[8];      /* by the number of bits in one word; a term's weight is their product */
+  double weight[4];      /* by the number of bits in one word; a term's weight is their product */
   double hit[MAX_TERMS]; /* 1 - q, in the order of next_counts() */
 };
 
-/* For t bits drawn with replacement from a word: weight[a] = E[(-1)^a C(distinct bits, a)]. */
+/* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
+ * for two random patterns: `hits[a]` of the 64 rotations of the one set any of `a` bits of the
+ * other, on average over the choices of `a` bits.  The patterns are the same in each word, so all
+ * words have the same row. */
+struct overlap {
+  double probability;
+  double hits[4];
+};
+
+enum { OVERLAPS = 8 };
+
+static const struct overlap overlaps[][OVERLAPS] = {
+    {{1, {0, 1}}},
+    {{992 / 1024.0, {0, 2, 4}}, {31 / 1024.0, {0, 2, 3}}, {1 / 1024.0, {0, 2, 2}}},
+    {{186114 / 262144.0, {0, 3, 18 / 3.0, 9}},
+     {68330 / 262144.0, {0, 3, 17 / 3.0, 8}},
+     {6214 / 262144.0, {0, 3, 16 / 3.0, 7}},
+     {680 / 262144.0, {0, 3, 15 / 3.0, 7}},
+     {638 / 262144.0, {0, 3, 15 / 3.0, 6}},
+     {64 / 262144.0, {0, 3, 14 / 3.0, 6}},
+     {64 / 262144.0, {0, 3, 14 / 3.0, 5}},
+     {40 / 262144.0, {0, 3, 13 / 3.0, 5}}},
+};
+
+/* For t different bits: weight[a] = (-1)^a C(t, a). */
 static void word_weights(unsigned t, double weight[])
 {
-  double distinct[8] = {1};
-  for (unsigned draw = 0; draw < t; draw++)
-    for (unsigned u = draw + 2; u-- > 0;)
-      distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
-  for (unsigned a = 0; a <= t; a++) {
-    weight[a] = 0;
-    for (unsigned u = a; u <= t; u++) {
-      double choose = 1;
-      for (unsigned j = 0; j < a; j++)
-        choose = choose * (u - j) / (j + 1);
-      weight[a] += distinct[u] * choose * (a % 2 ? -1 : 1);
-    }
-  }
+  weight[0] = 1;
+  for (unsigned a = 1; a <= t; a++)
+    weight[a] = -weight[a - 1] * (t - a + 1) / a;
 }
 
 /* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like the wheels of
@@ -116,42 +135,78 @@ static bool next_counts(struct bloom_shape shape, unsigned a[])
   return false;
 }
 
-/* The probability that a key in this line sets none of a[w] given bits in each word w.
- * word_miss[a] is the probability that it sets none of a given bits in a word that it uses. */
-static double miss_probability(struct bloom_shape shape, const double word_miss[],
-                               const unsigned a[LINE_WORDS])
+/* The offset from a key's first word to that of probe `i`, by xor. */
+static unsigned word_offset(unsigned spread, unsigned i)
 {
-  double sum = 0, patterns = 0;
-  for (unsigned start = 0; start < LINE_WORDS; start++)
-    for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
-      double miss = 1;
-      for (unsigned i = 0; i < shape.probes; i++)
-        miss *= word_miss[a[(start + i * stride) % LINE_WORDS]];
-      sum += miss;
-      patterns++;
-    }
-  return sum / patterns;
+  unsigned offset = 0;
+  while (i--)
+    offset ^= spread + bloom_steps[i];
+  return offset;
+}
+
+/* Which words of a key does another key in the same line use?  shared[m] is the probability that
+ * it is just the words of those probes of which `m` has a bit. */
+static void shared_words(struct bloom_shape shape, double shared[1 << MAX_BLOCKED_PROBES])
+{
+  memset(shared, 0, sizeof *shared << MAX_BLOCKED_PROBES);
+  for (unsigned spread = 0; spread < SPREADS; spread++)
+    for (unsigned start = 0; start < LINE_WORDS; start++)
+      for (unsigned other = 0; other < SPREADS; other++) {
+        unsigned used = 0, mask = 0;
+        for (unsigned i = 0; i < shape.probes; i++)
+          used |= 1u << (start ^ word_offset(other, i));
+        for (unsigned i = 0; i < shape.probes; i++)
+          mask |= (used >> word_offset(spread, i) & 1) << i;
+        shared[mask] += 1.0 / (SPREADS * LINE_WORDS * SPREADS);
+      }
+}
+
+/* For all counts a[], in the order of next_counts(): adds the probability that a key in this line
+ * sets none of a[i] given bits in the word of each probe i to q[].  By `coefficient`, this
+ * probability is a polynomial of the chances to miss, one for each probe: coefficient[m] belongs to
+ * the product of those of which `m` has a bit.  Each level puts in the chance of the last probe.
+ * Returns what follows in q[]. */
+static double *add_misses(unsigned probes, unsigned bits, const struct overlap *o,
+                          const double coefficient[], double *q)
+{
+  if (probes == 0) {
+    *q += coefficient[0];
+    return q + 1;
+  }
+  double rest[1 << (MAX_BLOCKED_PROBES - 1)];
+  unsigned half = 1u << (probes - 1);
+  for (unsigned a = 0; a <= bits; a++) {
+    for (unsigned m = 0; m < half; m++)
+      rest[m] = coefficient[m] + (1 - o->hits[a] / 64) * coefficient[half + m];
+    q = add_misses(probes - 1, bits, o, rest, q);
+  }
+  return q;
 }
 
 static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
   word_weights(shape.bits_per_probe, terms->weight);
-  double word_miss[8];
-  for (unsigned i = 0; i <= shape.bits_per_probe; i++)
-    word_miss[i] = pow(1 - i / 64.0, shape.bits_per_probe);
-  unsigned a[LINE_WORDS] = {0};
+  double shared[1 << MAX_BLOCKED_PROBES], q[MAX_TERMS] = {0};
+  shared_words(shape, shared);
   terms->count = 0;
-  do {
-    assert(terms->count < MAX_TERMS);
-    terms->hit[terms->count++] = 1 - miss_probability(shape, word_miss, a);
-  } while (next_counts(shape, a));
+  for (unsigned i = 0; i < OVERLAPS; i++) {
+    const struct overlap *o = &overlaps[shape.bits_per_probe - 1][i];
+    double coefficient[1 << MAX_BLOCKED_PROBES];
+    for (unsigned m = 0; m < 1u << shape.probes; m++)
+      coefficient[m] = o->probability * shared[m];
+    if (o->probability > 0)
+      terms->count =
+          (unsigned) (add_misses(shape.probes, shape.bits_per_probe, o, coefficient, q) - q);
+  }
+  for (unsigned i = 0; i < terms->count; i++)
+    terms->hit[i] = 1 - q[i];
 }
 
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
   double rate = 0;
-  unsigned a[LINE_WORDS] = {0}, i = 0;
+  unsigned a[MAX_BLOCKED_PROBES] = {0}, i = 0;
   do {
     double weight = 1;
     for (unsigned w = 0; w < shape.probes; w++)
@@ -164,7 +219,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 /* The probability that one key sets one given bit of its line. */
 static double bit_hit(const struct bloom_geometry *g)
 {
-  return g->shape.probes / (double) LINE_WORDS * (1 - pow(63.0 / 64, g->shape.bits_per_probe));
+  return g->shape.probes * g->shape.bits_per_probe / (double) LINE_BITS;
 }
 
 /* ---- both ---- */
@@ -285,6 +340,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   if (lines >= max_lines)
     return TAMIS_EINVAL;
   plan.geometry.lines = (uint64_t) lines;
+  plan.geometry.words = plan.geometry.lines * LINE_WORDS;
   *out = plan.geometry;
   return TAMIS_OK;
 }

@@ -7,11 +7,16 @@
  * sequence of probes, each a word and a mask:
  *
  *   classic   k probes of one bit each, anywhere in the array.
- *   blocked   all probes in one line, which is the key's hash scaled to the number of lines.  A key
- *             has `probes` words of the line, and `bits_per_probe` bits in each.  Several bits to a
- *             word save memory operations, as an atomic OR costs the same for one bit or three, and
- *             need a little more memory.  The words are start, start + stride, start + 2 stride ...
- *             mod 8 with an odd stride, so that keys that share one word rarely share the next.
+ *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe` bits
+ *             in each.  Several bits to a word save memory operations, as an atomic OR costs the same
+ *             for one bit or three, and need a little more memory.  The first word is the key's hash
+ *             scaled to the number of words, and so determines the line.  Each further word is the
+ *             one before, xor a small number: the key's spread plus a constant.  Keys that share one
+ *             word therefore rarely share the next.
+ *
+ *             The bits of a key form one pattern, which is rotated by another number of bits in each
+ *             word.  So a look-up rotates words instead of testing single bits: it rotates each word
+ *             back, takes the AND of all, and tests the pattern in that once.
  *
  * All functions here are pure: values in, values out.
  */
@@ -43,6 +48,7 @@ struct bloom_geometry {
   uint64_t lines;
   uint64_t capacity;
   double fpp;
+  uint64_t words; /* in all lines, so that look-ups need not multiply */
 };
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
@@ -82,81 +88,119 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
 
 /* A key's probe sequence.
  *
- *   blocked   The line comes from the top of hash * multiplier, the rest from the mixed hash
- *             itself: 6 bits for each position, from the lowest bit up, and 6 bits for start and
- *             stride, from the highest bit down.
+ *   blocked   The first word comes from the top of hash * multiplier, the rest from the mixed hash
+ *             itself: from the lowest bit up 6 bits for each rotation, from bit 30 up 5 bits for
+ *             each distance in the pattern, and the highest 2 bits for the spread.
  *   classic   The positions are a multiplicative sequence.  Each comes from the top of the next
  *             product, which depends on all bits of the hash.
  * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
 struct bloom_probes {
-  uint64_t hash;
-  uint64_t pattern;   /* the bits that are left for positions */
-  unsigned bits_used; /* blocked: bits of the pattern that are used up */
-  uint64_t line;      /* blocked: the key's line; classic: 0 */
-  unsigned word;      /* blocked: the next word in the line, mod 8 */
-  unsigned stride;    /* blocked: odd, mod 8 */
+  uint64_t rotations; /* blocked: the bits that are left for rotations; classic: the last product */
+  uint64_t pattern;
+  uint64_t word;   /* blocked: the next word */
+  uint64_t spread; /* blocked: 0 to 3 */
+  unsigned next;   /* blocked: the number of the next probe */
 };
 
 struct bloom_probe {
-  uint64_t word; /* the index in the bit array: that of the line's first word, plus offset */
-  uint64_t offset;
-  uint64_t
-      positions; /* of the bits in the word, 6 bits each from the lowest up; more follows above */
-  uint64_t mask; /* the bits at these positions */
+  uint64_t word;     /* the index in the bit array */
+  unsigned rotation; /* to the left */
+  uint64_t mask;     /* the rotated pattern */
 };
 
-enum { POSITION_BITS = 6, WORD_AND_STRIDE_BITS = 6 };
+enum { ROTATION_BITS = 6, DISTANCE_BITS = 5, DISTANCES_FROM_BIT = 30, SPREAD_FROM_BIT = 62 };
+
+/* What is added to the spread for each step from a word to the next.  Of the numbers that lead to
+ * different words with every spread, these gave low rates with all shapes (docs/bloom.md). */
+static const unsigned char bloom_steps[] = {2, 3, 4, 2};
+
+FORCE_INLINE uint64_t rotate_left(uint64_t x, unsigned by)
+{
+  return x << by % 64 | x >> -by % 64;
+}
+
+FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
+{
+  return x >> by % 64 | x << -by % 64;
+}
+
+/* The first bit of a pattern is bit 32.  The second one is any of the 32 bits below, which allows
+ * each distance of two bits of a word in one direction, and the third one is any odd bit above.  So
+ * the bits of a pattern differ. */
+FORCE_INLINE unsigned second_bit(uint64_t hash)
+{
+  return (unsigned) (hash >> DISTANCES_FROM_BIT) % 32;
+}
+
+FORCE_INLINE unsigned third_bit(uint64_t hash) /* less 32 */
+{
+  return (unsigned) (hash >> (DISTANCES_FROM_BIT + DISTANCE_BITS) | 1) % 32;
+}
+
+FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
+{
+  uint64_t pattern = UINT64_C(1) << 32;
+  if (shape.bits_per_probe > 1)
+    pattern |= UINT64_C(1) << second_bit(hash);
+  if (shape.bits_per_probe > 2)
+    pattern |= UINT64_C(1) << 32 << third_bit(hash);
+  return pattern;
+}
+
+/* Bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
+ * meaningless.  This is less work than to make the pattern: shifts of 32 bits need no masks. */
+FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
+{
+  uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
+  if (shape.bits_per_probe > 1)
+    all &= low >> second_bit(hash);
+  if (shape.bits_per_probe > 2)
+    all &= high >> third_bit(hash);
+  return all;
+}
+
+/* The word of the first probe.  In the classic layout, 0: the sequence begins with the first probe. */
+FORCE_INLINE uint64_t bloom_first_word(const struct bloom_geometry *g, uint64_t hash,
+                                       struct bloom_shape shape)
+{
+  return shape.layout == TAMIS_LAYOUT_BLOCKED ? hash_to_range(hash * HASH_MULTIPLIER, g->words) : 0;
+}
 
 /* `shape` is that of the geometry.  A caller for which it is a constant gets straight-line code. */
+FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
+                                                   struct bloom_shape shape)
+{
+  return (struct bloom_probes){.rotations = hash,
+                               .pattern = bloom_pattern(hash, shape),
+                               .word = first_word,
+                               .spread = hash >> SPREAD_FROM_BIT};
+}
+
 FORCE_INLINE struct bloom_probes bloom_probes_begin(const struct bloom_geometry *g, uint64_t hash,
                                                     struct bloom_shape shape)
 {
-  struct bloom_probes probes = {.hash = hash, .pattern = hash};
-  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    probes.line = hash_to_range(hash * HASH_MULTIPLIER, g->lines);
-    probes.word = (unsigned) (hash >> 61);
-    probes.stride = (unsigned) (hash >> 58) | 1;
-  }
-  return probes;
+  return bloom_probes_from(bloom_first_word(g, hash, shape), hash, shape);
 }
 
 FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g,
                                                   struct bloom_probes *probes,
                                                   struct bloom_shape shape)
 {
-  struct bloom_probe probe = {0};
+  struct bloom_probe probe;
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    unsigned bits = shape.bits_per_probe * POSITION_BITS;
-    if (probes->bits_used + bits > 64 - WORD_AND_STRIDE_BITS) {
-      /* The lowest bits of a product are not random enough. */
-      probes->pattern = hash_spread(probes->hash) >> WORD_AND_STRIDE_BITS;
-      probes->bits_used = 0;
-    }
-    probe.offset = probes->word % LINE_WORDS;
-    probe.positions = probes->pattern;
-    probes->word += probes->stride;
-    probes->pattern >>= bits;
-    probes->bits_used += bits;
+    probe.word = probes->word;
+    probe.rotation = (unsigned) probes->rotations % 64;
+    probes->rotations >>= ROTATION_BITS;
+    if (probes->next + 1 < shape.probes)
+      probes->word ^= probes->spread + bloom_steps[probes->next++];
   } else {
-    probes->pattern *= HASH_MULTIPLIER;
-    probe.positions = hash_to_range(probes->pattern, g->lines * LINE_BITS);
-    probe.offset = probe.positions / 64;
+    probes->rotations *= HASH_MULTIPLIER;
+    uint64_t position = hash_to_range(probes->rotations, g->words * 64);
+    probe.word = position / 64;
+    probe.rotation = (unsigned) position % 64;
   }
-  probe.word = probes->line * LINE_WORDS + probe.offset;
-  for (unsigned i = 0; i < shape.bits_per_probe; i++)
-    probe.mask |= UINT64_C(1) << (probe.positions >> i * POSITION_BITS) % 64;
+  probe.mask = rotate_left(probes->pattern, probe.rotation);
   return probe;
-}
-
-/* Bit 0 of the result says whether a word has all bits of a probe; the other bits are meaningless.
- * For a look-up this is less work than the mask. */
-FORCE_INLINE uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe probe,
-                                          struct bloom_shape shape)
-{
-  uint64_t all = 1;
-  for (unsigned i = 0; i < shape.bits_per_probe; i++)
-    all &= value >> (probe.positions >> i * POSITION_BITS) % 64;
-  return all;
 }
 
 #endif

@@ -62,43 +62,28 @@ enum { WATCH_PERIOD = 64 };
 
 /* ---- look-up ---- */
 
-/* Where the offsets of the key's probes count from: its line or, in the classic layout, the first
- * word of the filter. */
-FORCE_INLINE const word *line_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+/* `first` is the word of the first probe. */
+FORCE_INLINE bool lookup_from(const struct bloom *b, uint64_t first, uint64_t hash,
+                              struct bloom_shape shape)
 {
-  return b->words + bloom_probes_begin(&b->geometry, hash, shape).line * LINE_WORDS;
-}
-
-/* A word of a line.  It is an element of an array here, because gcc then computes the line's
- * address once.  For an offset from a pointer it adds line and offset anew for each word: 73
- * instructions for a look-up instead of 67. */
-FORCE_INLINE const word *word_of(const word *line, uint64_t offset)
-{
-  const word(*words)[] = (const word(*)[]) line;
-  return &(*words)[offset];
-}
-
-FORCE_INLINE bool lookup_in(const struct bloom *b, const word *line, uint64_t hash,
-                            struct bloom_shape shape)
-{
-  const struct bloom_geometry *g = &b->geometry;
-  struct bloom_probes probes = bloom_probes_begin(g, hash, shape);
-  uint64_t in = 1;
+  const word *words = b->words; /* a compiler would read it again after each atomic load */
+  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  uint64_t in = UINT64_MAX;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(g, &probes, shape);
-    in &= bloom_probe_matches(word_load(word_of(line, probe.offset)), probe, shape);
+    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    in &= rotate_right(word_load(&words[probe.word]), probe.rotation);
     /* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
      * time.  Over several lines each probe is a cache miss. */
-    if (shape.layout == TAMIS_LAYOUT_CLASSIC && !in)
+    if (shape.layout == TAMIS_LAYOUT_CLASSIC && !(bloom_pattern_matches(in, hash, shape) & 1))
       return false;
   }
-  return in;
+  return bloom_pattern_matches(in, hash, shape) & 1;
 }
 
 FORCE_INLINE bool lookup(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
-  return lookup_in(b, line_of(b, hash, shape), hash, shape);
+  return lookup_from(b, bloom_first_word(&b->geometry, hash, shape), hash, shape);
 }
 
 /* ---- setting the key's bits ---- */
@@ -113,14 +98,13 @@ struct gaps {
 FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
                             struct gaps *gaps)
 {
-  const word *line = line_of(b, hash, shape);
   struct bloom_probes probes = bloom_probes_begin(&b->geometry, hash, shape);
   gaps->any = 0;
   gaps->last = 0;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
-    probe.mask &= ~word_load(word_of(line, probe.offset));
+    probe.mask &= ~word_load(&b->words[probe.word]);
     gaps->at[i] = probe;
     gaps->any |= probe.mask;
     gaps->last = probe.mask ? i : gaps->last;
@@ -275,41 +259,70 @@ FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape s
  * further. */
 enum { CLASSIC_PREFETCH = 4 };
 
-FORCE_INLINE void prefetch(const struct bloom *b, const word *line, uint64_t hash,
+FORCE_INLINE void prefetch(const struct bloom *b, uint64_t first, uint64_t hash,
                            struct bloom_shape shape)
 {
   if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    __builtin_prefetch(line);
+    __builtin_prefetch(&b->words[first]);
     return;
   }
-  struct bloom_probes probes = bloom_probes_begin(&b->geometry, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
   unsigned words = shape.probes < CLASSIC_PREFETCH ? shape.probes : CLASSIC_PREFETCH;
   while (words--)
-    __builtin_prefetch(&line[bloom_probes_next(&b->geometry, &probes, shape).offset]);
+    __builtin_prefetch(&b->words[bloom_probes_next(&b->geometry, &probes, shape).word]);
+}
+
+/* Look-ups are prepared and finished in groups, each in a loop of its own: one loop for both would
+ * run out of registers. */
+enum { LOOKUP_GROUP = 16 };
+_Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
+
+struct prepared {
+  uint64_t first; /* the word of the first probe */
+  uint64_t hash;  /* mixed */
+};
+
+FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
+                                struct prepared *prepared, struct bloom_shape shape)
+{
+  for (size_t i = 0; i < n; i++) {
+    uint64_t hash = hash_mix(&b->head.keys, hashes[i]);
+    prepared[i] = (struct prepared){bloom_first_word(&b->geometry, hash, shape), hash};
+    prefetch(b, prepared[i].first, hash, shape);
+  }
+}
+
+FORCE_INLINE size_t finish_group(const struct bloom *b, size_t n, const struct prepared *prepared,
+                                 bool *found, struct bloom_shape shape)
+{
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool in = lookup_from(b, prepared[i].first, prepared[i].hash, shape);
+    hits += in;
+    if (found)
+      found[i] = in;
+  }
+  return hits;
+}
+
+static inline size_t group_size(size_t i, size_t n)
+{
+  return n - i < LOOKUP_GROUP ? n - i : LOOKUP_GROUP;
 }
 
 /* Each key's memory is fetched FILTER_AHEAD keys before it is read. */
 FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                                   bool *found, struct bloom_shape shape)
 {
-  struct {
-    const word *line;
-    uint64_t hash;
-  } ahead[FILTER_AHEAD];
+  struct prepared ahead[FILTER_AHEAD];
   size_t hits = 0;
-  for (size_t i = 0; i < n + FILTER_AHEAD; i++) {
-    size_t at = i % FILTER_AHEAD;
-    if (i >= FILTER_AHEAD) {
-      bool in = lookup_in(b, ahead[at].line, ahead[at].hash, shape);
-      hits += in;
-      if (found)
-        found[i - FILTER_AHEAD] = in;
-    }
-    if (i < n) {
-      ahead[at].hash = hash_mix(&b->head.keys, hashes[i]);
-      ahead[at].line = line_of(b, ahead[at].hash, shape);
-      prefetch(b, ahead[at].line, ahead[at].hash, shape);
-    }
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKUP_GROUP) {
+    struct prepared *prepared = &ahead[i % FILTER_AHEAD];
+    size_t turn = i - FILTER_AHEAD;
+    if (i >= FILTER_AHEAD)
+      hits += finish_group(b, group_size(turn, n), prepared, found ? found + turn : NULL, shape);
+    if (i < n)
+      prepare_group(b, hashes + i, group_size(i, n), prepared, shape);
   }
   return hits;
 }
@@ -319,7 +332,7 @@ FORCE_INLINE void prefetch_group(const struct bloom *b, const uint64_t *hashes, 
 {
   for (size_t i = 0; i < n; i++) {
     mixed[i] = hash_mix(&b->head.keys, hashes[i]);
-    prefetch(b, line_of(b, mixed[i], shape), mixed[i], shape);
+    prefetch(b, bloom_first_word(&b->geometry, mixed[i], shape), mixed[i], shape);
   }
 }
 
