@@ -152,32 +152,41 @@ FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
   cuckoo_count_change(pair->generation, ENTRIES, 1);
 }
 
-/* `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result, NO_ROOM
- * or FULL. */
-FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
-                               const struct cuckoo_geometry *g, bool no_path)
+/* A key that neither bucket has, or a copy that is to have a lane.  Returns TAMIS_OK, NO_ROOM or
+ * FULL. */
+FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                                     const struct cuckoo_geometry *g, struct pair_words words)
 {
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  struct pair_words words = pair_load(pair, g);
-  bool room = pair_has_room(words);
-  int result;
-  if (match_either(g, words.lower, words.upper, pair->entry) &&
-      settle_duplicate_locked(c, pair, room, no_path, &result))
-    return result;
-  if (!room)
+  if (!pair_has_room(words))
     return segment_is_full(c, pair->segment) ? FULL : NO_ROOM;
   write_entry_locked(pair, g, choose_place(pair, &g->shape, words));
   return TAMIS_OK;
 }
 
+/* `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result, NO_ROOM
+ * or FULL. */
+FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                               const struct cuckoo_geometry *g, bool no_path)
+{
+  struct pair_words words = pair_load(pair, g);
+  int result;
+  if (match_either(g, words.lower, words.upper, pair->entry) &&
+      settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
+    return result;
+  return insert_entry_locked(c, pair, g, words);
+}
+
 /* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations before the pair
- * was found.  False: nothing has changed, and the add needs both stripes. */
-FORCE_INLINE bool insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
+ * was found.  Returns TAMIS_OK, NO_ROOM, or RETRY: the add needs both stripes. */
+FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
                                          const struct cuckoo_geometry *g, unsigned n)
 {
   struct pair_words words = pair_load(pair, g);
-  if (match_either(g, words.lower, words.upper, pair->entry) || !pair_has_room(words))
-    return false;
+  if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0))
+    return RETRY;
+  if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, but perhaps not at once */
+    return segment_is_full(c, pair->segment) ? RETRY : NO_ROOM;
   struct place place = choose_place(pair, &g->shape, words);
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
   HOOK(cuckoo_place_chosen);
@@ -191,7 +200,7 @@ FORCE_INLINE bool insert_with_one_stripe(struct cuckoo *c, const struct bucket_p
   if (!changed)
     write_entry_locked(pair, g, place);
   stripe_unlock(stripe);
-  return !changed;
+  return changed ? RETRY : TAMIS_OK;
 }
 
 /* ---- the tries of one call ---- */
@@ -251,8 +260,9 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
                         const struct cuckoo_geometry *g, unsigned n, bool no_path)
 {
   HOOK(cuckoo_pair_found);
-  if (__builtin_expect(insert_with_one_stripe(c, pair, g, n), 1))
-    return TAMIS_OK;
+  int result = insert_with_one_stripe(c, pair, g, n);
+  if (__builtin_expect(result != RETRY, 1))
+    return result;
   struct bucket_pair copy = {.generation = pair->generation,
                              .segment = pair->segment,
                              .entry = pair->entry,
@@ -330,13 +340,14 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   struct locked_pairs locked;
   tamis__lock_pairs(c, hash, &locked);
   *pair = locked.pair[attempt_generation(attempt, locked.n)];
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
   int result = pair->segment ? TAMIS_OK : NO_ROOM;
   for (unsigned i = 0; i < locked.n; i++)
     if (locked.pair[i].segment && match_pair(&locked.pair[i]).matches)
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
-    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+    result = insert_entry_locked(c, pair, g, pair_load(pair, g));
   tamis__unlock_pairs(&locked);
   return result;
 }
@@ -390,11 +401,10 @@ FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
   HOOK(cuckoo_pairs_locked);
   int result = RETRY;
   if (cuckoo_generations(c) == 1) {
-    const word *words = segment_words(g, pair->segment);
-    bool present = bucket_has_match(&g->shape, word_load(&words[pair->lower]), pair->entry) ||
-                   bucket_has_match(&g->shape, word_load(&words[pair->upper]), pair->entry);
+    struct pair_words words = pair_load(pair, g);
+    bool present = match_either(g, words.lower, words.upper, pair->entry);
     HOOK(cuckoo_unique_checked);
-    result = present ? TAMIS_PRESENT : insert_locked(c, pair, g, false);
+    result = present ? TAMIS_PRESENT : insert_entry_locked(c, pair, g, words);
   }
   pair_unlock(pair, g);
   return result;
