@@ -87,14 +87,14 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
                                     bool no_path, int *result)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
-  struct best_match best = match_pair(pair);
-  bool counted = best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment);
+  bool counted = count_matches(pair) >= max_lanes_per_key(g) || counts_copies(pair->segment);
   bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
   if (!counted && !without_room) {
     if (room)
       tamis__note_copy(pair->segment);
     return false;
   }
+  struct best_match best = match_pair(pair);
   *result = count_copy_locked(c, pair, &best);
   if (!counted && no_path)
     tamis__note_copy_without_room(c, g, pair->segment);
