@@ -180,7 +180,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
 /* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations before the pair
  * was found.  Returns TAMIS_OK, NO_ROOM, or RETRY: the add needs both stripes. */
 FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
-                                         const struct cuckoo_geometry *g, unsigned n)
+                                        const struct cuckoo_geometry *g, unsigned n)
 {
   struct pair_words words = pair_load(pair, g);
   if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0))

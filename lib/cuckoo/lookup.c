@@ -253,11 +253,14 @@ FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first
 {
   struct cuckoo_geometry g = first_geometry(first, true);
   struct bucket_pair pair = pair_find_with(&g, first, hash);
-  g = first_geometry(first, true);
-  struct lookup lookup = lookup_prepare(&g, &pair);
-  if (directory_depth(pair.root_value) > 0)
+  if (directory_depth(pair.root_value) > 0) {
+    g = first_geometry(first, true);
+    struct lookup lookup = lookup_prepare(&g, &pair);
     return lookup_finish(&lookup, &g);
+  }
+  g = first_geometry(first, true);
   g.shape.ages = false;
+  struct lookup lookup = lookup_prepare(&g, &pair);
   return lookup_finish(&lookup, &g);
 }
 
