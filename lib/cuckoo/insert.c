@@ -194,8 +194,10 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
   const word *both = segment_words(g, pair->segment);
   bool changed =
       (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
-  if (g->shape.ages) /* otherwise segments stay, and there is one generation */
-    changed |= stripe_has_left(stripe) | (cuckoo_generations(c) != n);
+  if (g->shape.ages) { /* otherwise segments stay, and there is one generation */
+    changed |= stripe_has_left(stripe);
+    changed |= cuckoo_generations(c) != n;
+  }
   HOOK(cuckoo_place_checked);
   if (!changed)
     write_entry_locked(pair, g, place);
