@@ -25,7 +25,8 @@ static void a_split_under_a_writer(void **state)
 
 /* A writer that comes while its segment is copied waits, and adds to the new one.  Readers do
  * not wait. */
-static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper)
+static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper,
+                                            int (*make)(tamis_filter *, uint64_t))
 {
   struct tiny t = make_tiny(64 / LANES);
   /* some pairs, such as LOWER and UPPER, have both their buckets under one stripe */
@@ -34,7 +35,7 @@ static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper)
   add_at(&t, LOWER, UPPER, 2 * LANES);
   uint64_t splits_it = hash_at(&t, LOWER, UPPER), hash = hash_at(&t, lower, upper);
   struct call splitter = call_of(&t, tamis_add_hash, splits_it);
-  struct call writer = call_of(&t, tamis_add_hash, hash);
+  struct call writer = call_of(&t, make, hash);
   start_and_stop(&splitter, "cuckoo_split_copied");
   start(&writer);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
@@ -52,8 +53,10 @@ static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper)
 static void a_writer_while_a_segment_is_copied(void **state)
 {
   (void) state;
-  for (uint32_t bucket = 0; bucket < 4; bucket++) /* each stripe in turn */
-    write_while_a_segment_is_copied(bucket, 4 + bucket);
+  for (uint32_t bucket = 0; bucket < 4; bucket++) { /* each stripe in turn */
+    write_while_a_segment_is_copied(bucket, 4 + bucket, tamis_add_hash);
+    write_while_a_segment_is_copied(bucket, 4 + bucket, tamis_add_unique_hash);
+  }
 }
 
 /* While directory entries still lead to a segment, it may not even begin to wait for readers: those

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unique adds of one key.
+ * Adds that meet: unique adds of one key, and plain adds, which take the stripe of one bucket.
  */
 #include "cuckoo_schedule.h"
 
@@ -89,6 +89,111 @@ static void a_unique_add_that_knows_a_generation_too_few(void **state)
   finish_tiny(&t);
 }
 
+/* ---- plain adds, which take the stripe of the bucket that they write ---- */
+
+/* The add has chosen a lane, but holds no stripe yet, when another key takes that lane. */
+static void a_lane_is_taken_before_the_stripe(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, UPPER);
+  struct call late = call_of(&t, tamis_add_hash, hash);
+  start_and_stop(&late, "cuckoo_place_chosen");
+  schedule_pass_by();
+  add_at(&t, HOME, OTHER_UPPER, 1);
+  schedule_go();
+  assert_int_equal(finish(&late), TAMIS_OK);
+  expect_in(&t, hash);
+  finish_tiny(&t);
+}
+
+/* The add is about to write to HOME.  An add of another key to HOME waits for its stripe. */
+static void an_add_waits_for_one_to_its_bucket(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t first = hash_at(&t, HOME, UPPER), second = hash_at(&t, HOME, OTHER_UPPER);
+  struct call a = call_of(&t, tamis_add_hash, first), b = call_of(&t, tamis_add_hash, second);
+  start_and_stop(&a, "cuckoo_place_checked");
+  start(&b);
+  schedule_wait_either("stripe_wait", 1, "cuckoo_place_checked", 2);
+  schedule_go();
+  assert_int_equal(finish(&a), TAMIS_OK);
+  assert_int_equal(finish(&b), TAMIS_OK);
+  expect_in(&t, first);
+  expect_in(&t, second);
+  finish_tiny(&t);
+}
+
+/* A unique add of the same key has found it missing, and holds both stripes. */
+static void an_add_waits_for_a_unique_one(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, UPPER);
+  struct call unique = call_of(&t, tamis_add_unique_hash, hash);
+  struct call plain = call_of(&t, tamis_add_hash, hash);
+  start_and_stop(&unique, "cuckoo_unique_checked");
+  start(&plain);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  assert_false(tamis_contains_hash(t.filter, hash));
+  schedule_go();
+  assert_int_equal(finish(&unique), TAMIS_OK);
+  assert_int_equal(finish(&plain), TAMIS_OK);
+  expect_in(&t, hash);
+  expect_in(&t, hash);
+  finish_tiny(&t);
+}
+
+/* The add is about to write to HOME.  A writer of UPPER, its other bucket, does not wait. */
+static void an_add_holds_one_stripe(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t first = hash_at(&t, HOME, UPPER), second = hash_at(&t, LOWER, UPPER);
+  struct call a = call_of(&t, tamis_add_hash, first);
+  struct call b = call_of(&t, tamis_add_unique_hash, second);
+  b.result = TAMIS_EINVAL;
+  start_and_stop(&a, "cuckoo_place_checked");
+  start(&b);
+  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  int result = b.result; /* if it waits, it has none until the add goes on */
+  bool written = tamis_contains_hash(t.filter, first);
+  schedule_go();
+  assert_int_equal(finish(&a), TAMIS_OK);
+  finish(&b);
+  assert_int_equal(result, TAMIS_OK);
+  assert_false(written);
+  expect_in(&t, first);
+  expect_in(&t, second);
+  finish_tiny(&t);
+}
+
+/* The late add has found its key in neither bucket.  Before it takes the stripe of HOME, the key
+ * gets as many lanes of UPPER as one key may have, while HOME becomes full and empty again. */
+static void copies_come_to_the_other_bucket(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  uint64_t hash = hash_at(&t, HOME, UPPER), fills[LANES];
+  struct call late = call_of(&t, tamis_add_hash, hash);
+  start_and_stop(&late, "cuckoo_place_chosen");
+  schedule_pass_by();
+  add_at(&t, LOWER, OTHER_UPPER, 2 * LANES);
+  for (unsigned i = 0; i < LANES; i++)
+    add(&t, fills[i] = hash_at(&t, HOME, OTHER_UPPER));
+  for (unsigned i = 0; i < 3; i++)
+    add(&t, hash);
+  for (unsigned i = 0; i < LANES; i++)
+    take(&t, fills[i]);
+  assert_true(stands_in_bucket(&t, hash, UPPER));
+  schedule_go();
+  assert_int_equal(finish(&late), TAMIS_OK);
+  assert_false(stands_in_bucket(&t, hash, HOME)); /* the fourth one is counted */
+  expect_in(&t, hash);
+  finish_tiny(&t);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -96,6 +201,11 @@ int main(void)
       cmocka_unit_test(two_unique_adds_and_a_new_generation),
       cmocka_unit_test(a_unique_add_of_a_present_key_does_not_wait),
       cmocka_unit_test(a_unique_add_that_knows_a_generation_too_few),
+      cmocka_unit_test(a_lane_is_taken_before_the_stripe),
+      cmocka_unit_test(an_add_waits_for_one_to_its_bucket),
+      cmocka_unit_test(an_add_waits_for_a_unique_one),
+      cmocka_unit_test(an_add_holds_one_stripe),
+      cmocka_unit_test(copies_come_to_the_other_bucket),
   };
   return cmocka_run_group_tests_name("cuckoo_schedule_insert", tests, NULL, NULL);
 }

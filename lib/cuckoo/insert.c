@@ -3,7 +3,7 @@
  * Layer 2: add and unique add.
  *
  *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
- *       older one), and take its stripes.
+ *       older one), and take its stripes, or a plain add the one of the bucket that it writes.
  *    2. Check that the segment has not left the directory and that no generation has been opened
  *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
@@ -21,7 +21,27 @@
  *
  * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
  *     and all copies in a segment that has been folded (fold.h) are counted with the matching entry
- *     that knows most.
+ *     that knows most.  (Adds of a new key that meet may take a lane each all the same: see [O].)
+ *
+ * [O] One stripe.  A plain add whose key matches neither bucket chooses a free lane without a lock.
+ *     Then it takes the stripe of that bucket alone, reads both buckets again, and writes the entry
+ *     if neither has changed; otherwise it takes both stripes.  Let A be the bucket, B the key's
+ *     other one.
+ *
+ *     Whoever changes A holds A's stripe, and splits, joins, drops and folds hold all stripes, so
+ *     the write loses nothing.
+ *
+ *     An entry that matches the key has the same two buckets as the key, because they follow from
+ *     bits that an entry never loses.  So every other call that adds, moves, counts or removes such
+ *     an entry holds the stripes of both A and B, and happens before or after this add: with one
+ *     exception.  Another plain add of such a key may write to B at the same time.  Both have found
+ *     no match in either bucket while they held their stripes.  So there are two such adds at most,
+ *     one for each bucket, and the key has two lanes after them, as max_lanes_per_key() always
+ *     allows.  (Without the second reading of B, other calls could have filled B with copies since
+ *     the first one.)
+ *
+ *     A unique add finds its key before or after this add, and a remove takes its entry before or
+ *     after it.  Look-ups rely on the latter: see [D] in lookup.c.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
  * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.
@@ -67,49 +87,122 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
                                     bool no_path, int *result)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
-  struct best_match best = match_pair(pair);
-  bool counted = best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment);
+  bool counted = count_matches(pair) >= max_lanes_per_key(g) || counts_copies(pair->segment);
   bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
   if (!counted && !without_room) {
     if (room)
       tamis__note_copy(pair->segment);
     return false;
   }
+  struct best_match best = match_pair(pair);
   *result = count_copy_locked(c, pair, &best);
   if (!counted && no_path)
     tamis__note_copy_without_room(c, g, pair->segment);
   return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
 }
 
-/* Writes the entry into the emptier bucket, whose first free lane is the lower one: that leaves
- * most choice to later keys.  Which bucket it is, is a matter of chance, so it is chosen without a
- * branch.  `no_path`: no eviction will make room, so a key that is in is counted.  Returns a
- * result, NO_ROOM or FULL. */
+/* What the buckets of a pair hold, and which of their lanes are free. */
+struct pair_words {
+  uint64_t lower, upper;
+  uint64_t room_lower, room_upper;
+};
+
+FORCE_INLINE struct pair_words pair_load(const struct bucket_pair *pair,
+                                         const struct cuckoo_geometry *g)
+{
+  const word *words = segment_words(g, pair->segment);
+  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
+  return (struct pair_words){lower, upper, bucket_free(&g->shape, lower),
+                             bucket_free(&g->shape, upper)};
+}
+
+FORCE_INLINE bool pair_has_room(struct pair_words words)
+{
+  return (words.room_lower | words.room_upper) != 0;
+}
+
+/* Where an entry goes, and what the bucket holds then. */
+struct place {
+  uint32_t bucket;
+  uint64_t value;
+};
+
+/* The first free lane of the emptier bucket, which has the lower one: that leaves most choice to
+ * later keys.  Which bucket it is, is a matter of chance, so it is chosen without a branch.  There
+ * is room. */
+FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const struct bucket_shape *s,
+                                       struct pair_words words)
+{
+  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
+   * and all ones if x is 0. */
+  uint64_t up = -(uint64_t) ((words.room_upper & -words.room_upper) - 1 <
+                             (words.room_lower & -words.room_lower) - 1);
+  uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
+  uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
+  uint32_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
+  return (struct place){bucket, bucket_replace(s, value, bucket_first(s, free), pair->entry)};
+}
+
+/* The caller holds the bucket's stripe, and the bucket has not changed since the place was chosen. */
+FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
+                                     const struct cuckoo_geometry *g, struct place place)
+{
+  word_store(&segment_words(g, pair->segment)[place.bucket], place.value);
+  stripe_use(stripe_of_bucket(g, pair->segment, place.bucket), 1);
+  cuckoo_count_change(pair->generation, ENTRIES, 1);
+}
+
+/* A key that neither bucket has, or a copy that is to have a lane.  Returns TAMIS_OK, NO_ROOM or
+ * FULL. */
+FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                                     const struct cuckoo_geometry *g, struct pair_words words)
+{
+  assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
+  if (!pair_has_room(words))
+    return segment_is_full(c, pair->segment) ? FULL : NO_ROOM;
+  write_entry_locked(pair, g, choose_place(pair, &g->shape, words));
+  return TAMIS_OK;
+}
+
+/* `no_path`: no eviction will make room, so a key that is in is counted.  Returns a result, NO_ROOM
+ * or FULL. */
 FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                const struct cuckoo_geometry *g, bool no_path)
 {
-  assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  const struct bucket_shape *s = &g->shape;
-  word *words = segment_words(g, pair->segment);
-  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
-  uint64_t room_lower = bucket_free(s, lower), room_upper = bucket_free(s, upper);
-  bool room = room_lower | room_upper;
+  struct pair_words words = pair_load(pair, g);
   int result;
-  if (match_either(g, lower, upper, pair->entry) &&
-      settle_duplicate_locked(c, pair, room, no_path, &result))
+  if (match_either(g, words.lower, words.upper, pair->entry) &&
+      settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
     return result;
-  if (!room)
-    return segment_is_full(c, pair->segment) ? FULL : NO_ROOM;
-  /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
-   * and all ones if x is 0. */
-  uint64_t up = -(uint64_t) ((room_upper & -room_upper) - 1 < (room_lower & -room_lower) - 1);
-  uint64_t value = lower ^ ((lower ^ upper) & up);
-  uint64_t free = room_lower ^ ((room_lower ^ room_upper) & up);
-  uint32_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
-  word_store(&words[bucket], bucket_replace(s, value, bucket_first(s, free), pair->entry));
-  stripe_use(stripe_of_bucket(g, pair->segment, bucket), 1);
-  cuckoo_count_change(pair->generation, ENTRIES, 1);
-  return TAMIS_OK;
+  return insert_entry_locked(c, pair, g, words);
+}
+
+/* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations before the pair
+ * was found.  Returns TAMIS_OK, NO_ROOM, or RETRY: the add needs both stripes. */
+FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
+                                        const struct cuckoo_geometry *g, unsigned n)
+{
+  struct pair_words words = pair_load(pair, g);
+  if (__builtin_expect(match_either(g, words.lower, words.upper, pair->entry), 0))
+    return RETRY;
+  if (__builtin_expect(!pair_has_room(words), 0)) /* both were full, but perhaps not at once */
+    return segment_is_full(c, pair->segment) ? RETRY : NO_ROOM;
+  struct place place = choose_place(pair, &g->shape, words);
+  struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
+  HOOK(cuckoo_place_chosen);
+  stripe_lock(stripe);
+  const word *both = segment_words(g, pair->segment);
+  bool changed =
+      (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
+  if (g->shape.ages) { /* otherwise segments stay, and there is one generation */
+    changed |= stripe_has_left(stripe);
+    changed |= cuckoo_generations(c) != n;
+  }
+  HOOK(cuckoo_place_checked);
+  if (!changed)
+    write_entry_locked(pair, g, place);
+  stripe_unlock(stripe);
+  return changed ? RETRY : TAMIS_OK;
 }
 
 /* ---- the tries of one call ---- */
@@ -148,12 +241,12 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(attempt) : result;
 }
 
-/* `n` is the number of generations before the pair was found.  Returns a result,
- * NO_ROOM, FULL or RETRY. */
-FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
-                        const struct cuckoo_geometry *g, unsigned n, bool no_path)
+/* With the stripes of both buckets.  `n` is the number of generations before the pair was found.
+ * Returns a result, NO_ROOM, FULL or RETRY. */
+static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
+                                              unsigned n, bool no_path)
 {
-  HOOK(cuckoo_pair_found);
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
   if (!pair_lock(pair, g))
     return RETRY;
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
@@ -161,6 +254,23 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
   int result = cuckoo_generations(c) == n ? insert_locked(c, pair, g, no_path) : RETRY;
   pair_unlock(pair, g);
   return result;
+}
+
+/* In the rare case the pair is copied, as far as it is needed, so that in the usual one it can stay
+ * in registers. */
+FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
+                        const struct cuckoo_geometry *g, unsigned n, bool no_path)
+{
+  HOOK(cuckoo_pair_found);
+  int result = insert_with_one_stripe(c, pair, g, n);
+  if (__builtin_expect(result != RETRY, 1))
+    return result;
+  struct bucket_pair copy = {.generation = pair->generation,
+                             .segment = pair->segment,
+                             .entry = pair->entry,
+                             .lower = pair->lower,
+                             .upper = pair->upper};
+  return add_with_both_stripes(c, &copy, n, no_path);
 }
 
 /* One try, in a read section.  *pair is where it was made.  Returns a result, NO_ROOM,
@@ -232,18 +342,19 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   struct locked_pairs locked;
   tamis__lock_pairs(c, hash, &locked);
   *pair = locked.pair[attempt_generation(attempt, locked.n)];
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
   int result = pair->segment ? TAMIS_OK : NO_ROOM;
   for (unsigned i = 0; i < locked.n; i++)
     if (locked.pair[i].segment && match_pair(&locked.pair[i]).matches)
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
-    result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
+    result = insert_entry_locked(c, pair, g, pair_load(pair, g));
   tamis__unlock_pairs(&locked);
   return result;
 }
 
-static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
+static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
@@ -292,11 +403,10 @@ FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
   HOOK(cuckoo_pairs_locked);
   int result = RETRY;
   if (cuckoo_generations(c) == 1) {
-    const word *words = segment_words(g, pair->segment);
-    bool present = bucket_has_match(&g->shape, word_load(&words[pair->lower]), pair->entry) ||
-                   bucket_has_match(&g->shape, word_load(&words[pair->upper]), pair->entry);
+    struct pair_words words = pair_load(pair, g);
+    bool present = match_either(g, words.lower, words.upper, pair->entry);
     HOOK(cuckoo_unique_checked);
-    result = present ? TAMIS_PRESENT : insert_locked(c, pair, g, false);
+    result = present ? TAMIS_PRESENT : insert_entry_locked(c, pair, g, words);
   }
   pair_unlock(pair, g);
   return result;

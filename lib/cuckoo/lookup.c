@@ -248,11 +248,29 @@ FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *f
   return lookup_finish(lookup, &g);
 }
 
+/* In a segment of depth 0 no entry has aged, so there are no unknown bits to leave out. */
+FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
+{
+  struct cuckoo_geometry g = first_geometry(first, true);
+  struct bucket_pair pair = pair_find_with(&g, first, hash);
+  if (directory_depth(pair.root_value) > 0) {
+    g = first_geometry(first, true);
+    struct lookup lookup = lookup_prepare(&g, &pair);
+    return lookup_finish(&lookup, &g);
+  }
+  g = first_geometry(first, true);
+  g.shape.ages = false;
+  struct lookup lookup = lookup_prepare(&g, &pair);
+  return lookup_finish(&lookup, &g);
+}
+
 FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_t hash,
                                                bool growable)
 {
-  struct lookup lookup = first_lookup_prepare(first, hash, growable);
-  return first_lookup_finish(first, &lookup, growable);
+  if (growable)
+    return first_lookup_growable(first, hash);
+  struct lookup lookup = first_lookup_prepare(first, hash, false);
+  return first_lookup_finish(first, &lookup, false);
 }
 
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)

@@ -38,6 +38,37 @@ static const char *check_copies(void)
   return whole_with_count(1);
 }
 
+/* x is not there.  Copies of it are added at the same time, and one may be removed. */
+static void set_up_adds(void)
+{
+  make_cuckoo(1, 1, 1);
+  put_to_stay(key_at(ANY, LOWER, UPPER));
+  t.x = key_at(ANY, LOWER, UPPER);
+}
+
+static void run_adds(unsigned thread)
+{
+  must_add(t.x);
+  if (thread == 2)
+    must_remove(t.x);
+}
+
+static const char *check_adds(void)
+{
+  const char *reason = whole_with_count(3);
+  return reason ? reason : entries_of(t.x) != 2 ? "a copy has been lost or doubled" : NULL;
+}
+
+static const char *check_adds_and_remove(void)
+{
+  const char *reason = whole_with_count(3);
+  unsigned lanes = entries_of(t.x);
+  return reason                   ? reason
+         : !contains(t.x)         ? "the adds were lost"
+         : lanes < 1 || lanes > 2 ? "a copy has been lost or doubled"
+                                  : NULL;
+}
+
 /* x is in the old generation.  The copy goes to the new one, where it is the longest match, so the
  * remove takes it. */
 static void set_up_copies_in_generations(void)
@@ -182,6 +213,10 @@ const struct shape duplicates_shapes[] = {
      check_copies, FULL, FULL},
     {"more_copies", "... more often?", 2, false, set_up_copies, run_more_copies, check_copies, FULL,
      FULL},
+    {"adds", "do two copies that come at once both count?", 2, false, set_up_adds, run_adds,
+     check_adds, FULL, FULL},
+    {"adds_and_remove", "... and one that comes and goes?", 3, false, set_up_adds, run_adds,
+     check_adds_and_remove, BOUND(3), BOUND(3)},
     {"copies_fold", "... while copies are counted?", 2, false, set_up_move, run_fold, check_fold,
      FULL, FULL},
     {"copies_in_generations", "... in two generations?", 2, false, set_up_copies_in_generations,

@@ -107,6 +107,31 @@ static const char *check_moves(void)
   return reason;
 }
 
+/* The only free lane is in HOME.  A move and an add both want it, and the add finds room in any
+ * case. */
+static void set_up_add_and_move(void)
+{
+  set_up_move();
+  t.y = key_at(ANY, HOME, OTHER);
+}
+
+static void run_add_and_move(unsigned thread)
+{
+  if (thread == 0)
+    evict(LOWER, UPPER);
+  else
+    must_add(t.y);
+}
+
+static const char *check_add_and_move(void)
+{
+  const char *reason = check_add_that_moves();
+  for (unsigned i = 0; i < t.n && !reason; i++)
+    if (entries_of(t.in[i]) != 1)
+      reason = "an entry has been lost or doubled";
+  return reason;
+}
+
 static void run_remove_and_move(unsigned thread)
 {
   if (thread == 0)
@@ -142,6 +167,8 @@ const struct shape moves_shapes[] = {
      run_moves_of_one, check_moves, BOUND(3), BOUND(3)},
     {"moves_to_one", "do two moves into one lane lose an entry?", 3, false, set_up_move,
      run_moves_to_one, check_moves, BOUND(3), BOUND(3)},
+    {"add_and_move", "does an add arrive while its lane is taken by a move?", 2, false,
+     set_up_add_and_move, run_add_and_move, check_add_and_move, BOUND(3), BOUND(3)},
     {"remove_and_move", "does a remove find an entry that is moved?", 2, false,
      set_up_remove_and_move, run_remove_and_move, check_remove_and_move, FULL, FULL},
     {.name = NULL},

@@ -50,6 +50,21 @@ static const char *check_unique_3(void)
   return check_unique(3, 2);
 }
 
+/* A plain add of x counts as well, and hides it if it is the first. */
+static void run_unique_and_add(unsigned thread)
+{
+  if (thread == 0)
+    must_add(t.x);
+  else
+    run_unique(thread);
+}
+
+static const char *check_unique_and_add(void)
+{
+  const char *reason = whole_with_count(t.result[1][0] == TAMIS_OK ? 3 : 2);
+  return reason ? reason : !contains(t.x) ? "the add was lost" : NULL;
+}
+
 /* x is there and moves: no unique add of it wins. */
 static void run_unique_and_move(unsigned thread)
 {
@@ -148,6 +163,8 @@ const struct shape unique_shapes[] = {
      FULL},
     {"unique_3", "one winner of three?", 3, false, set_up_unique, run_unique, check_unique_3,
      BOUND(3), BOUND(3)},
+    {"unique_and_add", "... or an add before it?", 2, false, set_up_unique, run_unique_and_add,
+     check_unique_and_add, FULL, FULL},
     {"unique_and_move", "no winner if the key is there, and moved?", 2, false, set_up_move,
      run_unique_and_move, check_moved, FULL, FULL},
     {"unique_opens", "one winner of two that open a generation?", 2, false, set_up_open, run_unique,
