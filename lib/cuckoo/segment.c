@@ -4,6 +4,8 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
+enum { SMALL_PAGE = 4096 };
+
 /* ---- memory of duplicate counts ---- */
 
 struct request {
@@ -72,15 +74,31 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
   destroy_stripes(g->stripe_mask, segment);
 }
 
-struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                      uint64_t prefix, unsigned depth, int *result)
+static struct segment *create(struct cuckoo *c, const struct cuckoo_geometry *g, size_t cleared,
+                              uint64_t prefix, unsigned depth, int *result)
 {
-  struct segment *segment = tamis__segment_memory_allocate(c, g, result);
+  struct segment *segment = tamis__segment_memory_allocate(c, g, cleared, result);
   if (!segment)
     return NULL;
   segment->prefix = prefix;
   segment->depth = depth;
   tamis__segment_init(g, segment);
+  return segment;
+}
+
+struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                      uint64_t prefix, unsigned depth, int *result)
+{
+  return create(c, g, g->segment_bytes, prefix, depth, result);
+}
+
+/* The pages are touched here all the same: the caller will hold stripes when it writes. */
+struct segment *tamis__segment_create_unfilled(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                               uint64_t prefix, unsigned depth, int *result)
+{
+  struct segment *segment = create(c, g, g->words_offset, prefix, depth, result);
+  for (size_t at = g->words_offset; segment && at < g->segment_bytes; at += SMALL_PAGE)
+    ((volatile char *) segment)[at] = 0;
   return segment;
 }
 

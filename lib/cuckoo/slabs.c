@@ -135,7 +135,7 @@ static bool slabs_are_clear(const struct cuckoo *c)
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
  * slab; otherwise it is released, as another thread has been faster. */
-static struct segment *take_slot(struct cuckoo *c, struct slab *new)
+static struct segment *take_slot(struct cuckoo *c, struct slab *new, size_t cleared)
 {
   struct slabs *slabs = &c->slabs;
   struct slab *slab;
@@ -150,7 +150,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slab *new)
   stripe_unlock(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs->slot_bytes));
   if (segment && !(fresh && slabs_are_clear(c)))
-    memset((void *) segment, 0, slabs->slot_bytes);
+    memset((void *) segment, 0, cleared);
   if (segment)
     segment->slab = slab;
   return segment;
@@ -184,34 +184,34 @@ static bool may_allocate_slab(const struct cuckoo *c)
 /* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is
  * just allocating a slab: that slab's bytes are counted before its slots are in the list, so a
  * thread that finds no bytes left must not be refused before that. */
-static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
+static struct segment *take_slot_in_turn(struct cuckoo *c, size_t cleared, bool may_allocate)
 {
   int result;
   stripe_lock(&c->slabs.allocating);
-  struct segment *segment = take_slot(c, NULL);
+  struct segment *segment = take_slot(c, NULL, cleared);
   if (!segment && may_allocate && may_allocate_slab(c)) {
     size_t size = slab_bytes(c->slabs.slot_bytes);
-    size_t cleared = slabs_are_clear(c) ? size : sizeof(struct slab);
-    struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared, &result);
-    segment = slab ? take_slot(c, slab) : NULL;
+    size_t cleared_first = slabs_are_clear(c) ? size : sizeof(struct slab);
+    struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
+    segment = slab ? take_slot(c, slab, cleared) : NULL;
   }
   stripe_unlock(&c->slabs.allocating);
   return segment;
 }
 
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                               int *result)
+                                               size_t cleared, int *result)
 {
   bool fits = g->segment_bytes == c->slabs.slot_bytes && g->stripe_mask == c->slabs.stripe_mask;
-  struct segment *segment = fits ? take_slot(c, NULL) : NULL;
+  struct segment *segment = fits ? take_slot(c, NULL, cleared) : NULL;
   if (!segment && fits && may_allocate_slab(c))
-    segment = take_slot_in_turn(c, true);
+    segment = take_slot_in_turn(c, cleared, true);
   if (!segment)
-    segment = tamis__cuckoo_allocate(c, g->segment_bytes, result);
+    segment = tamis__cuckoo_allocate_cleared(c, g->segment_bytes, cleared, result);
   /* That has drained the backlog, which may have freed slots; and another thread may be adding a
    * slab. */
   if (!segment && fits)
-    segment = take_slot_in_turn(c, false);
+    segment = take_slot_in_turn(c, cleared, false);
   if (segment)
     *result = TAMIS_OK;
   return segment;

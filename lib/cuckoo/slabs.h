@@ -16,10 +16,10 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned);
 void tamis__slabs_destroy(struct cuckoo *c);
 
-/* Zeroed memory for a segment, in a slab or in a block of its own; or NULL with the reason in
- * *result. */
+/* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero; or
+ * NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                               int *result);
+                                               size_t cleared, int *result);
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size);
 
 #endif
