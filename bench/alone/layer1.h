@@ -281,4 +281,10 @@ static inline bool tamis__backlog_drain(struct backlog *backlog)
   return false;
 }
 
+static inline bool tamis__backlog_hurry(struct backlog *backlog)
+{
+  (void) backlog;
+  return false;
+}
+
 #endif

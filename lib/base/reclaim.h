@@ -140,4 +140,7 @@ void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_
 /* Releases what no reader can see any more.  True if it has released something. */
 bool tamis__backlog_drain(struct backlog *backlog);
 
+/* The same for a caller that needs what is left in it: the grace period for that begins at once. */
+bool tamis__backlog_hurry(struct backlog *backlog);
+
 #endif

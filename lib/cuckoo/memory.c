@@ -37,7 +37,7 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result)
 {
   void *block = try_allocate(c, size, cleared, result);
-  if (!block && tamis__backlog_drain(&c->backlog))
+  if (!block && tamis__backlog_hurry(&c->backlog))
     block = try_allocate(c, size, cleared, result);
   return block;
 }

@@ -4,7 +4,10 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
-enum { SMALL_PAGE = 4096 };
+enum {
+  SMALL_PAGE = 4096,
+  SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */
+};
 
 /* ---- memory of duplicate counts ---- */
 
@@ -116,6 +119,8 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   release_duplicates(c, segment);
   tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes);
+  if (!tamis__cuckoo_fits(c, SCARCE_SEGMENTS * g->segment_bytes))
+    tamis__backlog_hurry(&c->backlog);
   cuckoo_count_left(c);
 }
 
