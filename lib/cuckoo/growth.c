@@ -326,7 +326,7 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   int result = TAMIS_OK;
-  struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
+  struct segment *segment = tamis__segment_create(c, generation, 0, 0, &result);
   if (!segment)
     return result;
   tamis__prepare_copying(c, segment);
@@ -478,7 +478,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     return false;
   struct segment **child = siblings.child;
   int result;
-  struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
+  struct segment *parent =
+      tamis__segment_create(c, generation, child[0]->prefix, depth - 1, &result);
   if (!parent)
     return false;
   segment_lock_all(g, child[0]);

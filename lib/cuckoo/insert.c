@@ -37,6 +37,7 @@
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/slabs.h"
 
 /* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
  * addition, the segment is known to be full.  RETRY: the structure has changed. */
@@ -247,12 +248,14 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
+  bool has_evicted = false;
   int result;
   do {
     reader_token token = cuckoo_enter(c);
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
+        has_evicted = true;
         int evicted =
             tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
         attempt.no_path = evicted == TAMIS_ABSENT;
@@ -266,6 +269,8 @@ static int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     else if (result == FULL)
       result = try_older(&attempt);
   } while (result == RETRY);
+  if (has_evicted && c->spec.growable)
+    tamis__segment_memory_prepare(c, pair.generation);
   return result;
 }
 

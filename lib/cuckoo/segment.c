@@ -77,29 +77,30 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
   destroy_stripes(g->stripe_mask, segment);
 }
 
-static struct segment *create(struct cuckoo *c, const struct cuckoo_geometry *g, size_t cleared,
+static struct segment *create(struct cuckoo *c, struct generation *generation, size_t cleared,
                               uint64_t prefix, unsigned depth, int *result)
 {
-  struct segment *segment = tamis__segment_memory_allocate(c, g, cleared, result);
+  struct segment *segment = tamis__segment_memory_allocate(c, generation, cleared, result);
   if (!segment)
     return NULL;
   segment->prefix = prefix;
   segment->depth = depth;
-  tamis__segment_init(g, segment);
+  tamis__segment_init(&generation->geometry, segment);
   return segment;
 }
 
-struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t prefix, unsigned depth, int *result)
 {
-  return create(c, g, g->segment_bytes, prefix, depth, result);
+  return create(c, generation, generation->geometry.segment_bytes, prefix, depth, result);
 }
 
 /* The pages are touched here all the same: the caller will hold stripes when it writes. */
-struct segment *tamis__segment_create_unfilled(struct cuckoo *c, const struct cuckoo_geometry *g,
+struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
                                                uint64_t prefix, unsigned depth, int *result)
 {
-  struct segment *segment = create(c, g, g->words_offset, prefix, depth, result);
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment *segment = create(c, generation, g->words_offset, prefix, depth, result);
   for (size_t at = g->words_offset; segment && at < g->segment_bytes; at += SMALL_PAGE)
     ((volatile char *) segment)[at] = 0;
   return segment;
@@ -129,7 +130,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
   if (segment->slab) /* TSan forgets the stripes of other segments when their blocks are freed */
-    destroy_stripes(c->slabs.stripe_mask, segment);
+    destroy_stripes(segment->slab->of->stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
   cuckoo_count_left(c);
 }
