@@ -159,6 +159,25 @@ static void the_waiting_thread_comes_back(void **state)
   end(&x);
 }
 
+/* The thread looks for requests by itself for a moment, and must be woken after that: or it would
+ * sleep until it ends, which takes a second. */
+static void the_waiting_thread_is_woken(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  assert_true(released_by_and_by(&x, 1));
+  unsigned soon = 0;
+  for (unsigned i = 0; i < 5; i++) {
+    usleep(100000);
+    double before = harness_seconds();
+    assert_true(released_by_and_by(&x, x.retired + 1));
+    soon += harness_seconds() - before < 0.5;
+  }
+  assert_true(soon > 0); /* on a busy machine, not always */
+  end(&x);
+}
+
 /* Signals are for the program's own threads: when all of these block one it waits, and who starts
  * the library's thread has the same signals blocked before and after. */
 static atomic_uint signals;
@@ -478,6 +497,7 @@ int main(void)
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),
       cmocka_unit_test(the_waiting_thread_comes_back),
+      cmocka_unit_test(the_waiting_thread_is_woken),
       cmocka_unit_test(the_waiting_thread_takes_no_signals),
       cmocka_unit_test(the_waiting_thread_is_an_ordinary_one),
       cmocka_unit_test(no_call_is_a_cancellation_point),

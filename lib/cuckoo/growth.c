@@ -234,7 +234,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   bool fits = tamis__cuckoo_fits(c, 2 * g->segment_bytes);
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
-        c, g, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
+        c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
   if (child[0] && child[1]) {
     segment_lock_all(g, parent);
     result = copy_split(c, g, parent, child);
