@@ -324,7 +324,7 @@ __attribute__((noinline)) static void retire_when_cancelled(atomic_bool *came_ba
     struct retired *block = tamis__memory_allocate(&counting, SIZE);
     atomic_fetch_add(&x.bytes, SIZE);
     x.retired++;
-    tamis__backlog_retire(&x.backlog, block, SIZE);
+    tamis__backlog_retire(&x.backlog, block, SIZE, false);
   }
   tamis__backlog_drain(&x.backlog);
   reader_leave(pass);

@@ -549,11 +549,11 @@ static bool backlog_is_large(const struct backlog *backlog, size_t size, unsigne
 
 /* If the backlog is large, the waiting thread or a reader lacks a core, and a short pause of the
  * caller gives it one. */
-void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
+void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size, bool hurry)
 {
   block->size = size;
   atomic_fetch_add_explicit(&backlog->held, size, memory_order_relaxed);
-  release_elapsed(backlog, block, backlog_is_large(backlog, size, 2));
+  release_elapsed(backlog, block, hurry || backlog_is_large(backlog, size, 2));
   for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size, 1); i++) {
     sleep_uncancelled(PAUSE_NANOSECONDS);
     tamis__backlog_hurry(backlog);

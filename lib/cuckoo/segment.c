@@ -119,9 +119,8 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment)
 {
   release_duplicates(c, segment);
-  tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes);
-  if (!tamis__cuckoo_fits(c, SCARCE_SEGMENTS * g->segment_bytes))
-    tamis__backlog_hurry(&c->backlog);
+  bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * g->segment_bytes);
+  tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes, scarce);
   cuckoo_count_left(c);
 }
 
