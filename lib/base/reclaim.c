@@ -15,7 +15,8 @@
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
  * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  It releases nothing itself: later calls of the filter
+ * and which ends after a second without any.  (For a moment it looks for the next request by itself:
+ * see request_comes_locked().)  It releases nothing itself: later calls of the filter
  * do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:

@@ -24,9 +24,9 @@
  *     that knows most.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
- * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.
- * docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs never waits
- * for a growth stripe.
+ * by generation and index; a duplicates lock; the lock of the backlog, of the slabs or of the blocks
+ * made ready.  docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs
+ * never waits for a growth stripe.
  */
 #include "cuckoo/insert.h"
 

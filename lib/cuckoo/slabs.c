@@ -4,8 +4,8 @@
  *
  * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter
  * that is larger than the TLB covers then misses it twice.  So such segments have slots in slabs.
- * A slab is a block of somewhat more than a huge page (a head and 64 segments, so that nothing is
- * left over), for which base/memory.c asks the system for huge pages.
+ * A slab is a block of somewhat more than a huge page (a head and as many segments of one generation
+ * as fill it), for which base/memory.c asks the system for huge pages.
  *
  *               allocate               retire                a grace period
  *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
@@ -17,7 +17,7 @@
  * takes as much memory as MIN_SLABS_GROWN slabs allocates any.  A first generation that is planned
  * to fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits
  * within the plan: all its segments together then take exactly what was promised.  Small filters
- * take no slabs; nor do small segments, of which only small filters have many.
+ * take no slabs; nor do generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last
  * one.  So slots are taken from the oldest slab that has a free one.  The segments that joins
