@@ -26,9 +26,8 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   struct tamis_filter head = {.keys = hash_keys_from_seed(options->seed)};
   int result = tamis__cuckoo_create_with(&tiny, &head, g, out);
   if (result == TAMIS_OK && g->first_roots % 2 == 0) {
-    struct slabs *slabs = &cuckoo_of(*out)->slabs;
-    slabs->slot_bytes = g->segment_bytes;
-    slabs->stripe_mask = g->stripe_mask;
+    struct slabs *slabs = &cuckoo_of(*out)->generation[0]->slabs;
+    slabs->slots = 4; /* as many segments must there be for a slab */
     slabs->large = 0;
   }
   return result;

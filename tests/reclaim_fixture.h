@@ -77,7 +77,7 @@ static inline struct block *make_block(struct fixture *x)
 static inline void retire(struct fixture *x, struct block *block)
 {
   x->retired++;
-  tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block);
+  tamis__backlog_retire(&x->backlog, &block->retired, sizeof *block, false);
 }
 
 /* Retires until `n` blocks have been released; false if that takes too long. */

@@ -91,7 +91,7 @@ static void a_new_slab_is_touched_slot_by_slot(void **state)
   struct cuckoo *c = cuckoo_of(f);
   const struct cuckoo_geometry *g = &c->generation[0]->geometry;
   int result;
-  struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
+  struct segment *segment = tamis__segment_create(c, c->generation[0], 0, 0, &result);
   assert_non_null(segment);
   assert_non_null(segment->slab);
   assert_ptr_equal(segment->slab, mapper.last);

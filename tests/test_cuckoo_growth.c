@@ -276,6 +276,24 @@ static void two_buckets_grow_through_generations(void **state)
   assert_true(most_generations >= 2);
 }
 
+/* A split counts the entries of each stripe anew, however many buckets a stripe has. */
+static void a_split_counts_what_it_copies(void **state)
+{
+  (void) state;
+  const double rates[] = {0.1, 0.01, 0.0001};
+  for (unsigned i = 0; i < 6; i++) {
+    tamis_options options = options_for(100000, rates[i % 3]);
+    options.stripes = i / 3; /* as usual, or one */
+    tamis_filter *f = make_with(&options);
+    uint64_t n = 0;
+    while (stats_of(f).growths < 12)
+      assert_int_equal(tamis_add_hash(f, n++), TAMIS_OK);
+    assert_valid(f); /* compares the counts with the buckets */
+    assert_all_in(f, 0, n);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- large filters ---- */
 
 /* A segment is made when its first key is added: a filter for many keys begins small. */
@@ -319,6 +337,7 @@ int main(void)
       cmocka_unit_test(an_empty_filter_is_not_taken_down),
       cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
       cmocka_unit_test(two_buckets_grow_through_generations),
+      cmocka_unit_test(a_split_counts_what_it_copies),
       cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
   };
   return cmocka_run_group_tests_name("cuckoo_growth", tests, NULL, NULL);

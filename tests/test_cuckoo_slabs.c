@@ -12,19 +12,25 @@
 
 enum { SLOTS = 64 }; /* of a slab */
 
+static struct slabs *slabs_of(const struct fixture *x)
+{
+  return &x->c->generation[0]->slabs;
+}
+
 /* A small filter that takes slabs as if it were large; returns the size of a slab. */
 static size_t begin_slabs(struct fixture *x, uint64_t more_bytes)
 {
   begin(x, more_bytes);
-  x->c->slabs.slot_bytes = x->c->generation[0]->geometry.segment_bytes;
-  x->c->slabs.stripe_mask = x->c->generation[0]->geometry.stripe_mask;
-  x->c->slabs.large = 0;
-  return sizeof(struct slab) + SLOTS * x->c->slabs.slot_bytes;
+  struct slabs *slabs = slabs_of(x);
+  slabs->slots = SLOTS;
+  slabs->large = 0;
+  x->c->generation[0]->segments += SLOTS; /* as if it had as many as fill a slab */
+  return sizeof(struct slab) + SLOTS * slabs->slot_bytes;
 }
 
 static struct segment *try_segment(const struct fixture *x, int *result)
 {
-  return tamis__segment_create(x->c, &x->c->generation[0]->geometry, 0, 0, result);
+  return tamis__segment_create(x->c, x->c->generation[0], 0, 0, result);
 }
 
 static struct segment *get_segment(const struct fixture *x)
@@ -84,7 +90,7 @@ static void segments_share_a_slab(void **state)
     assert_int_equal(x.bank.bytes, before + (i < SLOTS ? 1 : 2) * slab);
     for (unsigned j = 0; j < i; j++)
       assert_true(llabs((char *) segments[i] - (char *) segments[j]) >=
-                  (ptrdiff_t) x.c->slabs.slot_bytes);
+                  (ptrdiff_t) slabs_of(&x)->slot_bytes);
   }
   put_segment(&x, segments[SLOTS]);
   assert_int_equal(x.bank.bytes, before + slab);
@@ -183,7 +189,7 @@ static void without_a_slab_a_segment_has_its_own_block(void **state)
   (void) state;
   for (unsigned limited = 0; limited < 2; limited++) {
     struct fixture x;
-    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, slot = x.c->slabs.slot_bytes;
+    size_t slab = begin_slabs(&x, 1 << 30), before = x.bank.bytes, slot = slabs_of(&x)->slot_bytes;
     if (limited)
       x.c->max_bytes = before + slot;
     else
@@ -237,7 +243,7 @@ static void at_the_limit_slots_are_used_again(void **state)
 static void release_a_slot(void *fixture)
 {
   struct fixture *x = fixture;
-  assert_null(x->c->slabs.open);
+  assert_null(slabs_of(x)->open);
   put_segment(x, x->segment);
 }
 
@@ -291,9 +297,9 @@ static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
   x.c->max_bytes = before + slab;
-  x.c->slabs.planned = before + slab;
-  x.c->slabs.planned_large = true;
-  x.c->slabs.large = SIZE_MAX;
+  slabs_of(&x)->planned = before + slab;
+  slabs_of(&x)->planned_large = true;
+  slabs_of(&x)->large = SIZE_MAX;
   other = (struct other){.x = &x};
   x.bank.meanwhile = start_another;
   struct segment *segment = get_segment(&x);
@@ -306,21 +312,39 @@ static void no_thread_is_refused_while_a_slab_is_allocated(void **state)
   end(&x);
 }
 
-/* Only filters that are large, or are planned to be, take slabs. */
+/* Only filters that are large, or are planned to be, take slabs; and only for generations that fill
+ * one. */
 static void small_filters_take_no_slabs(void **state)
 {
   (void) state;
   for (unsigned large = 0; large < 2; large++) {
     struct fixture x;
     (void) begin_slabs(&x, 1 << 20);
-    x.c->slabs.large = x.c->bytes + !large;
+    slabs_of(&x)->large = x.c->bytes + !large;
     struct segment *segment = get_segment(&x);
     assert_int_equal(segment->slab != NULL, large);
     put_segment(&x, segment);
-    x.c->slabs.slot_bytes -= 64; /* segments of another size */
+    x.c->generation[0]->segments = SLOTS - 1; /* of a generation, or what is left of it */
     segment = get_segment(&x);
     assert_null(segment->slab);
     put_segment(&x, segment);
+    end(&x);
+  }
+}
+
+/* Blocks are made ready for a filter that has begun to split; and where slabs serve it, none are. */
+static void blocks_are_made_ready_beyond_the_plan(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3; i++) {
+    struct fixture x;
+    begin(&x, 1 << 20);
+    size_t before = x.bank.bytes;
+    slabs_of(&x)->slot_bytes = 64; /* many small segments */
+    slabs_of(&x)->large = i == 2 ? before : SIZE_MAX;
+    x.c->splits = i > 0;
+    tamis__segment_memory_prepare(x.c, x.c->generation[0]);
+    assert_int_equal(x.bank.bytes, before + (i == 1 ? 64 : 0));
     end(&x);
   }
 }
@@ -353,7 +377,7 @@ static void a_large_filter_takes_what_was_promised(void **state)
           directory_segment(directory_load(generation_directory_entry(c->generation[0], i)));
       in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
-    assert_int_equal(c->generation[0]->geometry.segment_bytes, c->slabs.slot_bytes);
+    assert_int_equal(c->generation[0]->geometry.segment_bytes, c->generation[0]->slabs.slot_bytes);
     assert_int_equal(in_slabs, roots >= 256 ? roots / SLOTS * SLOTS : 0);
     assert_int_equal(bank.bytes, promised);
     assert_int_equal(c->bytes, bank.bytes);
@@ -373,6 +397,7 @@ int main(void)
       cmocka_unit_test(a_new_slab_is_released_if_a_slot_is_free_by_then),
       cmocka_unit_test(no_thread_is_refused_while_a_slab_is_allocated),
       cmocka_unit_test(small_filters_take_no_slabs),
+      cmocka_unit_test(blocks_are_made_ready_beyond_the_plan),
       cmocka_unit_test(a_large_filter_takes_what_was_promised),
   };
   return cmocka_run_group_tests_name("cuckoo_slabs", tests, NULL, NULL);

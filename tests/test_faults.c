@@ -117,9 +117,8 @@ static int create(const struct kind *kind, enum source source, tamis_filter **ou
   struct cuckoo_geometry g = tiny_geometry(kind->round);
   int result = tamis__cuckoo_create_with(&options, &head, &g, out);
   if (result == TAMIS_OK && kind->slabs) {
-    struct slabs *slabs = &cuckoo_of(*out)->slabs;
-    slabs->slot_bytes = g.segment_bytes;
-    slabs->stripe_mask = g.stripe_mask;
+    struct slabs *slabs = &cuckoo_of(*out)->generation[0]->slabs;
+    slabs->slots = 4; /* as many segments must there be for a slab */
     slabs->large = 0;
   }
   return result;

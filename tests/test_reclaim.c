@@ -159,6 +159,28 @@ static void the_waiting_thread_comes_back(void **state)
   end(&x);
 }
 
+/* The thread looks for requests by itself for a moment, and must be woken after that: or it would
+ * sleep until it ends, which takes a second. */
+static void the_waiting_thread_is_woken(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  unsigned soon = 0;
+  for (unsigned i = 0; i < 6; i++) { /* the first time, there may be no thread yet */
+    double before = harness_seconds();
+    retire(&x, make_block(&x));
+    while (x.backlog.held && harness_seconds() < before + PATIENCE_SECONDS) {
+      usleep(1000);
+      tamis__backlog_drain(&x.backlog);
+    }
+    soon += i > 0 && harness_seconds() - before < 0.5;
+    usleep(100000);
+  }
+  assert_true(soon > 0); /* on a busy machine, not always */
+  end(&x);
+}
+
 /* Signals are for the program's own threads: when all of these block one it waits, and who starts
  * the library's thread has the same signals blocked before and after. */
 static atomic_uint signals;
@@ -302,7 +324,7 @@ __attribute__((noinline)) static void retire_when_cancelled(atomic_bool *came_ba
     struct retired *block = tamis__memory_allocate(&counting, SIZE);
     atomic_fetch_add(&x.bytes, SIZE);
     x.retired++;
-    tamis__backlog_retire(&x.backlog, block, SIZE);
+    tamis__backlog_retire(&x.backlog, block, SIZE, false);
   }
   tamis__backlog_drain(&x.backlog);
   reader_leave(pass);
@@ -478,6 +500,7 @@ int main(void)
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),
       cmocka_unit_test(the_waiting_thread_comes_back),
+      cmocka_unit_test(the_waiting_thread_is_woken),
       cmocka_unit_test(the_waiting_thread_takes_no_signals),
       cmocka_unit_test(the_waiting_thread_is_an_ordinary_one),
       cmocka_unit_test(no_call_is_a_cancellation_point),

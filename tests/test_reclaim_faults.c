@@ -45,7 +45,7 @@ static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
   for (unsigned i = 0; i < n; i++) {
     struct retired *block = tamis__memory_allocate(&user, size);
     assert_non_null(block);
-    tamis__backlog_retire(&backlog, block, size);
+    tamis__backlog_retire(&backlog, block, size, false);
   }
   reader_leave(pass);
   tamis__backlog_destroy(&backlog);
@@ -92,7 +92,7 @@ static bool throw_away(struct waste *waste)
   bool good = block && tamis__backlog_init(&waste->backlog, release_to_system, NULL, &waste->bytes);
   waste->bytes = sizeof *block;
   if (good)
-    tamis__backlog_retire(&waste->backlog, block, sizeof *block);
+    tamis__backlog_retire(&waste->backlog, block, sizeof *block, false);
   return good;
 }
 
@@ -188,7 +188,7 @@ static void counted_readers_are_waited_for(void **state)
   for (unsigned i = 0; i < REPLACEMENTS || (blocks_released < 20 && harness_seconds() < end); i++) {
     struct record *next = make_record();
     struct record *old = atomic_exchange_explicit(&current, next, memory_order_acq_rel);
-    tamis__backlog_retire(&backlog, &old->retired, sizeof *old);
+    tamis__backlog_retire(&backlog, &old->retired, sizeof *old, false);
     usleep(100);
   }
   done = true;

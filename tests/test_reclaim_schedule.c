@@ -36,7 +36,7 @@ static void retire(struct backlog *backlog)
 {
   struct retired *block = tamis__memory_allocate(&malloced, SIZE);
   assert_non_null(block);
-  tamis__backlog_retire(backlog, block, SIZE);
+  tamis__backlog_retire(backlog, block, SIZE, false);
 }
 
 /* Until later calls have released `n` blocks; false if that takes too long. */

@@ -270,12 +270,19 @@ static inline void tamis__backlog_destroy(struct backlog *backlog)
 
 /* There are no other threads, so the block is released at once. */
 static inline void tamis__backlog_retire(struct backlog *backlog, struct retired *block,
-                                         size_t size)
+                                         size_t size, bool hurry)
 {
+  (void) hurry;
   backlog->release(backlog->owner, block, size);
 }
 
 static inline bool tamis__backlog_drain(struct backlog *backlog)
+{
+  (void) backlog;
+  return false;
+}
+
+static inline bool tamis__backlog_hurry(struct backlog *backlog)
 {
   (void) backlog;
   return false;

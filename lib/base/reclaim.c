@@ -15,7 +15,8 @@
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
  * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  It releases nothing itself: later calls of the filter
+ * and which ends after a second without any.  (For a moment it looks for the next request by itself:
+ * see request_comes_locked().)  It releases nothing itself: later calls of the filter
  * do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
@@ -70,6 +71,8 @@
 #define SECOND INT64_C(1000000000) /* in nanoseconds */
 
 static const int64_t idle_time = SECOND;         /* until the thread ends */
+static const int64_t first_look = SECOND / 1000; /* after a grace period the thread looks for */
+static const int64_t last_look = SECOND / 128;   /* requests by itself, at growing intervals */
 static const int64_t exit_time = SECOND;         /* at most, that the end of the process waits */
 static const int64_t refused_time = SECOND;      /* until membarrier is asked for again */
 static const int64_t first_nap = SECOND / 20000; /* while counted readers are inside: at first, */
@@ -90,6 +93,7 @@ static struct {
   uint64_t wanted;            /* the last grace period that a filter needs */
   uint64_t started, elapsed;  /* the last one that has begun, and that is over */
   bool running;               /* the thread is there, or is about to be started */
+  bool looking;               /* it sleeps, and will look for requests by itself in a moment */
   bool unjoined;              /* `thread` is to be joined, once it does not run */
   pthread_t thread;
   bool stopping; /* the process is about to end, or the library to be unloaded */
@@ -294,13 +298,21 @@ static bool grace_period_locked(void)
   return true;
 }
 
-/* False: there has been none for long. */
+/* False: there has been none for long.
+ *
+ * To wake the thread costs the caller a system call, which takes longer than a split does
+ * otherwise.  So while requests come often, the thread looks for them by itself, and callers wake it
+ * only when they are in a hurry. */
 static bool request_comes_locked(void)
 {
-  struct timespec until = in_nanoseconds(idle_time);
-  while (!waiter.stopping && waiter.wanted <= waiter.elapsed)
-    if (pthread_cond_timedwait(&waiter.more, &waiter.lock, &until) == ETIMEDOUT)
+  for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {
+    waiter.looking = wait <= last_look;
+    struct timespec until = in_nanoseconds(waiter.looking ? wait : idle_time);
+    int result = pthread_cond_timedwait(&waiter.more, &waiter.lock, &until);
+    if (result == ETIMEDOUT && !waiter.looking)
       return waiter.wanted > waiter.elapsed;
+    waiter.looking = false;
+  }
   return !waiter.stopping;
 }
 
@@ -406,7 +418,7 @@ static void after_fork_in_child(void)
   atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
   make_conditions();
-  waiter.running = waiter.unjoined = false;
+  waiter.running = waiter.unjoined = waiter.looking = false;
   counted_reset(&counted);
   bool registered = tamis__reader != &tamis__no_reader[0];
   if (registered && in_registered_section())
@@ -497,20 +509,21 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
 }
 
 /* True: the caller is to start the thread, without the lock. */
-static bool request_locked(const struct backlog *backlog)
+static bool request_locked(const struct backlog *backlog, bool hurry)
 {
   if (!backlog->waiting || waiter.stopping)
     return false;
-  if (waiter.wanted < backlog->grace_period) {
+  bool new = waiter.wanted < backlog->grace_period;
+  if (new)
     waiter.wanted = backlog->grace_period;
+  if (waiter.looking ? hurry : new)
     pthread_cond_signal(&waiter.more);
-  }
   bool start = !waiter.running;
   waiter.running = true;
   return start;
 }
 
-static bool release_elapsed(struct backlog *backlog, struct retired *block)
+static bool release_elapsed(struct backlog *backlog, struct retired *block, bool hurry)
 {
   inherited_section_end();
   pthread_mutex_lock(&waiter.lock);
@@ -519,7 +532,7 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block)
     backlog->fresh = block;
   }
   struct retired *elapsed = take_elapsed_locked(backlog);
-  bool released = elapsed != NULL, start = request_locked(backlog);
+  bool released = elapsed != NULL, start = request_locked(backlog, hurry);
   pthread_mutex_unlock(&waiter.lock);
   if (start)
     start_thread();
@@ -527,29 +540,40 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block)
   return released;
 }
 
-/* Large in comparison with the filter, and with a block.  Then the waiting thread or a reader lacks
- * a core, and a short pause of the caller gives it one. */
-static bool backlog_is_large(const struct backlog *backlog, size_t size)
+/* Whether `times` the backlog is large in comparison with the filter, and with a block. */
+static bool backlog_is_large(const struct backlog *backlog, size_t size, unsigned times)
 {
-  uint64_t held = atomic_load_explicit(&backlog->held, memory_order_relaxed);
+  uint64_t held = times * atomic_load_explicit(&backlog->held, memory_order_relaxed);
   return held > SMALL_BACKLOG && held > 3 * size &&
          held > atomic_load_explicit(backlog->bytes, memory_order_relaxed) / BACKLOG_DIVISOR;
 }
 
-void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size)
+/* If the backlog is large, the waiting thread or a reader lacks a core, and a short pause of the
+ * caller gives it one. */
+void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size, bool hurry)
 {
   block->size = size;
   atomic_fetch_add_explicit(&backlog->held, size, memory_order_relaxed);
-  release_elapsed(backlog, block);
-  for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size); i++) {
+  release_elapsed(backlog, block, hurry || backlog_is_large(backlog, size, 2));
+  for (unsigned i = 0; i < MAX_PAUSES && backlog_is_large(backlog, size, 1); i++) {
     sleep_uncancelled(PAUSE_NANOSECONDS);
-    tamis__backlog_drain(backlog);
+    tamis__backlog_hurry(backlog);
   }
 }
 
 /* Relaxed: a block that another thread retires just now is left for the next call. */
-bool tamis__backlog_drain(struct backlog *backlog)
+static bool drain(struct backlog *backlog, bool hurry)
 {
   return atomic_load_explicit(&backlog->held, memory_order_relaxed) > 0 &&
-         release_elapsed(backlog, NULL);
+         release_elapsed(backlog, NULL, hurry);
+}
+
+bool tamis__backlog_drain(struct backlog *backlog)
+{
+  return drain(backlog, false);
+}
+
+bool tamis__backlog_hurry(struct backlog *backlog)
+{
+  return drain(backlog, true);
 }

@@ -134,10 +134,14 @@ bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void
 /* Releases everything at once: no reader may be left, or come.  Fine after a failed init. */
 void tamis__backlog_destroy(struct backlog *backlog);
 
-/* The block is out of reach for readers that enter from now on. */
-void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size);
+/* The block is out of reach for readers that enter from now on.  `hurry`: its memory will be needed
+ * soon. */
+void tamis__backlog_retire(struct backlog *backlog, struct retired *block, size_t size, bool hurry);
 
 /* Releases what no reader can see any more.  True if it has released something. */
 bool tamis__backlog_drain(struct backlog *backlog);
+
+/* The same for a caller that needs what is left in it: the grace period for that begins at once. */
+bool tamis__backlog_hurry(struct backlog *backlog);
 
 #endif

@@ -96,12 +96,6 @@ static inline unsigned bucket_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* All bits of the lanes of a set: the highest bits, and those below them. */
-static inline uint64_t bucket_all_bits(const struct bucket_shape *s, uint64_t set)
-{
-  return set | (set - (set >> (s->width - 1)));
-}
-
 /* ---- entries ---- */
 
 /* A new entry for a fingerprint, whose first bit is bit 63. */
@@ -155,14 +149,20 @@ FORCE_INLINE uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t va
 
 /* ---- growing and shrinking ---- */
 
-/* The lanes that a split gives to the child for fingerprints beginning with `bit`.  Each entry is
- * one step older and stays in its lane; the other lanes are empty.  Every entry must know at least
- * one bit. */
+/* The lanes whose entries a split gives to the child for fingerprints beginning with 1. */
+static inline uint64_t bucket_ones(const struct bucket_shape *s, uint64_t value)
+{
+  return value & s->high;
+}
+
+/* What a split gives to the child for fingerprints beginning with `bit`.  Each entry is one step
+ * older and stays in its lane; the other lanes are empty.  Every entry must know at least one
+ * bit. */
 static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t value, unsigned bit)
 {
-  uint64_t ones = value & s->high;
-  uint64_t mine = bit ? ones : bucket_occupied(s, value) ^ ones;
-  return (value & bucket_all_bits(s, mine) & ~s->high) << 1;
+  uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* but for the highest bits */
+  uint64_t of_ones = ones - (ones >> (s->width - 1));
+  return (rest & (bit ? of_ones : ~of_ones)) << 1;
 }
 
 /* An entry one step younger, for a join: `bit` is known again.  A new entry has no room for it, and

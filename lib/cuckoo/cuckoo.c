@@ -10,6 +10,7 @@
 #include "cuckoo/growth.h"
 #include "cuckoo/insert.h"
 #include "cuckoo/lookup.h"
+#include "cuckoo/memory.h"
 #include "cuckoo/remove.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
@@ -96,7 +97,7 @@ static void destroy(tamis_filter *f)
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     tamis__generation_destroy(c, c->generation[i]);
   stripe_destroy(&c->opening);
-  tamis__slabs_destroy(c);
+  tamis__ready_destroy(c);
   tamis__memory_release(&from, c, sizeof *c);
 }
 
@@ -130,6 +131,7 @@ static int create_first_generation(struct cuckoo *c, const struct cuckoo_geometr
   c->generation[0] = tamis__generation_create(c, g, &result);
   if (!c->generation[0])
     return result;
+  tamis__slabs_plan(&c->generation[0]->slabs, g, total_bytes(g));
   atomic_store_explicit(&c->generations, 1, memory_order_relaxed); /* not shared yet */
   return create_first_segments(c);
 }
@@ -146,7 +148,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   c->max_bytes = options->max_bytes;
   c->bytes = sizeof *c;
   stripe_init(&c->opening);
-  tamis__slabs_init(c, g, total_bytes(g));
+  tamis__ready_init(c);
   int result = create_first_generation(c, g);
   if (result == TAMIS_OK)
     *out = &c->head;

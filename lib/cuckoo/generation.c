@@ -4,6 +4,7 @@
 #include "cuckoo/directory.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/slabs.h"
 
 static void destroy_segments(struct cuckoo *c, struct generation *generation)
 {
@@ -29,6 +30,7 @@ void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
                         (generation->counters.mask + 1) * sizeof(struct counter_shard));
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_destroy(&generation->growth[i]);
+  tamis__slabs_destroy(&generation->slabs);
   tamis__cuckoo_release(c, generation, sizeof *generation);
 }
 
@@ -71,6 +73,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   generation->geometry = *g;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_init(&generation->growth[i]);
+  tamis__slabs_init(&generation->slabs, g);
   unsigned shards = cuckoo_shards(g);
   generation->counters.mask = shards - 1;
   generation->counters.shards =

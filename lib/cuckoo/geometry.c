@@ -12,8 +12,7 @@ enum {
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = 256,
   FIXED_BUCKETS_PER_STRIPE = 1024,
-  GROWING_STRIPES = 16, /* a split takes all of them */
-  MANY_ROOTS = 64,      /* these spread the writers: each needs no more stripes than a line holds */
+  MANY_ROOTS = 64, /* these spread the writers: each needs no more stripes than a line holds */
   FIXED_STRIPES = 32,
   FIRST_DEPTH = 7, /* the directory has 2^depth entries for each root: 3 % of a segment */
   NEXT_DEPTH = 10,
@@ -129,7 +128,7 @@ static unsigned bits_for(uint64_t values)
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
-  uint64_t max_stripes = g->shape.ages ? GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
+  uint64_t max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
   uint64_t per_stripe = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
   bool many_roots = g->shape.ages && g->first_roots >= MANY_ROOTS;
   while (stripes < max_stripes && stripes * per_stripe < buckets && !many_roots)

@@ -37,6 +37,7 @@
 
 enum {
   CUCKOO_MAX_GENERATIONS = 24, /* each holds several times as many keys as all before it */
+  CUCKOO_GROWING_STRIPES = 16, /* at most, of a segment that may split, which takes all of them */
   /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16

@@ -166,17 +166,54 @@ static void count(_Atomic uint64_t *figure, uint64_t change)
 
 /* ---- split ---- */
 
+/* The entries of a child in the buckets of each stripe.  They are summed up lane by lane, and a sum
+ * of at most ROWS buckets fits in a lane. */
+struct split_counts {
+  uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
+};
+
+enum { ROWS = 128 };
+
+static void count_split(const struct cuckoo_geometry *g, struct segment *child[2],
+                        struct split_counts *counts)
+{
+  for (unsigned bit = 0; bit < 2; bit++)
+    for (uint32_t i = 0; i <= g->stripe_mask; i++)
+      for (unsigned lane = 0; lane < g->shape.lanes; lane++)
+        count_private(g, child[bit], i,
+                      (uint32_t) bucket_lane(&g->shape, counts->lanes[bit][i], lane));
+  *counts = (struct split_counts){0};
+}
+
+/* A split copies some thousand buckets in one call, so this loop has no branch and reads each of
+ * them once. */
+static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
+                               struct segment *child[2])
+{
+  const struct bucket_shape s = g->shape;
+  const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
+  const word *from = segment_words(g, parent);
+  word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
+  struct split_counts counts = {0};
+  for (uint32_t i = 0, end; i < buckets; i = end) {
+    uint32_t rows_end = i + ROWS * (stripe_mask + 1);
+    end = rows_end < buckets ? rows_end : buckets;
+    for (uint32_t j = i; j < end; j++) {
+      uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* it is locked */
+      uint64_t occupied = bucket_occupied(&s, value), ones = bucket_ones(&s, value);
+      atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
+      atomic_store_explicit(&to[1][j], bucket_split(&s, value, 1), memory_order_relaxed);
+      counts.lanes[0][j & stripe_mask] += (occupied ^ ones) >> (s.width - 1);
+      counts.lanes[1][j & stripe_mask] += ones >> (s.width - 1);
+    }
+    count_split(g, child, &counts);
+  }
+}
+
 static int copy_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
                       struct segment *child[2])
 {
-  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
-    uint64_t old = word_load(&segment_words(g, parent)[i]);
-    for (unsigned bit = 0; bit < 2; bit++) {
-      uint64_t half = bucket_split(&g->shape, old, bit);
-      store_private(g, child[bit], i, half);
-      count_private(g, child[bit], i, bucket_count(bucket_occupied(&g->shape, half)));
-    }
-  }
+  copy_split_buckets(g, parent, child);
   int result = TAMIS_OK;
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
     tamis__inherit_copying(parent, child[bit], 2);
@@ -196,8 +233,8 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   int result = TAMIS_OK;
   bool fits = tamis__cuckoo_fits(c, 2 * g->segment_bytes);
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
-    child[bit] = tamis__segment_create(c, g, parent->prefix | (uint64_t) bit << (63 - depth),
-                                       depth + 1, &result);
+    child[bit] = tamis__segment_create_unfilled(
+        c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
   if (child[0] && child[1]) {
     segment_lock_all(g, parent);
     result = copy_split(c, g, parent, child);
@@ -289,7 +326,7 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   int result = TAMIS_OK;
-  struct segment *segment = tamis__segment_create(c, g, 0, 0, &result);
+  struct segment *segment = tamis__segment_create(c, generation, 0, 0, &result);
   if (!segment)
     return result;
   tamis__prepare_copying(c, segment);
@@ -441,7 +478,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     return false;
   struct segment **child = siblings.child;
   int result;
-  struct segment *parent = tamis__segment_create(c, g, child[0]->prefix, depth - 1, &result);
+  struct segment *parent =
+      tamis__segment_create(c, generation, child[0]->prefix, depth - 1, &result);
   if (!parent)
     return false;
   segment_lock_all(g, child[0]);

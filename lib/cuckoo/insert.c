@@ -44,9 +44,9 @@
  *     after it.  Look-ups rely on the latter: see [D] in lookup.c.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
- * by generation and index; a duplicates lock; the lock of the backlog or that of the slabs.
- * docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs never waits
- * for a growth stripe.
+ * by generation and index; a duplicates lock; the lock of the backlog, of the slabs or of the blocks
+ * made ready.  docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs
+ * never waits for a growth stripe.
  */
 #include "cuckoo/insert.h"
 
@@ -57,6 +57,7 @@
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/slabs.h"
 
 /* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
  * addition, the segment is known to be full.  RETRY: the structure has changed. */
@@ -358,12 +359,14 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
+  bool has_evicted = false;
   int result;
   do {
     reader_token token = cuckoo_enter(c);
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
+        has_evicted = true;
         int evicted =
             tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
         attempt.no_path = evicted == TAMIS_ABSENT;
@@ -377,6 +380,8 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     else if (result == FULL)
       result = try_older(&attempt);
   } while (result == RETRY);
+  if (has_evicted && c->spec.growable)
+    tamis__segment_memory_prepare(c, pair.generation);
   return result;
 }
 

@@ -17,6 +17,22 @@ void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t clear
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 
+/* ---- blocks made ready for segments ---- */
+
+void tamis__ready_init(struct cuckoo *c);
+
+/* Does a small part of the work for blocks of `size` bytes, if there is any to do. */
+void tamis__ready_prepare(struct cuckoo *c, size_t size);
+
+/* A block of `size` bytes, of which the first `cleared` are zero; NULL: none is ready. */
+void *tamis__ready_take(struct cuckoo *c, size_t size, size_t cleared);
+
+/* Releases the blocks that are ready.  True if there were any. */
+bool tamis__ready_release(struct cuckoo *c);
+
+/* Only when no call is running. */
+void tamis__ready_destroy(struct cuckoo *c);
+
 /* Whether max_bytes leaves so many bytes at the moment. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);
 

@@ -4,6 +4,11 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
+enum {
+  SMALL_PAGE = 4096,
+  SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */
+};
+
 /* ---- memory of duplicate counts ---- */
 
 struct request {
@@ -72,15 +77,32 @@ void tamis__segment_close(struct cuckoo *c, const struct cuckoo_geometry *g,
   destroy_stripes(g->stripe_mask, segment);
 }
 
-struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                      uint64_t prefix, unsigned depth, int *result)
+static struct segment *create(struct cuckoo *c, struct generation *generation, size_t cleared,
+                              uint64_t prefix, unsigned depth, int *result)
 {
-  struct segment *segment = tamis__segment_memory_allocate(c, g, result);
+  struct segment *segment = tamis__segment_memory_allocate(c, generation, cleared, result);
   if (!segment)
     return NULL;
   segment->prefix = prefix;
   segment->depth = depth;
-  tamis__segment_init(g, segment);
+  tamis__segment_init(&generation->geometry, segment);
+  return segment;
+}
+
+struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
+                                      uint64_t prefix, unsigned depth, int *result)
+{
+  return create(c, generation, generation->geometry.segment_bytes, prefix, depth, result);
+}
+
+/* The pages are touched here all the same: the caller will hold stripes when it writes. */
+struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
+                                               uint64_t prefix, unsigned depth, int *result)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct segment *segment = create(c, generation, g->words_offset, prefix, depth, result);
+  for (size_t at = g->words_offset; segment && at < g->segment_bytes; at += SMALL_PAGE)
+    ((volatile char *) segment)[at] = 0;
   return segment;
 }
 
@@ -97,7 +119,8 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment)
 {
   release_duplicates(c, segment);
-  tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes);
+  bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * g->segment_bytes);
+  tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes, scarce);
   cuckoo_count_left(c);
 }
 
@@ -106,7 +129,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
   if (segment->slab) /* TSan forgets the stripes of other segments when their blocks are freed */
-    destroy_stripes(c->slabs.stripe_mask, segment);
+    destroy_stripes(segment->slab->of->stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
   cuckoo_count_left(c);
 }

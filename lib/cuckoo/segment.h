@@ -8,8 +8,12 @@
 #include "cuckoo/table.h"
 
 /* An empty segment that no other thread knows yet, or NULL with the reason in *result. */
-struct segment *tamis__segment_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t prefix, unsigned depth, int *result);
+
+/* The same, but the caller must write every bucket: they have no value yet. */
+struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
+                                               uint64_t prefix, unsigned depth, int *result);
 
 /* Makes a segment of memory that is zero: prepares its stripes. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);

@@ -4,8 +4,8 @@
  *
  * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter
  * that is larger than the TLB covers then misses it twice.  So such segments have slots in slabs.
- * A slab is a block of somewhat more than a huge page (a head and 64 segments, so that nothing is
- * left over), for which base/memory.c asks the system for huge pages.
+ * A slab is a block of somewhat more than a huge page (a head and as many segments of one generation
+ * as fill it), for which base/memory.c asks the system for huge pages.
  *
  *               allocate               retire                a grace period
  *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
@@ -17,7 +17,7 @@
  * takes as much memory as MIN_SLABS_GROWN slabs allocates any.  A first generation that is planned
  * to fill at least MIN_SLABS_PLANNED slabs allocates them earlier, as long as a whole slab fits
  * within the plan: all its segments together then take exactly what was promised.  Small filters
- * take no slabs; nor do small segments, of which only small filters have many.
+ * take no slabs; nor do generations with fewer segments than a slab has slots.
  *
  * Memory while a filter shrinks: slots become free in all slabs, and a slab goes only with its last
  * one.  So slots are taken from the oldest slab that has a free one.  The segments that joins
@@ -39,15 +39,22 @@
 #include <string.h>
 
 enum {
-  SLAB_SLOTS = 64,
+  SLAB_BYTES = 2 << 20,  /* at least: a huge page */
   MIN_SLABS_PLANNED = 4, /* a first generation that fills fewer slabs takes none */
   MIN_SLABS_GROWN = 32,  /* a filter that takes less memory than these allocates no further slabs */
-  MAX_LIST_STEPS = 32
+  MAX_LIST_STEPS = 32,
+  MIN_SEGMENTS_PREPARED = 32 * READY_BLOCKS, /* of a filter for which blocks are made ready */
+  MIN_SEGMENTS_LEFT = 16                     /* that max_bytes must leave for that */
 };
 
-static size_t slab_bytes(size_t slot_bytes)
+static unsigned slots_of(const struct cuckoo_geometry *g)
 {
-  return sizeof(struct slab) + SLAB_SLOTS * slot_bytes;
+  return (unsigned) ((SLAB_BYTES + g->segment_bytes - 1) / g->segment_bytes);
+}
+
+static size_t slab_bytes(const struct slabs *slabs)
+{
+  return sizeof(struct slab) + slabs->slots * slabs->slot_bytes;
 }
 
 /* The slabs that are full then.  The last segments have blocks of their own. */
@@ -55,26 +62,30 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
   bool slabs = g->shape.ages && g->segment_bytes == largest.segment_bytes &&
-               cuckoo_roots(g) >= MIN_SLABS_PLANNED * SLAB_SLOTS;
-  return slabs ? cuckoo_roots(g) / SLAB_SLOTS * sizeof(struct slab) : 0;
+               cuckoo_roots(g) >= MIN_SLABS_PLANNED * (uint64_t) slots_of(g);
+  return slabs ? cuckoo_roots(g) / slots_of(g) * sizeof(struct slab) : 0;
 }
 
-void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned)
+void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
 {
-  stripe_init(&c->slabs.lock);
-  stripe_init(&c->slabs.allocating);
-  c->slabs.planned = planned;
-  c->slabs.planned_large = tamis__slab_heads(g) > 0;
-  struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
-  c->slabs.slot_bytes = c->spec.growable ? largest.segment_bytes : 0;
-  c->slabs.stripe_mask = largest.stripe_mask;
-  c->slabs.large = MIN_SLABS_GROWN * slab_bytes(c->slabs.slot_bytes);
+  stripe_init(&slabs->lock);
+  stripe_init(&slabs->allocating);
+  slabs->slot_bytes = g->segment_bytes;
+  slabs->slots = g->shape.ages ? slots_of(g) : 0;
+  slabs->stripe_mask = g->stripe_mask;
+  slabs->large = MIN_SLABS_GROWN * slab_bytes(slabs);
 }
 
-void tamis__slabs_destroy(struct cuckoo *c)
+void tamis__slabs_plan(struct slabs *slabs, const struct cuckoo_geometry *g, uint64_t planned)
 {
-  stripe_destroy(&c->slabs.lock);
-  stripe_destroy(&c->slabs.allocating);
+  slabs->planned = planned;
+  slabs->planned_large = tamis__slab_heads(g) > 0;
+}
+
+void tamis__slabs_destroy(struct slabs *slabs)
+{
+  stripe_destroy(&slabs->lock);
+  stripe_destroy(&slabs->allocating);
 }
 
 /* ---- the list of slabs with a free slot ---- */
@@ -118,7 +129,7 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
     slab->free = slot->next;
   else
     slot = (struct retired *) ((char *) (slab + 1) + slab->touched++ * slabs->slot_bytes);
-  if (++slab->used == SLAB_SLOTS)
+  if (++slab->used == slabs->slots)
     close_slab_locked(slabs, slab);
   return (struct segment *) slot;
 }
@@ -135,22 +146,23 @@ static bool slabs_are_clear(const struct cuckoo *c)
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
  * slab; otherwise it is released, as another thread has been faster. */
-static struct segment *take_slot(struct cuckoo *c, struct slab *new)
+static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct slab *new,
+                                 size_t cleared)
 {
-  struct slabs *slabs = &c->slabs;
   struct slab *slab;
   bool fresh = false;
   stripe_lock(&slabs->lock);
   if (new && !slabs->open) {
+    new->of = slabs;
     new->number = slabs->allocated++;
     open_slab_locked(slabs, new);
     new = NULL;
   }
   struct segment *segment = take_slot_locked(slabs, &slab, &fresh);
   stripe_unlock(&slabs->lock);
-  tamis__cuckoo_release(c, new, slab_bytes(slabs->slot_bytes));
+  tamis__cuckoo_release(c, new, slab_bytes(slabs));
   if (segment && !(fresh && slabs_are_clear(c)))
-    memset((void *) segment, 0, slabs->slot_bytes);
+    memset((void *) segment, 0, cleared);
   if (segment)
     segment->slab = slab;
   return segment;
@@ -158,63 +170,84 @@ static struct segment *take_slot(struct cuckoo *c, struct slab *new)
 
 static void release_slot(struct cuckoo *c, struct segment *segment)
 {
-  struct slabs *slabs = &c->slabs;
   struct slab *slab = segment->slab;
+  struct slabs *slabs = slab->of;
   stripe_lock(&slabs->lock);
   segment->retired.next = slab->free;
   slab->free = &segment->retired;
-  if (slab->used == SLAB_SLOTS)
+  if (slab->used == slabs->slots)
     open_slab_locked(slabs, slab);
   bool empty = --slab->used == 0;
   if (empty)
     close_slab_locked(slabs, slab);
   stripe_unlock(&slabs->lock);
   if (empty)
-    tamis__cuckoo_release(c, slab, slab_bytes(slabs->slot_bytes));
+    tamis__cuckoo_release(c, slab, slab_bytes(slabs));
 }
 
-static bool may_allocate_slab(const struct cuckoo *c)
+/* (Of an older generation that has become small, a slab would be mostly free.) */
+static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
+  const struct slabs *slabs = &generation->slabs;
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
-  if (bytes >= c->slabs.planned)
-    return bytes >= c->slabs.large;
-  return c->slabs.planned_large && bytes + slab_bytes(c->slabs.slot_bytes) <= c->slabs.planned;
+  uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed); /* too */
+  if (bytes >= slabs->planned)
+    return bytes >= slabs->large && segments >= slabs->slots;
+  return slabs->planned_large && bytes + slab_bytes(slabs) <= slabs->planned;
 }
 
 /* A slot, of a new slab if `may_allocate` and no other slab has one.  It waits for a thread that is
  * just allocating a slab: that slab's bytes are counted before its slots are in the list, so a
  * thread that finds no bytes left must not be refused before that. */
-static struct segment *take_slot_in_turn(struct cuckoo *c, bool may_allocate)
+static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *generation,
+                                         size_t cleared, bool may_allocate)
 {
   int result;
-  stripe_lock(&c->slabs.allocating);
-  struct segment *segment = take_slot(c, NULL);
-  if (!segment && may_allocate && may_allocate_slab(c)) {
-    size_t size = slab_bytes(c->slabs.slot_bytes);
-    size_t cleared = slabs_are_clear(c) ? size : sizeof(struct slab);
-    struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared, &result);
-    segment = slab ? take_slot(c, slab) : NULL;
+  struct slabs *slabs = &generation->slabs;
+  stripe_lock(&slabs->allocating);
+  struct segment *segment = take_slot(c, slabs, NULL, cleared);
+  if (!segment && may_allocate && may_allocate_slab(c, generation)) {
+    size_t size = slab_bytes(slabs);
+    size_t cleared_first = slabs_are_clear(c) ? size : sizeof(struct slab);
+    struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
+    segment = slab ? take_slot(c, slabs, slab, cleared) : NULL;
   }
-  stripe_unlock(&c->slabs.allocating);
+  stripe_unlock(&slabs->allocating);
   return segment;
 }
 
-struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                               int *result)
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
+                                               size_t cleared, int *result)
 {
-  bool fits = g->segment_bytes == c->slabs.slot_bytes && g->stripe_mask == c->slabs.stripe_mask;
-  struct segment *segment = fits ? take_slot(c, NULL) : NULL;
-  if (!segment && fits && may_allocate_slab(c))
-    segment = take_slot_in_turn(c, true);
+  struct slabs *slabs = &generation->slabs;
+  struct segment *segment = tamis__ready_take(c, slabs->slot_bytes, cleared);
+  if (segment)
+    segment->slab = NULL;
+  else
+    segment = take_slot(c, slabs, NULL, cleared);
+  if (!segment && may_allocate_slab(c, generation))
+    segment = take_slot_in_turn(c, generation, cleared, true);
   if (!segment)
-    segment = tamis__cuckoo_allocate(c, g->segment_bytes, result);
+    segment = tamis__cuckoo_allocate_cleared(c, slabs->slot_bytes, cleared, result);
   /* That has drained the backlog, which may have freed slots; and another thread may be adding a
    * slab. */
-  if (!segment && fits)
-    segment = take_slot_in_turn(c, false);
+  if (!segment)
+    segment = take_slot_in_turn(c, generation, cleared, false);
   if (segment)
     *result = TAMIS_OK;
   return segment;
+}
+
+/* Two blocks are at most 1/32 of a filter then.  One that has not grown beyond its plan takes what
+ * was promised; at a limit all memory is for those who need it now; and slabs have their own. */
+void tamis__segment_memory_prepare(struct cuckoo *c, const struct generation *generation)
+{
+  const struct slabs *slabs = &generation->slabs;
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
+  if (atomic_load_explicit(&c->splits, memory_order_relaxed) > 0 &&       /* too */
+      bytes >= MIN_SEGMENTS_PREPARED * slabs->slot_bytes && bytes < slabs->large &&
+      tamis__cuckoo_fits(c, MIN_SEGMENTS_LEFT * slabs->slot_bytes))
+    tamis__ready_prepare(c, slabs->slot_bytes);
 }
 
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size)

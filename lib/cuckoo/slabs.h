@@ -12,14 +12,21 @@
  * was planned. */
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
-/* Called before a filter creates its first segment.  `planned` are its bytes by plan. */
-void tamis__slabs_init(struct cuckoo *c, const struct cuckoo_geometry *g, uint64_t planned);
-void tamis__slabs_destroy(struct cuckoo *c);
+/* Called before a generation creates its first segment. */
+void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
+void tamis__slabs_destroy(struct slabs *slabs);
 
-/* Zeroed memory for a segment, in a slab or in a block of its own; or NULL with the reason in
- * *result. */
-struct segment *tamis__segment_memory_allocate(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                               int *result);
+/* Tells those of the first generation, too, how many bytes the filter takes by plan. */
+void tamis__slabs_plan(struct slabs *slabs, const struct cuckoo_geometry *g, uint64_t planned);
+
+/* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero; or
+ * NULL with the reason in *result. */
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
+                                               size_t cleared, int *result);
+/* Called by adds that can afford it: makes memory ready for the next segments of a generation, a
+ * page at a time. */
+void tamis__segment_memory_prepare(struct cuckoo *c, const struct generation *generation);
+
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size);
 
 #endif

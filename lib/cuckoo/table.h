@@ -13,7 +13,7 @@
  *    duplicates.*  layer 0: counts of further copies of keys, for the lanes of a segment
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
- *    memory.*      the filter's memory within max_bytes
+ *    memory.*      the filter's memory within max_bytes, and blocks made ready for a split
  *    slabs.*       where the segments of a large filter that grows have their memory
  *    segment.*     creates, takes down and retires segments; their duplicate counts
  *    generation.*  creates and takes down generations
@@ -68,40 +68,59 @@ enum { GROWTH_STRIPES = 16 };
 /* ENTRIES: lanes in use.  DUPLICATES: copies that are counted. */
 enum generation_counter { ENTRIES, DUPLICATES };
 
-struct generation {
-  struct cuckoo_geometry geometry;
-  directory_entry *directory; /* in the order of generation_root_entry() */
-  struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
-  struct counters counters;
-  _Atomic uint64_t segments;
-  /* The call that changes the directory entries of a root holds one of these, which it takes before
-   * the stripes of segments. */
-  struct stripe growth[GROWTH_STRIPES];
-};
-
-/* The slots of SLAB_SLOTS segments follow in memory. */
+/* The slots of segments follow in memory. */
 struct slab {
   /* The neighbours in the list of slabs that have a free slot. */
   _Alignas(64) struct slab *next;
   struct slab *previous;
+  struct slabs *of;
   uint64_t number;      /* slabs that were allocated before this one */
   struct retired *free; /* slots that were given back */
   unsigned used;        /* slots in use */
   unsigned touched;     /* slots, from the first on, that have been in use at some time */
 };
 
+/* Those of a generation. */
 struct slabs {
   struct stripe lock;       /* protects the list and the slabs; taken last */
   struct stripe allocating; /* held by the thread that allocates a slab; taken before the lock */
   struct slab *open;        /* slabs with a free slot */
   uint64_t allocated;       /* slabs so far */
   /* These do not change: */
-  size_t
-      slot_bytes; /* only segments of this size, and with these stripes, have slots; 0: none has */
-  uint32_t stripe_mask; /* of those segments */
-  uint64_t planned;     /* bytes of the filter, as tamis_bytes_for() says */
-  bool planned_large;   /* slabs are meant to be part of these */
-  uint64_t large;       /* bytes from which on a filter that outgrows the plan allocates slabs */
+  size_t slot_bytes;    /* of a segment */
+  unsigned slots;       /* in a slab; 0: segments have no slots */
+  uint32_t stripe_mask; /* of a segment */
+  uint64_t planned; /* bytes of the filter, as tamis_bytes_for() says; 0 if it has outgrown them */
+  bool planned_large; /* slabs are meant to be part of these */
+  uint64_t large;     /* bytes from which on a filter that outgrows the plan allocates slabs */
+};
+
+struct generation {
+  struct cuckoo_geometry geometry;
+  directory_entry *directory; /* in the order of generation_root_entry() */
+  struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
+  struct counters counters;
+  _Atomic uint64_t segments;
+  struct slabs slabs;
+  /* The call that changes the directory entries of a root holds one of these, which it takes before
+   * the stripes of segments. */
+  struct stripe growth[GROWTH_STRIPES];
+};
+
+enum { READY_BLOCKS = 2 }; /* what a split takes */
+
+struct ready_block {
+  char *memory; /* NULL: there is none */
+  size_t size;
+  size_t touched; /* from the start on */
+};
+
+/* Blocks for the next segments: see memory.c. */
+struct ready {
+  struct stripe lock; /* protects the blocks and `busy`; taken last */
+  struct ready_block block[READY_BLOCKS];
+  bool busy;             /* a thread works on a block, which it has taken out */
+  _Atomic bool complete; /* all blocks are touched: only a hint */
 };
 
 struct cuckoo {
@@ -116,7 +135,7 @@ struct cuckoo {
   _Atomic uint64_t splits, joins;
   _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
   _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
-  struct slabs slabs;
+  struct ready ready;
   struct backlog backlog;
 };
 
