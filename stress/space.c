@@ -146,7 +146,7 @@ static bool grows(uint64_t capacity, double fpp, double allowed_bits, const stru
 static bool with_growth(const struct settings *s)
 {
   bool good = grows(1000, 0.01, 36, s);
-  good &= grows(1000, 0.001, 40, s);
+  good &= grows(1000, 0.001, 42, s);
   good &= grows(10000, 0.001, 38, s);
   good &= grows(1000, 1e-6, 80, s);
   return good;
