@@ -12,7 +12,7 @@ enum { CLOSE_TRIES = 3000, BLOOM_ROUNDS = 100 };
 /* The bits after root0 that every entry of a generation holds at least. */
 static unsigned known_bits(const struct cuckoo_geometry *g)
 {
-  return g->root_shift + g->pair_bits + g->shape.width - 1;
+  return cuckoo_root_bits(g) + g->pair_bits + g->shape.width - 1;
 }
 
 struct distinct distinct_of(const tamis_filter *cuckoo)

@@ -52,7 +52,7 @@ static double keys_at_most(const struct cuckoo_geometry *g)
 /* Bits of the string, after root0, that an entry is made of at any depth. */
 static unsigned bits_in_use(const struct cuckoo_geometry *g)
 {
-  return g->root_shift + g->pair_bits + g->depth_limit + g->shape.width - g->shape.ages;
+  return cuckoo_root_bits(g) + g->pair_bits + g->depth_limit + g->shape.width - g->shape.ages;
 }
 
 /* ---- sizes and rates ---- */
@@ -430,26 +430,44 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
           uint32_t other = cuckoo_other_mask(g, fingerprint);
           assert_int_equal(address.lower ^ other, address.upper);
           assert_int_equal(address.upper ^ other, address.lower);
+          /* a cell has 7 bits, 5 of which are in the fingerprint */
+          unsigned of_cell = g->unequal_roots ? 7 - 5 : 0;
           assert_int_equal(cuckoo_known_bits(g, entry, depth),
-                           g->root_shift + g->pair_bits + then + g->shape.width);
+                           of_cell + g->root_shift + g->pair_bits + then + g->shape.width);
         }
       }
     }
   }
 }
 
+/* The first cell of each of the unequal roots, and the end of the last one. */
+static const unsigned first_cells[] = {0, 29, 58, 84, 107, 128};
+
+typedef unsigned __int128 string;
+
+/* The string `rest` with the `n` bits of x before it. */
+static string prepend(uint64_t x, unsigned n, string rest)
+{
+  return n ? rest >> n | (string) x << (128 - n) : rest;
+}
+
 /* A key's string after root0, from bit 127 on. */
-static unsigned __int128 string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
+static string string_of(const struct cuckoo_geometry *g, uint64_t hash, uint64_t *root0)
 {
   struct cuckoo_address address = cuckoo_address(g, hash);
-  uint64_t root = cuckoo_root_of_index(g, address.index);
+  uint64_t root = cuckoo_root_of_index(g, address.index), fingerprint = address.fingerprint;
+  uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1), cell = 0;
   *root0 = root >> g->root_shift;
-  uint64_t low_root = root & ((UINT64_C(1) << g->root_shift) - 1);
-  unsigned __int128 string = (unsigned __int128) address.fingerprint << 64;
-  string = string >> g->pair_bits | (unsigned __int128) address.lower << 64 << (64 - g->pair_bits);
-  if (g->root_shift)
-    string = string >> g->root_shift | (unsigned __int128) low_root << 64 << (64 - g->root_shift);
-  return string;
+  if (g->unequal_roots) { /* the cell's number is five bits after the first D ones */
+    uint64_t after = fingerprint << g->depth_limit;
+    unsigned of_five = (unsigned) (*root0 % 5);
+    cell = first_cells[of_five] + (after >> 59);
+    assert_true(cell < first_cells[of_five + 1]);
+    *root0 /= 5;
+    fingerprint = (fingerprint & ~(UINT64_MAX >> g->depth_limit)) | after << 5 >> g->depth_limit;
+  }
+  string all = prepend(address.lower, g->pair_bits, (string) fingerprint << 64);
+  return prepend(cell, g->unequal_roots ? 7 : 0, prepend(low_root, g->root_shift, all));
 }
 
 /* A directory index has the same first bits of the fingerprint that entries are cut from. */
@@ -485,7 +503,7 @@ static void the_strings_of_all_generations_agree_bit_for_bit(void **state)
         assert_in_range(bits, 8, 127);
         for (uint64_t j = 0; j < 50; j++) {
           uint64_t root_first, root_later, hash = random_at(pairs, j);
-          unsigned __int128 difference =
+          string difference =
               string_of(&first, hash, &root_first) ^ string_of(&later, hash, &root_later);
           assert_int_equal(root_first, root_later);
           assert_true(difference >> (128 - bits) == 0);
@@ -552,7 +570,8 @@ static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cucko
 /* By three bits each of index, bucket and entry: none of them must follow from the others. */
 static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
-  unsigned entry = (unsigned) (address->fingerprint << g->depth_limit >> 61);
+  unsigned before = g->depth_limit + (g->unequal_roots ? CUCKOO_CELL_NUMBER_BITS : 0);
+  unsigned entry = (unsigned) (address->fingerprint << before >> 61);
   return (unsigned) (address->index % 8 * 64) + (address->lower % 8) * 8 + entry;
 }
 
@@ -575,6 +594,51 @@ static void spread(const struct cuckoo_geometry *g, uint64_t seed, classify *cla
   assert_even(counts);
 }
 
+/* Of the unequal roots, each gets the share of its cells, and each cell gets as many keys. */
+static void unequal_roots_get_the_keys_of_their_cells(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < kind_count; i++) {
+    const struct cuckoo_geometry *g = &kinds[i];
+    unsigned counts[128] = {0};
+    double sum = 0;
+    for (uint64_t j = 0; g->unequal_roots && j < 128 * 100; j++) {
+      struct cuckoo_address address = cuckoo_address(g, random_at(i, j));
+      unsigned root = (unsigned) ((address.root >> g->root_shift) % 5);
+      unsigned cell = first_cells[root] + (unsigned) (address.fingerprint << g->depth_limit >> 59);
+      assert_true(cell < first_cells[root + 1]);
+      counts[cell]++;
+    }
+    for (unsigned cell = 0; g->unequal_roots && cell < 128; cell++)
+      sum += (counts[cell] - 100.) * (counts[cell] - 100.) / 100;
+    assert_true(sum < 127 + 6.5 * 16);
+  }
+}
+
+/* While keys come, the roots split one after the other (but for two that are equal).  So the
+ * segments never have room for more than 1.65 times the keys, where equal roots would have it for
+ * twice as many; and none splits near the power of two at which all of these would. */
+static void unequal_roots_split_at_different_times(void **state)
+{
+  (void) state;
+  double least = 2, most = 0;
+  for (double keys = 1; keys < 2; keys *= 1.0001) { /* in segments of room 1 */
+    double segments = 0;
+    for (unsigned root = 0; root < 5; root++) {
+      double in_root = 64 * keys * (first_cells[root + 1] - first_cells[root]) / 128.0;
+      segments += exp2(ceil(log2(in_root)));
+      assert_true(fabs(keys - 1) > 0.08 || exp2(ceil(log2(in_root))) == 16);
+    }
+    least = fmin(least, segments / (64 * keys));
+    most = fmax(most, segments / (64 * keys));
+  }
+  assert_true(least > 1.13 && most < 1.65);
+  for (unsigned cell = 0, root = 0; cell < 128; cell++) {
+    root += cell == first_cells[root + 1];
+    assert_int_equal(tamis__cuckoo_cells[cell], root << 5 | (cell - first_cells[root]));
+  }
+}
+
 static void keys_are_spread_evenly(void **state)
 {
   (void) state;
@@ -583,9 +647,10 @@ static void keys_are_spread_evenly(void **state)
     const struct cuckoo_geometry *g = &kinds[i];
     uint64_t entries = cuckoo_directory_size(g);
     /* classes of exactly equal size, or of nearly */
-    if (entries % CLASSES == 0 || entries > 1000000)
+    bool equal = entries % CLASSES == 0 || entries > 1000000;
+    if (equal && !g->unequal_roots)
       spread(g, i, by_high_index);
-    if (entries % CLASSES == 0 || entries > 1000000)
+    if (equal && (!g->unequal_roots || g->root_shift + g->depth_limit >= 9))
       spread(g, i, by_low_index);
     if (g->pair_bits >= 9) {
       spread(g, i, by_lower);
@@ -593,7 +658,7 @@ static void keys_are_spread_evenly(void **state)
     }
     if (g->pair_bits >= 5 && g->shape.width >= 12) /* narrower ones know few distances */
       spread(g, i, by_both_buckets);
-    if (g->shape.width >= 10)
+    if (g->shape.width >= (g->unequal_roots ? 16 : 10))
       spread(g, i, by_last_bits);
     if (g->pair_bits >= 3 && entries % 8 == 0)
       spread(g, i, by_all_three);
@@ -610,9 +675,9 @@ static void a_marker_takes_no_bit_of_the_hash(void **state)
   const struct cuckoo_spec spec = {.capacity = 2500000, .fpp = 1e-5, .growable = true};
   struct cuckoo_geometry first, g;
   assert_int_equal(cuckoo_geometry_plan(&spec, &first), TAMIS_OK);
-  assert_int_equal(cuckoo_geometry_next(&first, spec.capacity * 128, spec.fpp - first.rate, &g),
+  assert_int_equal(cuckoo_geometry_next(&first, spec.capacity * 64, spec.fpp - first.rate, &g),
                    TAMIS_OK);
-  assert_int_equal(g.root0_bits + g.root_shift + g.pair_bits + g.depth_limit + g.shape.width, 65);
+  assert_int_equal(g.root0_bits + bits_in_use(&g), 64);
   assert_false(g.needs_second_hash);
   spread(&g, 1, by_last_bits);
 }
@@ -659,6 +724,8 @@ int main(void)
       cmocka_unit_test(from_either_bucket_an_entry_finds_the_other),
       cmocka_unit_test(an_index_is_the_root_and_the_first_bits_of_the_fingerprint),
       cmocka_unit_test(the_strings_of_all_generations_agree_bit_for_bit),
+      cmocka_unit_test(unequal_roots_get_the_keys_of_their_cells),
+      cmocka_unit_test(unequal_roots_split_at_different_times),
       cmocka_unit_test(keys_are_spread_evenly),
       cmocka_unit_test(a_marker_takes_no_bit_of_the_hash),
       cmocka_unit_test(entries_use_all_their_values),

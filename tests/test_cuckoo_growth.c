@@ -229,8 +229,8 @@ static void two_buckets_grow_through_generations(void **state)
     g.first_roots = 1 + seed % 5;
     /* Also a second hash where one would do, and so many roots that one would not. */
     g.needs_second_hash = seed / 4 % 2;
-    g.root0_bits = seed / 8 % 2 ? 50 : 3;
-    g.needs_second_hash |= g.root0_bits == 50;
+    g.root0_bits = seed / 8 % 2 ? 44 : 3;
+    g.needs_second_hash |= g.root0_bits == 44;
     g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;

@@ -289,6 +289,8 @@ static void moves_in_an_older_generation(void **state)
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
   open_generation(&t);
+  while (!pair_find(cuckoo_of(t.filter)->generation[1], hash_mix(&t.keys, key)).segment)
+    add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */
   struct bucket_pair pair = pair_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
   if (stands_in_bucket(&t, key, HOME))
     move_by_hand(&t, &pair, HOME, OTHER_UPPER);

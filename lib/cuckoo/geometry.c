@@ -15,11 +15,37 @@ enum {
   MANY_ROOTS = 64, /* these spread the writers: each needs no more stripes than a line holds */
   FIXED_STRIPES = 32,
   FIRST_DEPTH = 7, /* the directory has 2^depth entries for each root: 3 % of a segment */
-  NEXT_DEPTH = 10,
+  NEXT_DEPTH = 9,
   MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
   MIN_VARYING_BITS = 6, /* fingerprint bits in which the keys of a segment still differ */
-  NEXT_MIN_KEYS = 8192
+  NEXT_MIN_KEYS = 8192,
+  CELLS = 1 << CUCKOO_CELL_BITS
 };
+/* Every entry knows the number of its cell for life: it comes after the bits that splits take. */
+_Static_assert((int) CUCKOO_CELL_NUMBER_BITS < (int) MIN_VARYING_BITS, "or entries would lose it");
+
+/* ---- unequal roots ----
+ *
+ * If all segments of a generation got as many keys, they would be full, and split, at the same
+ * time.  Right after that the filter would take twice the memory that its keys need.  So the roots
+ * of a later generation get unequal shares of the keys: 29, 29, 26, 23 and 21 of 128.  While the
+ * keys double, each root splits its segments once, at 1.10, 1.10, 1.23, 1.39 and 1.52 times the
+ * keys with which a root of 32 cells would.  The segments then have room for between 1.13 and 1.64
+ * times the keys that they hold, instead of between 1 and 2 times; the mean stays 1 / ln 2 = 1.44.
+ *
+ * No split is due between 0.77 and 1.10 times those keys; of all such shares of five roots, these
+ * come closest to the least peak. */
+
+#define TO_21(cell)                                                                               \
+  cell, cell + 1, cell + 2, cell + 3, cell + 4, cell + 5, cell + 6, cell + 7, cell + 8, cell + 9, \
+      cell + 10, cell + 11, cell + 12, cell + 13, cell + 14, cell + 15, cell + 16, cell + 17,     \
+      cell + 18, cell + 19, cell + 20
+#define TO_23(cell) TO_21(cell), cell + 21, cell + 22
+#define TO_26(cell) TO_23(cell), cell + 23, cell + 24, cell + 25
+#define TO_29(cell) TO_26(cell), cell + 26, cell + 27, cell + 28
+#define ROOT(root) ((root) << CUCKOO_CELL_NUMBER_BITS)
+const unsigned char tamis__cuckoo_cells[CELLS] = {TO_29(ROOT(0)), TO_29(ROOT(1)), TO_26(ROOT(2)),
+                                                  TO_23(ROOT(3)), TO_21(ROOT(4))};
 
 /* The part of the rate that is left which one generation may use.  The first gets most of the rate,
  * because most filters never have a second one. */
@@ -68,11 +94,18 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
  *
  * An entry that has aged a steps knows a bits less, and so matches 2^a times as often.  After D
  * splits a part 2^-(a+1) of the entries has aged a steps, for a < D, and 2^-D has aged D steps.  So
- * the rate is multiplied by the sum of 2^-(a+1) 2^a over a < D, plus 2^-D 2^D: that is 1 + D/2. */
-static double rate_of(const struct bucket_shape *shape, unsigned depth)
+ * the rate is multiplied by the sum of 2^-(a+1) 2^a over a < D, plus 2^-D 2^D: that is 1 + D/2.
+ *
+ * An entry of one of the unequal roots contains the number of its cell, 5 bits of which only 21 to
+ * 29 values occur.  So it matches 32 / 29 to 32 / 21 times as often.  A root of s cells gets
+ * s / 128 of the look-ups; the sum over five roots is 5 * 32 / 128. */
+static double rate_of(const struct cuckoo_geometry *g, unsigned depth)
 {
+  const struct bucket_shape *shape = &g->shape;
+  double cells =
+      g->unequal_roots ? (double) (CUCKOO_UNEQUAL_ROOTS << CUCKOO_CELL_NUMBER_BITS) / CELLS : 1;
   double lanes = 2.0 * shape->lanes * (shape->ages ? fullness[shape->lanes].load : 1);
-  return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0);
+  return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0) * cells;
 }
 
 /* Chooses the narrowest shape, and then the largest depth, that keep within a rate. */
@@ -84,10 +117,10 @@ static bool choose_growing_shape(double rate, unsigned max_depth, struct cuckoo_
       continue;
     unsigned depth = widths[i] - 1 - MIN_VARYING_BITS;
     depth = depth < max_depth ? depth : max_depth;
-    while (depth > 0 && rate_of(&g->shape, depth) > rate)
+    while (depth > 0 && rate_of(g, depth) > rate)
       depth--;
     g->depth_limit = depth;
-    g->rate = rate_of(&g->shape, depth);
+    g->rate = rate_of(g, depth);
     if (depth >= MIN_DEPTH || (depth > 0 && i == WIDTHS - 1))
       return true;
   }
@@ -99,7 +132,7 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
   for (unsigned i = 0; i < WIDTHS; i++) {
     g->shape = bucket_shape(widths[i], false);
     g->depth_limit = 0;
-    g->rate = rate_of(&g->shape, 0);
+    g->rate = rate_of(g, 0);
     if (g->rate <= rate)
       return true;
   }
@@ -113,9 +146,9 @@ unsigned cuckoo_geometry_shapes(void)
 
 double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable)
 {
-  struct bucket_shape shape = bucket_shape(widths[shape_index], growable);
-  return growable ? fmax(rate_of(&shape, MIN_DEPTH) / generation_share, lowest_growing_rate)
-                  : rate_of(&shape, 0);
+  struct cuckoo_geometry g = {.shape = bucket_shape(widths[shape_index], growable)};
+  return growable ? fmax(rate_of(&g, MIN_DEPTH) / generation_share, lowest_growing_rate)
+                  : rate_of(&g, 0);
 }
 
 static unsigned bits_for(uint64_t values)
@@ -139,7 +172,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
   g->stripe_mask = (uint32_t) stripes - 1;
   g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
   g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
-  unsigned bits = g->root0_bits + g->root_shift + g->pair_bits;
+  unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
   /* An entry that ages has a bit less: the marker. */
   g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
 }
@@ -299,28 +332,31 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
                          struct cuckoo_geometry *out)
 {
   struct cuckoo_geometry g = {.first_roots = first->first_roots,
+                              .unequal_roots = true,
                               .root0_bits = first->root0_bits,
                               .stripes_wanted = first->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, NEXT_DEPTH, &g))
     return TAMIS_EFULL;
   /* At first the generation has room for a part of the keys that are in the filter: such a part
-   * that it holds 64 times these keys when all its segments have split D times, but at most half of
-   * them.  (Its first segments stay, however many keys are removed.) */
-  keys >>= g.depth_limit > 7 ? g.depth_limit - 6 : 1;
+   * that it holds 128 times these keys when all its segments have split D times, but at most half
+   * of them.  (Its first segments stay, however many keys are removed.) */
+  keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
-  unsigned bits = (unsigned) fmax(1, rint(log2(buckets / (double) g.first_roots)));
-  g.pair_bits = bits - 1 < GROWING_PAIR_BITS ? bits - 1 : GROWING_PAIR_BITS;
-  g.root_shift = bits - 1 - g.pair_bits;
+  double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
+  unsigned bits = (unsigned) fmax(1, rint(log2(of_root))) - 1;
+  g.pair_bits = bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS;
+  g.root_shift = bits - g.pair_bits;
   derive_sizes(&g);
   *out = g;
   return TAMIS_OK;
 }
 
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
-                                        uint64_t bits, unsigned used)
+                                        uint64_t bits)
 {
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
+  unsigned used = g->root_shift + g->pair_bits + (g->unequal_roots ? CUCKOO_CELL_BITS : 0);
   unsigned before = g->root0_bits + used; /* bits of the string before `more` goes on */
   return bits >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

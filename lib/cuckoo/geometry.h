@@ -8,14 +8,24 @@
  *    hash_spread(hash) × roots of the first generation
  *     └─► root0 · bits           root0: the integer part; bits: the fraction, without end
  *                  │
- *    in a generation with roots = first roots × 2^k:
- *         root = root0 · k bits │ pair: m bits │ fingerprint: all that follows
+ *    in the first generation:
+ *         root = root0 │ pair: m bits │ fingerprint: all that follows
+ *
+ *    in a later generation, which has 5 × 2^k roots for each root0:
+ *         7 bits: a cell, which belongs to one of five roots and has a number there
+ *         root = root0 · root of the cell · k bits │ pair: m bits │
+ *         fingerprint = D bits · number of the cell: 5 bits · all that follows
  *
  *    index  = root · the first D bits of the fingerprint         (the directory)
  *    lower  = pair            upper = M/2 + (pair xor g)         (the two buckets, of M = 2^(m+1))
  *    entry  = w - 1 bits of the fingerprint, after the `depth` bits that the segment stands for
  *
  * The number of first roots is any integer, so no capacity is rounded to a power of two.
+ *
+ * The five roots have 29, 29, 26, 23 and 21 cells, so they get unequal shares of the keys, and their
+ * segments split at different times (geometry.c).  An entry knows the number of its cell for life,
+ * as it knows the w - 1 >= D + 5 first bits of its fingerprint.  So what it knows is a prefix of the
+ * hash string, in every generation.
  *
  * g is a hash of the first w - 1 bits of the fingerprint.  Those are known of every entry as long
  * as it lives: the bits that an entry has lost are the prefix of its segment.  So the other bucket
@@ -40,7 +50,10 @@ enum {
   CUCKOO_GROWING_STRIPES = 16, /* at most, of a segment that may split, which takes all of them */
   /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
   CUCKOO_SEGMENT_HEADER = 64,
-  CUCKOO_STRIPE_BYTES = 16
+  CUCKOO_STRIPE_BYTES = 16,
+  CUCKOO_CELL_BITS = 7,       /* 128 cells */
+  CUCKOO_UNEQUAL_ROOTS = 5,   /* share these */
+  CUCKOO_CELL_NUMBER_BITS = 5 /* of a cell in its root: no root has more than 32 cells */
 };
 
 /* The geometry of one generation.  It never changes. */
@@ -49,6 +62,7 @@ struct cuckoo_geometry {
   uint64_t first_roots; /* of the first generation */
   /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
   unsigned root0_bits;
+  bool unequal_roots;      /* as later generations have them */
   unsigned root_shift;     /* k */
   unsigned pair_bits;      /* m */
   unsigned depth_limit;    /* D */
@@ -102,7 +116,15 @@ static inline uint64_t cuckoo_lanes(const struct cuckoo_geometry *g)
 
 static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
 {
-  return g->first_roots << g->root_shift;
+  return (g->unequal_roots ? g->first_roots * CUCKOO_UNEQUAL_ROOTS : g->first_roots)
+         << g->root_shift;
+}
+
+/* The bits of the hash string after root0 that a root stands for.  Of those of a cell, the number in
+ * the root belongs to the fingerprint. */
+static inline unsigned cuckoo_root_bits(const struct cuckoo_geometry *g)
+{
+  return g->root_shift + (g->unequal_roots ? CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
 }
 
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
@@ -138,12 +160,12 @@ FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_
   return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
 }
 
-/* The hash string from `used` bits after root0 on, for a geometry that needs a second hash.  The
+/* The hash string from where the fingerprint begins, for a geometry that needs a second hash.  The
  * lowest bits of the product follow from root0 and the other bits, so a second hash continues where
  * the random bits end.  This is not inlined, because the compiler would compute it in advance where
  * it is not needed. */
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,
-                                        uint64_t bits, unsigned used);
+                                        uint64_t bits);
 
 /* The part of a key's hash string that one hash gives.  It is the same for all generations. */
 struct cuckoo_hash_string {
@@ -158,17 +180,37 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
+/* For each cell the root that it belongs to, and its number there in the lowest bits. */
+extern const unsigned char tamis__cuckoo_cells[1 << CUCKOO_CELL_BITS];
+
+/* Puts the number of a cell after the first D bits of a fingerprint. */
+FORCE_INLINE uint64_t cuckoo_insert_cell(const struct cuckoo_geometry *g, uint64_t fingerprint,
+                                         uint64_t cell)
+{
+  uint64_t after = UINT64_MAX >> g->depth_limit;
+  uint64_t number = cell << (64 - CUCKOO_CELL_NUMBER_BITS) >> g->depth_limit;
+  return (fingerprint & ~after) | number | (fingerprint & after) >> CUCKOO_CELL_NUMBER_BITS;
+}
+
 FORCE_INLINE struct cuckoo_address
 cuckoo_address_of(const struct cuckoo_geometry *g, struct cuckoo_hash_string string, uint64_t hash)
 {
-  uint64_t bits = string.bits, after_root = bits << g->root_shift;
-  struct cuckoo_address address = {.root = string.root0 << g->root_shift |
-                                           cuckoo_top_bits(bits, g->root_shift),
+  uint64_t root = string.root0, bits = string.bits;
+  uint64_t cell = 0;
+  if (__builtin_expect(g->unequal_roots, 0)) {
+    cell = tamis__cuckoo_cells[cuckoo_top_bits(bits, CUCKOO_CELL_BITS)];
+    root = root * CUCKOO_UNEQUAL_ROOTS + (cell >> CUCKOO_CELL_NUMBER_BITS);
+    bits <<= CUCKOO_CELL_BITS;
+  }
+  uint64_t after_root = bits << g->root_shift;
+  struct cuckoo_address address = {.root =
+                                       root << g->root_shift | cuckoo_top_bits(bits, g->root_shift),
                                    .lower = (uint32_t) cuckoo_top_bits(after_root, g->pair_bits),
                                    .fingerprint = after_root << g->pair_bits};
   if (__builtin_expect(g->needs_second_hash, 0))
-    address.fingerprint =
-        cuckoo_string_with_second_hash(g, hash, bits, g->root_shift + g->pair_bits);
+    address.fingerprint = cuckoo_string_with_second_hash(g, hash, string.bits);
+  if (__builtin_expect(g->unequal_roots, 0))
+    address.fingerprint = cuckoo_insert_cell(g, address.fingerprint, cell);
   address.index =
       address.root << g->depth_limit | cuckoo_top_bits(address.fingerprint, g->depth_limit);
   address.upper = address.lower ^ cuckoo_other_mask(g, address.fingerprint);
@@ -191,7 +233,7 @@ static inline uint64_t cuckoo_fingerprint(const struct cuckoo_geometry *g, uint6
 static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, uint64_t entry,
                                          unsigned depth)
 {
-  return g->root_shift + g->pair_bits + depth + g->shape.width - bucket_age(&g->shape, entry);
+  return cuckoo_root_bits(g) + g->pair_bits + depth + g->shape.width - bucket_age(&g->shape, entry);
 }
 
 #endif

@@ -38,6 +38,7 @@ FORCE_INLINE struct cuckoo_geometry first_geometry(const struct generation *firs
   struct cuckoo_geometry g = first->geometry;
   g.shape.ages = growable;
   g.needs_second_hash = false;
+  g.unequal_roots = false;
   g.root_shift = 0;
   if (!growable)
     g.depth_limit = 0;
@@ -50,6 +51,7 @@ FORCE_INLINE struct cuckoo_geometry later_geometry(const struct generation *gene
   struct cuckoo_geometry g = generation->geometry;
   g.shape.ages = true;
   g.needs_second_hash = false;
+  g.unequal_roots = true;
   return g;
 }
 
