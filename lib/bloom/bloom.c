@@ -25,7 +25,7 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-/* A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
+/* The word layout needs no stripes.  A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
  * a thousand times 8 KiB for locks. */
 static struct sizes sizes_for(const tamis_options *options, const struct bloom_geometry *g)
 {
@@ -33,9 +33,10 @@ static struct sizes sizes_for(const tamis_options *options, const struct bloom_g
                     .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
   unsigned max = power_of_two_up(lines);
-  s.stripes = options->stripes  ? power_of_two_up(options->stripes)
-              : s.stripes < max ? s.stripes
-                                : max;
+  s.stripes = g->shape.layout == TAMIS_LAYOUT_WORD ? 0
+              : options->stripes                   ? power_of_two_up(options->stripes)
+              : s.stripes < max                    ? s.stripes
+                                                   : max;
   s.words_bytes = g->lines * LINE_BYTES;
   s.stripes_bytes = s.stripes * sizeof(struct padded_stripe);
   s.shards_bytes = s.shards * sizeof(struct counter_shard);
@@ -110,7 +111,7 @@ static void destroy(tamis_filter *f)
 /* Sets when a filter that is not growable is full; at_capacity() in operations.c checks it. */
 static void set_limits(struct bloom *b, bool growable)
 {
-  double bits = (double) bloom_geometry_bits(&b->geometry);
+  double bits = bloom_geometry_usable_bits(&b->geometry);
   double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
   /* The limit is four standard deviations above the average of as many independent bits, but at
    * most all bits.  The number of set bits varies less than that, because each key sets nearly the
@@ -122,6 +123,17 @@ static void set_limits(struct bloom *b, bool growable)
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }
 
+static int refuse_rate(const struct refusal *why, const tamis_options *options)
+{
+  if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
+    return TAMIS_EUNSUPPORTED;
+  return tamis__refuse_rate(why, options,
+                            options->layout == TAMIS_LAYOUT_WORD
+                                ? "a Bloom filter of TAMIS_LAYOUT_WORD"
+                                : "a Bloom filter",
+                            bloom_geometry_lowest_rate(options->layout, options->capacity));
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
@@ -130,8 +142,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return tamis__refuse_rate(why, options, "a Bloom filter",
-                              hash_collision_rate(options->capacity));
+    return refuse_rate(why, options);
   struct sizes s = sizes_for(options, &g);
   result = tamis__check_max_bytes(why, options, total_bytes(&s));
   if (result != TAMIS_OK || !out)
@@ -144,14 +155,15 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   b->head.operations = tamis__bloom_operations(g.shape);
   b->geometry = g;
   b->bytes = total_bytes(&s);
-  b->stripes =
-      (struct stripes){tamis__memory_allocate(&head->allocator, s.stripes_bytes), s.stripes - 1};
+  if (s.stripes)
+    b->stripes =
+        (struct stripes){tamis__memory_allocate(&head->allocator, s.stripes_bytes), s.stripes - 1};
   b->counters =
       (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
   b->words = tamis__memory_allocate(&head->allocator, s.words_bytes);
   if (b->stripes.all)
     tamis__stripes_init(&b->stripes);
-  if (!b->words || !b->stripes.all || !b->counters.shards) {
+  if (!b->words || (s.stripes && !b->stripes.all) || !b->counters.shards) {
     destroy(&b->head);
     return TAMIS_ENOMEM;
   }
@@ -164,10 +176,19 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 static uint64_t count_bits(const struct bloom *b, uint64_t line)
 {
-  uint64_t bits = 0;
+  uint64_t bits = 0, keys = bloom_geometry_key_bits(&b->geometry);
   for (unsigned i = 0; i < LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]));
+    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]) & keys);
   return bits;
+}
+
+/* Whether the line has a word that is marked as full. */
+static bool has_mark(const struct bloom *b, uint64_t line)
+{
+  uint64_t any = 0;
+  for (unsigned i = 0; i < LINE_WORDS; i++)
+    any |= word_load(&b->words[line * LINE_WORDS + i]);
+  return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
 /* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a
@@ -209,15 +230,20 @@ static bool validate(const tamis_filter *f, const char **reason)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
-  for (uint64_t line = 0; line < b->geometry.lines; line++)
+  bool marks = false;
+  for (uint64_t line = 0; line < b->geometry.lines; line++) {
     bits += count_bits(b, line);
+    marks |= has_mark(b, line);
+  }
   *reason = b->limited && bits != tamis__counter_sum(&b->counters, BITS)
                 ? "counted bits are not the set bits"
             : keys > bits ? "more keys than set bits"
             : bits > keys * bloom_geometry_bits_per_key(&b->geometry)
                 ? "more set bits than the keys have"
+            : marks && atomic_load_explicit(&b->fullness, memory_order_relaxed) != FULL
+                ? "a word is marked, and the filter is not full"
                 : NULL;
-  for (uint64_t i = 0; i <= b->stripes.mask; i++)
+  for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
     if (stripe_held(&b->stripes.all[i].stripe))
       *reason = "a stripe is still locked";
   return !*reason;

@@ -12,6 +12,8 @@
  *             word save memory operations, as an atomic OR costs the same for one bit or three, and
  *             need a little more memory.  The words are start, start + stride, start + 2 stride ...
  *             mod 8 with an odd stride, so that keys that share one word rarely share the next.
+ *   word      one probe, in one word.  The highest bit of a word is no key's: it is the word's mark
+ *             (word_layout.c), which leaves 63 positions.
  *
  * All functions here are pure: values in, values out.
  */
@@ -27,6 +29,10 @@ enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 /* -log2 of the lowest rate that 64-bit hashes can give. */
 enum { BLOOM_MAX_PROBES = 64 };
 
+/* Word layout: the bits of a word that keys use, and the one that they do not. */
+enum { WORD_POSITIONS = 63 };
+#define WORD_MARK (UINT64_C(1) << WORD_POSITIONS)
+
 /* How a key's bits lie. */
 struct bloom_shape {
   tamis_layout layout;
@@ -38,6 +44,10 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3) SHAPE(5, 3)
 
+/* The same for the word layout, which always has one probe: bits_per_probe. */
+#define BLOOM_WORD_SHAPES(SHAPE) \
+  SHAPE(1) SHAPE(2) SHAPE(3) SHAPE(4) SHAPE(5) SHAPE(6) SHAPE(7) SHAPE(8)
+
 struct bloom_geometry {
   struct bloom_shape shape;
   uint64_t lines;
@@ -47,9 +57,14 @@ struct bloom_geometry {
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
  *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
- *           that rate */
+ *           that rate, or the word layout would take more than twice the bits of the blocked one */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
+
+/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the word layout,
+ * the one from which on it takes at most twice the bits of the blocked layout.  (That one is found
+ * by trying.) */
+double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* The ranges of rates that have one shape each, from the lowest range up.  Returns the rate below
  * which the range ends; for the last one that is BLOOM_HIGHEST_RATE. */
@@ -66,6 +81,18 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 {
   return g->lines * LINE_BITS;
+}
+
+/* The bits of a word that keys use, and all such bits. */
+static inline uint64_t bloom_geometry_key_bits(const struct bloom_geometry *g)
+{
+  return g->shape.layout == TAMIS_LAYOUT_WORD ? ~WORD_MARK : UINT64_MAX;
+}
+
+static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
+{
+  unsigned in_word = g->shape.layout == TAMIS_LAYOUT_WORD ? WORD_POSITIONS : 64;
+  return (double) (g->lines * LINE_WORDS) * in_word;
 }
 
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
@@ -87,12 +114,14 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             stride, from the highest bit down.
  *   classic   The positions are a multiplicative sequence.  Each comes from the top of the next
  *             product, which depends on all bits of the hash.
+ *   word      The word comes from the top of hash * multiplier, as the blocked layout's line does.
+ *             The positions are the first digits of the mixed hash, read as a fraction in base 63.
  * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
 struct bloom_probes {
   uint64_t hash;
   uint64_t pattern;   /* the bits that are left for positions */
   unsigned bits_used; /* blocked: bits of the pattern that are used up */
-  uint64_t line;      /* blocked: the key's line; classic: 0 */
+  uint64_t line;      /* blocked: the key's line; otherwise 0 */
   unsigned word;      /* blocked: the next word in the line, mod 8 */
   unsigned stride;    /* blocked: odd, mod 8 */
 };
@@ -100,9 +129,9 @@ struct bloom_probes {
 struct bloom_probe {
   uint64_t word; /* the index in the bit array: that of the line's first word, plus offset */
   uint64_t offset;
-  uint64_t
-      positions; /* of the bits in the word, 6 bits each from the lowest up; more follows above */
-  uint64_t mask; /* the bits at these positions */
+  uint64_t positions; /* of the bits in the word, 6 bits each from the lowest up; more follows above
+                  * (not in the word layout) */
+  uint64_t mask;      /* the bits at these positions */
 };
 
 enum { POSITION_BITS = 6, WORD_AND_STRIDE_BITS = 6 };
@@ -137,6 +166,15 @@ FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g
     probes->word += probes->stride;
     probes->pattern >>= bits;
     probes->bits_used += bits;
+  } else if (shape.layout == TAMIS_LAYOUT_WORD) {
+    probe.word = probe.offset =
+        hash_to_range(probes->hash * HASH_MULTIPLIER, g->lines * LINE_WORDS);
+    for (unsigned i = 0; i < shape.bits_per_probe; i++) {
+      uint128 product = (uint128) probes->pattern * WORD_POSITIONS;
+      probe.mask |= UINT64_C(1) << (uint64_t) (product >> 64);
+      probes->pattern = (uint64_t) product;
+    }
+    return probe;
   } else {
     probes->pattern *= HASH_MULTIPLIER;
     probe.positions = hash_to_range(probes->pattern, g->lines * LINE_BITS);
@@ -149,7 +187,7 @@ FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g
 }
 
 /* Bit 0 of the result says whether a word has all bits of a probe; the other bits are meaningless.
- * For a look-up this is less work than the mask. */
+ * For a look-up in the blocked and the classic layout this is less work than the mask. */
 FORCE_INLINE uint64_t bloom_probe_matches(uint64_t value, struct bloom_probe probe,
                                           struct bloom_shape shape)
 {
