@@ -33,10 +33,10 @@ static struct sizes sizes_for(const tamis_options *options, const struct bloom_g
                     .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
   unsigned max = power_of_two_up(lines);
-  s.stripes = g->shape.layout == TAMIS_LAYOUT_WORD ? 0
-              : options->stripes                   ? power_of_two_up(options->stripes)
-              : s.stripes < max                    ? s.stripes
-                                                   : max;
+  s.stripes = bloom_shape_is_word(g->shape) ? 0
+              : options->stripes            ? power_of_two_up(options->stripes)
+              : s.stripes < max             ? s.stripes
+                                            : max;
   s.words_bytes = g->lines * LINE_BYTES;
   s.stripes_bytes = s.stripes * sizeof(struct padded_stripe);
   s.shards_bytes = s.shards * sizeof(struct counter_shard);
@@ -48,10 +48,17 @@ static uint64_t total_bytes(const struct sizes *s)
   return s->words_bytes + s->stripes_bytes + s->shards_bytes + sizeof(struct bloom);
 }
 
+/* What the filter's bits are laid out as. */
+static tamis_layout layout_for(const tamis_options *options)
+{
+  return options->layout == TAMIS_LAYOUT_WORD && !options->growable ? BLOOM_LAYOUT_MARKED
+                                                                    : options->layout;
+}
+
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct bloom_geometry g;
-  int result = bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g);
+  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
   if (result != TAMIS_OK)
     return result;
   struct sizes s = sizes_for(options, &g);
@@ -68,7 +75,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   double low = 0x1p-64;
   int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
-    double next = bloom_geometry_range(options->layout, range);
+    double next = bloom_geometry_range(layout_for(options), range);
     double good = nextafter(next, 0), bad = low;
     candidate.fpp = good;
     uint64_t needed;
@@ -131,14 +138,14 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             options->layout == TAMIS_LAYOUT_WORD
                                 ? "a Bloom filter of TAMIS_LAYOUT_WORD"
                                 : "a Bloom filter",
-                            bloom_geometry_lowest_rate(options->layout, options->capacity));
+                            bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
   struct bloom_geometry g;
-  int result = bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g);
+  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
@@ -212,7 +219,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
   const struct bloom_geometry *g = &b->geometry;
-  out->layout = g->shape.layout;
+  out->layout = bloom_shape_is_word(g->shape) ? TAMIS_LAYOUT_WORD : g->shape.layout;
   out->capacity = g->capacity;
   out->fpp = g->fpp;
   out->bytes = b->bytes;

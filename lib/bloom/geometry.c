@@ -45,27 +45,25 @@ static const struct range blocked_ranges[] = {
     {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
 };
 
-/* The word layout has the fewest bits of those that need at most 1 % more memory than the best
- * number. */
+/* The same for the word layouts. */
 static const struct range word_ranges[] = {
-    {0.38, 1, 1, 0},  {0.17, 1, 2, 0},   {0.065, 1, 3, 0},  {0.022, 1, 4, 0},
-    {0.006, 1, 5, 0}, {0.0018, 1, 6, 0}, {0.0005, 1, 7, 0}, {0.0001, 1, 8, 0},
+    {0.36, 1, 1, 0},   {0.14, 1, 2, 0},   {0.047, 1, 3, 0},  {0.0135, 1, 4, 0},
+    {0.0031, 1, 5, 0}, {0.0007, 1, 6, 0}, {0.0001, 1, 7, 0},
 };
 
-/* The number of ranges, and the first one. */
+/* The number of ranges, and the first one.  The classic layout has none. */
 static unsigned ranges_of(tamis_layout layout, const struct range **ranges)
 {
-  *ranges = layout == TAMIS_LAYOUT_BLOCKED ? blocked_ranges
-            : layout == TAMIS_LAYOUT_WORD  ? word_ranges
-                                           : NULL;
-  return layout == TAMIS_LAYOUT_BLOCKED ? sizeof blocked_ranges / sizeof *blocked_ranges
-         : layout == TAMIS_LAYOUT_WORD  ? sizeof word_ranges / sizeof *word_ranges
-                                        : 0;
+  bool classic = layout == TAMIS_LAYOUT_CLASSIC, blocked = layout == TAMIS_LAYOUT_BLOCKED;
+  *ranges = classic ? NULL : blocked ? blocked_ranges : word_ranges;
+  return classic   ? 0
+         : blocked ? sizeof blocked_ranges / sizeof *blocked_ranges
+                   : sizeof word_ranges / sizeof *word_ranges;
 }
 
 /* Bits that two keys of the word layout have together, the bits of a blocked key's word, and the
  * combinations of a blocked key's words. */
-enum { MAX_DRAWS = 16, MAX_TERMS = 1024 };
+enum { MAX_DRAWS = 14, MAX_TERMS = 1024 };
 
 /* The emptier the lines are, the more they differ: the deviation grows by this power of the
  * rate. */
@@ -110,23 +108,32 @@ struct terms {
   double hit[MAX_TERMS]; /* 1 - q, in the order of next_counts() */
 };
 
-/* For t bits drawn with replacement from `positions` bits:
- * weight[a] = E[(-1)^a C(distinct bits, a)]. */
-static void word_weights(unsigned t, double positions, double weight[])
+static double choose(unsigned n, unsigned k)
 {
-  double distinct[MAX_DRAWS + 1] = {1};
-  assert(t <= MAX_DRAWS);
+  double product = 1;
+  for (unsigned i = 0; i < k; i++)
+    product *= (double) (n - i) / (i + 1); /* 0 for k > n */
+  return product;
+}
+
+/* Draws t bits of a word with replacement: distinct[u] is the probability that u of them differ. */
+static void draw_bits(unsigned t, double distinct[])
+{
+  distinct[0] = 1;
+  for (unsigned u = 1; u <= t; u++)
+    distinct[u] = 0;
   for (unsigned draw = 0; draw < t; draw++)
     for (unsigned u = draw + 2; u-- > 0;)
-      distinct[u] = (distinct[u] * u + (u ? distinct[u - 1] * (positions + 1 - u) : 0)) / positions;
+      distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
+}
+
+/* The weights of subsets, for a set of at most t bits: weight[a] = E[(-1)^a C(distinct bits, a)]. */
+static void subset_weights(const double distinct[], unsigned t, double weight[])
+{
   for (unsigned a = 0; a <= t; a++) {
     weight[a] = 0;
-    for (unsigned u = a; u <= t; u++) {
-      double choose = 1;
-      for (unsigned j = 0; j < a; j++)
-        choose = choose * (u - j) / (j + 1);
-      weight[a] += distinct[u] * choose * (a % 2 ? -1 : 1);
-    }
+    for (unsigned u = a; u <= t; u++)
+      weight[a] += distinct[u] * choose(u, a) * (a % 2 ? -1 : 1);
   }
 }
 
@@ -161,7 +168,9 @@ static double miss_probability(struct bloom_shape shape, const double word_miss[
 
 static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
-  word_weights(shape.bits_per_probe, 64, terms->weight);
+  double distinct[MAX_DRAWS + 1];
+  draw_bits(shape.bits_per_probe, distinct);
+  subset_weights(distinct, shape.bits_per_probe, terms->weight);
   double word_miss[8];
   for (unsigned i = 0; i <= shape.bits_per_probe; i++)
     word_miss[i] = pow(1 - i / 64.0, shape.bits_per_probe);
@@ -189,29 +198,64 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
 
 /* ---- word ---- */
 
-/* The probability that a key sets one of `a` given bits of a word that it uses. */
-static double word_hit(unsigned bits_per_key, unsigned a)
+/* The probability that a key sets one of `a` given bits of a word that it uses.  In the marked
+ * layout, either it draws none of them and not the mark, or it draws the mark, too, and replaces
+ * that by another bit. */
+static double word_hit(struct bloom_shape shape, unsigned a)
 {
-  return 1 - pow(1 - a / (double) WORD_POSITIONS, bits_per_key);
+  double miss = pow(1 - a / 64.0, shape.bits_per_probe);
+  if (shape.layout != BLOOM_LAYOUT_MARKED)
+    return 1 - miss;
+  double without_mark = pow(1 - (a + 1) / 64.0, shape.bits_per_probe);
+  return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
+}
+
+/* How many bits a key has: size[u] is the probability of u.  Of all sets of u bits, each is as
+ * likely.  In the marked layout, the mark is one of u bits drawn with probability u / 64. */
+static void word_sizes(struct bloom_shape shape, double size[])
+{
+  draw_bits(shape.bits_per_probe, size);
+  for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
+    double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS; /* replaced by one that is there */
+    size[u] -= lost;
+    size[u - 1] += lost;
+  }
+}
+
+/* How many bits two keys have together, by the sizes of one. */
+static void union_sizes(unsigned bits_per_key, unsigned positions, const double size[],
+                        double both[])
+{
+  for (unsigned u = 0; u <= 2 * bits_per_key; u++)
+    both[u] = 0;
+  for (unsigned a = 0; a <= bits_per_key; a++)
+    for (unsigned b = 0; b <= bits_per_key; b++)
+      for (unsigned common = 0; common <= a && common <= b; common++)
+        both[a + b - common] += size[a] * size[b] * choose(a, common) *
+                                choose(positions - a, b - common) / choose(positions, b);
 }
 
 /* The expected rate is that of the blocked layout with one word in place of a line: its terms are
  * those of a single word.
  *
  * The deviation is exact, too, but for terms that vanish as the number of words grows.  Two absent
- * keys that share a word are both found with the probability that one key of twice as many bits is:
- * this is the second moment of the rate of one word, if the number of keys in a word has a Poisson
+ * keys that share a word are both found if all bits of the two are set.  The probability of this is
+ * the second moment of the rate of one word, if the number of keys in a word has a Poisson
  * distribution.  As the number of all keys is fixed, what the rate varies with that number does not
  * count: keys * slope^2. */
-static double word_rate(unsigned bits_per_key, double keys, double words,
+static double word_rate(struct bloom_shape shape, double keys, double words,
                         double *relative_deviation)
 {
-  double of_one[MAX_DRAWS + 1], of_two[MAX_DRAWS + 1];
-  word_weights(bits_per_key, WORD_POSITIONS, of_one);
-  word_weights(2 * bits_per_key, WORD_POSITIONS, of_two);
+  double size[MAX_DRAWS + 1], both[MAX_DRAWS + 1], of_one[MAX_DRAWS + 1], of_two[MAX_DRAWS + 1];
+  unsigned bits_per_key = shape.bits_per_probe;
+  word_sizes(shape, size);
+  union_sizes(bits_per_key, shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64, size,
+              both);
+  subset_weights(size, bits_per_key, of_one);
+  subset_weights(both, 2 * bits_per_key, of_two);
   double rate = 0, slope = 0, square = 0;
   for (unsigned a = 0; a <= 2 * bits_per_key; a++) {
-    double hit = word_hit(bits_per_key, a) / words;
+    double hit = word_hit(shape, a) / words;
     double none_set = exp(keys * log1p(-hit));
     square += of_two[a] * none_set;
     if (a <= bits_per_key) {
@@ -229,15 +273,12 @@ static double word_rate(unsigned bits_per_key, double keys, double words,
 /* The logarithm of the probability that a bit is still 0 after one key. */
 static double log_miss(const struct bloom_geometry *g)
 {
-  double bits_per_probe = g->shape.bits_per_probe, words = (double) g->lines * LINE_WORDS;
-  switch (g->shape.layout) {
-  case TAMIS_LAYOUT_WORD:
-    return log1p(-word_hit(g->shape.bits_per_probe, 1) / words);
-  case TAMIS_LAYOUT_BLOCKED:
-    return log1p(-(1 - pow(63.0 / 64, bits_per_probe)) * g->shape.probes / words);
-  default:
-    return g->shape.probes * log1p(-1 / bloom_geometry_usable_bits(g));
-  }
+  double words = (double) g->lines * LINE_WORDS;
+  if (bloom_shape_is_word(g->shape))
+    return log1p(-word_hit(g->shape, 1) / words);
+  if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
+    return log1p(-(1 - pow(63.0 / 64, g->shape.bits_per_probe)) * g->shape.probes / words);
+  return g->shape.probes * log1p(-1 / bloom_geometry_usable_bits(g));
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
@@ -245,8 +286,8 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   double deviation, rate;
   if (g->shape.layout == TAMIS_LAYOUT_CLASSIC)
     return classic_rate(keys, bloom_geometry_usable_bits(g), g->shape.probes, &deviation);
-  if (g->shape.layout == TAMIS_LAYOUT_WORD) {
-    rate = word_rate(g->shape.bits_per_probe, keys, (double) g->lines * LINE_WORDS, &deviation);
+  if (bloom_shape_is_word(g->shape)) {
+    rate = word_rate(g->shape, keys, (double) g->lines * LINE_WORDS, &deviation);
   } else {
     struct terms terms;
     blocked_terms(g->shape, &terms);
@@ -289,8 +330,8 @@ static bool keeps_promise(const struct plan *plan, double lines)
 {
   const struct bloom_geometry *g = &plan->geometry;
   double keys = (double) g->capacity, deviation, rate;
-  if (g->shape.layout == TAMIS_LAYOUT_WORD) {
-    rate = word_rate(g->shape.bits_per_probe, keys, lines * LINE_WORDS, &deviation);
+  if (bloom_shape_is_word(g->shape)) {
+    rate = word_rate(g->shape, keys, lines * LINE_WORDS, &deviation);
   } else if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
@@ -355,7 +396,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   return TAMIS_OK;
 }
 
-/* Word layout: whether it is dense enough at this rate for anybody to want it.  In filters of some
+/* Word layouts: whether it is dense enough at this rate for anybody to want it.  In filters of some
  * dozens of keys the answer changes to and fro with the rate, as lines are whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
@@ -375,13 +416,13 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
   if (layout != TAMIS_LAYOUT_CLASSIC && fpp < bloom_geometry_range(layout, 0)) {
-    if (layout == TAMIS_LAYOUT_WORD)
+    if (layout != TAMIS_LAYOUT_BLOCKED)
       return TAMIS_EUNSUPPORTED;
     layout = TAMIS_LAYOUT_CLASSIC;
   }
   struct bloom_geometry g;
   int result = plan_any(layout, capacity, fpp, &g);
-  if (result == TAMIS_OK && layout == TAMIS_LAYOUT_WORD && !dense_enough(&g))
+  if (result == TAMIS_OK && bloom_shape_is_word(g.shape) && !dense_enough(&g))
     result = TAMIS_EUNSUPPORTED;
   if (result == TAMIS_OK)
     *out = g;
@@ -390,7 +431,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
 
 double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
 {
-  if (layout != TAMIS_LAYOUT_WORD)
+  if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
     return hash_collision_rate(capacity);
   struct bloom_geometry g;
   double good = 0.01, bad = good;

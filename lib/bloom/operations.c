@@ -340,7 +340,7 @@ OPERATIONS(classic, CLASSIC_SHAPE)
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape)
 {
-  if (shape.layout == TAMIS_LAYOUT_WORD)
+  if (bloom_shape_is_word(shape))
     return tamis__bloom_word_operations(shape);
 #define CHOOSE(p, b)                                                                              \
   if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \

@@ -3,8 +3,9 @@
  * Layer 2: the calls on the keys of a Bloom filter whose keys have all their bits in one word.
  *
  *    hash ──────► word: 0 . . M . M . . M . M ...
- *                       │ └ bits 62 to 0: those of the keys
- *                       └── bit 63: the mark, in filters that refuse keys
+ *                       │
+ *                       └ bit 63: in filters that must not outgrow their capacity it is no key's,
+ *                         but the mark, which says that nothing may change in this word any more
  *
  * One atomic access reads or changes all bits of a key.  So the state of a key is at every instant
  * either in or not in, and everything follows from the order in which a single word changes:
@@ -54,9 +55,8 @@ struct place {
   uint64_t mask;
 };
 
-FORCE_INLINE struct place place_of(const struct bloom *b, uint64_t hash, unsigned bits)
+FORCE_INLINE struct place place_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
-  const struct bloom_shape shape = {TAMIS_LAYOUT_WORD, 1, bits};
   uint64_t mixed = hash_mix(&b->head.keys, hash);
   struct bloom_probes probes = bloom_probes_begin(&b->geometry, mixed, shape);
   struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
@@ -95,10 +95,8 @@ static int add_limited(struct bloom *b, struct place place, bool unique)
   return TAMIS_OK;
 }
 
-static inline int add(struct bloom *b, struct place place, bool unique)
+static inline int add_growable(struct bloom *b, struct place place)
 {
-  if (b->limited)
-    return add_limited(b, place, unique);
   if (lookup(place))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
@@ -106,6 +104,12 @@ static inline int add(struct bloom *b, struct place place, bool unique)
     return TAMIS_PRESENT; /* overtaken */
   counter_add(&b->counters, KEYS, 1);
   return TAMIS_OK;
+}
+
+FORCE_INLINE int add(struct bloom *b, struct place place, bool unique, struct bloom_shape shape)
+{
+  return shape.layout == BLOOM_LAYOUT_MARKED ? add_limited(b, place, unique)
+                                             : add_growable(b, place);
 }
 
 /* A plain add does not say whether the key was new. */
@@ -118,7 +122,7 @@ static inline int plain(int result)
 
 /* Each key's word is fetched FILTER_AHEAD keys before it is read. */
 FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes, size_t n,
-                                  bool *found, unsigned bits)
+                                  bool *found, struct bloom_shape shape)
 {
   struct place ahead[FILTER_AHEAD];
   size_t hits = 0;
@@ -131,7 +135,7 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
         found[i - FILTER_AHEAD] = in;
     }
     if (i < n) {
-      *place = place_of(b, hashes[i], bits);
+      *place = place_of(b, hashes[i], shape);
       __builtin_prefetch(place->at);
     }
   }
@@ -139,63 +143,68 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
 }
 
 FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                           bool unique, unsigned bits)
+                           bool unique, struct bloom_shape shape)
 {
   struct place places[FILTER_GROUP];
   for (size_t i = 0; i < n; i++) {
-    places[i] = place_of(b, hashes[i], bits);
+    places[i] = place_of(b, hashes[i], shape);
     __builtin_prefetch(places[i].at);
   }
   for (size_t i = 0; i < n; i++) {
-    int result = add(b, places[i], unique);
+    int result = add(b, places[i], unique, shape);
     results[i] = unique ? result : plain(result);
   }
 }
 
-/* ---- the same for each number of bits ---- */
+/* ---- the same for each shape ---- */
 
-#define OPERATIONS(bits)                                                                       \
-  static bool word_##bits##_contains(const tamis_filter *f, uint64_t hash)                     \
+#define OPERATIONS(name, shape)                                                                \
+  static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
   {                                                                                            \
-    return lookup(place_of(const_bloom_of(f), hash, bits));                                    \
+    return lookup(place_of(const_bloom_of(f), hash, shape));                                   \
   }                                                                                            \
-  static size_t word_##bits##_contains_many(const tamis_filter *f, const uint64_t *hashes,     \
-                                            size_t n, bool *found)                             \
+  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,  \
+                                     bool *found)                                              \
   {                                                                                            \
-    return contains_many(const_bloom_of(f), hashes, n, found, bits);                           \
+    return contains_many(const_bloom_of(f), hashes, n, found, shape);                          \
   }                                                                                            \
-  static int word_##bits##_add(tamis_filter *f, uint64_t hash)                                 \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                        \
   {                                                                                            \
-    return plain(add(bloom_of(f), place_of(bloom_of(f), hash, bits), false));                  \
+    return plain(add(bloom_of(f), place_of(bloom_of(f), hash, shape), false, shape));          \
   }                                                                                            \
-  static int word_##bits##_add_unique(tamis_filter *f, uint64_t hash)                          \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
   {                                                                                            \
-    return add(bloom_of(f), place_of(bloom_of(f), hash, bits), true);                          \
+    return add(bloom_of(f), place_of(bloom_of(f), hash, shape), true, shape);                  \
   }                                                                                            \
-  static void word_##bits##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
+  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
+  {                                                                                            \
+    add_many(bloom_of(f), hashes, n, results, false, shape);                                   \
+  }                                                                                            \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
                                      int *results)                                             \
   {                                                                                            \
-    add_many(bloom_of(f), hashes, n, results, false, bits);                                    \
+    add_many(bloom_of(f), hashes, n, results, true, shape);                                    \
   }                                                                                            \
-  static void word_##bits##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, \
-                                            int *results)                                      \
-  {                                                                                            \
-    add_many(bloom_of(f), hashes, n, results, true, bits);                                     \
-  }                                                                                            \
-  static const struct filter_operations word_##bits##_operations = {                           \
+  static const struct filter_operations name##_operations = {                                  \
       .kind = &tamis__bloom_kind,                                                              \
-      .contains = word_##bits##_contains,                                                      \
-      .contains_many = word_##bits##_contains_many,                                            \
-      .add = word_##bits##_add,                                                                \
-      .add_unique = word_##bits##_add_unique,                                                  \
-      .add_many = word_##bits##_add_many,                                                      \
-      .add_unique_many = word_##bits##_add_unique_many,                                        \
+      .contains = name##_contains,                                                             \
+      .contains_many = name##_contains_many,                                                   \
+      .add = name##_add,                                                                       \
+      .add_unique = name##_add_unique,                                                         \
+      .add_many = name##_add_many,                                                             \
+      .add_unique_many = name##_add_unique_many,                                               \
   };
-BLOOM_WORD_SHAPES(OPERATIONS)
+
+#define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
+#define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
+#define WORD_OPERATIONS(bits)               \
+  OPERATIONS(word_##bits, WORD_SHAPE(bits)) \
+  OPERATIONS(marked_##bits, MARKED_SHAPE(bits))
+BLOOM_WORD_SHAPES(WORD_OPERATIONS)
 
 const struct filter_operations *tamis__bloom_word_operations(struct bloom_shape shape)
 {
-#define TABLE(bits) &word_##bits##_operations,
-  static const struct filter_operations *const tables[] = {BLOOM_WORD_SHAPES(TABLE)};
-  return tables[shape.bits_per_probe - 1];
+#define TABLES(bits) {&word_##bits##_operations, &marked_##bits##_operations},
+  static const struct filter_operations *const tables[][2] = {BLOOM_WORD_SHAPES(TABLES)};
+  return tables[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
 }
