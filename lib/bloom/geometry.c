@@ -392,6 +392,7 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
   if (lines >= max_lines)
     return TAMIS_EINVAL;
   plan.geometry.lines = (uint64_t) lines;
+  plan.geometry.words = plan.geometry.lines * LINE_WORDS;
   *out = plan.geometry;
   return TAMIS_OK;
 }
