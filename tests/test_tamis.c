@@ -60,7 +60,7 @@ static void bad_options_are_refused(void **state)
   REFUSED(TAMIS_EINVAL, o.struct_size = SIZE_MAX);
   REFUSED(TAMIS_EINVAL, o.kind = (tamis_kind) 0);
   REFUSED(TAMIS_EINVAL, o.kind = (tamis_kind) 99);
-  REFUSED(TAMIS_EINVAL, o.layout = (tamis_layout) 2);
+  REFUSED(TAMIS_EINVAL, o.layout = (tamis_layout) 3);
   REFUSED(TAMIS_EINVAL, o.capacity = 0);
   REFUSED(TAMIS_EINVAL, o.capacity = UINT64_MAX);
   REFUSED(TAMIS_EINVAL, o.capacity = UINT64_C(1) << 60);
