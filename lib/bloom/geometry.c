@@ -434,13 +434,16 @@ double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
 {
   if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
     return hash_collision_rate(capacity);
+  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters, which
+   * are tried at each hundredth. */
+  enum { SMALL = 20000 };
   struct bloom_geometry g;
-  double good = 0.01, bad = good;
-  while (bad >= bloom_geometry_range(layout, 0) &&
-         bloom_geometry_plan(layout, capacity, bad, &g) == TAMIS_OK) {
-    good = bad;
-    bad *= 0.99;
-  }
+  double good = 0.0025, bad = nextafter(bloom_geometry_range(layout, 0), 0);
+  for (double fpp = good; capacity <= SMALL && fpp > bad; fpp *= 0.99)
+    if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
+      good = fpp;
+    else
+      bad = fpp;
   while (good / bad > 1.0001) {
     double middle = sqrt(good * bad);
     if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)
