@@ -273,8 +273,13 @@ static double rate_of_line(const struct bloom *b, const word *line)
 {
   struct bloom_shape shape = b->geometry.shape;
   double match[LINE_WORDS], sum = 0;
-  for (unsigned w = 0; w < LINE_WORDS; w++)
-    match[w] = pow(__builtin_popcountll(word_load(&line[w])) / 64.0, shape.bits_per_probe);
+  for (unsigned w = 0; w < LINE_WORDS; w++) {
+    uint64_t bits = word_load(&line[w]) & bloom_geometry_key_bits(&b->geometry);
+    double set = __builtin_popcountll(bits);
+    match[w] = pow(set / 64, shape.bits_per_probe);
+    if (shape.layout == BLOOM_LAYOUT_MARKED) /* some draws are the mark, and one more bit */
+      match[w] += (pow((set + 1) / 64, shape.bits_per_probe) - match[w]) * set / MARKED_POSITIONS;
+  }
   for (unsigned start = 0; start < LINE_WORDS; start++)
     for (unsigned stride = 1; stride < LINE_WORDS; stride += 2) {
       double all = 1;

@@ -347,7 +347,7 @@ static void sizes_are_told_beforehand(void **state)
   (void) state;
   const uint64_t capacities[] = {1, 1000, 12345678};
   for (unsigned c = 0; c < 3; c++)
-    for (int layout = 0; layout < 2; layout++) {
+    for (int layout = 0; layout < 3; layout++) {
       tamis_options o = good_options();
       o.layout = (tamis_layout) layout;
       o.capacity = capacities[c];
