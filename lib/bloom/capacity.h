@@ -11,8 +11,8 @@
  * that a shard of the counters gets.  Summing the shards in every add would be slow. */
 enum { WATCH_PERIOD = 64 };
 
-bool tamis__bloom_at_capacity(const struct bloom *b);
-void tamis__bloom_watch_capacity(struct bloom *b);
+bool tamis__bloom_at_capacity(const struct bloom *b) __attribute__((cold));
+void tamis__bloom_watch_capacity(struct bloom *b) __attribute__((cold));
 
 /* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.
  * The state publishes no other data, so it has no partner.  That a refusal is final does not follow
