@@ -5,6 +5,7 @@
 #include "bloom/bloom.h"
 
 #include "base/memory.h"
+#include "bloom/capacity.h"
 
 #include <math.h>
 
@@ -115,7 +116,7 @@ static void destroy(tamis_filter *f)
   tamis__memory_release(&from, b, sizeof *b);
 }
 
-/* Sets when a filter that is not growable is full; at_capacity() in operations.c checks it. */
+/* Sets when a filter that is not growable is full; at_capacity() checks it. */
 static void set_limits(struct bloom *b, bool growable)
 {
   double bits = bloom_geometry_usable_bits(&b->geometry);
@@ -126,7 +127,7 @@ static void set_limits(struct bloom *b, bool growable)
    * measured, so the limit is nearer to eight deviations.) */
   b->limited = !growable;
   b->max_bits = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-  if (tamis__bloom_near_capacity(b))
+  if (near_capacity(b))
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }
 
