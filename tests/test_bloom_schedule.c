@@ -262,29 +262,26 @@ static void in_a_word_a_refusal_is_final(void **state)
 }
 
 /* The other way round: a unique add is about to be refused when another one, which had found room,
- * sets the bits.  The first one must not say that the key is not in. */
+ * sets the bits (here the test does).  The first one must not say that the key is not in. */
 static void in_a_word_a_refusal_may_come_too_late(void **state)
 {
   (void) state;
-  tamis_filter *f = make_word_filter(2, false);
+  tamis_filter *f = make_word_filter(2, false), *twin = make_word_filter(2, false);
   assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
-  struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_word_has_room");
-  start(&a);
-  schedule_wait("bloom_word_has_room", 1);
-  schedule_pass_by();
   assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
-  schedule_stop_at("bloom_word_refused"); /* lets the first one go on */
-  start(&b);
+  assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_word_refused");
+  start(&a);
   schedule_wait("bloom_word_refused", 1);
-  finish(&a);
+  for (unsigned i = 0; i < bloom_of(f)->geometry.words; i++)
+    word_or(&bloom_of(f)->words[i], word_load(&bloom_of(twin)->words[i]));
   schedule_go();
-  finish(&b);
-  assert_int_equal(a.result, TAMIS_OK);
-  assert_int_equal(b.result, TAMIS_PRESENT);
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_PRESENT);
   assert_true(tamis_contains_hash(f, 7));
-  assert_valid(f);
   tamis_destroy(f);
+  tamis_destroy(twin);
 }
 
 int main(void)

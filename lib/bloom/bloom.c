@@ -5,7 +5,6 @@
 #include "bloom/bloom.h"
 
 #include "base/memory.h"
-#include "bloom/capacity.h"
 
 #include <math.h>
 
@@ -127,7 +126,7 @@ static void set_limits(struct bloom *b, bool growable)
    * measured, so the limit is nearer to eight deviations.) */
   b->limited = !growable;
   b->max_bits = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-  if (near_capacity(b))
+  if (tamis__bloom_near_capacity(b))
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }
 

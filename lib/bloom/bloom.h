@@ -50,4 +50,7 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
 const struct filter_operations *tamis__bloom_word_operations(struct bloom_shape shape);
 
+/* near_capacity() of capacity.h, which this header cannot include. */
+bool tamis__bloom_near_capacity(const struct bloom *b);
+
 #endif

@@ -155,6 +155,11 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
   return bits;
 }
 
+bool tamis__bloom_near_capacity(const struct bloom *b)
+{
+  return near_capacity(b);
+}
+
 /* ---- add and unique add ---- */
 
 FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
