@@ -320,6 +320,27 @@ static void fill(uint64_t n, unsigned percent, const struct settings *settings)
             i / 2 ? "two random reads" : "a random read");
 }
 
+/* The word layout over the blocked one, whose rates are the same. */
+static void word_layout(uint64_t n, const struct settings *settings)
+{
+  static const char *const names[] = {"hit", "miss", "hit-batch", "insert", "unique"};
+  enum { NAMES = sizeof names / sizeof *names };
+  struct experiment x = experiment("the word layout", n, 0.01);
+  unsigned word[NAMES], blocked[NAMES];
+  for (unsigned i = 0; i < NAMES; i++) {
+    word[i] = add_entry(&x, names[i], "bloom-word", 1);
+    blocked[i] = add_entry(&x, names[i], "bloom", 1);
+  }
+  unsigned same = add_entry(&x, "unique-same", "bloom-word", 2),
+           set = add_entry(&x, "unique-same", "set-mutex", 2);
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < NAMES; i++)
+    add_row(ratio(&x, word[i], blocked[i]), NO_LIMIT, 0, "word layout, %s, n = %s: over blocked",
+            names[i], power(n));
+  add_row(ratio(&x, set, same), AT_LEAST, 20,
+          "  unique-same, 2 threads: speed over a set behind a mutex");
+}
+
 static void hot_keys_rows(uint64_t n, const struct settings *settings)
 {
   static const char *const names[] = {"unique-one", "unique-same", "unique-zipf"};
@@ -469,6 +490,11 @@ static void section_adds(const struct table_sizes *sizes, const struct settings 
   bloom_adds(sizes->small, 0.001, settings);
 }
 
+static void section_word(const struct table_sizes *sizes, const struct settings *settings)
+{
+  word_layout(sizes->small, settings);
+}
+
 static void section_batches(const struct table_sizes *sizes, const struct settings *settings)
 {
   batches(sizes->medium, 0.01, settings);
@@ -562,11 +588,11 @@ static const struct section {
   const char *name;
   void (*run)(const struct table_sizes *sizes, const struct settings *settings);
 } all_sections[] = {
-    {"lookups", section_lookups},     {"adds", section_adds},     {"batches", section_batches},
-    {"fill", section_fill},           {"alone", section_alone},   {"growable", section_growable},
-    {"libcuckoo", section_libcuckoo}, {"builds", section_builds}, {"threads", section_threads},
-    {"locks", section_locks},         {"hot", section_hot},       {"growth", section_growth},
-    {"creation", section_creation}};
+    {"lookups", section_lookups},   {"adds", section_adds},           {"word", section_word},
+    {"batches", section_batches},   {"fill", section_fill},           {"alone", section_alone},
+    {"growable", section_growable}, {"libcuckoo", section_libcuckoo}, {"builds", section_builds},
+    {"threads", section_threads},   {"locks", section_locks},         {"hot", section_hot},
+    {"growth", section_growth},     {"creation", section_creation}};
 
 enum { SECTIONS = sizeof all_sections / sizeof *all_sections };
 

@@ -137,11 +137,13 @@ static int check_fields(const struct refusal *why, const tamis_options *o)
 {
   if (!find_kind(o->kind))
     return refuse_kind(why, o);
-  if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC)
+  if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC &&
+      o->layout != TAMIS_LAYOUT_WORD)
     return tamis__refuse(why, TAMIS_EINVAL,
                          "layout is %d; it must be %d (TAMIS_LAYOUT_BLOCKED) or %d "
-                         "(TAMIS_LAYOUT_CLASSIC)",
-                         (int) o->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC);
+                         "(TAMIS_LAYOUT_CLASSIC) or %d (TAMIS_LAYOUT_WORD)",
+                         (int) o->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC,
+                         TAMIS_LAYOUT_WORD);
   if (o->stripes > MAX_STRIPES)
     return tamis__refuse(why, TAMIS_EINVAL, "stripes is %u; it must be from 0 to %d", o->stripes,
                          MAX_STRIPES);

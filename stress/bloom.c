@@ -111,7 +111,7 @@ int main(int argc, char **argv)
                 argc, argv, &s.shared);
   uint64_t wrong = 0, round = 0;
   for (; harness_more(&s.shared, round); round++)
-    wrong += run_round(&s, random_at(s.shared.seed, round), (tamis_layout) (round % 2));
+    wrong += run_round(&s, random_at(s.shared.seed, round), (tamis_layout) (round % 3));
   printf("%" PRIu64 " rounds, %" PRIu64 " threads: %" PRIu64 " wrong answers\n", round,
          s.shared.threads, wrong);
   return harness_verdict(&s.shared, wrong == 0);

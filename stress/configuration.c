@@ -90,6 +90,8 @@ static void draw_filter(struct configuration *c, uint64_t *seed,
   o->growable = one_in(seed, 2);
   o->capacity = log_uniform(seed, 1, one_in(seed, 16) ? UINT64_C(1) << 28 : 1 << 17);
   o->fpp = draw_rate(o, seed);
+  if (o->kind == TAMIS_BLOOM && o->fpp >= 0.0025 && o->capacity % 3 == 0)
+    o->layout = TAMIS_LAYOUT_WORD;
   o->stripes = one_in(seed, 2) ? 0 : (unsigned) log_uniform(seed, 1, 4096);
   o->seed = one_in(seed, 16) ? UINT64_MAX : one_in(seed, 16) ? 1 : random_next(seed) | 1;
   o->hash = one_in(seed, 2) ? NULL : one_in(seed, 2) ? fnv_hash : number_hash;
@@ -157,6 +159,7 @@ void configuration_print(const struct configuration *c)
          " calls, batches of at most %u\n",
          o->kind == TAMIS_CUCKOO             ? "cuckoo"
          : o->layout == TAMIS_LAYOUT_CLASSIC ? "Bloom, classic"
+         : o->layout == TAMIS_LAYOUT_WORD    ? "Bloom, word"
                                              : "Bloom, blocked",
          o->growable ? "growable" : "fixed", o->capacity, o->fpp, o->max_bytes, o->stripes, o->seed,
          o->hash == fnv_hash      ? "FNV"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "line_rate.h"
 
+#include <math.h>
+
 enum { PATTERNS = 16, SPREADS = 4, MOST_PROBES = 5 };
 
 /* The part of all rotations with which a word has all bits of a pattern. */
@@ -21,8 +23,26 @@ static uint64_t pattern_of(struct bloom_shape shape, uint64_t line, uint64_t i)
                        shape);
 }
 
+/* Each of a key's bits is any of the word's.  In the marked layout some draws are the mark, and one
+ * more bit. */
+static double word_line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS])
+{
+  const struct bloom_geometry g = {.shape = shape};
+  double sum = 0;
+  for (unsigned w = 0; w < LINE_WORDS; w++) {
+    double set = __builtin_popcountll(words[w] & bloom_geometry_key_bits(&g));
+    double match = pow(set / 64, shape.bits_per_probe);
+    if (shape.layout == BLOOM_LAYOUT_MARKED)
+      match += (pow((set + 1) / 64, shape.bits_per_probe) - match) * set / MARKED_POSITIONS;
+    sum += match;
+  }
+  return sum / LINE_WORDS;
+}
+
 double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uint64_t line)
 {
+  if (bloom_shape_is_word(shape))
+    return word_line_rate(shape, words);
   const struct bloom_geometry g = {.shape = shape};
   uint64_t offset[SPREADS][MOST_PROBES];
   for (uint64_t spread = 0; spread < SPREADS; spread++) {

@@ -24,7 +24,7 @@
  *             once in each
  *    grown    a cuckoo filter that grows from a small capacity
  *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
- *    bloom    a Bloom filter of either layout; a life is one round, as a class can be added once
+ *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
  *    only
  *
  * The seed determines the keys and the calls, but not how the threads overlap.
@@ -642,9 +642,11 @@ static int create_bloom(struct run *run, tamis_options *options)
   struct life *life = &run->life;
   uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
   options->kind = TAMIS_BLOOM;
-  options->layout = random % 2 ? TAMIS_LAYOUT_BLOCKED : TAMIS_LAYOUT_CLASSIC;
+  options->layout = random % 2        ? TAMIS_LAYOUT_BLOCKED
+                    : random / 16 % 2 ? TAMIS_LAYOUT_WORD
+                                      : TAMIS_LAYOUT_CLASSIC;
   options->capacity = MAX_CLASSES + BLOOM_BYSTANDERS;
-  options->fpp = random / 2 % 2 ? 0.01 : 1e-4;
+  options->fpp = random / 2 % 2 || options->layout == TAMIS_LAYOUT_WORD ? 0.01 : 1e-4;
   options->stripes = 1u << random / 4 % 4;
   life->classes = MAX_CLASSES;
   life->peak = MAX_HELD;

@@ -144,7 +144,8 @@ static uint64_t count_bits(const struct bloom *b)
 {
   uint64_t bits = 0;
   for (uint64_t i = 0; i < b->geometry.lines * LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[i]));
+    bits += (unsigned) __builtin_popcountll(word_load(&b->words[i]) &
+                                            bloom_geometry_key_bits(&b->geometry));
   return bits;
 }
 

@@ -74,6 +74,8 @@ struct settings {
   int kind; /* index in kinds[] */
 };
 
+static const char *const layout_names[] = {"blocked", "classic", "word"};
+
 static bool run_round(const struct settings *s, tamis_layout layout, uint64_t seed)
 {
   struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
@@ -105,15 +107,12 @@ static bool run_round(const struct settings *s, tamis_layout layout, uint64_t se
   double bound = 1.1 * s->fpp * (double) s->keys;
   bool good =
       several == 0 && (double) none <= bound + 4 * sqrt(bound) && stats.count == s->keys - none;
-  harness_report(good,
-                 "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
-                 " keys with several winners, %" PRIu64
-                 " hidden (at most %.0f allowed), count %s\n",
-                 s->kind                          ? "cuckoo"
-                 : layout == TAMIS_LAYOUT_BLOCKED ? "blocked"
-                                                  : "classic",
-                 s->shared.threads, s->keys, s->fpp, several, none, bound + 4 * sqrt(bound),
-                 stats.count == s->keys - none ? "right" : "WRONG");
+  harness_report(
+      good,
+      "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
+      " keys with several winners, %" PRIu64 " hidden (at most %.0f allowed), count %s\n",
+      s->kind ? "cuckoo" : layout_names[layout], s->shared.threads, s->keys, s->fpp, several, none,
+      bound + 4 * sqrt(bound), stats.count == s->keys - none ? "right" : "WRONG");
   return good;
 }
 
@@ -133,9 +132,8 @@ int main(int argc, char **argv)
   bool good = true;
   for (uint64_t round = 0; harness_more(&s.shared, round); round++) {
     uint64_t seed = random_at(s.shared.seed, round);
-    good &= run_round(&s, TAMIS_LAYOUT_BLOCKED, seed);
-    if (!s.kind)
-      good &= run_round(&s, TAMIS_LAYOUT_CLASSIC, seed);
+    for (int layout = 0; layout < (s.kind ? 1 : 3); layout++)
+      good &= run_round(&s, (tamis_layout) layout, seed);
   }
   return harness_verdict(&s.shared, good);
 }

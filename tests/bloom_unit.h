@@ -8,8 +8,8 @@
 #include "bloom/bloom.h"
 #include "filter_unit.h"
 
-/* Runs a test body on both layouts. */
-#define BOTH_LAYOUTS(name)                 \
+/* Runs a test body on each layout. */
+#define EACH_LAYOUT(name)                  \
   static void name##_blocked(void **state) \
   {                                        \
     (void) state;                          \
@@ -19,8 +19,20 @@
   {                                        \
     (void) state;                          \
     name(TAMIS_LAYOUT_CLASSIC);            \
+  }                                        \
+  static void name##_word(void **state)    \
+  {                                        \
+    (void) state;                          \
+    name(TAMIS_LAYOUT_WORD);               \
   }
 
-#define BOTH(name) cmocka_unit_test(name##_blocked), cmocka_unit_test(name##_classic)
+#define EACH(name) \
+  cmocka_unit_test(name##_blocked), cmocka_unit_test(name##_classic), cmocka_unit_test(name##_word)
+
+/* A rate at which hardly any key is hidden, of those that the layout allows in small filters. */
+static inline double low_rate(tamis_layout layout)
+{
+  return layout == TAMIS_LAYOUT_WORD ? 0.0025 : 1e-6;
+}
 
 #endif

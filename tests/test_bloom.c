@@ -46,7 +46,7 @@ static void stats_tell_the_truth(tamis_layout layout)
   assert_valid(f);
   tamis_destroy(f);
 }
-BOTH_LAYOUTS(stats_tell_the_truth)
+EACH_LAYOUT(stats_tell_the_truth)
 
 /* A bit is cleared without the filter's knowledge, in the block of the words, which is the
  * largest. */
@@ -144,12 +144,70 @@ static void validate_notices_locks_and_counts(void **state)
   tamis_destroy(f);
 }
 
+/* Whatever number of stripes is asked for: no call of the word layout would take one. */
+static void the_word_layout_has_no_stripes(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    struct blocks blocks = {.n = 0};
+    tamis_allocator allocator = {remember_all, just_free, &blocks};
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = TAMIS_LAYOUT_WORD;
+    options.capacity = 100000;
+    options.growable = growable;
+    options.stripes = growable ? 4096 : 0;
+    options.allocator = &allocator;
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(blocks.n, BLOCKS - 1);
+    uint64_t bytes, sum = 0;
+    for (unsigned i = 0; i < blocks.n; i++)
+      sum += blocks.size[i];
+    assert_int_equal(stats_of(f).bytes, sum);
+    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+    assert_int_equal(bytes, sum);
+    assert_int_equal(tamis_add_unique(f, "x", 1), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* A mark says that the filter is full; it is no bit of a key. */
+static void validate_notices_a_mark(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = TAMIS_LAYOUT_WORD;
+  options.capacity = 2;
+  options.fpp = 0.001;
+  options.seed = 42;
+  options.growable = false;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_OK);
+  struct bloom *b = bloom_of(f);
+  word_or(&b->words[0], WORD_MARK);
+  assert_broken(f, "a word is marked, and the filter is not full");
+  atomic_fetch_and(&b->words[0], ~WORD_MARK);
+  assert_int_equal(tamis_add_unique_hash(f, 2), TAMIS_OK);
+  uint64_t set = stats_of(f).bits_set, marks = 0;
+  assert_int_equal(tamis_add_unique_hash(f, 3), TAMIS_EFULL);
+  for (unsigned i = 0; i < b->geometry.words; i++)
+    marks += word_load(&b->words[i]) >> MARKED_POSITIONS;
+  assert_int_equal(marks, 1);
+  assert_int_equal(stats_of(f).bits_set, set);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      BOTH(stats_tell_the_truth),
+      EACH(stats_tell_the_truth),
       cmocka_unit_test(validate_notices_a_lost_bit),
       cmocka_unit_test(validate_notices_locks_and_counts),
+      cmocka_unit_test(the_word_layout_has_no_stripes),
+      cmocka_unit_test(validate_notices_a_mark),
   };
   return cmocka_run_group_tests_name("bloom", tests, NULL, NULL);
 }

@@ -24,6 +24,17 @@ static struct bloom_geometry plan(tamis_layout layout, uint64_t capacity, double
   return g;
 }
 
+/* All of them, with the one that the library has for itself. */
+enum { LAYOUTS = BLOOM_LAYOUT_MARKED + 1 };
+
+/* The word layouts are not planned for low rates. */
+static bool planned(int layout, uint64_t capacity, double fpp)
+{
+  struct bloom_geometry g;
+  return layout <= TAMIS_LAYOUT_CLASSIC ||
+         bloom_geometry_plan((tamis_layout) layout, capacity, fpp, &g) == TAMIS_OK;
+}
+
 static void assert_close(double a, double b, double relative)
 {
   if (!(fabs(a - b) <= relative * fabs(b)))
@@ -46,8 +57,10 @@ static void probes_are_where_they_should_be(void **state)
 {
   (void) state;
   for (unsigned r = 0; r < RATES; r++)
-    for (int layout = 0; layout < 2; layout++)
+    for (int layout = 0; layout < LAYOUTS; layout++)
       for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 34; capacity <<= 17) {
+        if (!planned(layout, capacity, rates[r]))
+          continue;
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         uint64_t highest = 0, words_used = 0;
         for (uint64_t i = 0; i < 4000; i++) {
@@ -59,6 +72,7 @@ static void probes_are_where_they_should_be(void **state)
             assert_in_range(__builtin_popcountll(probe.mask), 1, g.shape.bits_per_probe);
             highest = probe.word > highest ? probe.word : highest;
             words_used |= UINT64_C(1) << probe.word % LINE_WORDS;
+            assert_int_equal(probe.mask & ~bloom_geometry_key_bits(&g), 0);
             if (g.shape.layout == TAMIS_LAYOUT_BLOCKED) {
               assert_true(t == 0 || probe.word / LINE_WORDS == line);
               assert_false(seen >> probe.word % LINE_WORDS & 1);
@@ -86,7 +100,12 @@ static void rate_formula_matches_simulation(void **state)
       GEOMETRY(TAMIS_LAYOUT_BLOCKED, 3, 2, 1, 50),  GEOMETRY(TAMIS_LAYOUT_BLOCKED, 3, 2, 5, 300),
       GEOMETRY(TAMIS_LAYOUT_BLOCKED, 1, 3, 4, 300), GEOMETRY(TAMIS_LAYOUT_BLOCKED, 5, 3, 3, 90),
       GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 2, 2, 250), GEOMETRY(TAMIS_LAYOUT_CLASSIC, 7, 1, 1, 60),
-      GEOMETRY(TAMIS_LAYOUT_CLASSIC, 3, 1, 2, 400), GEOMETRY(TAMIS_LAYOUT_CLASSIC, 10, 1, 4, 150)};
+      GEOMETRY(TAMIS_LAYOUT_CLASSIC, 3, 1, 2, 400), GEOMETRY(TAMIS_LAYOUT_CLASSIC, 10, 1, 4, 150),
+      GEOMETRY(TAMIS_LAYOUT_WORD, 1, 1, 1, 400),    GEOMETRY(TAMIS_LAYOUT_WORD, 1, 3, 3, 300),
+      GEOMETRY(TAMIS_LAYOUT_WORD, 1, 5, 5, 180),    GEOMETRY(TAMIS_LAYOUT_WORD, 1, 7, 4, 90),
+      GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 1, 1, 400),  GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 3, 3, 300),
+      GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 5, 5, 180),  GEOMETRY(BLOOM_LAYOUT_MARKED, 1, 7, 4, 90)};
+#undef GEOMETRY
   for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     const struct bloom_geometry *g = &shapes[s];
     uint64_t hits = 0, set = 0, seed = s;
@@ -177,6 +196,45 @@ static void parts_do_not_depend_on_each_other(void **state)
           for (unsigned y = 0; y < values[b]; y++)
             assert_close(together[a][b][x][y], expected, 6 / sqrt(expected));
       }
+  }
+}
+
+/* Word layouts: any two bits of a word are both set for a key equally often, so positions do not
+ * depend on each other. */
+static void every_pair_of_bits_is_as_likely(void **state)
+{
+  (void) state;
+  enum { KEYS = 300000 };
+#define WORD_SHAPES(bits) {TAMIS_LAYOUT_WORD, 1, bits}, {BLOOM_LAYOUT_MARKED, 1, bits},
+  const struct bloom_shape shapes[] = {BLOOM_WORD_SHAPES(WORD_SHAPES)};
+#undef WORD_SHAPES
+  for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    if (shapes[s].bits_per_probe < 2)
+      continue;
+    const struct bloom_geometry g = {.shape = shapes[s]};
+    unsigned together[64][64] = {{0}};
+    for (uint64_t i = 0; i < KEYS; i++) {
+      uint64_t mask = bloom_word_mask(random_at(s, i), g.shape);
+      for (; mask; mask &= mask - 1)
+        for (uint64_t higher = mask & (mask - 1); higher; higher &= higher - 1)
+          together[__builtin_ctzll(mask)][__builtin_ctzll(higher)]++;
+    }
+    /* A key misses each of two bits, or both.  One that draws the mark draws another bit instead. */
+    double draws = g.shape.bits_per_probe, miss = pow(63.0 / 64, draws),
+           miss_both = pow(62.0 / 64, draws);
+    bool marked = g.shape.layout == BLOOM_LAYOUT_MARKED;
+    if (marked) {
+      double three = pow(61.0 / 64, draws);
+      miss = miss_both + (miss - miss_both) * 62 / 63;
+      miss_both = three + (pow(62.0 / 64, draws) - three) * 61 / 63;
+    }
+    double expected = (double) KEYS * (1 - 2 * miss + miss_both);
+    for (unsigned a = 0; a < 64; a++)
+      for (unsigned b = a + 1; b < 64; b++)
+        if (marked && b == MARKED_POSITIONS)
+          assert_int_equal(together[a][b], 0);
+        else
+          assert_close(together[a][b], expected, 6 / sqrt(expected));
   }
 }
 
@@ -288,7 +346,7 @@ static double rate_of_contents(const struct bloom_geometry *g, const uint64_t wo
   double sum = 0, set = 0;
   for (uint64_t i = 0; i < g->words; i++)
     set += __builtin_popcountll(words[i]);
-  if (g->shape.layout != TAMIS_LAYOUT_BLOCKED)
+  if (g->shape.layout == TAMIS_LAYOUT_CLASSIC)
     return pow(set / (double) bloom_geometry_bits(g), g->shape.probes);
   for (uint64_t line = 0; line < g->lines; line++)
     sum += line_rate(g->shape, &words[line * LINE_WORDS], line);
@@ -314,7 +372,11 @@ static void small_filters_keep_the_rate_too(void **state)
                {TAMIS_LAYOUT_BLOCKED, 1000, 1e-6}, {TAMIS_LAYOUT_BLOCKED, 1000, 1e-7},
                {TAMIS_LAYOUT_BLOCKED, 300, 2e-7},  {TAMIS_LAYOUT_BLOCKED, 1000, 1e-8},
                {TAMIS_LAYOUT_BLOCKED, 3000, 1e-5}, {TAMIS_LAYOUT_CLASSIC, 100, 0.01},
-               {TAMIS_LAYOUT_CLASSIC, 100, 1e-9}};
+               {TAMIS_LAYOUT_CLASSIC, 100, 1e-9},  {TAMIS_LAYOUT_WORD, 100, 0.1},
+               {TAMIS_LAYOUT_WORD, 300, 0.01},     {TAMIS_LAYOUT_WORD, 1000, 0.01},
+               {TAMIS_LAYOUT_WORD, 1000, 0.001},   {TAMIS_LAYOUT_WORD, 3000, 0.0003},
+               {BLOOM_LAYOUT_MARKED, 30, 0.01},    {BLOOM_LAYOUT_MARKED, 1000, 0.003},
+               {BLOOM_LAYOUT_MARKED, 3000, 0.0003}};
   unsigned all_above = 0;
   for (unsigned s = 0; s < sizeof small / sizeof *small; s++) {
     struct bloom_geometry g = plan(small[s].layout, small[s].keys, small[s].fpp);
@@ -335,16 +397,18 @@ static void small_filters_keep_the_rate_too(void **state)
     assert_in_range(above, 0, 8); /* three, and three deviations of that */
     all_above += above;
   }
-  assert_in_range(all_above, 0, 33);
+  assert_in_range(all_above, 0, 57);
 }
 
 static void keys_invert_bits(void **state)
 {
   (void) state;
   for (unsigned r = 0; r < RATES; r++)
-    for (int layout = 0; layout < 2; layout++)
+    for (int layout = 0; layout < LAYOUTS; layout++)
       for (uint64_t capacity = 1000; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
            capacity *= 1000) {
+        if (!planned(layout, capacity, rates[r]))
+          continue;
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         double bits = bloom_geometry_bits_set(&g, (double) capacity);
         assert_close(bloom_geometry_keys(&g, (uint64_t) bits), (double) capacity, 0.01);
@@ -360,16 +424,19 @@ static void plan_is_the_smallest_that_keeps_the_rate(void **state)
 {
   (void) state;
   for (unsigned r = 0; r < RATES; r++)
-    for (int layout = 0; layout < 2; layout++)
+    for (int layout = 0; layout < LAYOUTS; layout++)
       for (uint64_t capacity = 1; capacity <= UINT64_C(1) << 40 && possible(capacity, rates[r]);
            capacity *= 32) {
+        if (!planned(layout, capacity, rates[r]))
+          continue;
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         assert_int_equal(g.capacity, capacity);
         double reserve = 1 + 0.002 * bloom_geometry_bits_per_key(&g);
         assert_true(bloom_geometry_rate(&g, (double) capacity) * reserve <= rates[r]);
         if (capacity < UINT64_C(1) << 25)
-          continue;                   /* smaller ones have a margin for chance */
-        g.lines = g.lines / 100 * 98; /* the rate does not depend on g.words */
+          continue; /* smaller ones have a margin for chance */
+        g.lines = g.lines / 100 * 98;
+        g.words = g.lines * LINE_WORDS;
         assert_true(bloom_geometry_rate(&g, (double) capacity) > 0.96 * rates[r]);
       }
 }
@@ -415,6 +482,32 @@ static void impossible_plans_are_refused(void **state)
   assert_int_equal(g.shape.layout, TAMIS_LAYOUT_CLASSIC);
 }
 
+/* What the word layouts cost: at most twice the bits of the blocked layout, and the bounds that the
+ * documentation states.  Each rate that would cost more is refused. */
+static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
+{
+  (void) state;
+  for (int layout = TAMIS_LAYOUT_WORD; layout < LAYOUTS; layout++)
+    for (uint64_t capacity = 1; capacity <= 1000000000; capacity = capacity * 5 / 2 + 1) {
+      double lowest = bloom_geometry_lowest_rate((tamis_layout) layout, capacity);
+      assert_true(lowest < 0.0025 && (capacity < 100000 || (lowest > 1.3e-4 && lowest < 1.65e-4)));
+      for (double fpp = 0.9; fpp > 1e-5; fpp *= 0.8) {
+        struct bloom_geometry g, blocked = plan(TAMIS_LAYOUT_BLOCKED, capacity, fpp);
+        int result = bloom_geometry_plan((tamis_layout) layout, capacity, fpp, &g);
+        assert_true(result == TAMIS_OK || (result == TAMIS_EUNSUPPORTED && fpp < lowest));
+        assert_true(result != TAMIS_OK || g.lines <= 2 * blocked.lines);
+      }
+    }
+  const struct {
+    double fpp, at_most;
+  } bounds[] = {{0.1, 5.2}, {0.01, 12.5}, {0.001, 25.5}};
+  for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++)
+    for (int layout = TAMIS_LAYOUT_WORD; layout < LAYOUTS; layout++) {
+      struct bloom_geometry g = plan((tamis_layout) layout, 1000000, bounds[i].fpp);
+      assert_true((double) bloom_geometry_bits(&g) <= bounds[i].at_most * 1e6);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -423,6 +516,7 @@ int main(void)
       cmocka_unit_test(rate_formula_matches_simulation),
       cmocka_unit_test(patterns_match_themselves),
       cmocka_unit_test(parts_do_not_depend_on_each_other),
+      cmocka_unit_test(every_pair_of_bits_is_as_likely),
       cmocka_unit_test(averages_stand_for_the_full_sum),
       cmocka_unit_test(small_filters_keep_the_rate_too),
       cmocka_unit_test(keys_invert_bits),
@@ -430,6 +524,7 @@ int main(void)
       cmocka_unit_test(blocked_is_nearly_as_small_as_classic),
       cmocka_unit_test(classic_is_the_textbook_filter),
       cmocka_unit_test(impossible_plans_are_refused),
+      cmocka_unit_test(a_word_takes_at_most_twice_what_blocked_takes),
   };
   return cmocka_run_group_tests_name("bloom_geometry", tests, NULL, NULL);
 }

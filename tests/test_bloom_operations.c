@@ -12,7 +12,7 @@
 
 static void what_was_added_is_found(tamis_layout layout)
 {
-  const double rates[] = {0.3, 0.01, 1e-6};
+  const double rates[] = {0.3, 0.01, low_rate(layout)};
   for (unsigned r = 0; r < 3; r++)
     for (uint64_t n = 1; n <= 100000; n *= 10) {
       tamis_filter *f = make_filter(layout, n, rates[r]);
@@ -28,7 +28,7 @@ static void what_was_added_is_found(tamis_layout layout)
       tamis_destroy(f);
     }
 }
-BOTH_LAYOUTS(what_was_added_is_found)
+EACH_LAYOUT(what_was_added_is_found)
 
 static void play_unique_adds(tamis_layout layout, uint64_t first, unsigned n)
 {
@@ -54,7 +54,7 @@ static void add_unique_says_who_was_first(tamis_layout layout)
   for (uint64_t i = 0; i < 50; i++)
     play_unique_adds(layout, 1000 * i, 100);
 }
-BOTH_LAYOUTS(add_unique_says_who_was_first)
+EACH_LAYOUT(add_unique_says_who_was_first)
 
 static void duplicates_change_nothing(tamis_layout layout)
 {
@@ -67,7 +67,7 @@ static void duplicates_change_nothing(tamis_layout layout)
   assert_memory_equal(&before, &after, sizeof before);
   tamis_destroy(f);
 }
-BOTH_LAYOUTS(duplicates_change_nothing)
+EACH_LAYOUT(duplicates_change_nothing)
 
 static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
 {
@@ -106,7 +106,7 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
     tamis_destroy(f);
   }
 }
-BOTH_LAYOUTS(capacity_is_a_limit_when_not_growable)
+EACH_LAYOUT(capacity_is_a_limit_when_not_growable)
 
 /* Threads add a key each in turn: their shards fill evenly, and the limit is exact all the same. */
 enum { TURNS_THREADS = 8 };
@@ -114,7 +114,8 @@ enum { TURNS_THREADS = 8 };
 struct turns {
   tamis_filter *filter;
   sem_t may_add[TURNS_THREADS]; /* posted when it is the thread's turn */
-  uint64_t next;                /* the next key; of the thread whose turn it is */
+  uint64_t next, hidden;        /* the next key, and how many false positives hid; of the thread
+                                 * whose turn it is */
   bool full;
 };
 
@@ -131,6 +132,7 @@ static void *take_turns(void *arg)
   while (!full) {
     sem_wait(&turns->may_add[turn->index]);
     if (!turns->full) {
+      turns->hidden += tamis_contains_hash(turns->filter, turns->next);
       turns->full = tamis_add_hash(turns->filter, turns->next) != TAMIS_OK;
       turns->next += !turns->full;
     }
@@ -146,7 +148,7 @@ static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
     tamis_options options = TAMIS_OPTIONS_INIT;
     options.layout = layout;
     options.capacity = capacity;
-    options.fpp = 1e-6;
+    options.fpp = low_rate(layout);
     options.growable = false;
     options.seed = capacity;
     struct turns turns = {0};
@@ -163,11 +165,11 @@ static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
       assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (unsigned i = 0; i < TURNS_THREADS; i++)
       sem_destroy(&turns.may_add[i]);
-    assert_int_equal(turns.next, capacity);
+    assert_int_equal(turns.next - turns.hidden, capacity);
     tamis_destroy(turns.filter);
   }
 }
-BOTH_LAYOUTS(threads_in_turn_keep_to_the_capacity)
+EACH_LAYOUT(threads_in_turn_keep_to_the_capacity)
 
 /* At high rates false positives hide many keys, so the count of keys reaches the capacity late.
  * The bits decide then. */
@@ -194,7 +196,7 @@ static void a_full_filter_keeps_its_rate(tamis_layout layout)
       tamis_destroy(f);
     }
 }
-BOTH_LAYOUTS(a_full_filter_keeps_its_rate)
+EACH_LAYOUT(a_full_filter_keeps_its_rate)
 
 static void growable_goes_on(tamis_layout layout)
 {
@@ -208,7 +210,7 @@ static void growable_goes_on(tamis_layout layout)
   assert_valid(f);
   tamis_destroy(f);
 }
-BOTH_LAYOUTS(growable_goes_on)
+EACH_LAYOUT(growable_goes_on)
 
 static void batches_are_the_single_calls(tamis_layout layout)
 {
@@ -218,7 +220,7 @@ static void batches_are_the_single_calls(tamis_layout layout)
   static uint64_t hashes[N];
   static int results[N];
   static bool found[N];
-  tamis_filter *f = make_filter(layout, N, 1e-6);
+  tamis_filter *f = make_filter(layout, 1000 * N, low_rate(layout)); /* no key is hidden */
   for (unsigned i = 0; i < N; i++) {
     int length = snprintf(texts[i], sizeof texts[i], "key %u", i / 2); /* each key twice */
     keys[i] = (tamis_key){texts[i], (size_t) length};
@@ -248,15 +250,16 @@ static void batches_are_the_single_calls(tamis_layout layout)
     assert_int_equal(results[i], TAMIS_OK);
   tamis_destroy(f);
 }
-BOTH_LAYOUTS(batches_are_the_single_calls)
+EACH_LAYOUT(batches_are_the_single_calls)
 
 static void a_full_filter_answers_each_key_of_a_batch(tamis_layout layout)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.layout = layout;
   options.capacity = 10;
-  options.fpp = 1e-6;
+  options.fpp = low_rate(layout);
   options.growable = false;
+  options.seed = 42;
   tamis_filter *f;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   uint64_t hashes[60];
@@ -271,20 +274,20 @@ static void a_full_filter_answers_each_key_of_a_batch(tamis_layout layout)
     assert_int_equal(results[i], results[i - 40] == TAMIS_OK ? TAMIS_PRESENT : TAMIS_EFULL);
   tamis_destroy(f);
 }
-BOTH_LAYOUTS(a_full_filter_answers_each_key_of_a_batch)
+EACH_LAYOUT(a_full_filter_answers_each_key_of_a_batch)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      BOTH(what_was_added_is_found),
-      BOTH(add_unique_says_who_was_first),
-      BOTH(duplicates_change_nothing),
-      BOTH(capacity_is_a_limit_when_not_growable),
-      BOTH(threads_in_turn_keep_to_the_capacity),
-      BOTH(a_full_filter_keeps_its_rate),
-      BOTH(growable_goes_on),
-      BOTH(batches_are_the_single_calls),
-      BOTH(a_full_filter_answers_each_key_of_a_batch),
+      EACH(what_was_added_is_found),
+      EACH(add_unique_says_who_was_first),
+      EACH(duplicates_change_nothing),
+      EACH(capacity_is_a_limit_when_not_growable),
+      EACH(threads_in_turn_keep_to_the_capacity),
+      EACH(a_full_filter_keeps_its_rate),
+      EACH(growable_goes_on),
+      EACH(batches_are_the_single_calls),
+      EACH(a_full_filter_answers_each_key_of_a_batch),
   };
   return cmocka_run_group_tests_name("bloom_operations", tests, NULL, NULL);
 }

@@ -175,6 +175,115 @@ static void adds_that_share_a_key_count_it_once(void **state)
   tamis_destroy(f);
 }
 
+/* ---- the word layout ---- */
+
+static tamis_filter *make_word_filter(uint64_t capacity, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = TAMIS_LAYOUT_WORD;
+  options.capacity = capacity;
+  options.fpp = 0.003;
+  options.seed = 42;
+  options.growable = growable;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+/* Both have missed the key when one of them sets its bits: the other one has set none. */
+static void in_a_word_one_of_two_unique_adds_wins(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    tamis_filter *f = make_word_filter(1000, growable);
+    struct call a = {.filter = f, .hash = 7}, b = a;
+    schedule_stop_at(growable ? "bloom_key_missed" : "bloom_word_has_room");
+    start(&a);
+    start(&b);
+    schedule_wait(growable ? "bloom_key_missed" : "bloom_word_has_room", 2);
+    schedule_go();
+    finish(&a);
+    finish(&b);
+    assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+    assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
+    assert_int_equal(stats_of(f).count, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* No call waits for one that has stopped in the middle of an add of the same key. */
+static void in_a_word_nobody_waits(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    tamis_filter *f = make_word_filter(1000, growable);
+    struct call a = {.filter = f, .hash = 7};
+    schedule_stop_at(growable ? "bloom_key_missed" : "bloom_word_has_room");
+    start(&a);
+    schedule_wait(growable ? "bloom_key_missed" : "bloom_word_has_room", 1);
+    schedule_pass_by();
+    assert_false(tamis_contains_hash(f, 7));
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
+    schedule_go();
+    finish(&a);
+    assert_int_equal(a.result, TAMIS_PRESENT);
+    assert_int_equal(stats_of(f).count, 2);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* One unique add has found room.  Before it sets the bits, another key takes the last room, and a
+ * second unique add of the first key is refused.  That is final, so the first one is refused,
+ * too. */
+static void in_a_word_a_refusal_is_final(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_word_filter(2, false);
+  assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_word_has_room");
+  start(&a);
+  schedule_wait("bloom_word_has_room", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_EFULL);
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_EFULL);
+  assert_int_equal(stats_of(f).count, 2);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The other way round: a unique add is about to be refused when another one, which had found room,
+ * sets the bits (here the test does).  The first one must not say that the key is not in. */
+static void in_a_word_a_refusal_may_come_too_late(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_word_filter(2, false), *twin = make_word_filter(2, false);
+  assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_word_refused");
+  start(&a);
+  schedule_wait("bloom_word_refused", 1);
+  for (unsigned i = 0; i < bloom_of(f)->geometry.words; i++)
+    word_or(&bloom_of(f)->words[i], word_load(&bloom_of(twin)->words[i]));
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_true(tamis_contains_hash(f, 7));
+  tamis_destroy(f);
+  tamis_destroy(twin);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -184,6 +293,10 @@ int main(void)
       cmocka_unit_test(a_half_added_key_is_absent),
       cmocka_unit_test(a_unique_add_that_is_overtaken_does_not_win),
       cmocka_unit_test(adds_that_share_a_key_count_it_once),
+      cmocka_unit_test(in_a_word_one_of_two_unique_adds_wins),
+      cmocka_unit_test(in_a_word_nobody_waits),
+      cmocka_unit_test(in_a_word_a_refusal_is_final),
+      cmocka_unit_test(in_a_word_a_refusal_may_come_too_late),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

@@ -493,6 +493,8 @@ static void creation_fails_without_a_trace(void **state)
       bloom(1000, TAMIS_LAYOUT_BLOCKED, true),
       bloom(1000, TAMIS_LAYOUT_CLASSIC, true),
       bloom(1000, TAMIS_LAYOUT_BLOCKED, false),
+      bloom(1000, TAMIS_LAYOUT_WORD, true),
+      bloom(1000, TAMIS_LAYOUT_WORD, false),
       bloom(3000000, TAMIS_LAYOUT_BLOCKED, true), /* from mmap */
       bloom(3000000, TAMIS_LAYOUT_CLASSIC, false),
   };

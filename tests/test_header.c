@@ -55,6 +55,39 @@ static bool removes(unsigned kind)
 
 /* ---- options ---- */
 
+/* The word layout takes at most twice the bits of the blocked one, or is refused. */
+static void a_word_filter_takes_at_most_twice_the_bits(void **state)
+{
+  (void) state;
+  const double rates[] = {0.9, 0.3, 0.05, 0.01, 0.0025, 0.001, 3e-4, 1e-4, 1e-6, 1e-10};
+  for (uint64_t capacity = 1; capacity <= 1000000; capacity *= 10)
+    for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++)
+      for (unsigned growable = 0; growable < 2; growable++) {
+        tamis_options o = options_of(growable, capacity, rates[r]);
+        tamis_filter *blocked = create(&o), *f;
+        o.layout = TAMIS_LAYOUT_WORD;
+        int result = tamis_create(&o, &f);
+        uint64_t bytes;
+        double fpp;
+        assert_int_equal(tamis_bytes_for(&o, &bytes), result);
+        if (result == TAMIS_OK) {
+          assert_true(stats_of(f).bits <= 2 * stats_of(blocked).bits);
+          assert_int_equal(stats_of(f).layout, TAMIS_LAYOUT_WORD);
+          assert_int_equal(stats_of(f).bytes, bytes);
+          assert_int_equal(tamis_fpp_for(&o, bytes, &fpp), TAMIS_OK);
+          assert_true(fpp <= 1.01 * rates[r]);
+          o.fpp = fpp;
+          assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_OK);
+          assert_true(bytes <= stats_of(f).bytes);
+          tamis_destroy(f);
+        } else {
+          assert_int_equal(result, TAMIS_EUNSUPPORTED);
+          assert_true(rates[r] < 0.0025);
+        }
+        tamis_destroy(blocked);
+      }
+}
+
 static void the_version_is_that_of_the_header(void **state)
 {
   (void) state;
@@ -648,6 +681,7 @@ static void after_a_fork_the_child_has_a_copy_of_its_own(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_word_filter_takes_at_most_twice_the_bits),
       cmocka_unit_test(the_version_is_that_of_the_header),
       cmocka_unit_test(structs_of_other_versions_are_told_by_their_size),
       cmocka_unit_test(figures_of_other_versions_are_told_by_their_size),

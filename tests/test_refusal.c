@@ -72,7 +72,8 @@ static void every_reason_has_words(void **state)
   REFUSED(EINVAL, "struct_size is 4097;", "tamis_options_init()", o.struct_size = 4097);
   REFUSED(EINVAL, "kind is 0;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 0);
   REFUSED(EINVAL, "kind is 99;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 99);
-  REFUSED(EINVAL, "layout is 7;", "0 (TAMIS_LAYOUT_BLOCKED) or 1 (TAMIS_LAYOUT_CLASSIC)",
+  REFUSED(EINVAL, "layout is 7;",
+          "0 (TAMIS_LAYOUT_BLOCKED) or 1 (TAMIS_LAYOUT_CLASSIC) or 2 (TAMIS_LAYOUT_WORD)",
           o.layout = (tamis_layout) 7);
   REFUSED(EINVAL, "stripes is 4097;", "from 0 to 4096", o.stripes = 4097);
   REFUSED(EINVAL, "fpp is 0;", "above 0 and below 1", o.fpp = 0);
@@ -87,6 +88,9 @@ static void every_reason_has_words(void **state)
           o.capacity = UINT64_C(1) << 60);
   REFUSED(EUNSUPPORTED, "fpp is 1e-18;", "a Bloom filter for 1000 keys needs at least 2.17e-16",
           o.fpp = 1e-18);
+  REFUSED(EUNSUPPORTED, "fpp is 0.0001;",
+          "a Bloom filter of TAMIS_LAYOUT_WORD for 1000000 keys needs at least 0.000135",
+          o.layout = TAMIS_LAYOUT_WORD, o.capacity = 1000000, o.fpp = 1e-4);
   REFUSED(EUNSUPPORTED, "fpp is 2.5e-08;",
           "a cuckoo filter that grows for 1000 keys needs at least 3e-08", o.kind = TAMIS_CUCKOO,
           o.fpp = 2.5e-8);
@@ -136,12 +140,12 @@ static void the_range_is_the_range(void **state)
 {
   (void) state;
   const double rates[] = {0.5, 0.01, 1e-7, 1e-12};
-  for (int kind = 0; kind < 6; kind++)
+  for (int kind = 0; kind < 8; kind++)
     for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
       tamis_options o = good_options();
-      o.kind = kind < 4 ? TAMIS_BLOOM : TAMIS_CUCKOO;
-      o.layout = (tamis_layout) (kind & 1);
-      o.growable = kind < 5;
+      o.kind = kind < 6 ? TAMIS_BLOOM : TAMIS_CUCKOO;
+      o.layout = kind < 6 ? (tamis_layout) (kind / 2) : TAMIS_LAYOUT_BLOCKED;
+      o.growable = kind & 1;
       o.fpp = rates[r];
       if (tamis_options_check(&o, NULL, 0) == TAMIS_OK) {
         for (int zero = 0; zero < 2; zero++) {
@@ -194,7 +198,7 @@ static void checking_and_creating_agree(void **state)
     o.capacity = log_uniform(&seed, luck >> 16 & 3 ? 36 : 64);
     o.fpp = pow(10, -(double) (random_next(&seed) % 2400) / 100);
     o.growable = luck >> 24 & 1;
-    o.layout = (tamis_layout) (luck % 32 == 1 ? 2 : luck >> 25 & 1);
+    o.layout = (tamis_layout) (luck % 32 == 1 ? 3 : (luck >> 32) % 3);
     o.stripes = luck >> 26 & 1 ? 0 : (unsigned) log_uniform(&seed, 13);
     o.max_bytes = luck >> 27 & 1 ? 0 : log_uniform(&seed, 40);
     o.seed = luck >> 28 & 1 ? 0 : luck;

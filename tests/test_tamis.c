@@ -60,7 +60,7 @@ static void bad_options_are_refused(void **state)
   REFUSED(TAMIS_EINVAL, o.struct_size = SIZE_MAX);
   REFUSED(TAMIS_EINVAL, o.kind = (tamis_kind) 0);
   REFUSED(TAMIS_EINVAL, o.kind = (tamis_kind) 99);
-  REFUSED(TAMIS_EINVAL, o.layout = (tamis_layout) 2);
+  REFUSED(TAMIS_EINVAL, o.layout = (tamis_layout) 3);
   REFUSED(TAMIS_EINVAL, o.capacity = 0);
   REFUSED(TAMIS_EINVAL, o.capacity = UINT64_MAX);
   REFUSED(TAMIS_EINVAL, o.capacity = UINT64_C(1) << 60);
@@ -347,7 +347,7 @@ static void sizes_are_told_beforehand(void **state)
   (void) state;
   const uint64_t capacities[] = {1, 1000, 12345678};
   for (unsigned c = 0; c < 3; c++)
-    for (int layout = 0; layout < 2; layout++) {
+    for (int layout = 0; layout < 3; layout++) {
       tamis_options o = good_options();
       o.layout = (tamis_layout) layout;
       o.capacity = capacities[c];

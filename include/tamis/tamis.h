@@ -63,7 +63,8 @@ extern "C" {
 typedef struct tamis_filter tamis_filter;
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1, /* add, add_unique and contains; add and contains are lock-free */
+  TAMIS_BLOOM = 1, /* add, add_unique and contains; add and contains are lock-free, and in the word
+                      layout add_unique too */
   TAMIS_CUCKOO = 2 /* also remove, and growth at a bounded rate; contains is lock-free */
 } tamis_kind;
 
@@ -73,7 +74,12 @@ typedef enum tamis_layout {
    * tamis_stats.layout says which it is. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* Bits anywhere: the fewest bits for a rate, one memory access per bit read. */
-  TAMIS_LAYOUT_CLASSIC = 1
+  TAMIS_LAYOUT_CLASSIC = 1,
+  /* All bits of a key in one 64-bit word: a look-up reads one word, and an add changes one, in one
+   * step.  So add_unique takes no lock either: all calls are wait-free.  Takes more bits than
+   * blocked, a quarter more at fpp 0.01.  Rates at which it would take more than twice as many are
+   * refused: those below about 1.6e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
+  TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
 /* Results.  Every call that can fail returns one of these as an int; failures are negative. */
@@ -150,8 +156,8 @@ typedef struct tamis_options {
   /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
   tamis_layout layout;
   /* Locks, at most 4096, rounded up to a power of two; 0 (default): chosen by the library.  Bloom:
-   * those that unique adds spread over.  Cuckoo: those of each segment, which has at most 16 if the
-   * filter grows, 32 if not. */
+   * those that unique adds spread over; the word layout has none.  Cuckoo: those of each segment,
+   * which has at most 16 if the filter grows, 32 if not. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -188,7 +194,8 @@ TAMIS_API void tamis_options_init(tamis_options *options);
  *            an unknown kind or layout, capacity 0, fpp not in (0, 1) or NaN, a size that no 64-bit
  *            address space holds, stripes over 4096, half an allocator.
  *            TAMIS_EUNSUPPORTED: an fpp below 4 * capacity * 2^-64, which 64-bit hashes cannot
- *            give, or below 9.4e-10 for a cuckoo filter (3e-8 if it grows); options of a newer
+ *            give, or below 9.4e-10 for a cuckoo filter (3e-8 if it grows), or at which the word
+ *            layout takes more than twice the bits of the blocked one; options of a newer
  *            header that this library does not know; no seed given, and no getrandom(2).
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
@@ -271,9 +278,10 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  * exactly one returns TAMIS_OK, however they overlap: never two, and none if a false positive hides
  * the key, if a plain add of it came before, or if the filter is full.
  *   Threads  any
- *   Blocks   never for a key that is in.  For a key that seems new, Bloom: for a lock shared with
- *            the unique adds of a few other keys, held for one look-up and one insert; waiting may
- *            yield or sleep.  Cuckoo: as tamis_add
+ *   Blocks   never for a key that is in.  For a key that seems new, Bloom: never in the word layout
+ *            (a bounded number of steps); otherwise for a lock shared with the unique adds of a few
+ *            other keys, held for one look-up and one insert; waiting may yield or sleep.  Cuckoo:
+ *            as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
  *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique

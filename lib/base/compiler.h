@@ -56,6 +56,11 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
+/* Makes the compiler compute what follows from the variable, and not from what it was computed from.
+ * Of a chain of steps that change one register, gcc otherwise makes independent ones, which takes a
+ * copy for each. */
+#define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
+
 /* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a
  * function.  The price is a part of the space that glibc reserves in every thread for libraries
  * that are loaded at run time.  Other C libraries reserve none: musl would refuse to load the

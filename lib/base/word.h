@@ -9,12 +9,13 @@
 #define TAMIS_LIB_WORD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef _Atomic uint64_t word;
 
 /* ORDER bit.load (seq_cst)
- *   pairs with     bit.set in word_or(), word.put in word_store()
+ *   pairs with     bit.set in word_or(), word.change in word_replace(), word.put in word_store()
  *   makes visible  all that the writer did before it wrote the word: so a key that is found was
  *                  added, and what its thread had published before the add can be seen
  *   if weakened    acquire would keep that.  But on a machine without multi-copy atomicity two
@@ -36,6 +37,18 @@ static inline uint64_t word_load(const word *w)
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
+}
+
+/* Replaces a word that still has the value *old, and otherwise reads it into *old.
+ * ORDER word.change (seq_cst)
+ *   pairs with     bit.load in word_load()
+ *   makes visible  see bit.load
+ *   if weakened    see bit.load, both for the value that is written and for the one that is read
+ *   checked by     negative/word_change_acq_rel */
+static inline bool word_replace(word *w, uint64_t *old, uint64_t value)
+{
+  return atomic_compare_exchange_strong_explicit(w, old, value, memory_order_seq_cst,
+                                                 memory_order_seq_cst);
 }
 
 /* Replaces a word.  The caller holds the lock that all writers of the word share.

@@ -25,7 +25,7 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-/* A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
+/* The word layout needs no stripes.  A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
  * a thousand times 8 KiB for locks. */
 static struct sizes sizes_for(const tamis_options *options, const struct bloom_geometry *g)
 {
@@ -33,9 +33,10 @@ static struct sizes sizes_for(const tamis_options *options, const struct bloom_g
                     .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
   unsigned max = power_of_two_up(lines);
-  s.stripes = options->stripes  ? power_of_two_up(options->stripes)
-              : s.stripes < max ? s.stripes
-                                : max;
+  s.stripes = bloom_shape_is_word(g->shape) ? 0
+              : options->stripes            ? power_of_two_up(options->stripes)
+              : s.stripes < max             ? s.stripes
+                                            : max;
   s.words_bytes = g->lines * LINE_BYTES;
   s.stripes_bytes = s.stripes * sizeof(struct padded_stripe);
   s.shards_bytes = s.shards * sizeof(struct counter_shard);
@@ -47,10 +48,17 @@ static uint64_t total_bytes(const struct sizes *s)
   return s->words_bytes + s->stripes_bytes + s->shards_bytes + sizeof(struct bloom);
 }
 
+/* What the filter's bits are laid out as. */
+static tamis_layout layout_for(const tamis_options *options)
+{
+  return options->layout == TAMIS_LAYOUT_WORD && !options->growable ? BLOOM_LAYOUT_MARKED
+                                                                    : options->layout;
+}
+
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct bloom_geometry g;
-  int result = bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g);
+  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
   if (result != TAMIS_OK)
     return result;
   struct sizes s = sizes_for(options, &g);
@@ -67,7 +75,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   double low = 0x1p-64;
   int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
-    double next = bloom_geometry_range(options->layout, range);
+    double next = bloom_geometry_range(layout_for(options), range);
     double good = nextafter(next, 0), bad = low;
     candidate.fpp = good;
     uint64_t needed;
@@ -107,10 +115,10 @@ static void destroy(tamis_filter *f)
   tamis__memory_release(&from, b, sizeof *b);
 }
 
-/* Sets when a filter that is not growable is full; at_capacity() in operations.c checks it. */
+/* Sets when a filter that is not growable is full; at_capacity() checks it. */
 static void set_limits(struct bloom *b, bool growable)
 {
-  double bits = (double) bloom_geometry_bits(&b->geometry);
+  double bits = bloom_geometry_usable_bits(&b->geometry);
   double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
   /* The limit is four standard deviations above the average of as many independent bits, but at
    * most all bits.  The number of set bits varies less than that, because each key sets nearly the
@@ -122,16 +130,26 @@ static void set_limits(struct bloom *b, bool growable)
     atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
 }
 
+static int refuse_rate(const struct refusal *why, const tamis_options *options)
+{
+  if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
+    return TAMIS_EUNSUPPORTED;
+  return tamis__refuse_rate(why, options,
+                            options->layout == TAMIS_LAYOUT_WORD
+                                ? "a Bloom filter of TAMIS_LAYOUT_WORD"
+                                : "a Bloom filter",
+                            bloom_geometry_lowest_rate(layout_for(options), options->capacity));
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
   struct bloom_geometry g;
-  int result = bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g);
+  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return tamis__refuse_rate(why, options, "a Bloom filter",
-                              hash_collision_rate(options->capacity));
+    return refuse_rate(why, options);
   struct sizes s = sizes_for(options, &g);
   result = tamis__check_max_bytes(why, options, total_bytes(&s));
   if (result != TAMIS_OK || !out)
@@ -144,14 +162,15 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   b->head.operations = tamis__bloom_operations(g.shape);
   b->geometry = g;
   b->bytes = total_bytes(&s);
-  b->stripes =
-      (struct stripes){tamis__memory_allocate(&head->allocator, s.stripes_bytes), s.stripes - 1};
+  if (s.stripes)
+    b->stripes =
+        (struct stripes){tamis__memory_allocate(&head->allocator, s.stripes_bytes), s.stripes - 1};
   b->counters =
       (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
   b->words = tamis__memory_allocate(&head->allocator, s.words_bytes);
   if (b->stripes.all)
     tamis__stripes_init(&b->stripes);
-  if (!b->words || !b->stripes.all || !b->counters.shards) {
+  if (!b->words || (s.stripes && !b->stripes.all) || !b->counters.shards) {
     destroy(&b->head);
     return TAMIS_ENOMEM;
   }
@@ -164,10 +183,19 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 static uint64_t count_bits(const struct bloom *b, uint64_t line)
 {
-  uint64_t bits = 0;
+  uint64_t bits = 0, keys = bloom_geometry_key_bits(&b->geometry);
   for (unsigned i = 0; i < LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]));
+    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]) & keys);
   return bits;
+}
+
+/* Whether the line has a word that is marked as full. */
+static bool has_mark(const struct bloom *b, uint64_t line)
+{
+  uint64_t any = 0;
+  for (unsigned i = 0; i < LINE_WORDS; i++)
+    any |= word_load(&b->words[line * LINE_WORDS + i]);
+  return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
 /* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a
@@ -191,7 +219,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
   const struct bloom_geometry *g = &b->geometry;
-  out->layout = g->shape.layout;
+  out->layout = bloom_shape_is_word(g->shape) ? TAMIS_LAYOUT_WORD : g->shape.layout;
   out->capacity = g->capacity;
   out->fpp = g->fpp;
   out->bytes = b->bytes;
@@ -209,13 +237,18 @@ static bool validate(const tamis_filter *f, const char **reason)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
-  for (uint64_t line = 0; line < b->geometry.lines; line++)
+  bool marks = false;
+  for (uint64_t line = 0; line < b->geometry.lines; line++) {
     bits += count_bits(b, line);
+    marks |= has_mark(b, line);
+  }
   *reason = b->limited && bits != tamis__counter_sum(&b->counters, BITS)
                 ? "counted bits are not the set bits"
             : keys > bits ? "more keys than set bits"
-                          : NULL;
-  for (uint64_t i = 0; i <= b->stripes.mask; i++)
+            : marks && atomic_load_explicit(&b->fullness, memory_order_relaxed) != FULL
+                ? "a word is marked, and the filter is not full"
+                : NULL;
+  for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
     if (stripe_held(&b->stripes.all[i].stripe))
       *reason = "a stripe is still locked";
   return !*reason;

@@ -4,6 +4,8 @@
  *
  *    bloom.c        the kind: sizes, creation, figures, validation
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
+ *    word_layout.c  the same for the layout of one word, with an essay of its own
+ *    capacity.h     what an add counts, and when it is refused
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
  */
 #ifndef TAMIS_LIB_BLOOM_H
@@ -27,7 +29,7 @@ struct bloom {
   struct tamis_filter head;
   struct bloom_geometry geometry;
   word *words;
-  struct stripes stripes;
+  struct stripes stripes; /* none in the word layout */
   struct counters counters;
   uint64_t bytes;
   bool limited;    /* not growable: keys past the capacity are refused */
@@ -46,9 +48,9 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 }
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
+const struct filter_operations *tamis__bloom_word_operations(struct bloom_shape shape);
 
-/* Whether the keys that are added before the counters are summed up again might exceed the
- * capacity. */
+/* near_capacity() of capacity.h, which this header cannot include. */
 bool tamis__bloom_near_capacity(const struct bloom *b);
 
 #endif

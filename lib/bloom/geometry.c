@@ -15,11 +15,11 @@ static const double tolerance = 1.1;
 /* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
  * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
  * longer.  Classic: the part of the bits that are set is distributed normally, and the rate is a
- * power of it.  Blocked: a few full lines decide; the curve was fitted to simulated filters
- * (docs/bloom.md). */
+ * power of it.  Blocked and word: a few full lines or words decide; the curve was fitted to
+ * simulated filters (docs/bloom.md). */
 static double one_in_a_thousand(tamis_layout layout, double deviation)
 {
-  if (layout != TAMIS_LAYOUT_BLOCKED)
+  if (layout == TAMIS_LAYOUT_CLASSIC)
     return exp(3.1 * deviation);
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
@@ -29,21 +29,41 @@ static double one_in_a_thousand(tamis_layout layout, double deviation)
  * (docs/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* The shapes of the blocked layout.  For each range of rates it is the shape with the fewest probes
- * of those that need at most 3 % more bits than the best one.  `line_deviation` is the standard
- * deviation of the rate of a filter over its mean, times the root of the number of lines, at the
- * lower end of the range (docs/bloom.md says how it was simulated). */
-static const struct {
+/* The shape for a range of rates, from the highest range down. */
+struct range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe;
-  double line_deviation;
-} shapes[] = {
+  double line_deviation; /* blocked only */
+};
+
+/* The blocked layout has the shape with the fewest probes of those that need at most 3 % more bits
+ * than the best one.  `line_deviation` is the standard deviation of the rate of a filter over its
+ * mean, times the root of the number of lines, at the lower end of the range (docs/bloom.md says
+ * how it was simulated). */
+static const struct range blocked_ranges[] = {
     {0.45, 1, 1, 0.026}, {0.17, 1, 2, 0.053},  {0.13, 1, 3, 0.079}, {0.025, 2, 2, 0.126},
     {0.004, 3, 2, 0.30}, {0.0006, 3, 3, 0.76}, {2.5e-5, 4, 3, 2.3}, {9e-6, 5, 3, 4.0},
     {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
 };
+
+/* The same for the word layouts. */
+static const struct range word_ranges[] = {
+    {0.36, 1, 1, 0},   {0.14, 1, 2, 0},   {0.047, 1, 3, 0},  {0.0135, 1, 4, 0},
+    {0.0031, 1, 5, 0}, {0.0007, 1, 6, 0}, {0.0001, 1, 7, 0},
+};
+
+/* The number of ranges, and the first one.  The classic layout has none. */
+static unsigned ranges_of(tamis_layout layout, const struct range **ranges)
+{
+  bool classic = layout == TAMIS_LAYOUT_CLASSIC, blocked = layout == TAMIS_LAYOUT_BLOCKED;
+  *ranges = classic ? NULL : blocked ? blocked_ranges : word_ranges;
+  return classic   ? 0
+         : blocked ? sizeof blocked_ranges / sizeof *blocked_ranges
+                   : sizeof word_ranges / sizeof *word_ranges;
+}
+
 enum {
-  SHAPES = sizeof shapes / sizeof *shapes,
+  MAX_DRAWS = 14, /* bits that two keys of the word layout have together */
   MAX_TERMS = 1024,
   MAX_BLOCKED_PROBES = 5,
   SPREADS = 4
@@ -115,12 +135,33 @@ static const struct overlap overlaps[][OVERLAPS] = {
      {40 / 262144.0, {0, 3, 13 / 3.0, 5}}},
 };
 
-/* For t different bits: weight[a] = (-1)^a C(t, a). */
-static void word_weights(unsigned t, double weight[])
+static double choose(unsigned n, unsigned k)
 {
-  weight[0] = 1;
-  for (unsigned a = 1; a <= t; a++)
-    weight[a] = -weight[a - 1] * (t - a + 1) / a;
+  double product = 1;
+  for (unsigned i = 0; i < k; i++)
+    product *= (double) (n - i) / (i + 1); /* 0 for k > n */
+  return product;
+}
+
+/* Draws t bits of a word with replacement: distinct[u] is the probability that u of them differ. */
+static void draw_bits(unsigned t, double distinct[])
+{
+  distinct[0] = 1;
+  for (unsigned u = 1; u <= t; u++)
+    distinct[u] = 0;
+  for (unsigned draw = 0; draw < t; draw++)
+    for (unsigned u = draw + 2; u-- > 0;)
+      distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
+}
+
+/* The weights of subsets, for a set of at most t bits: weight[a] = E[(-1)^a C(distinct bits, a)]. */
+static void subset_weights(const double distinct[], unsigned t, double weight[])
+{
+  for (unsigned a = 0; a <= t; a++) {
+    weight[a] = 0;
+    for (unsigned u = a; u <= t; u++)
+      weight[a] += distinct[u] * choose(u, a) * (a % 2 ? -1 : 1);
+  }
 }
 
 /* Steps through all counts a[0] to a[probes - 1], each from 0 to bits_per_probe, like the wheels of
@@ -185,7 +226,8 @@ static double *add_misses(unsigned probes, unsigned bits, const struct overlap *
 
 static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
-  word_weights(shape.bits_per_probe, terms->weight);
+  for (unsigned a = 0; a <= shape.bits_per_probe; a++)
+    terms->weight[a] = choose(shape.bits_per_probe, a) * (a % 2 ? -1 : 1);
   double shared[1 << MAX_BLOCKED_PROBES], q[MAX_TERMS] = {0};
   shared_words(shape, shared);
   terms->count = 0;
@@ -216,44 +258,117 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
   return fmin(1, fmax(0, rate));
 }
 
-/* The probability that one key sets one given bit of its line. */
-static double bit_hit(const struct bloom_geometry *g)
+/* ---- word ---- */
+
+/* The probability that a key sets one of `a` given bits of a word that it uses.  In the marked
+ * layout, either it draws none of them and not the mark, or it draws the mark, too, and replaces
+ * that by another bit. */
+static double word_hit(struct bloom_shape shape, unsigned a)
 {
-  return g->shape.probes * g->shape.bits_per_probe / (double) LINE_BITS;
+  double miss = pow(1 - a / 64.0, shape.bits_per_probe);
+  if (shape.layout != BLOOM_LAYOUT_MARKED)
+    return 1 - miss;
+  double without_mark = pow(1 - (a + 1) / 64.0, shape.bits_per_probe);
+  return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
 }
 
-/* ---- both ---- */
+/* How many bits a key has: size[u] is the probability of u.  Of all sets of u bits, each is as
+ * likely.  In the marked layout, the mark is one of u bits drawn with probability u / 64. */
+static void word_sizes(struct bloom_shape shape, double size[])
+{
+  draw_bits(shape.bits_per_probe, size);
+  for (unsigned u = 1; shape.layout == BLOOM_LAYOUT_MARKED && u <= shape.bits_per_probe; u++) {
+    double lost = size[u] * u / 64 * (u - 1) / MARKED_POSITIONS; /* replaced by one that is there */
+    size[u] -= lost;
+    size[u - 1] += lost;
+  }
+}
+
+/* How many bits two keys have together, by the sizes of one. */
+static void union_sizes(unsigned bits_per_key, unsigned positions, const double size[],
+                        double both[])
+{
+  for (unsigned u = 0; u <= 2 * bits_per_key; u++)
+    both[u] = 0;
+  for (unsigned a = 0; a <= bits_per_key; a++)
+    for (unsigned b = 0; b <= bits_per_key; b++)
+      for (unsigned common = 0; common <= a && common <= b; common++)
+        both[a + b - common] += size[a] * size[b] * choose(a, common) *
+                                choose(positions - a, b - common) / choose(positions, b);
+}
+
+/* The expected rate is that of the blocked layout with one word in place of a line: its terms are
+ * those of a single word.
+ *
+ * The deviation is exact, too, but for terms that vanish as the number of words grows.  Two absent
+ * keys that share a word are both found if all bits of the two are set.  The probability of this is
+ * the second moment of the rate of one word, if the number of keys in a word has a Poisson
+ * distribution.  As the number of all keys is fixed, what the rate varies with that number does not
+ * count: keys * slope^2. */
+static double word_rate(struct bloom_shape shape, double keys, double words,
+                        double *relative_deviation)
+{
+  double size[MAX_DRAWS + 1], both[MAX_DRAWS + 1], of_one[MAX_DRAWS + 1], of_two[MAX_DRAWS + 1];
+  unsigned bits_per_key = shape.bits_per_probe;
+  word_sizes(shape, size);
+  union_sizes(bits_per_key, shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64, size,
+              both);
+  subset_weights(size, bits_per_key, of_one);
+  subset_weights(both, 2 * bits_per_key, of_two);
+  double rate = 0, slope = 0, square = 0;
+  for (unsigned a = 0; a <= 2 * bits_per_key; a++) {
+    double hit = word_hit(shape, a) / words;
+    double none_set = exp(keys * log1p(-hit));
+    square += of_two[a] * none_set;
+    if (a <= bits_per_key) {
+      rate += of_one[a] * none_set;
+      slope -= of_one[a] * none_set * hit;
+    }
+  }
+  double variance = (square - rate * rate) / words - keys * slope * slope;
+  *relative_deviation = rate > 0 ? sqrt(fmax(0, variance)) / rate : 0;
+  return fmin(1, fmax(0, rate));
+}
+
+/* ---- all ---- */
 
 /* The logarithm of the probability that a bit is still 0 after one key. */
 static double log_miss(const struct bloom_geometry *g)
 {
+  double words = (double) g->lines * LINE_WORDS;
+  if (bloom_shape_is_word(g->shape))
+    return log1p(-word_hit(g->shape, 1) / words);
   if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
-    return log1p(-bit_hit(g) / (double) g->lines);
-  return g->shape.probes * log1p(-1 / (double) bloom_geometry_bits(g));
+    return log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
+  return g->shape.probes * log1p(-1 / bloom_geometry_usable_bits(g));
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 {
-  double deviation;
-  if (g->shape.layout != TAMIS_LAYOUT_BLOCKED)
-    return classic_rate(keys, (double) bloom_geometry_bits(g), g->shape.probes, &deviation);
-  struct terms terms;
-  blocked_terms(g->shape, &terms);
-  double rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
+  double deviation, rate;
+  if (g->shape.layout == TAMIS_LAYOUT_CLASSIC)
+    return classic_rate(keys, bloom_geometry_usable_bits(g), g->shape.probes, &deviation);
+  if (bloom_shape_is_word(g->shape)) {
+    rate = word_rate(g->shape, keys, (double) g->lines * LINE_WORDS, &deviation);
+  } else {
+    struct terms terms;
+    blocked_terms(g->shape, &terms);
+    rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
+  }
   /* The alternating sum loses the smallest rates to rounding.  A lower bound is the rate that the
    * filter would have if all its lines were equally full. */
-  double fill = bloom_geometry_bits_set(g, keys) / (double) bloom_geometry_bits(g);
+  double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
   return fmax(rate > 1e-11 ? rate : 0, pow(fill, bloom_geometry_bits_per_key(g)));
 }
 
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 {
-  return (double) bloom_geometry_bits(g) * -expm1(keys * log_miss(g));
+  return bloom_geometry_usable_bits(g) * -expm1(keys * log_miss(g));
 }
 
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 {
-  double bits = (double) bloom_geometry_bits(g);
+  double bits = bloom_geometry_usable_bits(g);
   /* If all bits are set, any number of keys may have been added.  The answer is then that for one
    * bit that is still 0. */
   double set = fmin((double) bits_set, bits - 1);
@@ -262,26 +377,28 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 
 struct plan {
   struct bloom_geometry geometry;
-  unsigned range;     /* blocked only: the index in shapes[] */
-  struct terms terms; /* blocked only */
+  const struct range *range; /* NULL: classic */
+  struct terms terms;        /* blocked only */
 };
 
 double bloom_geometry_range(tamis_layout layout, unsigned range)
 {
-  if (layout != TAMIS_LAYOUT_BLOCKED || range >= SHAPES)
-    return BLOOM_HIGHEST_RATE;
-  return shapes[SHAPES - 1 - range].min_fpp;
+  const struct range *ranges;
+  unsigned n = ranges_of(layout, &ranges);
+  return range < n ? ranges[n - 1 - range].min_fpp : BLOOM_HIGHEST_RATE;
 }
 
 static bool keeps_promise(const struct plan *plan, double lines)
 {
   const struct bloom_geometry *g = &plan->geometry;
   double keys = (double) g->capacity, deviation, rate;
-  if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
+  if (bloom_shape_is_word(g->shape)) {
+    rate = word_rate(g->shape, keys, lines * LINE_WORDS, &deviation);
+  } else if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
-    deviation = shapes[plan->range].line_deviation / sqrt(lines) *
-                pow(fmax(rate, 1e-13) / shapes[plan->range].min_fpp, deviation_power);
+    deviation = plan->range->line_deviation / sqrt(lines) *
+                pow(fmax(rate, 1e-13) / plan->range->min_fpp, deviation_power);
   } else {
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
@@ -309,33 +426,30 @@ static double fewest_lines(const struct plan *plan)
   return high;
 }
 
-int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
-                        struct bloom_geometry *out)
+/* The shape for a rate that is not below the layout's lowest range. */
+static void choose_shape(struct plan *plan)
+{
+  struct bloom_shape *shape = &plan->geometry.shape;
+  double fpp = plan->geometry.fpp;
+  if (!ranges_of(shape->layout, &plan->range)) {
+    /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
+    shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
+    return;
+  }
+  while (fpp < plan->range->min_fpp)
+    plan->range++;
+  shape->probes = plan->range->probes;
+  shape->bits_per_probe = plan->range->bits_per_probe;
+  if (shape->layout == TAMIS_LAYOUT_BLOCKED)
+    blocked_terms(*shape, &plan->terms);
+}
+
+static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct bloom_geometry *out)
 {
   struct plan plan;
   plan.geometry =
       (struct bloom_geometry){.shape = {layout, 1, 1}, .capacity = capacity, .fpp = fpp};
-  if (fpp < shapes[SHAPES - 1].min_fpp)
-    plan.geometry.shape.layout = TAMIS_LAYOUT_CLASSIC;
-  if (plan.geometry.shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    plan.range = 0;
-    while (fpp < shapes[plan.range].min_fpp)
-      plan.range++;
-    plan.geometry.shape.probes = shapes[plan.range].probes;
-    plan.geometry.shape.bits_per_probe = shapes[plan.range].bits_per_probe;
-    blocked_terms(plan.geometry.shape, &plan.terms);
-  } else {
-    /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    plan.geometry.shape.probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
-  }
-
-  /* Too many keys for any address space is reported first, whatever the rate. */
-  if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
-    return TAMIS_EINVAL;
-  /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
-   * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
-  if (fpp <= hash_collision_rate(capacity))
-    return TAMIS_EUNSUPPORTED;
+  choose_shape(&plan);
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)
     return TAMIS_EINVAL;
@@ -343,4 +457,61 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   plan.geometry.words = plan.geometry.lines * LINE_WORDS;
   *out = plan.geometry;
   return TAMIS_OK;
+}
+
+/* Word layouts: whether it is dense enough at this rate for anybody to want it.  In filters of some
+ * dozens of keys the answer changes to and fro with the rate, as lines are whole. */
+static bool dense_enough(const struct bloom_geometry *g)
+{
+  struct bloom_geometry blocked;
+  return plan_any(TAMIS_LAYOUT_BLOCKED, g->capacity, g->fpp, &blocked) == TAMIS_OK &&
+         g->lines <= 2 * blocked.lines;
+}
+
+int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
+                        struct bloom_geometry *out)
+{
+  /* Too many keys for any address space is reported first, whatever the rate. */
+  if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
+    return TAMIS_EINVAL;
+  /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
+   * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
+  if (fpp <= hash_collision_rate(capacity))
+    return TAMIS_EUNSUPPORTED;
+  if (layout != TAMIS_LAYOUT_CLASSIC && fpp < bloom_geometry_range(layout, 0)) {
+    if (layout != TAMIS_LAYOUT_BLOCKED)
+      return TAMIS_EUNSUPPORTED;
+    layout = TAMIS_LAYOUT_CLASSIC;
+  }
+  struct bloom_geometry g;
+  int result = plan_any(layout, capacity, fpp, &g);
+  if (result == TAMIS_OK && bloom_shape_is_word(g.shape) && !dense_enough(&g))
+    result = TAMIS_EUNSUPPORTED;
+  if (result == TAMIS_OK)
+    *out = g;
+  return result;
+}
+
+double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
+{
+  if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
+    return hash_collision_rate(capacity);
+  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters, which
+   * are tried at each hundredth. */
+  enum { SMALL = 20000 };
+  struct bloom_geometry g;
+  double good = 0.0025, bad = nextafter(bloom_geometry_range(layout, 0), 0);
+  for (double fpp = good; capacity <= SMALL && fpp > bad; fpp *= 0.99)
+    if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
+      good = fpp;
+    else
+      bad = fpp;
+  while (good / bad > 1.0001) {
+    double middle = sqrt(good * bad);
+    if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)
+      good = middle;
+    else
+      bad = middle;
+  }
+  return good;
 }

@@ -49,10 +49,7 @@
 
 #include "base/compiler.h"
 #include "base/hook.h"
-
-/* While a filter is OPEN, an add checks whether the filter is near its capacity with every 64th key
- * that a shard of the counters gets.  Summing the shards in every add would be slow. */
-enum { WATCH_PERIOD = 64 };
+#include "bloom/capacity.h"
 
 /* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
  * would warn of it. */
@@ -111,11 +108,6 @@ FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_s
   }
 }
 
-struct bits_set {
-  unsigned all;  /* bits that this call has set; if not `exact`, those in the last gap */
-  unsigned last; /* those in the last gap */
-};
-
 /* A word that has all bits of the key is not written, and stays shared between the cores.  `exact`
  * is a constant.  On x86-64 an OR whose old value nobody wants is one instruction; with the old
  * value it is a loop of lock cmpxchg. */
@@ -147,59 +139,9 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
   return bits;
 }
 
-/* ---- capacity ---- */
-
-/* The counted keys decide: there are never fewer keys than that.  There may be more, as keys that a
- * false positive hid are not counted, but not by more than the set bits allow. */
-static bool at_capacity(const struct bloom *b)
-{
-  return tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity ||
-         (double) tamis__counter_sum(&b->counters, BITS) >= b->max_bits;
-}
-
 bool tamis__bloom_near_capacity(const struct bloom *b)
 {
-  uint64_t keys = WATCH_PERIOD * (b->counters.mask + UINT64_C(1));
-  double bits = (double) keys * bloom_geometry_bits_per_key(&b->geometry);
-  return tamis__counter_sum(&b->counters, KEYS) + keys >= b->geometry.capacity ||
-         (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->max_bits;
-}
-
-/* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.
- * FULL is final for the unique adds of a key because all of them read it under the same stripe: a
- * later one reads what the earlier one read, or more (coherence, ordered by the stripe).  It
- * publishes no other data, so it has no partner. */
-static inline bool refuses(struct bloom *b)
-{
-  if (!b->limited)
-    return false;
-  int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
-  if (fullness == NEAR && at_capacity(b)) {
-    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed);
-    fullness = FULL;
-  }
-  return fullness == FULL;
-}
-
-static void watch_capacity(struct bloom *b)
-{
-  if (tamis__bloom_near_capacity(b)) {
-    int open = OPEN;
-    atomic_compare_exchange_strong_explicit(&b->fullness, &open, NEAR, memory_order_relaxed,
-                                            memory_order_relaxed);
-  }
-}
-
-/* Only filters that refuse keys by their number count bits. */
-static inline void count(struct bloom *b, struct bits_set bits)
-{
-  if (b->limited && bits.all)
-    counter_add(&b->counters, BITS, bits.all);
-  if (!bits.last)
-    return;
-  uint64_t keys = counter_add(&b->counters, KEYS, 1);
-  if (b->limited && keys % WATCH_PERIOD == 0)
-    watch_capacity(b);
+  return near_capacity(b);
 }
 
 /* ---- add and unique add ---- */
@@ -220,6 +162,8 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   return TAMIS_OK;
 }
 
+/* FULL is final for the unique adds of a key because all of them read it under the same stripe: a
+ * later one reads what the earlier one read, or more (coherence, ordered by the stripe). */
 FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
   assert(stripe_held(stripe_of(&b->stripes, hash)));
@@ -414,6 +358,8 @@ OPERATIONS(classic, CLASSIC_SHAPE)
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape)
 {
+  if (bloom_shape_is_word(shape))
+    return tamis__bloom_word_operations(shape);
 #define CHOOSE(p, b)                                                                              \
   if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \
     return &blocked_##p##x##b##_operations;

@@ -4,18 +4,35 @@
  */
 #include "fixture.h"
 
-static void make_bloom(void)
+static void make(tamis_layout layout, uint64_t capacity, bool growable)
 {
   memset(&t, 0, sizeof t);
   tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 10;
+  options.layout = layout;
+  options.capacity = capacity;
   options.fpp = 0.1;
+  options.growable = growable;
   options.seed = SEED;
   options.stripes = 1;
   options.allocator = &from_the_world;
   expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
   t.x = 1;
   t.y = 2;
+}
+
+static void make_bloom(void)
+{
+  make(TAMIS_LAYOUT_BLOCKED, 10, true);
+}
+
+static void make_word(void)
+{
+  make(TAMIS_LAYOUT_WORD, 10, true);
+}
+
+static void make_word_limited(void)
+{
+  make(TAMIS_LAYOUT_WORD, 10, false);
 }
 
 static const char *check_bloom_unique(void)
@@ -60,6 +77,36 @@ static const char *check_bloom_unique_and_add(void)
   return winners(2) > 1 ? "two winners" : check_bloom_added();
 }
 
+/* ---- a filter of the word layout that is full but for one key ---- */
+
+static void make_word_full_but_one(void)
+{
+  make(TAMIS_LAYOUT_WORD, 2, false);
+  t.z = 3;
+  must_add(t.z);
+}
+
+/* Both want the last room for the same key, and a third call wants it for another key. */
+static void run_word_full(unsigned thread)
+{
+  if (thread < 2)
+    t.result[thread][0] = add_unique(t.x);
+  else
+    (void) tamis_add_hash(t.filter, t.y);
+}
+
+/* If the key has been refused to one thread, no other one has added it: after that and before it. */
+static const char *check_word_full(void)
+{
+  unsigned refused = 0;
+  for (unsigned i = 0; i < 2; i++)
+    refused += t.result[i][0] == TAMIS_EFULL;
+  return winners(2) + (refused > 0) != 1      ? "not one winner, or a refusal for all"
+         : contains(t.x) != (winners(2) == 1) ? "the key is in or not, against what was said"
+         : figures().count != 1u + contains(t.x) + contains(t.y) ? "a key was not counted once"
+                                                                 : NULL;
+}
+
 const struct shape bloom_shapes[] = {
     {"bloom_unique", "one winner of two?", 2, false, make_bloom, run_unique, check_bloom_unique,
      FULL, FULL},
@@ -73,5 +120,19 @@ const struct shape bloom_shapes[] = {
      check_store_buffer, FULL, NEVER},
     {"bloom_independent", "do two readers agree on the order of two adds?", 4, false, make_bloom,
      run_independent, check_independent, BOUND(2), NEVER},
+    {"word_unique", "one winner of two, in one word?", 2, false, make_word, run_unique,
+     check_bloom_unique, FULL, FULL},
+    {"word_unique_2_and_add", "... two, and an add?", 3, false, make_word,
+     run_bloom_unique_2_and_add, check_bloom_unique_and_add, FULL, FULL},
+    {"word_limited_2_and_add", "... in a filter with a limit?", 3, false, make_word_limited,
+     run_bloom_unique_2_and_add, check_bloom_unique_and_add, BOUND(3), BOUND(3)},
+    {"word_full", "is a refusal final?", 3, false, make_word_full_but_one, run_word_full,
+     check_word_full, BOUND(3), BOUND(3)},
+    {"word_store_buffer", "do two adds miss each other?", 2, false, make_word, run_store_buffer,
+     check_store_buffer, FULL, NEVER},
+    {"word_limited_store_buffer", "... in a filter with a limit?", 2, false, make_word_limited,
+     run_store_buffer, check_store_buffer, FULL, NEVER},
+    {"word_limited_independent", "do two readers agree on the order of two adds?", 4, false,
+     make_word_limited, run_independent, check_independent, BOUND(2), NEVER},
     {.name = NULL},
 };
