@@ -78,7 +78,7 @@ typedef enum tamis_layout {
   /* All bits of a key in one 64-bit word: a look-up reads one word, and an add changes one, in one
    * step.  So add_unique takes no lock either: all calls are wait-free.  Takes more bits than
    * blocked, a quarter more at fpp 0.01.  Rates at which it would take more than twice as many are
-   * refused: those below about 1.6e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
+   * refused: those below about 1.7e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
