@@ -137,7 +137,7 @@ run size --capacity 1k --fpp 0.001 --kind cuckoo --fixed
 bytes=$(row bytes out)
 run common --capacity 1k --fpp 0.001 --kind cuckoo --memory "$bytes" thousand thousand
 check "size: these bytes are enough" cmp -s out thousand
-for form in "--kind bloom" "--layout classic" "--layout blocked --fpp 0.01" "--layout word" "--kind cuckoo" \
+for form in "--kind bloom" "--layout classic" "--layout blocked --fpp 0.01" "--layout word --fpp 0.01" "--kind cuckoo" \
   "--kind cuckoo --fixed --fpp 1e-3" "--fpp 1e-10"; do
   # shellcheck disable=SC2086
   {
@@ -154,7 +154,7 @@ run size --capacity 1G --fpp 1e-6 --memory 4G
 check "size: what it takes, and what memory buys" test "$(grep -c ^bytes out)" -eq 3
 run size --capacity 1M --fpp 1e-9
 check "size: the layout in use" grep -q '^kind *bloom, classic$' out
-run size --capacity 1M --layout word
+run size --capacity 1M --layout word --fpp 0.01
 check "size: the layout of one word" grep -q '^kind *bloom, word$' out
 size_usage() {
   local text=$1
