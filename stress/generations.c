@@ -4,7 +4,7 @@
  * opened?
  *
  * The filter opens a generation when a segment that may not split any more is full, so most filters
- * have one or two.  Here a few hundred keys open as many as there can be.  The filter has many
+ * have one or two.  Here a few hundred keys open about six.  The filter has many
  * roots, but all keys belong to two of them, which share a growth stripe, and their hash strings
  * begin with the same bits, so that most splits make no room.
  *
@@ -35,20 +35,24 @@
 #include <string.h>
 
 enum {
-  ROOTS = 400,
-  ROOT_BITS = 9,
-  FREE_BITS = 2, /* of the hash string, after the root */
-  COMMON_BITS = 5,
+  ROOTS = 100,
+  ROOT_BITS = 7,
   OTHER_ROOT_PERIOD = 16, /* keys, one of which belongs to the other root */
   PRIZES = 8,
   STAYING = 8,
   PAUSE_PERIOD = 1024,   /* steps of calls */
   GOAL_PERIOD = 512,     /* calls after which a thread changes its goal, on average */
   FULL_GOAL_PERIOD = 16, /* the same, after a refused add */
-  LIMIT_MIN = 800000,    /* bytes */
-  LIMIT_RANGE = 400000,
-  GENERATIONS_MIN = 6 /* a round with fewer has not asked the question */
+  LIMIT_MIN = 500000,    /* bytes */
+  LIMIT_RANGE = 300000,
+  GENERATIONS_MIN = 4 /* a round with fewer has not asked the question */
 };
+
+/* The bits of the hash string after the root, from bit 63 on, that all keys have in common.  The
+ * first five are among those by which the first generation splits its segments; the bits before them
+ * choose a bucket pair.  A later generation takes the first seven bits for its unequal roots.  It
+ * splits by the next five, of which three are common. */
+static const uint64_t common_bits = UINT64_C(0xFE00) << 48;
 
 struct settings {
   struct harness_settings shared;
@@ -67,13 +71,12 @@ struct run {
 
 /* ---- keys ---- */
 
-/* Chooses keys of two roots whose hash strings have the same bits after a few free ones.  Each
- * takes some ten thousand tries. */
+/* Chooses keys of two roots whose hash strings have the same bits in common.  Each takes some ten
+ * thousand tries. */
 static void choose_hashes(struct run *run, uint64_t seed)
 {
-  const unsigned shift = 64 - FREE_BITS - COMMON_BITS;
-  const uint64_t mask = ((UINT64_C(1) << COMMON_BITS) - 1) << shift;
-  const uint64_t root = random_next(&seed) % GROWTH_STRIPES, common = random_next(&seed) & mask;
+  const uint64_t root = random_next(&seed) % GROWTH_STRIPES;
+  const uint64_t common = random_next(&seed) & common_bits;
   for (uint64_t i = 0; i < run->n; i++) {
     uint64_t wanted = root + (random_next(&seed) % OTHER_ROOT_PERIOD == 0 ? GROWTH_STRIPES : 0);
     unsigned __int128 string;
@@ -81,7 +84,7 @@ static void choose_hashes(struct run *run, uint64_t seed)
       run->hashes[i] = random_next(&seed);
       string =
           (unsigned __int128) hash_spread(hash_mix(&run->filter->keys, run->hashes[i])) * ROOTS;
-    } while (string >> 64 != wanted || ((uint64_t) string & mask) != common);
+    } while (string >> 64 != wanted || ((uint64_t) string & common_bits) != common);
   }
 }
 
@@ -178,9 +181,9 @@ static tamis_options create(struct run *run, uint64_t seed)
   options.seed = random_next(&seed) | 1;
   if (run->round & 1)
     options.max_bytes = LIMIT_MIN + random_next(&seed) % LIMIT_RANGE;
-  static const unsigned widths[] = {12, 16, 21};
+  static const unsigned widths[] = {16, 21};
   struct cuckoo_geometry g = tiny_geometry(run->round);
-  g.shape = bucket_shape(widths[run->round % 3], true);
+  g.shape = bucket_shape(widths[run->round / 2 % 2], true);
   g.depth_limit = run->round / 2 % 4;
   g.first_roots = ROOTS;
   g.root0_bits = ROOT_BITS;
@@ -253,7 +256,7 @@ static bool run_round(struct run *run)
 
 int main(int argc, char **argv)
 {
-  static struct settings s = {.keys = 1600, .calls = 10000, .shared = {.threads = 4, .rounds = 10}};
+  static struct settings s = {.keys = 3000, .calls = 15000, .shared = {.threads = 4, .rounds = 10}};
   const struct harness_option options[] = {
       {"keys", 'n', "Keys of all threads (default: 1600)", .number = &s.keys, .least = 1024},
       {"calls", 'c', "Calls of each thread in a round (default: 10000)", .number = &s.calls,

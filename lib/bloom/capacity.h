@@ -54,7 +54,7 @@ static inline bool refuses(struct bloom *b)
 }
 
 struct bits_set {
-  unsigned all;  /* bits that this call has set; if not `exact`, those in the last gap */
+  unsigned all;  /* bits that this call has set */
   unsigned last; /* those in the last gap */
 };
 

@@ -108,27 +108,40 @@ FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_s
   }
 }
 
-/* A word that has all bits of the key is not written, and stays shared between the cores.  `exact`
- * is a constant.  On x86-64 an OR whose old value nobody wants is one instruction; with the old
- * value it is a loop of lock cmpxchg. */
+/* An index would keep the probes in memory, and where their number is a constant they fit in
+ * registers. */
+FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
+{
+  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
+    return gaps->at[gaps->last];
+  struct bloom_probe last = gaps->at[0];
+  UNROLL
+  for (unsigned i = 1; i < shape.probes; i++)
+    last = i == gaps->last ? gaps->at[i] : last;
+  return last;
+}
+
+/* What a probe lacks that is not the last gap's.  Two classic probes may ask for the same bit.  If
+ * that is in the last gap, it is set there. */
+FORCE_INLINE uint64_t missing_besides(struct bloom_probe probe, struct bloom_probe last,
+                                      struct bloom_shape shape)
+{
+  bool same_word = shape.layout == TAMIS_LAYOUT_CLASSIC && probe.word == last.word;
+  return same_word ? probe.mask & ~last.mask : probe.mask;
+}
+
+/* Sets the bits that are missing, and counts those that it has set.  A word that has all bits of the
+ * key is not written, and stays shared between the cores. */
 FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                       struct bloom_shape shape, bool exact)
+                                       struct bloom_shape shape)
 {
   struct bits_set bits = {0, 0};
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    uint64_t missing = gaps->at[i].mask;
+    uint64_t missing = i < gaps->last ? missing_besides(gaps->at[i], gaps->at[gaps->last], shape)
+                                      : gaps->at[i].mask;
     if (!missing)
       continue;
-    /* Two classic probes may ask for the same bit.  If that is in the last gap, it is set there. */
-    const struct bloom_probe *last = &gaps->at[gaps->last];
-    if (shape.layout == TAMIS_LAYOUT_CLASSIC && i < gaps->last && gaps->at[i].word == last->word)
-      missing &= ~last->mask;
-    if (!exact && i != gaps->last) {
-      word_or(&b->words[gaps->at[i].word], missing);
-      HOOK(bloom_word_set);
-      continue;
-    }
     uint64_t set = missing & ~word_or(&b->words[gaps->at[i].word], missing);
     bits.last = 0;
     for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1) /* a probe has no more */
@@ -137,6 +150,27 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
     HOOK(bloom_word_set);
   }
   return bits;
+}
+
+/* The same, but it does not count bits, and only says whether it has set any in the last gap.  On
+ * x86-64 an OR whose old value nobody wants is one instruction; with the old value it is a loop of
+ * lock cmpxchg.  (The ORs of the two sorts are apart, or clang would make them one, with the old
+ * value.) */
+FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
+                                      struct bloom_shape shape)
+{
+  const struct bloom_probe last = last_gap(gaps, shape);
+  UNROLL
+  for (unsigned i = 0; i < shape.probes; i++) {
+    uint64_t missing = missing_besides(gaps->at[i], last, shape);
+    if (!missing || i >= gaps->last)
+      continue;
+    word_or(&b->words[gaps->at[i].word], missing);
+    HOOK(bloom_word_set);
+  }
+  bool set = last.mask & ~word_or(&b->words[last.word], last.mask);
+  HOOK(bloom_word_set);
+  return set;
 }
 
 bool tamis__bloom_near_capacity(const struct bloom *b)
@@ -153,12 +187,13 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
   if (!gaps.any)
     return TAMIS_OK;
   if (!b->limited) {
-    count(b, fill_gaps(b, &gaps, shape, false));
+    if (fill_gaps_uncounted(b, &gaps, shape))
+      counter_add(&b->counters, KEYS, 1);
     return TAMIS_OK;
   }
   if (refuses(b))
     return TAMIS_EFULL;
-  count(b, fill_gaps(b, &gaps, shape, true));
+  count(b, fill_gaps(b, &gaps, shape));
   return TAMIS_OK;
 }
 
@@ -174,7 +209,7 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom
   HOOK(bloom_key_missed_under_stripe);
   if (refuses(b))
     return TAMIS_EFULL;
-  struct bits_set bits = fill_gaps(b, &gaps, shape, true);
+  struct bits_set bits = fill_gaps(b, &gaps, shape);
   count(b, bits);
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
