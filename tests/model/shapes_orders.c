@@ -140,7 +140,7 @@ const struct shape orders_shapes[] = {
     {"message_segments", "... in segments that they make?", 2, false, set_up_fresh_segments,
      run_message, check_nothing, FULL, FULL},
     {"batch_and_split", "... by a batch, with a split in between?", 3, false, set_up_batch,
-     run_batch_and_split, check_nothing, BOUND(3), BOUND(2)},
+     run_batch_and_split, check_nothing, BOUND(3), BOUND(1)},
     {"batch_independent", "does a batch agree with others on the order of two adds?", 4, false,
      set_up_batch, run_batch_independent, check_independent, BOUND(2), NEVER},
     {.name = NULL},
