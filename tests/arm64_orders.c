@@ -47,6 +47,11 @@ uint64_t change__bit_set(word *w, uint64_t bits)
   return word_or(w, bits);
 }
 
+uint64_t change__word_change(word *w, uint64_t old, uint64_t value)
+{
+  return word_replace(w, old, value);
+}
+
 void store__word_put(word *w, uint64_t value)
 {
   word_store(w, value);

@@ -73,11 +73,12 @@ static inline uint64_t word_or(word *w, uint64_t bits)
   return before;
 }
 
-static inline bool word_replace(word *w, uint64_t *old, uint64_t value)
+static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {
-  (void) old; /* nobody has changed it */
-  *w = value;
-  return true;
+  uint64_t now = *w;
+  if (now == old)
+    *w = value;
+  return now;
 }
 
 static inline void word_store(word *w, uint64_t value)

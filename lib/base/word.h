@@ -9,7 +9,6 @@
 #define TAMIS_LIB_WORD_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef _Atomic uint64_t word;
@@ -39,16 +38,17 @@ static inline uint64_t word_or(word *w, uint64_t bits)
   return atomic_fetch_or_explicit(w, bits, memory_order_seq_cst);
 }
 
-/* Replaces a word that still has the value *old, and otherwise reads it into *old.
+/* Replaces a word if it still has the value `old`.  Returns the value that it had.
  * ORDER word.change (seq_cst)
  *   pairs with     bit.load in word_load()
  *   makes visible  see bit.load
  *   if weakened    see bit.load, both for the value that is written and for the one that is read
  *   checked by     negative/word_change_acq_rel */
-static inline bool word_replace(word *w, uint64_t *old, uint64_t value)
+static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {
-  return atomic_compare_exchange_strong_explicit(w, old, value, memory_order_seq_cst,
-                                                 memory_order_seq_cst);
+  atomic_compare_exchange_strong_explicit(w, &old, value, memory_order_seq_cst,
+                                          memory_order_seq_cst);
+  return old;
 }
 
 /* Replaces a word.  The caller holds the lock that all writers of the word share.

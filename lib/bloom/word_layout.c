@@ -76,8 +76,9 @@ static inline bool lookup(struct place place)
 /* A filter that refuses keys past its capacity. */
 static int add_limited(struct bloom *b, struct place place, bool unique)
 {
-  uint64_t old = word_load(place.at);
+  uint64_t old, now = word_load(place.at);
   do {
+    old = now;
     if (!(place.mask & ~old))
       return TAMIS_PRESENT;
     if (old & WORD_MARK)
@@ -89,7 +90,8 @@ static int add_limited(struct bloom *b, struct place place, bool unique)
       return place.mask & ~old ? TAMIS_EFULL : TAMIS_PRESENT;
     }
     HOOK(bloom_word_has_room);
-  } while (!word_replace(place.at, &old, old | place.mask));
+    now = word_replace(place.at, old, old | place.mask);
+  } while (now != old);
   unsigned set = (unsigned) __builtin_popcountll(place.mask & ~old);
   count(b, (struct bits_set){set, set});
   return TAMIS_OK;
