@@ -207,6 +207,7 @@ static void shared_words(struct bloom_shape shape, double shared[1 << MAX_BLOCKE
  * probability is a polynomial of the chances to miss, one for each probe: coefficient[m] belongs to
  * the product of those of which `m` has a bit.  Each level puts in the chance of the last probe.
  * Returns what follows in q[]. */
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, which are five at most */
 static double *add_misses(unsigned probes, unsigned bits, const struct overlap *o,
                           const double coefficient[], double *q)
 {
@@ -501,11 +502,14 @@ double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
   enum { SMALL = 20000 };
   struct bloom_geometry g;
   double good = 0.0025, bad = nextafter(bloom_geometry_range(layout, 0), 0);
-  for (double fpp = good; capacity <= SMALL && fpp > bad; fpp *= 0.99)
+  double fpp = good;
+  while (capacity <= SMALL && fpp > bad) {
     if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
       good = fpp;
     else
       bad = fpp;
+    fpp *= 0.99;
+  }
   while (good / bad > 1.0001) {
     double middle = sqrt(good * bad);
     if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)

@@ -36,13 +36,13 @@ _Static_assert((int) CUCKOO_CELL_NUMBER_BITS < (int) MIN_VARYING_BITS, "or entri
  * No split is due between 0.77 and 1.10 times those keys; of all such shares of five roots, these
  * come closest to the least peak. */
 
-#define TO_21(cell)                                                                               \
-  cell, cell + 1, cell + 2, cell + 3, cell + 4, cell + 5, cell + 6, cell + 7, cell + 8, cell + 9, \
-      cell + 10, cell + 11, cell + 12, cell + 13, cell + 14, cell + 15, cell + 16, cell + 17,     \
-      cell + 18, cell + 19, cell + 20
-#define TO_23(cell) TO_21(cell), cell + 21, cell + 22
-#define TO_26(cell) TO_23(cell), cell + 23, cell + 24, cell + 25
-#define TO_29(cell) TO_26(cell), cell + 26, cell + 27, cell + 28
+#define TO_21(cell)                                                                            \
+  (cell), (cell) + 1, (cell) + 2, (cell) + 3, (cell) + 4, (cell) + 5, (cell) + 6, (cell) + 7,  \
+      (cell) + 8, (cell) + 9, (cell) + 10, (cell) + 11, (cell) + 12, (cell) + 13, (cell) + 14, \
+      (cell) + 15, (cell) + 16, (cell) + 17, (cell) + 18, (cell) + 19, (cell) + 20
+#define TO_23(cell) TO_21(cell), (cell) + 21, (cell) + 22
+#define TO_26(cell) TO_23(cell), (cell) + 23, (cell) + 24, (cell) + 25
+#define TO_29(cell) TO_26(cell), (cell) + 26, (cell) + 27, (cell) + 28
 #define ROOT(root) ((root) << CUCKOO_CELL_NUMBER_BITS)
 const unsigned char tamis__cuckoo_cells[CELLS] = {TO_29(ROOT(0)), TO_29(ROOT(1)), TO_26(ROOT(2)),
                                                   TO_23(ROOT(3)), TO_21(ROOT(4))};
