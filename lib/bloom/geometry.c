@@ -215,7 +215,7 @@ static double *add_misses(unsigned probes, unsigned bits, const struct overlap *
     *q += coefficient[0];
     return q + 1;
   }
-  double rest[1 << (MAX_BLOCKED_PROBES - 1)];
+  double rest[1 << (MAX_BLOCKED_PROBES - 1)] = {0};
   unsigned half = 1u << (probes - 1);
   for (unsigned a = 0; a <= bits; a++) {
     for (unsigned m = 0; m < half; m++)
@@ -234,7 +234,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
   terms->count = 0;
   for (unsigned i = 0; i < OVERLAPS; i++) {
     const struct overlap *o = &overlaps[shape.bits_per_probe - 1][i];
-    double coefficient[1 << MAX_BLOCKED_PROBES];
+    double coefficient[1 << MAX_BLOCKED_PROBES] = {0};
     for (unsigned m = 0; m < 1u << shape.probes; m++)
       coefficient[m] = o->probability * shared[m];
     if (o->probability > 0)
@@ -309,7 +309,8 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
 static double word_rate(struct bloom_shape shape, double keys, double words,
                         double *relative_deviation)
 {
-  double size[MAX_DRAWS + 1], both[MAX_DRAWS + 1], of_one[MAX_DRAWS + 1], of_two[MAX_DRAWS + 1];
+  double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
+  double of_one[MAX_DRAWS + 1] = {0}, of_two[MAX_DRAWS + 1] = {0};
   unsigned bits_per_key = shape.bits_per_probe;
   word_sizes(shape, size);
   union_sizes(bits_per_key, shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64, size,
@@ -352,7 +353,7 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   if (bloom_shape_is_word(g->shape)) {
     rate = word_rate(g->shape, keys, (double) g->lines * LINE_WORDS, &deviation);
   } else {
-    struct terms terms;
+    struct terms terms = {0};
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
   }
