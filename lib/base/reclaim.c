@@ -15,9 +15,9 @@
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
  * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  (For a moment it looks for the next request by itself:
- * see request_comes_locked().)  It releases nothing itself: later calls of the filter
- * do, so the user's allocator is called from the user's calls only.
+ * and which ends after a second without any.  (After each grace period it looks for the next request
+ * for a moment: see request_comes_locked().)  It releases nothing: later calls of the filter do, so
+ * the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
  * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
@@ -70,13 +70,15 @@
 
 #define SECOND INT64_C(1000000000) /* in nanoseconds */
 
-static const int64_t idle_time = SECOND;         /* until the thread ends */
-static const int64_t first_look = SECOND / 1000; /* after a grace period the thread looks for */
-static const int64_t last_look = SECOND / 128;   /* requests by itself, at growing intervals */
-static const int64_t exit_time = SECOND;         /* at most, that the end of the process waits */
-static const int64_t refused_time = SECOND;      /* until membarrier is asked for again */
-static const int64_t first_nap = SECOND / 20000; /* while counted readers are inside: at first, */
-static const int64_t longest_nap = SECOND / 100; /* and at most */
+static const int64_t idle_time = SECOND; /* until the thread ends */
+/* After a grace period the thread looks for requests at growing intervals: the first and the last. */
+static const int64_t first_look = SECOND / 1000;
+static const int64_t last_look = SECOND / 128;
+static const int64_t exit_time = SECOND;    /* at most, that the end of the process waits */
+static const int64_t refused_time = SECOND; /* until membarrier is asked for again */
+/* While counted readers are inside, it sleeps for growing times: the first and the longest. */
+static const int64_t first_nap = SECOND / 20000;
+static const int64_t longest_nap = SECOND / 100;
 
 enum {
   BACKLOG_DIVISOR = 32,      /* a backlog of more than this part of the filter is large */

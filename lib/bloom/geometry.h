@@ -181,6 +181,8 @@ FORCE_INLINE unsigned third_bit(uint64_t hash) /* less 32 */
 
 FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
 {
+  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
+    return 1;
   uint64_t pattern = UINT64_C(1) << 32;
   if (shape.bits_per_probe > 1)
     pattern |= UINT64_C(1) << second_bit(hash);
@@ -189,7 +191,7 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
+/* Blocked: bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
  * meaningless.  This is less work than to make the pattern: shifts of 32 bits need no masks. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {

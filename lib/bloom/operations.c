@@ -59,9 +59,10 @@
 
 /* ---- look-up ---- */
 
-/* `first` is the word of the first probe. */
-FORCE_INLINE bool lookup_from(const struct bloom *b, uint64_t first, uint64_t hash,
-                              struct bloom_shape shape)
+/* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
+ * time.  `first` is the word of the first probe. */
+FORCE_INLINE bool lookup_blocked(const struct bloom *b, uint64_t first, uint64_t hash,
+                                 struct bloom_shape shape)
 {
   const word *words = b->words; /* a compiler would read it again after each atomic load */
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
@@ -70,12 +71,28 @@ FORCE_INLINE bool lookup_from(const struct bloom *b, uint64_t first, uint64_t ha
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
     in &= rotate_right(word_load(&words[probe.word]), probe.rotation);
-    /* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
-     * time.  Over several lines each probe is a cache miss. */
-    if (shape.layout == TAMIS_LAYOUT_CLASSIC && !(bloom_pattern_matches(in, hash, shape) & 1))
-      return false;
   }
   return bloom_pattern_matches(in, hash, shape) & 1;
+}
+
+/* Over several lines each probe is a cache miss, so it ends with the first bit that is 0. */
+FORCE_INLINE bool lookup_classic(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  const word *words = b->words;
+  struct bloom_probes probes = bloom_probes_from(0, hash, shape);
+  for (unsigned i = 0; i < shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
+      return false;
+  }
+  return true;
+}
+
+FORCE_INLINE bool lookup_from(const struct bloom *b, uint64_t first, uint64_t hash,
+                              struct bloom_shape shape)
+{
+  return shape.layout == TAMIS_LAYOUT_CLASSIC ? lookup_classic(b, hash, shape)
+                                              : lookup_blocked(b, first, hash, shape);
 }
 
 FORCE_INLINE bool lookup(const struct bloom *b, uint64_t hash, struct bloom_shape shape)

@@ -75,8 +75,6 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)
 
 /* ---- blocks made ready for segments ---- */
 
-enum { SMALL_PAGE = 4096 };
-
 void tamis__ready_init(struct cuckoo *c)
 {
   stripe_init(&c->ready.lock);

@@ -7,6 +7,8 @@
 
 #include "cuckoo/table.h"
 
+enum { SMALL_PAGE = 4096 }; /* the kernel clears memory by pages of at least so many bytes */
+
 /* `size` zero bytes, or NULL with the reason in *result:  TAMIS_EFULL or TAMIS_ENOMEM.  When they
  * are not to be had, memory that has waited for readers is released, and it tries again. */
 void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result);

@@ -14,10 +14,13 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
   for (;;) {
     unsigned n = cuckoo_generations(c);
     HOOK(cuckoo_generations_read);
+    struct cuckoo_hash_string string = cuckoo_hash_string(&c->generation[0]->geometry, hash);
     for (locked->n = 0; locked->n < n; locked->n++) {
+      struct generation *generation = c->generation[locked->n];
+      const struct cuckoo_geometry *g = &generation->geometry;
       struct bucket_pair *pair = &locked->pair[locked->n];
-      *pair = pair_find(c->generation[locked->n], hash);
-      if (pair->segment && !pair_lock(pair, &pair->generation->geometry))
+      *pair = pair_at(g, generation, cuckoo_address_of(g, string, hash));
+      if (pair->segment && !pair_lock(pair, g))
         break;
     }
     HOOK(cuckoo_pairs_locked);

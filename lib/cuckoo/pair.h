@@ -51,14 +51,8 @@ static inline unsigned count_matches(const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   const word *words = segment_words(g, pair->segment);
-  unsigned n = 0;
-  uint64_t lower = bucket_match(&g->shape, word_load(&words[pair->lower]), pair->entry);
-  uint64_t upper = bucket_match(&g->shape, word_load(&words[pair->upper]), pair->entry);
-  for (; lower; lower &= lower - 1)
-    n++;
-  for (; upper; upper &= upper - 1)
-    n++;
-  return n;
+  return bucket_count(bucket_match(&g->shape, word_load(&words[pair->lower]), pair->entry)) +
+         bucket_count(bucket_match(&g->shape, word_load(&words[pair->upper]), pair->entry));
 }
 
 /* Of the entries of a pair that match, the one that knows most bits of the hash string. */

@@ -4,10 +4,7 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
-enum {
-  SMALL_PAGE = 4096,
-  SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */
-};
+enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */ };
 
 /* ---- memory of duplicate counts ---- */
 
