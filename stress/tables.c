@@ -47,10 +47,11 @@ static const struct subject {
 } subjects[] = {
     {"Bloom, classic", TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, false},
     {"Bloom, blocked", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, false},
+    {"Bloom, word", TAMIS_BLOOM, TAMIS_LAYOUT_WORD, false},
     {"cuckoo, fixed", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, false},
     {"cuckoo, growable", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, true},
 };
-enum { CLASSIC, BLOCKED, FIXED, GROWABLE, SUBJECTS };
+enum { CLASSIC, BLOCKED, WORD, FIXED, GROWABLE, SUBJECTS };
 
 static tamis_options options_for(const struct subject *subject, uint64_t capacity, double fpp)
 {
@@ -176,8 +177,8 @@ static void planned(void)
 {
   const double rates[] = {0.3, 0.1, 0.05, 0.03, 0.01, 0.001, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9};
   const uint64_t keys = 1000000;
-  puts("| fpp | textbook | Bloom, classic | Bloom, blocked | blocked ÷ classic | cuckoo, fixed | "
-       "cuckoo, growable |\n|--:|--:|--:|--:|--:|--:|--:|");
+  puts("| fpp | textbook | Bloom, classic | Bloom, blocked | blocked ÷ classic | Bloom, word | "
+       "cuckoo, fixed | cuckoo, growable |\n|--:|--:|--:|--:|--:|--:|--:|--:|");
   for (unsigned i = 0; i < sizeof rates / sizeof *rates; i++) {
     double classic = planned_bits(&subjects[CLASSIC], keys, rates[i]);
     double blocked = planned_bits(&subjects[BLOCKED], keys, rates[i]);
@@ -186,6 +187,7 @@ static void planned(void)
     cell_bits(classic);
     cell_bits(blocked);
     cell_bits(blocked / classic);
+    cell_bits(planned_bits(&subjects[WORD], keys, rates[i]));
     cell_bits(planned_bits(&subjects[FIXED], keys, rates[i]));
     cell_bits(planned_bits(&subjects[GROWABLE], keys, rates[i]));
     putchar('\n');
@@ -195,21 +197,24 @@ static void planned(void)
 static void capacities(void)
 {
   const uint64_t numbers[] = {100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
-  const double rates[] = {0.01, 1e-6};
-  enum { RATES = sizeof rates / sizeof *rates };
+  /* The word layout does not have the lower rate. */
+  static const struct {
+    unsigned subject;
+    double fpp;
+  } columns[] = {{CLASSIC, 0.01}, {BLOCKED, 0.01}, {WORD, 0.01},  {FIXED, 0.01},   {GROWABLE, 0.01},
+                 {CLASSIC, 1e-6}, {BLOCKED, 1e-6}, {FIXED, 1e-6}, {GROWABLE, 1e-6}};
+  enum { COLUMNS = sizeof columns / sizeof *columns };
   printf("| capacity |");
-  for (unsigned r = 0; r < RATES; r++)
-    for (unsigned s = 0; s < SUBJECTS; s++)
-      printf(" %s, %s |", subjects[s].name, rate_text(rates[r]));
+  for (unsigned i = 0; i < COLUMNS; i++)
+    printf(" %s, %s |", subjects[columns[i].subject].name, rate_text(columns[i].fpp));
   printf("\n|--:|");
-  for (unsigned i = 0; i < RATES * SUBJECTS; i++)
+  for (unsigned i = 0; i < COLUMNS; i++)
     printf("--:|");
   putchar('\n');
-  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    cell_keys(numbers[i]);
-    for (unsigned r = 0; r < RATES; r++)
-      for (unsigned s = 0; s < SUBJECTS; s++)
-        cell_bits(planned_bits(&subjects[s], numbers[i], rates[r]));
+  for (unsigned n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+    cell_keys(numbers[n]);
+    for (unsigned i = 0; i < COLUMNS; i++)
+      cell_bits(planned_bits(&subjects[columns[i].subject], numbers[n], columns[i].fpp));
     putchar('\n');
   }
 }
@@ -236,9 +241,10 @@ static void full(void)
 {
   const uint64_t keys = 1000000;
   const double bloom[] = {0.3, 0.1, 0.05, 0.01, 0.001, 1e-4, 1e-6, 0};
+  const double word[] = {0.3, 0.1, 0.05, 0.01, 0.001, 0};
   const double fixed[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 1e-9, 0};
   const double growable[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 0};
-  const double *const rates[] = {bloom, bloom, fixed, growable};
+  const double *const rates[] = {bloom, bloom, word, fixed, growable};
   puts("| filter | fpp asked | rate measured | load | bits per key |\n"
        "|---|--:|--:|--:|--:|");
   for (unsigned s = 0; s < SUBJECTS; s++)
@@ -277,8 +283,8 @@ static void refused(void)
   static const struct {
     unsigned subject;
     double fpp;
-  } rows[] = {{BLOCKED, 0.3}, {BLOCKED, 0.1}, {BLOCKED, 0.01}, {BLOCKED, 0.001},
-              {FIXED, 0.03},  {FIXED, 0.01},  {FIXED, 0.001},  {FIXED, 1e-6}};
+  } rows[] = {{BLOCKED, 0.3}, {BLOCKED, 0.1}, {BLOCKED, 0.01}, {BLOCKED, 0.001}, {WORD, 0.1},
+              {WORD, 0.01},   {FIXED, 0.03},  {FIXED, 0.01},   {FIXED, 0.001},   {FIXED, 1e-6}};
   const uint64_t capacities_of[] = {1000, 10000, 100000, 1000000};
   enum { CAPACITIES = sizeof capacities_of / sizeof *capacities_of };
   puts("| filter | fpp asked | capacity 10^3 | 10^4 | 10^5 | 10^6 |\n|---|--:|--:|--:|--:|--:|");

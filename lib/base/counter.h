@@ -50,7 +50,7 @@ uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
  * Relaxed: counters order nothing.  A reader that must see an add has synchronized with the adder
  * by other means, and coherence does the rest.  The owner's load sees its own last store or, after
  * index.acquire, that of the previous owner. */
-static inline uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
+FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   unsigned index = tamis__thread_index;
   if (__builtin_expect(index - 1 >= counters->mask, 0)) /* 0 wraps round */

@@ -4,7 +4,7 @@
  *
  *    bloom.c        the kind: sizes, creation, figures, validation
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
- *    word_layout.c  the same for the layout of one word, with an essay of its own
+ *    word_layout.h  what is different in the layout of one word, with an essay of its own
  *    capacity.h     what an add counts, and when it is refused
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
  */
@@ -48,7 +48,6 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 }
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
-const struct filter_operations *tamis__bloom_word_operations(struct bloom_shape shape);
 
 /* near_capacity() of capacity.h, which this header cannot include. */
 bool tamis__bloom_near_capacity(const struct bloom *b);

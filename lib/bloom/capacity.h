@@ -40,7 +40,7 @@ static inline void watch_capacity(struct bloom *b)
 
 /* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.
  * The state publishes no other data, so it has no partner.  That a refusal is final does not follow
- * from this function alone: operations.c and word_layout.c say how their unique adds ensure it. */
+ * from this function alone: operations.c and word_layout.h say how their unique adds ensure it. */
 static inline bool refuses(struct bloom *b)
 {
   if (!b->limited)
@@ -59,7 +59,7 @@ struct bits_set {
 };
 
 /* Only filters that refuse keys by their number count bits. */
-static inline void count(struct bloom *b, struct bits_set bits)
+FORCE_INLINE void count(struct bloom *b, struct bits_set bits)
 {
   if (b->limited && bits.all)
     counter_add(&b->counters, BITS, bits.all);

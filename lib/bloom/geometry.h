@@ -19,7 +19,7 @@
  *             back, takes the AND of all, and tests the pattern in that once.
  *   word      one probe, in one word.
  *   marked    the word layout of a filter that must not outgrow its capacity.  The highest bit of a
- *             word is no key's: it is the word's mark (word_layout.c).  It leaves 63 positions.
+ *             word is no key's: it is the word's mark (word_layout.h).  It leaves 63 positions.
  *
  * All functions here are pure: values in, values out.
  */

@@ -50,6 +50,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/word_layout.h"
 
 /* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
  * would warn of it. */
@@ -57,29 +58,42 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
+/* What every call needs of a key. */
+struct bloom_key {
+  uint64_t hash;  /* mixed */
+  uint64_t first; /* the word of the first probe */
+};
+
+FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  uint64_t mixed = hash_mix(&b->head.keys, hash);
+  return (struct bloom_key){mixed, bloom_first_word(&b->geometry, mixed, shape)};
+}
+
 /* ---- look-up ---- */
 
 /* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
- * time.  `first` is the word of the first probe. */
-FORCE_INLINE bool lookup_blocked(const struct bloom *b, uint64_t first, uint64_t hash,
+ * time. */
+FORCE_INLINE bool lookup_blocked(const struct bloom *b, struct bloom_key key,
                                  struct bloom_shape shape)
 {
   const word *words = b->words; /* a compiler would read it again after each atomic load */
-  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   uint64_t in = UINT64_MAX;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
     in &= rotate_right(word_load(&words[probe.word]), probe.rotation);
   }
-  return bloom_pattern_matches(in, hash, shape) & 1;
+  return bloom_pattern_matches(in, key.hash, shape) & 1;
 }
 
 /* Over several lines each probe is a cache miss, so it ends with the first bit that is 0. */
-FORCE_INLINE bool lookup_classic(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
+                                 struct bloom_shape shape)
 {
   const word *words = b->words;
-  struct bloom_probes probes = bloom_probes_from(0, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
     if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
@@ -88,16 +102,12 @@ FORCE_INLINE bool lookup_classic(const struct bloom *b, uint64_t hash, struct bl
   return true;
 }
 
-FORCE_INLINE bool lookup_from(const struct bloom *b, uint64_t first, uint64_t hash,
-                              struct bloom_shape shape)
+FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  return shape.layout == TAMIS_LAYOUT_CLASSIC ? lookup_classic(b, hash, shape)
-                                              : lookup_blocked(b, first, hash, shape);
-}
-
-FORCE_INLINE bool lookup(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
-{
-  return lookup_from(b, bloom_first_word(&b->geometry, hash, shape), hash, shape);
+  return bloom_shape_is_word(shape)
+             ? word_lookup(&b->words[key.first], bloom_word_mask(key.hash, shape))
+         : shape.layout == TAMIS_LAYOUT_CLASSIC ? lookup_classic(b, key, shape)
+                                                : lookup_blocked(b, key, shape);
 }
 
 /* ---- setting the key's bits ---- */
@@ -109,10 +119,10 @@ struct gaps {
   unsigned last; /* the last probe that lacks something */
 };
 
-FORCE_INLINE void find_gaps(const struct bloom *b, uint64_t hash, struct bloom_shape shape,
+FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
                             struct gaps *gaps)
 {
-  struct bloom_probes probes = bloom_probes_begin(&b->geometry, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   gaps->any = 0;
   gaps->last = 0;
   UNROLL
@@ -197,10 +207,20 @@ bool tamis__bloom_near_capacity(const struct bloom *b)
 
 /* ---- add and unique add ---- */
 
-FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE int add_in_word(struct bloom *b, struct bloom_key key, bool unique,
+                             struct bloom_shape shape)
 {
+  return word_add(b, &b->words[key.first], bloom_word_mask(key.hash, shape), unique, shape);
+}
+
+FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+{
+  if (bloom_shape_is_word(shape)) {
+    int result = add_in_word(b, key, false, shape);
+    return result == TAMIS_PRESENT ? TAMIS_OK : result;
+  }
   struct gaps gaps;
-  find_gaps(b, hash, shape, &gaps);
+  find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_OK;
   if (!b->limited) {
@@ -216,11 +236,11 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_shape shape)
 
 /* FULL is final for the unique adds of a key because all of them read it under the same stripe: a
  * later one reads what the earlier one read, or more (coherence, ordered by the stripe). */
-FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE int add_missing_locked(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  assert(stripe_held(stripe_of(&b->stripes, hash)));
+  assert(stripe_held(stripe_of(&b->stripes, key.hash)));
   struct gaps gaps;
-  find_gaps(b, hash, shape, &gaps);
+  find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed_under_stripe);
@@ -232,21 +252,23 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, uint64_t hash, struct bloom
 }
 
 /* Adds a key that was missing a moment ago. */
-FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE int add_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  struct stripe *stripe = stripe_of(&b->stripes, hash);
+  struct stripe *stripe = stripe_of(&b->stripes, key.hash);
   stripe_lock(stripe);
-  int result = add_missing_locked(b, hash, shape);
+  int result = add_missing_locked(b, key, shape);
   stripe_unlock(stripe);
   return result;
 }
 
-FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape shape)
+FORCE_INLINE int add_unique(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  if (lookup(b, hash, shape))
+  if (bloom_shape_is_word(shape))
+    return add_in_word(b, key, true, shape);
+  if (lookup(b, key, shape))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
-  return add_missing(b, hash, shape);
+  return add_missing(b, key, shape);
 }
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
@@ -255,51 +277,44 @@ FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_shape s
  * further. */
 enum { CLASSIC_PREFETCH = 4 };
 
-FORCE_INLINE void prefetch(const struct bloom *b, uint64_t first, uint64_t hash,
-                           struct bloom_shape shape)
+FORCE_INLINE void prefetch(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
-    __builtin_prefetch(&b->words[first]);
+  if (shape.layout != TAMIS_LAYOUT_CLASSIC) {
+    __builtin_prefetch(&b->words[key.first]);
     return;
   }
-  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   unsigned words = shape.probes < CLASSIC_PREFETCH ? shape.probes : CLASSIC_PREFETCH;
   while (words--)
     __builtin_prefetch(&b->words[bloom_probes_next(&b->geometry, &probes, shape).word]);
 }
 
-/* Look-ups are prepared and finished in groups, each in a loop of its own: one loop for both would
- * run out of registers. */
-enum { LOOKUP_GROUP = 16 };
-_Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
-
-struct prepared {
-  uint64_t first; /* the word of the first probe */
-  uint64_t hash;  /* mixed */
-};
-
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
-                                struct prepared *prepared, struct bloom_shape shape)
+                                struct bloom_key *keys, struct bloom_shape shape)
 {
   for (size_t i = 0; i < n; i++) {
-    uint64_t hash = hash_mix(&b->head.keys, hashes[i]);
-    prepared[i] = (struct prepared){bloom_first_word(&b->geometry, hash, shape), hash};
-    prefetch(b, prepared[i].first, hash, shape);
+    keys[i] = key_of(b, hashes[i], shape);
+    prefetch(b, keys[i], shape);
   }
 }
 
-FORCE_INLINE size_t finish_group(const struct bloom *b, size_t n, const struct prepared *prepared,
+FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct bloom_key *keys,
                                  bool *found, struct bloom_shape shape)
 {
   size_t hits = 0;
   for (size_t i = 0; i < n; i++) {
-    bool in = lookup_from(b, prepared[i].first, prepared[i].hash, shape);
+    bool in = lookup(b, keys[i], shape);
     hits += in;
     if (found)
       found[i] = in;
   }
   return hits;
 }
+
+/* Look-ups are prepared and finished in groups, each in a loop of its own: one loop for both would
+ * run out of registers. */
+enum { LOOKUP_GROUP = 16 };
+_Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
 static inline size_t group_size(size_t i, size_t n)
 {
@@ -310,52 +325,48 @@ static inline size_t group_size(size_t i, size_t n)
 FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes, size_t n,
                                   bool *found, struct bloom_shape shape)
 {
-  struct prepared ahead[FILTER_AHEAD];
+  struct bloom_key ahead[FILTER_AHEAD];
   size_t hits = 0;
   for (size_t i = 0; i < n + FILTER_AHEAD; i += LOOKUP_GROUP) {
-    struct prepared *prepared = &ahead[i % FILTER_AHEAD];
+    struct bloom_key *keys = &ahead[i % FILTER_AHEAD];
     size_t turn = i - FILTER_AHEAD;
     if (i >= FILTER_AHEAD)
-      hits += finish_group(b, group_size(turn, n), prepared, found ? found + turn : NULL, shape);
+      hits += lookup_group(b, group_size(turn, n), keys, found ? found + turn : NULL, shape);
     if (i < n)
-      prepare_group(b, hashes + i, group_size(i, n), prepared, shape);
+      prepare_group(b, hashes + i, group_size(i, n), keys, shape);
   }
   return hits;
-}
-
-FORCE_INLINE void prefetch_group(const struct bloom *b, const uint64_t *hashes, size_t n,
-                                 uint64_t mixed[FILTER_GROUP], struct bloom_shape shape)
-{
-  for (size_t i = 0; i < n; i++) {
-    mixed[i] = hash_mix(&b->head.keys, hashes[i]);
-    prefetch(b, bloom_first_word(&b->geometry, mixed[i], shape), mixed[i], shape);
-  }
 }
 
 FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
                            struct bloom_shape shape)
 {
-  uint64_t mixed[FILTER_GROUP];
-  prefetch_group(b, hashes, n, mixed, shape);
+  struct bloom_key keys[FILTER_GROUP];
+  prepare_group(b, hashes, n, keys, shape);
   for (size_t i = 0; i < n; i++)
-    results[i] = add(b, mixed[i], shape);
+    results[i] = add(b, keys[i], shape);
 }
 
-/* All keys are searched first, and the stripes of those that are missing are fetched: another core
- * has used half of them last. */
+/* Where there are stripes, all keys are searched first, and the stripes of those that are missing
+ * are fetched: another core has used half of them last. */
 FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
                                   struct bloom_shape shape)
 {
-  uint64_t mixed[FILTER_GROUP];
-  prefetch_group(b, hashes, n, mixed, shape);
+  struct bloom_key keys[FILTER_GROUP];
+  prepare_group(b, hashes, n, keys, shape);
+  if (bloom_shape_is_word(shape)) {
+    for (size_t i = 0; i < n; i++)
+      results[i] = add_in_word(b, keys[i], true, shape);
+    return;
+  }
   for (size_t i = 0; i < n; i++) {
-    results[i] = lookup(b, mixed[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
+    results[i] = lookup(b, keys[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
     if (results[i] == TAMIS_ABSENT)
-      __builtin_prefetch(stripe_of(&b->stripes, mixed[i]), 1);
+      __builtin_prefetch(stripe_of(&b->stripes, keys[i].hash), 1);
   }
   for (size_t i = 0; i < n; i++)
     if (results[i] == TAMIS_ABSENT)
-      results[i] = add_missing(b, mixed[i], shape);
+      results[i] = add_missing(b, keys[i], shape);
 }
 
 /* ---- the same for each shape ----
@@ -366,7 +377,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
 #define OPERATIONS(name, shape)                                                                \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
   {                                                                                            \
-    return lookup(const_bloom_of(f), hash_mix(&f->keys, hash), shape);                         \
+    return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);           \
   }                                                                                            \
   static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,  \
                                      bool *found)                                              \
@@ -375,11 +386,11 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
   }                                                                                            \
   static int name##_add(tamis_filter *f, uint64_t hash)                                        \
   {                                                                                            \
-    return add(bloom_of(f), hash_mix(&f->keys, hash), shape);                                  \
+    return add(bloom_of(f), key_of(bloom_of(f), hash, shape), shape);                          \
   }                                                                                            \
   static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
   {                                                                                            \
-    return add_unique(bloom_of(f), hash_mix(&f->keys, hash), shape);                           \
+    return add_unique(bloom_of(f), key_of(bloom_of(f), hash, shape), shape);                   \
   }                                                                                            \
   static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
   {                                                                                            \
@@ -404,14 +415,22 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
 #define BLOCKED_OPERATIONS(probes, bits) \
   OPERATIONS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_OPERATIONS)
+#define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
+#define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
+#define WORD_OPERATIONS(bits)               \
+  OPERATIONS(word_##bits, WORD_SHAPE(bits)) \
+  OPERATIONS(marked_##bits, MARKED_SHAPE(bits))
+BLOOM_WORD_SHAPES(WORD_OPERATIONS)
 #define CLASSIC_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.probes, 1})
 OPERATIONS(classic, CLASSIC_SHAPE)
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape)
 {
+#define WORD_TABLES(bits) {&word_##bits##_operations, &marked_##bits##_operations},
+  static const struct filter_operations *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
-    return tamis__bloom_word_operations(shape);
+    return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
 #define CHOOSE(p, b)                                                                              \
   if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \
     return &blocked_##p##x##b##_operations;

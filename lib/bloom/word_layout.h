@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: look-ups and adds of a Bloom filter whose keys have all their bits in one word.
+ *
+ *    hash ──────► word: 0 . . M . M . . M . M ...
+ *                       │
+ *                       └ bit 63: in filters that must not outgrow their capacity it is no key's,
+ *                         but the mark, which says that nothing may change in this word any more
+ *
+ * One atomic access reads or changes all bits of a key.  So the state of a key is at every instant
+ * either in or not in, and everything follows from the order in which a single word changes:
+ *
+ * [A] No false negative.  When an add returns, it has seen all bits of the key as 1, or has set
+ *     them.  The bits of keys only change from 0 to 1.
+ *
+ * [B] One winner, without a lock.  Of all ORs of a key's bits, exactly one changes the word from
+ *     lacking some of them to having all: the first one, unless other keys have set them before.
+ *     The old value says which one it was.  The call that made it wins, and takes effect with it.
+ *     Nobody waits for anybody, and each call has a bounded number of steps: a fetch-and-or is one
+ *     step or, on processors without such an instruction, a loop that repeats only when the word
+ *     has gained a bit, which happens at most 64 times.
+ *
+ *     The same OR counts the key.  So the count misses only keys that a false positive hid.
+ *
+ * [C] All or nothing.  In a filter that may not outgrow its capacity, TAMIS_EFULL from a unique add
+ *     is final: the call that was refused may give its key to another filter, and then no unique
+ *     add of that key may win here.  But another call may have found room before the filter became
+ *     full, and be about to set the bits.  No reading of the filter's state can exclude that, as
+ *     the two calls meet nowhere but in the word.  So they decide it there:
+ *
+ *        a call that found room          replaces the word by one with the key's bits, if the word
+ *                                        has not changed since (compare-and-swap)
+ *        a unique add that is refused    first sets the word's mark
+ *
+ *     No call changes a word with a mark.  If the mark comes first, the compare-and-swap of the
+ *     other call fails.  That call reads the mark, and is refused as well.  If the bits come first,
+ *     the OR that sets the mark returns a word that has them, and the call answers TAMIS_PRESENT.
+ *     A refused call takes effect when its mark is in the word, or when it reads the mark.
+ *
+ *     Marks are set only once the filter is FULL, for good.  Look-ups and figures pass over them.
+ *
+ * [D] No call takes a lock, or waits.
+ *
+ * [F] Duplicates.  The add of a key that is in reads its word and writes nothing.
+ */
+#ifndef TAMIS_LIB_BLOOM_WORD_LAYOUT_H
+#define TAMIS_LIB_BLOOM_WORD_LAYOUT_H
+
+#include "base/compiler.h"
+#include "base/hook.h"
+#include "bloom/bloom.h"
+#include "bloom/capacity.h"
+
+/* `at` is the key's word, and `mask` its bits there. */
+static inline bool word_lookup(const word *at, uint64_t mask)
+{
+  return !(mask & ~word_load(at));
+}
+
+/* ---- adds ----
+ *
+ * They return TAMIS_PRESENT for a key that was in.  `unique` says that TAMIS_EFULL has to be
+ * final. */
+
+/* A filter that refuses keys past its capacity. */
+static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, bool unique)
+{
+  uint64_t old, now = word_load(at);
+  do {
+    old = now;
+    if (!(mask & ~old))
+      return TAMIS_PRESENT;
+    if (old & WORD_MARK)
+      return TAMIS_EFULL;
+    if (refuses(b)) {
+      HOOK(bloom_word_refused);
+      if (unique)
+        old = word_or(at, WORD_MARK);
+      return mask & ~old ? TAMIS_EFULL : TAMIS_PRESENT;
+    }
+    HOOK(bloom_word_has_room);
+    now = word_replace(at, old, old | mask);
+  } while (now != old);
+  unsigned set = (unsigned) __builtin_popcountll(mask & ~old);
+  count(b, (struct bits_set){set, set});
+  return TAMIS_OK;
+}
+
+static inline int word_add_growable(struct bloom *b, word *at, uint64_t mask)
+{
+  if (word_lookup(at, mask))
+    return TAMIS_PRESENT;
+  HOOK(bloom_key_missed);
+  if (!(mask & ~word_or(at, mask)))
+    return TAMIS_PRESENT; /* overtaken */
+  counter_add(&b->counters, KEYS, 1);
+  return TAMIS_OK;
+}
+
+FORCE_INLINE int word_add(struct bloom *b, word *at, uint64_t mask, bool unique,
+                          struct bloom_shape shape)
+{
+  return shape.layout == BLOOM_LAYOUT_MARKED ? word_add_limited(b, at, mask, unique)
+                                             : word_add_growable(b, at, mask);
+}
+
+#endif
