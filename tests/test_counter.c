@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 64 };
+enum { THREADS = 8, ROUNDS = 1000000 / SCALE, MAX_SHARDS = 256 };
 
 /* Calls of the library to the system that a test can refuse. */
 static _Atomic bool refuse_keys, refuse_values;
@@ -47,11 +47,41 @@ static struct counters set_of(unsigned n)
   return (struct counters){shards, n - 1};
 }
 
-/* As many shards as a filter can have on this machine.  One thread less than that can have an
- * index. */
+/* As many shards as a filter can have on this machine. */
 static struct counters largest_set(void)
 {
   return set_of(tamis__counter_shards(UINT64_MAX));
+}
+
+/* The machine has so many cores; 0: as many as it really has. */
+static unsigned pretended_cores;
+
+unsigned __real_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
+unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
+
+unsigned __wrap_tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max)
+{
+  if (!pretended_cores)
+    return __real_tamis__power_of_two_per_core(per_core, min, max);
+  unsigned n = min;
+  while (n < max && n < per_core * pretended_cores)
+    n *= 2;
+  return n;
+}
+
+/* Large machines have a shard for each thread that can run, small filters only a few. */
+static void shards_suit_the_machine_and_the_filter(void **state)
+{
+  (void) state;
+  const unsigned rows[][2] = {{1, 32},   {2, 32},   {3, 64},    {32, 64},   {33, 128},
+                              {64, 128}, {65, 256}, {128, 256}, {1000, 256}};
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+    pretended_cores = rows[i][0];
+    assert_int_equal(tamis__counter_shards(UINT64_MAX), rows[i][1]);
+    assert_int_equal(tamis__counter_shards(16 * 512), 16);
+    assert_int_equal(tamis__counter_shards(0), 2);
+  }
+  pretended_cores = 0;
 }
 
 /* The thread asks for its index when it adds to a counter. */
@@ -233,7 +263,8 @@ static void a_thread_without_an_index_asks_again(void **state)
   static struct crowd crowd;
   crowd.counters = largest_set();
   unsigned threads = MAX_SHARDS - 1, found = 0;
-  uint64_t seen = UINT64_C(1) << tamis__thread_index;
+  bool seen[MAX_SHARDS] = {false};
+  seen[tamis__thread_index] = true;
   pthread_t thread[MAX_SHARDS];
   pthread_barrier_init(&crowd.all_asked, NULL, threads + 1);
   pthread_barrier_init(&crowd.others_gone, NULL, 2);
@@ -242,11 +273,11 @@ static void a_thread_without_an_index_asks_again(void **state)
   pthread_barrier_wait(&crowd.all_asked);
   for (unsigned i = 0; i < threads; i++) {
     unsigned index = crowd.indices[i];
-    found += is_index(index) && !(seen >> index & 1);
-    seen |= UINT64_C(1) << index;
+    found += is_index(index) && !seen[index];
+    seen[index] = true;
   }
   assert_int_equal(found, threads - 1);
-  assert_true(seen & 1); /* one thread has no index */
+  assert_true(seen[0]); /* one thread has no index */
   for (unsigned gone = 0; gone < threads - 1;)
     for (unsigned i = 0; i < threads; i++)
       if (thread[i] && pthread_tryjoin_np(thread[i], NULL) == 0)
@@ -454,6 +485,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(without_a_key_all_share),
+      cmocka_unit_test(shards_suit_the_machine_and_the_filter),
       cmocka_unit_test(sums_lose_nothing),
       cmocka_unit_test(a_thread_keeps_its_index),
       cmocka_unit_test(adds_return_the_new_value),

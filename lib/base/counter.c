@@ -8,12 +8,15 @@
 
 /* ---- shards ---- */
 
-enum { MIN_SHARDS = 2, MAX_SHARDS = 64, BYTES_PER_SHARD = 512 };
+enum { MIN_SHARDS = 2, USUAL_SHARDS = 64, MAX_SHARDS = 256, BYTES_PER_SHARD = 512 };
 
-/* Several times the threads that can run at once: threads that wait own shards too. */
+/* Several times the threads that can run at once, as threads that wait own shards too; but of more
+ * than 64 only twice as many, as each sum reads all of them. */
 static unsigned shards_of_machine(void)
 {
-  return tamis__power_of_two_per_core(16, 32, MAX_SHARDS);
+  unsigned usual = tamis__power_of_two_per_core(16, 32, USUAL_SHARDS);
+  unsigned least = tamis__power_of_two_per_core(2, 32, MAX_SHARDS);
+  return usual > least ? usual : least;
 }
 
 unsigned tamis__counter_shards(uint64_t bytes)
@@ -26,7 +29,7 @@ unsigned tamis__counter_shards(uint64_t bytes)
 
 /* ---- thread indices ----
  *
- * One word says which indices are in use.  It is changed without a lock, so a fork finds it whole
+ * A few words say which indices are in use.  Each is changed without a lock, so a fork finds it whole
  * at any moment.  In the child the calling thread keeps its index.  The indices of the other
  * threads, which the child does not have, stay in use.
  *
@@ -41,9 +44,12 @@ enum { NEVER = MAX_SHARDS };
 
 _Thread_local unsigned tamis__thread_index = 0;
 
-/* Bit n is set if index n is in use.  Index 0 always is, as no thread owns shard 0.  Before the key
- * exists, all are. */
-static _Atomic uint64_t used_indices = UINT64_MAX;
+enum { INDICES_PER_WORD = 64, INDEX_WORDS = MAX_SHARDS / INDICES_PER_WORD };
+
+/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is, as no thread owns shard 0.
+ * Before the key exists, all are. */
+static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                                     UINT64_MAX};
 
 static pthread_key_t key; /* the data is not NULL for threads that have an index */
 static _Atomic bool key_made;
@@ -55,7 +61,8 @@ static _Atomic bool key_made;
  *   checked by     negative/index_kept_at_the_end, negative/index_released_relaxed */
 static void release_index(unsigned index)
 {
-  atomic_fetch_and_explicit(&used_indices, ~(UINT64_C(1) << index), memory_order_release);
+  atomic_fetch_and_explicit(&used_indices[index / INDICES_PER_WORD],
+                            ~(UINT64_C(1) << index % INDICES_PER_WORD), memory_order_release);
 }
 
 static void at_thread_end(void *unused)
@@ -79,20 +86,22 @@ static void make_key_once(void)
   if (pthread_key_create(&key, at_thread_end) != 0)
     return;
   atomic_store_explicit(&key_made, true, memory_order_release);
-  atomic_store_explicit(&used_indices, 1, memory_order_release); /* 1 to 63 are free */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* all but index 0 are free */
+    atomic_store_explicit(&used_indices[i], i == 0, memory_order_release);
 }
 
 /* For a library that is part of a plugin which is unloaded: threads that end later must not call a
  * destructor whose code is gone.  (Release and acquire: the key is written before the flag.) */
 __attribute__((destructor)) static void at_unload(void)
 {
-  atomic_fetch_or_explicit(&used_indices, UINT64_MAX, memory_order_relaxed); /* none is free now */
+  for (unsigned i = 0; i < INDEX_WORDS; i++) /* none is free now */
+    atomic_fetch_or_explicit(&used_indices[i], UINT64_MAX, memory_order_relaxed);
   if (atomic_load_explicit(&key_made, memory_order_acquire))
     pthread_key_delete(key);
 }
 
-/* Returns a free index, or 0 if there is none.
- * After make_key_once() only read-modify-writes change `used_indices`.  So this one synchronizes
+/* Returns the first free index of a word, or 0 if there is none.
+ * After make_key_once() only read-modify-writes change the word.  So this one synchronizes
  * with every earlier release of an index, also if other indices have been acquired in between
  * (release sequence).
  * ORDER index.acquire (acquire)
@@ -100,16 +109,26 @@ __attribute__((destructor)) static void at_unload(void)
  *   makes visible  what the previous owner has counted
  *   if weakened    the new owner adds to an older value: adds are lost
  *   checked by     negative/index_acquired_relaxed */
-static unsigned acquire_index(void)
+static unsigned acquire_index_of(unsigned word)
 {
-  uint64_t used = atomic_load_explicit(&used_indices, memory_order_relaxed);
-  unsigned index;
+  uint64_t used = atomic_load_explicit(&used_indices[word], memory_order_relaxed);
+  unsigned bit;
   do {
     if (used == UINT64_MAX)
       return 0;
-    index = (unsigned) __builtin_ctzll(~used);
-  } while (!atomic_compare_exchange_weak_explicit(&used_indices, &used, used | UINT64_C(1) << index,
-                                                  memory_order_acquire, memory_order_relaxed));
+    bit = (unsigned) __builtin_ctzll(~used);
+  } while (!atomic_compare_exchange_weak_explicit(&used_indices[word], &used,
+                                                  used | UINT64_C(1) << bit, memory_order_acquire,
+                                                  memory_order_relaxed));
+  return word * INDICES_PER_WORD + bit;
+}
+
+/* The lowest indices first: a set of few shards has owners for these only. */
+static unsigned acquire_index(void)
+{
+  unsigned index = 0;
+  for (unsigned word = 0; word < INDEX_WORDS && !index; word++)
+    index = acquire_index_of(word);
   return index;
 }
 

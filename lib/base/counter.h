@@ -34,7 +34,7 @@ struct counters {
 };
 
 /* The number of shards that suits this machine and a filter of `bytes` bytes, of which the shards
- * should be a small part: a power of two from 2 to 64. */
+ * should be a small part: a power of two from 2 to 256. */
 unsigned tamis__counter_shards(uint64_t bytes);
 
 /* The index of the calling thread, from 1 on.  0: it has none yet.  Larger than any shard's index:
