@@ -27,13 +27,16 @@
  *         it.  If a remove took it, the remove has held the stripes of both buckets since.  So
  *         nothing has come to A, and the miss takes effect when the remove clears the lane in B.
  *
- *     Miss with several generations: the older ones are searched first, and the newest one last, as
- *     if it were the only one.  The directory entries, words and versions of each older one are the
- *     same after the newest one's search.  So no entry that matches was in an older bucket pair at
- *     any time in between: it would have come after the first reading of its word, which has no
- *     match, and left before the second one, and leaving would have bumped the version.  The newest
- *     one's directory entries and the number of generations are the same too.  So the miss takes
- *     effect where that of the newest generation does.
+ *     Miss with several generations: the newest one, which has most keys, is searched first, and so
+ *     on back to generation 0, which is searched last, as if it were the only one.  Where an
+ *     observation of a later one is compared after that search, its stripes are not marked and have
+ *     the same versions, and its words are the same.  So the segment was the key's all the time.  And
+ *     no entry that matches was in an observed bucket pair at any time in between: it would have come
+ *     after the first reading of its word, which has no match, and left before the second one, and
+ *     leaving would have bumped the version.  Where there was no segment, there still is none, and
+ *     the number of generations is the same too.  Thus the miss takes effect where that of generation
+ *     0 does.  (The directory of generation 0 is read after the observations, so whatever its pair
+ *     says was true in between, even if the segment has left since.)
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
  *     says why that is enough.  Splits and joins fill new segments before they publish them.
@@ -43,7 +46,7 @@
 #include "base/compiler.h"
 #include "cuckoo/pair.h"
 
-/* ---- the last, or only, generation ---- */
+/* ---- one generation: the only one, or that which is searched last ---- */
 
 /* A look-up whose memory is known, and may be fetched before it is read. */
 struct lookup {
@@ -97,78 +100,81 @@ FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
                                 version_has_left(version)};
 }
 
-/* ---- older generations ---- */
+/* ---- later generations ---- */
 
-/* What a key's bucket pair in an older generation held. */
-struct observation {
-  const directory_entry *root_entry, *own_entry;
-  directory_value root_value, own_value;
-  /* The rest is set if there is a segment. */
+/* Where the buckets of a pair are, and their stripes. */
+struct places {
   const struct stripe *lower_stripe, *upper_stripe;
+  const word *lower, *upper;
+};
+
+FORCE_INLINE struct places places_of(const struct cuckoo_geometry *g, const struct segment *segment,
+                                     uint32_t lower, uint32_t upper)
+{
+  const word *words = segment_words(g, segment);
+  return (struct places){stripe_of_bucket(g, segment, lower), stripe_of_bucket(g, segment, upper),
+                         &words[lower], &words[upper]};
+}
+
+/* What a key's bucket pair held, in a generation that has a segment for it. */
+struct observation {
+  struct places at;
   uint64_t lower_version, upper_version;
-  const word *lower_word, *upper_word;
   uint64_t lower, upper;
 };
 
-/* Returns whether the pair has an entry that matches. */
-FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
-                          struct observation *seen)
+FORCE_INLINE struct observation observe(const struct places *at)
 {
-  *seen = (struct observation){.root_entry = pair->root_entry,
-                               .root_value = pair->root_value,
-                               .own_entry = pair->own_entry,
-                               .own_value = pair->own_value};
-  HOOK(cuckoo_older_pair_found);
-  if (!pair->segment)
-    return false;
-  struct lookup lookup = lookup_prepare(g, pair);
-  seen->lower_stripe = stripe_of_bucket(g, pair->segment, pair->lower);
-  seen->upper_stripe = lookup.stripe;
-  seen->lower_version = version_before(seen->lower_stripe);
-  seen->upper_version = version_before(seen->upper_stripe);
-  seen->lower_word = lookup.lower;
-  seen->upper_word = lookup.upper;
-  seen->lower = word_load(lookup.lower);
-  HOOK(cuckoo_older_lower_read);
-  seen->upper = word_load(lookup.upper);
-  return match_either(g, seen->lower, seen->upper, pair->entry);
+  struct observation seen = {.at = *at};
+  seen.lower_version = version_before(at->lower_stripe);
+  seen.upper_version = version_before(at->upper_stripe);
+  HOOK(cuckoo_observed_versions_read);
+  seen.lower = word_load(at->lower);
+  HOOK(cuckoo_observed_lower_read);
+  seen.upper = word_load(at->upper);
+  return seen;
 }
 
-/* Whether the pair has held the same all the time since. */
+/* Whether the pair has been the key's, and has held the same, all the time since.  There is one
+ * branch for all comparisons, as they nearly always hold.  (The versions are read again in the same
+ * order as before, as they must show a mark.) */
 FORCE_INLINE bool observation_holds(const struct observation *seen)
 {
-  if (directory_load(seen->root_entry) != seen->root_value ||
-      directory_load(seen->own_entry) != seen->own_value)
-    return false;
-  if (!seen->lower_stripe)
-    return true;
-  bool same = word_load(seen->lower_word) == seen->lower;
-  HOOK(cuckoo_older_lower_read_again);
-  return same && word_load(seen->upper_word) == seen->upper &&
-         version_after(seen->lower_stripe) == seen->lower_version &&
-         version_after(seen->upper_stripe) == seen->upper_version;
+  uint64_t lower = word_load(seen->at.lower);
+  HOOK(cuckoo_observed_lower_read_again);
+  uint64_t upper = word_load(seen->at.upper);
+  uint64_t lower_version = version_before(seen->at.lower_stripe);
+  uint64_t upper_version = version_before(seen->at.upper_stripe);
+  uint64_t changed = (lower ^ seen->lower) | (upper ^ seen->upper) |
+                     (lower_version ^ seen->lower_version) | (upper_version ^ seen->upper_version);
+  return !(changed | version_has_left(lower_version));
 }
 
 /* ---- any number of generations ---- */
 
-/* The newest generation has the most keys and may be large, so its memory is fetched first and read
- * last.  A hit holds; a miss holds if *sure. */
+/* A hit holds; a miss holds if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
   struct observation seen[CUCKOO_MAX_GENERATIONS];
-  struct generation *newest = c->generation[n - 1];
-  struct bucket_pair pair = pair_find(newest, hash);
-  struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
-  lookup_prefetch(&lookup);
-  for (unsigned i = 0; i + 1 < n; i++) {
-    struct bucket_pair older = pair_find(c->generation[i], hash);
-    if (observe(&c->generation[i]->geometry, &older, &seen[i]))
+  struct bucket_pair pair[CUCKOO_MAX_GENERATIONS];
+  for (unsigned i = n - 1; i > 0; i--) {
+    const struct cuckoo_geometry *g = &c->generation[i]->geometry;
+    pair[i] = pair_find(c->generation[i], hash);
+    HOOK(cuckoo_observed_pair_found);
+    if (!pair[i].segment)
+      continue;
+    struct places at = places_of(g, pair[i].segment, pair[i].lower, pair[i].upper);
+    seen[i] = observe(&at);
+    if (match_either(g, seen[i].lower, seen[i].upper, pair[i].entry))
       return true;
   }
-  struct lookup_result result = lookup_finish(&lookup, &newest->geometry);
-  *sure = !result.moved && pair_is_current(&pair);
-  for (unsigned i = 0; i + 1 < n; i++)
-    *sure &= observation_holds(&seen[i]);
+  const struct cuckoo_geometry *g = &c->generation[0]->geometry;
+  pair[0] = pair_find(c->generation[0], hash);
+  struct lookup lookup = lookup_prepare(g, &pair[0]);
+  struct lookup_result result = lookup_finish(&lookup, g);
+  *sure = !result.moved;
+  for (unsigned i = 1; i < n; i++)
+    *sure &= pair[i].segment ? observation_holds(&seen[i]) : !directory_load(pair[i].root_entry);
   return result.hit;
 }
 
@@ -273,29 +279,51 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
+enum answer { MISS, HIT, UNSURE };
+
+/* Goes on with generation 0 where the second one's pair has no match.  `lower` and `upper` are what
+ * its words were. */
+static NEVER_INLINE enum answer search_first_of_two(const struct cuckoo *c, uint64_t hash,
+                                                    const struct segment *segment, uint64_t buckets,
+                                                    uint64_t lower, uint64_t upper)
+{
+  struct places at = places_of(&c->generation[1]->geometry, segment, (uint32_t) buckets,
+                               (uint32_t) (buckets >> 32));
+  struct observation seen = observe(&at);
+  uint64_t changed = (seen.lower ^ lower) | (seen.upper ^ upper);
+  struct lookup_result result = first_lookup_growable(c->generation[0], hash);
+  if (result.hit)
+    return HIT;
+  bool holds = observation_holds(&seen);
+  return holds & (changed == 0) & !result.moved & (cuckoo_generations(c) == 2) ? MISS : UNSURE;
+}
+
+/* The caller is a reader, and the second generation needs one hash. */
+FORCE_INLINE enum answer search_two(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *second = c->generation[1];
+  struct cuckoo_geometry g = later_geometry(second);
+  struct bucket_pair pair = pair_find_with(&g, second, hash);
+  HOOK(cuckoo_observed_pair_found);
+  if (!pair.segment)
+    return UNSURE;
+  g = later_geometry(second); /* again, as in first_lookup_prepare() */
+  const word *words = segment_words(&g, pair.segment);
+  uint64_t lower = word_load(&words[pair.lower]), upper = word_load(&words[pair.upper]);
+  if (match_either(&g, lower, upper, pair.entry))
+    return HIT;
+  return search_first_of_two(c, hash, pair.segment, (uint64_t) pair.upper << 32 | pair.lower, lower,
+                             upper);
+}
+
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *first = c->generation[0], *second = c->generation[1];
   reader_token token;
-  struct observation seen;
-  if (second->geometry.needs_second_hash || !(token = registered_reader_enter()))
+  if (c->generation[1]->geometry.needs_second_hash || !(token = registered_reader_enter()))
     return tamis__contains_mixed_any(c, hash);
-  struct cuckoo_hash_string string = cuckoo_hash_string(&first->geometry, hash);
-  const struct cuckoo_geometry g = later_geometry(second);
-  struct bucket_pair pair = pair_at(&g, second, cuckoo_address_of(&g, string, hash));
-  struct lookup lookup = lookup_prepare(&g, &pair);
-  lookup_prefetch(&lookup);
-  const struct cuckoo_geometry older_g = first_geometry(first, true);
-  struct bucket_pair older = pair_at(&older_g, first, cuckoo_address_of(&older_g, string, hash));
-  bool found = observe(&older_g, &older, &seen), sure = true;
-  if (!found) {
-    struct lookup_result result = lookup_finish(&lookup, &g);
-    found = result.hit;
-    sure = !result.moved && pair_is_current(&pair) && observation_holds(&seen) &&
-           cuckoo_generations(c) == 2;
-  }
+  enum answer answer = search_two(c, hash);
   registered_reader_leave(token);
-  return __builtin_expect(found | sure, 1) ? found : tamis__contains_mixed_any(c, hash);
+  return __builtin_expect(answer != UNSURE, 1) ? answer == HIT : tamis__contains_mixed_any(c, hash);
 }
 
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
