@@ -27,16 +27,13 @@
  *         it.  If a remove took it, the remove has held the stripes of both buckets since.  So
  *         nothing has come to A, and the miss takes effect when the remove clears the lane in B.
  *
- *     Miss with several generations: the newest one, which has most keys, is searched first, and so
- *     on back to generation 0, which is searched last, as if it were the only one.  Where an
- *     observation of a later one is compared after that search, its stripes are not marked and have
- *     the same versions, and its words are the same.  So the segment was the key's all the time.  And
- *     no entry that matches was in an observed bucket pair at any time in between: it would have come
- *     after the first reading of its word, which has no match, and left before the second one, and
- *     leaving would have bumped the version.  Where there was no segment, there still is none, and
- *     the number of generations is the same too.  Thus the miss takes effect where that of generation
- *     0 does.  (The directory of generation 0 is read after the observations, so whatever its pair
- *     says was true in between, even if the segment has left since.)
+ *     Miss with several generations: the older ones are searched first, and the newest one last, as
+ *     if it were the only one.  The directory entries, words and versions of each older one are the
+ *     same after the newest one's search.  So no entry that matches was in an older bucket pair at
+ *     any time in between: it would have come after the first reading of its word, which has no
+ *     match, and left before the second one, and leaving would have bumped the version.  The newest
+ *     one's directory entries and the number of generations are the same too.  So the miss takes
+ *     effect where that of the newest generation does.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
  *     says why that is enough.  Splits and joins fill new segments before they publish them.
@@ -46,7 +43,7 @@
 #include "base/compiler.h"
 #include "cuckoo/pair.h"
 
-/* ---- one generation: the only one, or that which is searched last ---- */
+/* ---- the last, or only, generation ---- */
 
 /* A look-up whose memory is known, and may be fetched before it is read. */
 struct lookup {
@@ -100,82 +97,86 @@ FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
                                 version_has_left(version)};
 }
 
-/* ---- later generations ---- */
+/* ---- older generations ---- */
 
-/* Where the buckets of a pair are, and their stripes. */
-struct places {
-  const struct stripe *lower_stripe, *upper_stripe;
+/* Where a key's buckets are in an older generation. */
+struct older_places {
+  const struct stripe *lower_stripe, *upper_stripe; /* NULL: there is no segment */
   const word *lower, *upper;
+  uint64_t entry;
 };
 
-FORCE_INLINE struct places places_of(const struct cuckoo_geometry *g, const struct segment *segment,
-                                     uint32_t lower, uint32_t upper)
+FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
+                                              const struct bucket_pair *pair)
 {
-  const word *words = segment_words(g, segment);
-  return (struct places){stripe_of_bucket(g, segment, lower), stripe_of_bucket(g, segment, upper),
-                         &words[lower], &words[upper]};
+  struct lookup lookup = lookup_prepare(g, pair);
+  struct older_places at = {.upper_stripe = lookup.stripe,
+                            .lower = lookup.lower,
+                            .upper = lookup.upper,
+                            .entry = lookup.entry};
+  at.lower_stripe = pair->segment ? stripe_of_bucket(g, pair->segment, pair->lower) : NULL;
+  return at;
 }
 
-/* What a key's bucket pair held, in a generation that has a segment for it. */
+/* What they held. */
 struct observation {
-  struct places at;
   uint64_t lower_version, upper_version;
   uint64_t lower, upper;
 };
 
-FORCE_INLINE struct observation observe(const struct places *at)
+/* Returns whether the pair has an entry that matches.  There is a segment. */
+FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
+                          struct observation *seen)
 {
-  struct observation seen = {.at = *at};
-  seen.lower_version = version_before(at->lower_stripe);
-  seen.upper_version = version_before(at->upper_stripe);
-  HOOK(cuckoo_observed_versions_read);
-  seen.lower = word_load(at->lower);
-  HOOK(cuckoo_observed_lower_read);
-  seen.upper = word_load(at->upper);
-  return seen;
+  seen->lower_version = version_before(at->lower_stripe);
+  seen->upper_version = version_before(at->upper_stripe);
+  seen->lower = word_load(at->lower);
+  HOOK(cuckoo_older_lower_read);
+  seen->upper = word_load(at->upper);
+  return match_either(g, seen->lower, seen->upper, at->entry);
 }
 
-/* Whether the pair has been the key's, and has held the same, all the time since.  There is one
- * branch for all comparisons, as they nearly always hold.  (The versions are read again in the same
- * order as before, as they must show a mark.) */
-FORCE_INLINE bool observation_holds(const struct observation *seen)
+/* Whether the buckets have held the same all the time since.  They nearly always have, so there is
+ * no branch between the comparisons. */
+FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
-  uint64_t lower = word_load(seen->at.lower);
-  HOOK(cuckoo_observed_lower_read_again);
-  uint64_t upper = word_load(seen->at.upper);
-  uint64_t lower_version = version_before(seen->at.lower_stripe);
-  uint64_t upper_version = version_before(seen->at.upper_stripe);
-  uint64_t changed = (lower ^ seen->lower) | (upper ^ seen->upper) |
-                     (lower_version ^ seen->lower_version) | (upper_version ^ seen->upper_version);
-  return !(changed | version_has_left(lower_version));
+  uint64_t changed = word_load(at->lower) ^ seen->lower;
+  HOOK(cuckoo_older_lower_read_again);
+  changed |= word_load(at->upper) ^ seen->upper;
+  changed |= version_after(at->lower_stripe) ^ seen->lower_version;
+  changed |= version_after(at->upper_stripe) ^ seen->upper_version;
+  return changed == 0;
 }
 
 /* ---- any number of generations ---- */
 
-/* A hit holds; a miss holds if *sure. */
+/* The newest generation has the most keys and may be large, so its memory is fetched first and read
+ * last.  A hit holds; a miss holds if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
+  struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
+  struct older_places at[CUCKOO_MAX_GENERATIONS];
   struct observation seen[CUCKOO_MAX_GENERATIONS];
-  struct bucket_pair pair[CUCKOO_MAX_GENERATIONS];
-  for (unsigned i = n - 1; i > 0; i--) {
+  struct generation *newest = c->generation[n - 1];
+  struct bucket_pair pair = pair_find(newest, hash);
+  struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
+  lookup_prefetch(&lookup);
+  for (unsigned i = 0; i + 1 < n; i++) {
     const struct cuckoo_geometry *g = &c->generation[i]->geometry;
-    pair[i] = pair_find(c->generation[i], hash);
-    HOOK(cuckoo_observed_pair_found);
-    if (!pair[i].segment)
-      continue;
-    struct places at = places_of(g, pair[i].segment, pair[i].lower, pair[i].upper);
-    seen[i] = observe(&at);
-    if (match_either(g, seen[i].lower, seen[i].upper, pair[i].entry))
+    older[i] = pair_find(c->generation[i], hash);
+    HOOK(cuckoo_older_pair_found);
+    at[i] = older_places(g, &older[i]);
+    if (older[i].segment && observe(g, &at[i], &seen[i]))
       return true;
   }
-  const struct cuckoo_geometry *g = &c->generation[0]->geometry;
-  pair[0] = pair_find(c->generation[0], hash);
-  struct lookup lookup = lookup_prepare(g, &pair[0]);
-  struct lookup_result result = lookup_finish(&lookup, g);
-  *sure = !result.moved;
-  for (unsigned i = 1; i < n; i++)
-    *sure &= pair[i].segment ? observation_holds(&seen[i]) : !directory_load(pair[i].root_entry);
-  return result.hit;
+  struct lookup_result result = lookup_finish(&lookup, &newest->geometry);
+  if (result.hit)
+    return true;
+  *sure = !result.moved && pair_is_current(&pair);
+  for (unsigned i = 0; i + 1 < n; i++)
+    *sure &=
+        pair_is_current(&older[i]) && (!older[i].segment || observation_holds(&at[i], &seen[i]));
+  return false;
 }
 
 /* The caller is a reader. */
@@ -279,41 +280,51 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
-enum answer { MISS, HIT, UNSURE };
+/* A look-up in two generations.  It leaves a miss where a segment of the key is marked, or where the
+ * newer generation has none, to the general path, and so need not compare directory entries: a
+ * segment that is not marked has not left. */
+struct lookup_of_two {
+  struct lookup newest;
+  struct older_places older;
+};
 
-/* Goes on with generation 0 where the second one's pair has no match.  `lower` and `upper` are what
- * its words were. */
-static NEVER_INLINE enum answer search_first_of_two(const struct cuckoo *c, uint64_t hash,
-                                                    const struct segment *segment, uint64_t buckets,
-                                                    uint64_t lower, uint64_t upper)
+/* This and the next function load a geometry twice, as first_lookup_prepare() does. */
+FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct places at = places_of(&c->generation[1]->geometry, segment, (uint32_t) buckets,
-                               (uint32_t) (buckets >> 32));
-  struct observation seen = observe(&at);
-  uint64_t changed = (seen.lower ^ lower) | (seen.upper ^ upper);
-  struct lookup_result result = first_lookup_growable(c->generation[0], hash);
-  if (result.hit)
-    return HIT;
-  bool holds = observation_holds(&seen);
-  return holds & (changed == 0) & !result.moved & (cuckoo_generations(c) == 2) ? MISS : UNSURE;
+  struct generation *newest = c->generation[1];
+  struct cuckoo_geometry g = later_geometry(newest);
+  struct bucket_pair pair = pair_find_with(&g, newest, hash);
+  g = later_geometry(newest);
+  return lookup_prepare(&g, &pair);
 }
 
-/* The caller is a reader, and the second generation needs one hash. */
-FORCE_INLINE enum answer search_two(const struct cuckoo *c, uint64_t hash)
+FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *second = c->generation[1];
-  struct cuckoo_geometry g = later_geometry(second);
-  struct bucket_pair pair = pair_find_with(&g, second, hash);
-  HOOK(cuckoo_observed_pair_found);
-  if (!pair.segment)
+  struct generation *older = c->generation[0];
+  struct cuckoo_geometry g = first_geometry(older, true);
+  struct bucket_pair pair = pair_find_with(&g, older, hash);
+  HOOK(cuckoo_older_pair_found);
+  g = first_geometry(older, true);
+  return older_places(&g, &pair);
+}
+
+enum answer { MISS, HIT, UNSURE };
+
+FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
+{
+  const struct cuckoo_geometry older_g = first_geometry(c->generation[0], true);
+  struct observation seen = {0};
+  if (two->older.lower_stripe && observe(&older_g, &two->older, &seen))
+    return version_has_left(seen.lower_version) ? UNSURE : HIT;
+  const struct cuckoo_geometry g = later_geometry(c->generation[1]);
+  struct lookup_result result = lookup_finish(&two->newest, &g);
+  if (result.stale)
     return UNSURE;
-  g = later_geometry(second); /* again, as in first_lookup_prepare() */
-  const word *words = segment_words(&g, pair.segment);
-  uint64_t lower = word_load(&words[pair.lower]), upper = word_load(&words[pair.upper]);
-  if (match_either(&g, lower, upper, pair.entry))
+  if (result.hit)
     return HIT;
-  return search_first_of_two(c, hash, pair.segment, (uint64_t) pair.upper << 32 | pair.lower, lower,
-                             upper);
+  bool holds = !two->older.lower_stripe || observation_holds(&two->older, &seen);
+  holds &= !result.moved & !version_has_left(seen.lower_version);
+  return holds & (cuckoo_generations(c) == 2) ? MISS : UNSURE;
 }
 
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
@@ -321,7 +332,10 @@ static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
   reader_token token;
   if (c->generation[1]->geometry.needs_second_hash || !(token = registered_reader_enter()))
     return tamis__contains_mixed_any(c, hash);
-  enum answer answer = search_two(c, hash);
+  struct lookup_of_two two = {.newest = newest_of_two(c, hash)};
+  lookup_prefetch(&two.newest);
+  two.older = older_of_two(c, hash);
+  enum answer answer = finish_two(c, &two);
   registered_reader_leave(token);
   return __builtin_expect(answer != UNSURE, 1) ? answer == HIT : tamis__contains_mixed_any(c, hash);
 }
@@ -426,6 +440,39 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
              : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
+/* The same with two generations.  Each step is done for a group of keys before the next one is, but
+ * for the last, in which each key is a call of its own. */
+static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                   bool *found)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    uint64_t mixed[FILTER_GROUP];
+    struct lookup_of_two two[FILTER_GROUP];
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    for (size_t i = 0; i < length; i++) {
+      mixed[i] = hash_mix(&c->head.keys, hashes[start + i]);
+      two[i].newest = newest_of_two(c, mixed[i]);
+      lookup_prefetch(&two[i].newest);
+    }
+    for (size_t i = 0; i < length; i++) {
+      two[i].older = older_of_two(c, mixed[i]);
+      __builtin_prefetch(two[i].older.lower);
+      __builtin_prefetch(two[i].older.upper);
+    }
+    for (size_t i = 0; i < length; i++) {
+      enum answer answer = finish_two(c, &two[i]);
+      bool in = answer == HIT;
+      if (__builtin_expect(answer == UNSURE, 0))
+        in = tamis__contains_mixed_any(c, mixed[i]);
+      hits += in;
+      if (found)
+        found[start + i] = in;
+    }
+  }
+  return hits;
+}
+
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
  * while all read sections are short. */
 enum { READER_BATCH = 512 };
@@ -434,10 +481,13 @@ static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hash
                                      bool *found)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  if (cuckoo_generations(c) != 1)
-    return contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
+  unsigned generations = cuckoo_generations(c);
+  bool two = generations == 2 && !c->generation[1]->geometry.needs_second_hash;
+  if (generations != 1 && !two)
+    return contains_many(c, hashes, n, found, tamis__contains_mixed_any);
   reader_token token = reader_enter();
-  size_t hits = contains_many_in_first(c, hashes, n, found, true);
+  size_t hits = two ? contains_many_in_two(c, hashes, n, found)
+                    : contains_many_in_first(c, hashes, n, found, true);
   reader_leave(token);
   return hits;
 }
