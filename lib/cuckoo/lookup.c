@@ -137,13 +137,14 @@ FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_pl
 }
 
 /* Whether the buckets have held the same all the time since.  They nearly always have, so there is
- * no branch between the comparisons. */
+ * no branch between the comparisons.  (A version is read again in the order in which it was first
+ * read, because the caller may rely on it to show a mark.) */
 FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
   uint64_t changed = word_load(at->lower) ^ seen->lower;
   HOOK(cuckoo_older_lower_read_again);
   changed |= word_load(at->upper) ^ seen->upper;
-  changed |= version_after(at->lower_stripe) ^ seen->lower_version;
+  changed |= version_before(at->lower_stripe) ^ seen->lower_version;
   changed |= version_after(at->upper_stripe) ^ seen->upper_version;
   return changed == 0;
 }
