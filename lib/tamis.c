@@ -265,16 +265,9 @@ static bool good_key(const void *key, size_t len)
   return key || len == 0;
 }
 
-static inline uint64_t key_hash(const tamis_filter *f, const void *key, size_t len)
-{
-  if (__builtin_expect(f->hash != NULL, 0))
-    return f->hash(f->hash_context, key ? key : "", len, f->keys.seed);
-  return hash_bytes(&f->keys, key, len);
-}
-
 uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) ? key_hash(f, key, len) : 0;
+  return f && good_key(key, len) ? filter_hash(f, key, len) : 0;
 }
 
 /* The exported functions do not call each other: in a shared library such a call goes through the
@@ -307,7 +300,7 @@ bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
 
 bool tamis_contains(const tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) && contains(f, key_hash(f, key, len));
+  return f && good_key(key, len) && contains(f, filter_hash(f, key, len));
 }
 
 int tamis_add_hash(tamis_filter *f, uint64_t hash)
@@ -317,7 +310,7 @@ int tamis_add_hash(tamis_filter *f, uint64_t hash)
 
 int tamis_add(tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) ? add(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+  return f && good_key(key, len) ? add(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
 }
 
 int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
@@ -327,7 +320,7 @@ int tamis_add_unique_hash(tamis_filter *f, uint64_t hash)
 
 int tamis_add_unique(tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) ? add_unique(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+  return f && good_key(key, len) ? add_unique(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
 }
 
 int tamis_remove_hash(tamis_filter *f, uint64_t hash)
@@ -337,7 +330,7 @@ int tamis_remove_hash(tamis_filter *f, uint64_t hash)
 
 int tamis_remove(tamis_filter *f, const void *key, size_t len)
 {
-  return f && good_key(key, len) ? remove_one(f, key_hash(f, key, len)) : TAMIS_EINVAL;
+  return f && good_key(key, len) ? remove_one(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
 }
 
 /* ---- batches ---- */
@@ -363,7 +356,7 @@ static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *b
     return batch->hashes + start;
   const tamis_key *keys = batch->keys + start;
   for (size_t i = 0; i < length; i++)
-    room[i] = key_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
+    room[i] = filter_hash(f, keys[i].data, keys[i].data ? keys[i].len : 0);
   return room;
 }
 
