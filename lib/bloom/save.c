@@ -80,6 +80,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
                       .max_bytes = b->max_bytes,
                       .layout = bloom_shape_is_word(*shape) ? TAMIS_LAYOUT_WORD : shape->layout,
                       .stripes = b->stripes_wanted};
+  out->figures.bytes = b->geometry.lines * LINE_BYTES;
   out->geometry[LAYOUT] = shape->layout;
   out->geometry[PROBES] = shape->probes;
   out->geometry[BITS_PER_PROBE] = shape->bits_per_probe;
@@ -180,6 +181,14 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
       o->layout == TAMIS_LAYOUT_WORD && !o->growable ? BLOOM_LAYOUT_MARKED : o->layout;
   return is_possible(shape) && shape.layout == asked && out->max_bits > 0 &&
          out->max_bits <= bloom_geometry_usable_bits(&out->geometry);
+}
+
+/* A header that no filter has brings no figures. */
+void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
+{
+  struct bloom_plan plan;
+  if (read_plan(saved, &plan) && out->bits_set <= bloom_geometry_bits(&plan.geometry))
+    tamis__bloom_estimate(&plan.geometry, out);
 }
 
 /* What the trailer says of the words. */
