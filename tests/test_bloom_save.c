@@ -186,6 +186,37 @@ static void a_large_filter_is_as_it_was(void **state)
   free(saved.data);
 }
 
+/* Files of the first version of the format, which were written on x86-64, load on every machine and
+ * in every later version, and are saved to the same bytes. */
+static void files_that_are_kept_load_for_ever(void **state)
+{
+  (void) state;
+  const char *const names[] = {"blocked", "blocked-growable", "classic", "classic-growable",
+                               "word",    "word-growable"};
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+    char name[500], key[32];
+    tamis_filter *f;
+    snprintf(name, sizeof name, KEPT "/bloom-%s.tamis", names[i]);
+    assert_int_equal(tamis_load_file(NULL, name, &f), TAMIS_OK);
+    assert_valid(f);
+    for (unsigned k = 0; k < 100; k++) {
+      int length = snprintf(key, sizeof key, "key %u", k);
+      assert_true(tamis_contains(f, key, (size_t) length));
+    }
+    assert_int_equal(stats_of(f).capacity, 100);
+    assert_int_equal(stats_of(f).seed, 12345);
+    FILE *file = fopen(name, "rb");
+    assert_non_null(file);
+    struct bytes kept = {.data = malloc(1 << 16)};
+    assert_non_null(kept.data);
+    kept.size = fread(kept.data, 1, 1 << 16, file);
+    fclose(file);
+    assert_same_bytes(&kept, f);
+    free(kept.data);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- capacity ---- */
 
 /* Adds until it is full, and returns how many keys are in. */
@@ -522,6 +553,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_loaded_filter_is_as_it_was, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_large_filter_is_as_it_was, set_up, tear_down),
+      cmocka_unit_test(files_that_are_kept_load_for_ever),
       cmocka_unit_test(a_loaded_filter_keeps_its_capacity),
       cmocka_unit_test(a_refusal_is_final_in_a_loaded_filter),
       cmocka_unit_test(a_mark_that_came_during_the_save_is_left_out),
