@@ -530,7 +530,7 @@ static void optional_blocks_are_passed_over(void **state)
 
 /* ---- a save under fire ---- */
 
-enum { WRITERS = 4, FIRE_KEYS = 400000 / SCALE };
+enum { WRITERS = 4, FIRE_KEYS = 100000 / SCALE };
 
 struct fire {
   tamis_filter *f;
