@@ -501,6 +501,25 @@ static void a_part_of_another_file_is_found(void **state)
   tamis_destroy(g);
 }
 
+/* As many bits are set as before. */
+static void words_that_have_changed_places_are_found(void **state)
+{
+  (void) state;
+  tamis_filter *f = create_with_keys(&sorts[0], 100, 60);
+  struct bytes saved = saved_bytes(f);
+  unsigned char *words = saved.data + SAVED_ARRAY_ALIGNMENT;
+  for (size_t i = 0; i < 8; i++) {
+    unsigned char byte = words[i];
+    words[i] = words[i + 8];
+    words[i + 8] = byte;
+  }
+  assert_int_equal(load_any(source_of(&saved), 0, NULL), TAMIS_ECORRUPT);
+  tamis_filter *mapped = map_bytes(&saved, true);
+  assert_null(mapped);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
 /* Optional blocks, which a later version may add, are passed over. */
 static void optional_blocks_are_passed_over(void **state)
 {
@@ -629,6 +648,7 @@ int main(void)
       cmocka_unit_test(numbers_that_cannot_be_do_no_harm),
       cmocka_unit_test(what_no_filter_has_is_refused),
       cmocka_unit_test(a_part_of_another_file_is_found),
+      cmocka_unit_test_setup_teardown(words_that_have_changed_places_are_found, set_up, tear_down),
       cmocka_unit_test(optional_blocks_are_passed_over),
       cmocka_unit_test(saves_under_fire_have_all_keys),
   };
