@@ -26,13 +26,13 @@
  *   Source   where a formula comes from
  *
  * The library prints nothing, never aborts and never exits.  No call is async-signal-safe.  No call
- * is a cancellation point.  errno is not part of any contract.  docs/space.md lists measured sizes
- * and rates.
+ * is a cancellation point.  errno is part of a contract only with TAMIS_EIO.  docs/space.md lists
+ * measured sizes and rates.
  *
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
- * Functions of yours that the library calls (an allocator's, a hash function) must return: they
- * must not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are
+ * Functions of yours that the library calls (an allocator's, a hash function, those that write and
+ * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are
  * not unwound, so locks would stay locked.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
@@ -84,14 +84,16 @@ typedef enum tamis_layout {
 
 /* Results.  Every call that can fail returns one of these as an int; failures are negative. */
 enum {
-  TAMIS_OK = 0,           /* done; from add_unique: the key was new, and this call added it */
-  TAMIS_PRESENT = 1,      /* add_unique: the key was present, or seemed so; nothing changed */
-  TAMIS_ABSENT = 2,       /* remove: there is no such key; nothing changed */
-  TAMIS_EINVAL = -1,      /* an argument is outside its range; nothing changed */
-  TAMIS_ENOMEM = -2,      /* memory was refused; nothing changed */
-  TAMIS_EFULL = -3,       /* a limit that you set (capacity without growth, max_bytes) is reached;
+  TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
+  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed so; nothing changed */
+  TAMIS_ABSENT = 2,        /* remove: there is no such key; nothing changed */
+  TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
+  TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
+  TAMIS_EFULL = -3,        /* a limit that you set (capacity without growth, max_bytes) is reached;
                              nothing changed */
-  TAMIS_EUNSUPPORTED = -4 /* this kind, or this version, cannot do that; nothing changed */
+  TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
+  TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
+  TAMIS_ECORRUPT = -6      /* what was read is no saved filter, or not all of one */
 };
 
 /* An English phrase for a result, for example "out of memory": never NULL, static, no newline.
@@ -361,7 +363,7 @@ typedef struct tamis_stats {
   /* As asked. */
   uint64_t capacity;
   /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits
-   * to be released. */
+   * to be released.  Of a mapped filter, without the file. */
   uint64_t bytes;
   /* Growth steps so far: splits of segments, and new generations.  0 for a Bloom filter. */
   uint64_t growths;
@@ -375,7 +377,7 @@ typedef struct tamis_stats {
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
   /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a
-   * filter of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits,
+   * filter of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
    * and so does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
@@ -418,6 +420,193 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  *   Source   estimated_count: Swamidass and Baldi, "Mathematical correction for fingerprint
  *            similarity measures to improve chemical retrieval", J. Chem. Inf. Model. 47 (2007) */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
+
+/* ---- saved filters ----
+ *
+ * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.  It
+ * holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever reads it which
+ * keys are probably in: keep it where others cannot read it. */
+
+/* Takes all of the `size` bytes at `data`, and returns 0.  Any other result ends the save with
+ * TAMIS_EIO. */
+typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
+
+/* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less than
+ * 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */
+typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
+
+/* Saves a filter, while it is in use.  A key that no call touches between the beginning of the save
+ * and its end is in the loaded filter exactly as it was, with its number of copies.  A key that is
+ * touched meanwhile is saved as it was at some moment in between.  Nothing else is saved.
+ *
+ * `write` is called with one part of the data after the other, about 1 MiB each, by the calling
+ * thread, and with no lock of the filter held; so it may call the filter.
+ *   Threads  any
+ *   Blocks   in `write` and in the allocator.  Cuckoo: for the locks of one segment at a time, and
+ *            writers wait for the time that it takes to copy one, as for a split
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed, errno is as it
+ *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed, from the filter's
+ *            allocator, beside what max_bytes counts */
+TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
+
+/* The same to a file, which is replaced only when all of it is on the disk: whatever happens
+ * meanwhile (the process is killed, power fails, the disk is full), the path leads to the old file
+ * or to the new one, whole.  The new one is written beside the old one, synchronised, and renamed,
+ * and its folder is synchronised.  Nobody but its owner can read it (mode 0600).  A process that is
+ * killed may leave the unfinished file behind, whose name is that of the file with ".tamis-" and
+ * numbers appended.
+ *
+ * Of a symbolic link, the file that it leads to is replaced.  To a path that leads to anything but a
+ * regular file, such as a pipe, the filter is written directly.
+ *   Threads  any.  Of several saves to one path, each is whole, and the last one stays
+ *   Blocks   as tamis_save, and for the disk
+ *   Errors   as tamis_save, and TAMIS_EINVAL: path is NULL; TAMIS_EIO: errno says why.  Then the path
+ *            leads to the old file, and the unfinished one is gone; only where the folder could not
+ *            be synchronised after the renaming, the path leads to the new file */
+TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
+
+/* How to load.  Always start from TAMIS_LOAD_OPTIONS_INIT, or from tamis_load_options_init(). */
+typedef struct tamis_load_options {
+  /* sizeof (tamis_load_options) */
+  size_t struct_size;
+  /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
+   * (default): no limit for the load, and later the limit that the filter was created with. */
+  uint64_t max_bytes;
+  /* NULL (default): malloc and mmap.  Otherwise the struct is copied.  An allocator of yours is
+   * asked for a filter's memory in growing parts as the data arrives, so while a part is copied
+   * into the next one there is up to half as much again.  Where max_bytes leaves no room for that,
+   * all of the memory is asked for at once. */
+  const tamis_allocator *allocator;
+  /* The hash function of the filter, if it was created with one; else NULL (default). */
+  tamis_hash_function hash;
+  /* Passed to `hash`. */
+  void *hash_context;
+  /* tamis_map_file: read and check all of the file first.  Default false.  (tamis_load and
+   * tamis_load_file always check everything.) */
+  bool check_all;
+} tamis_load_options;
+
+#define TAMIS_LOAD_OPTIONS_INIT                            \
+  {                                                        \
+    sizeof(tamis_load_options), 0, NULL, NULL, NULL, false \
+  }
+
+/* The same as *options = TAMIS_LOAD_OPTIONS_INIT, as tamis_options_init is for options. */
+TAMIS_API void tamis_load_options_init(tamis_load_options *options);
+
+/* Loads a filter.  It has all that the saved filter had: keys with their copies, seed, rate,
+ * capacity; and it goes on growing, shrinking and refusing keys where that filter would.
+ *
+ * Exactly the bytes of the filter are read, so several filters may follow one another.  The data may
+ * come from anywhere: whatever it is, the call returns a filter that is whole, or an error.  Memory
+ * is asked for as data arrives, and not because the data says that more will come.
+ * (Who makes up data with right checksums can make up a filter, and knows its seed.)
+ *   Threads  any
+ *   Blocks   in `read` and in the allocator
+ *   Order    as tamis_create
+ *   Errors   TAMIS_OK.
+ *            TAMIS_EINVAL: read or out is NULL, struct_size is smaller than this struct or absurd,
+ *            half an allocator; `hash` is NULL although the filter was created with a hash function
+ *            of its user's, or the other way round, or it is another function.
+ *            TAMIS_EIO: `read` failed, errno is as it has left it.
+ *            TAMIS_ECORRUPT: the data is no filter, or has been changed, or ends too early.
+ *            TAMIS_EUNSUPPORTED: the data needs a later version of the library; options of a newer
+ *            header that this library does not know.
+ *            TAMIS_EFULL: the filter would need more than max_bytes.
+ *            TAMIS_ENOMEM.
+ *            `options` may be NULL, for the defaults.  On every error *out is NULL */
+TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
+                         tamis_filter **out);
+
+/* The same from a file, which must hold one filter and nothing after it.
+ *   Errors   as tamis_load, and TAMIS_EINVAL: path is NULL; TAMIS_EIO: errno says why;
+ *            TAMIS_ECORRUPT: something follows the filter */
+TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *path,
+                              tamis_filter **out);
+
+/* Maps a file that holds a Bloom filter, or a cuckoo filter that does not grow.  The call reads
+ * only the beginning and the end of the file, whatever its size, unless options->check_all says
+ * otherwise.  Look-ups then read the file where the system keeps it in memory, which all processes
+ * that map it share.
+ *
+ * Nothing can be added to or removed from a mapped filter: those calls return TAMIS_EUNSUPPORTED.
+ * All other calls work.  The file must not be changed as long as it is mapped.  If it is made
+ * shorter, look-ups end the process with SIGBUS.  To publish another filter, replace the file, as
+ * tamis_save_file does: those who have mapped the old one keep it.  Where the file may have been
+ * damaged, set check_all: without it, damaged bits lead to wrong answers, but to nothing worse.
+ *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
+ *   Errors   as tamis_load_file, and TAMIS_EUNSUPPORTED: a cuckoo filter that grows; a machine that
+ *            is not little-endian */
+TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
+                             tamis_filter **out);
+
+/* The figures of a saved filter, as they were when its save began, without building the filter.
+ * `bytes` is without locks and counters, whose number differs between machines.  Only the beginning
+ * of the data is read, 512 bytes, so nothing says that the rest is there.
+ *   Threads  any      Blocks  in `read`
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
+ *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load; *out is not written
+ *            then */
+TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out);
+
+/* ---- several filters ----
+ *
+ * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
+ * and were created with the same capacity and fpp; cuckoo filters also if one of them has grown
+ * more than the other.  Create them with the same options, and with a seed of your own. */
+
+/* Adds to `into` all keys that are in `from`.  Both may be in use: a key that is in `from` when the
+ * call begins, and that nobody removes meanwhile, is in `into` when it ends.  A cuckoo filter then
+ * holds the copies of both.
+ *   Threads  any, but no tamis_merge of `into` into `from` at the same time
+ *   Blocks   Bloom: never.  Cuckoo: as tamis_add on `into` and as tamis_save on `from`
+ *   Order    as tamis_add
+ *   Errors   TAMIS_OK.
+ *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
+ *            together; nothing changed.
+ *            TAMIS_EUNSUPPORTED: the kind has no unions, or `into` is mapped; nothing changed.
+ *            TAMIS_EFULL, TAMIS_ENOMEM: as tamis_add.  Some of the keys may have been added */
+TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
+
+/* Creates a filter with the keys that are in both.  (Bloom only.)  Every key that is in both is in
+ * it.  Its rate is at most the lower one of the two rates, and above that of a filter to which only
+ * the common keys were added.
+ *   Threads  any
+ *   Blocks   only in the allocator, which is that of `a`
+ *   Errors   as tamis_merge, without "the same filter", and as tamis_create.  On every error *out is
+ *            NULL
+ *   Source   Broder and Mitzenmacher, "Network applications of Bloom filters: a survey", Internet
+ *            Mathematics 1 (2004) */
+TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+
+/* How much two filters have in common: estimates, from the numbers of set bits. */
+typedef struct tamis_similarity_stats {
+  /* In: sizeof (tamis_similarity_stats).  Out: how much of it was filled. */
+  size_t struct_size;
+  /* Distinct keys of each, of both together, and those that are in both. */
+  double estimated_a;
+  double estimated_b;
+  double united;
+  double common;
+  /* common / united; 0 if both are empty. */
+  double jaccard;
+} tamis_similarity_stats;
+
+#define TAMIS_SIMILARITY_STATS_INIT               \
+  {                                               \
+    sizeof(tamis_similarity_stats), 0, 0, 0, 0, 0 \
+  }
+
+/* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
+TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
+
+/* Fills *out.  (Bloom only.)  It reads all bits of both filters.
+ *   Threads  any      Blocks  never
+ *   Errors   TAMIS_OK; TAMIS_EINVAL, TAMIS_EUNSUPPORTED: as tamis_intersect, and if struct_size is
+ *            smaller than this struct; *out is not written then
+ *   Source   as estimated_count of tamis_stats */
+TAMIS_API int tamis_similarity(const tamis_filter *a, const tamis_filter *b,
+                               tamis_similarity_stats *out);
 
 #ifdef __cplusplus
 }

@@ -38,7 +38,12 @@ struct filter_operations {
   void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
+  bool read_only;                                /* the filter is mapped: saved.h */
 };
+
+struct saved_head;
+struct saved_writer;
+struct saved_reader;
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
  * kinds; what else they ask for, the kind checks. */
@@ -59,6 +64,19 @@ struct filter_kind {
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
+  /* Saved filters: saved.h says what these do.  NULL: TAMIS_EUNSUPPORTED. */
+  void (*describe)(const tamis_filter *f, struct saved_head *out);
+  void (*figures)(const struct saved_head *saved, tamis_stats *out);
+  int (*save)(const tamis_filter *f, struct saved_writer *w);
+  int (*load)(struct saved_reader *r, const struct saved_head *saved,
+              const struct tamis_filter *head, tamis_filter **out);
+  /* Several filters, of the same kind, hash function and seed; whether they fit together otherwise,
+   * the kind checks.  `into` is not read-only, and not the same filter.  NULL:
+   * TAMIS_EUNSUPPORTED. */
+  int (*merge)(tamis_filter *into, const tamis_filter *from);
+  /* *out is written only with TAMIS_OK. */
+  int (*intersect)(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+  int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 
 /* The head of every filter.  Nothing in it changes after creation. */
@@ -69,6 +87,13 @@ struct tamis_filter {
   void *hash_context;
   tamis_allocator allocator; /* allocate == NULL: the system's */
 };
+
+static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_t len)
+{
+  if (__builtin_expect(f->hash != NULL, 0))
+    return f->hash(f->hash_context, key ? key : "", len, f->keys.seed);
+  return hash_bytes(&f->keys, key, len);
+}
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)
 {

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: the container of a saved filter: a stream of bytes that is written and read once, from
+ * its beginning to its end.  docs/format.md describes it; nothing here knows a kind of filter.
+ *
+ *    header | array, with its sums | block | block | ... | trailer
+ *
+ *   header    the options, the figures, and the geometry as the kind has it: 512 bytes
+ *   block     at most 1 MiB, with a type and four numbers whose meaning the kind gives
+ *   array     a part that look-ups can use where it lies in the file, at a multiple of 4096 bytes;
+ *             a sum for each MiB follows it
+ *   trailer   totals, and a sum over all sums
+ *
+ * A kind writes and reads the blocks and arrays; saved.c does the rest, but for one call: a kind
+ * that loads reads the trailer itself (tamis__saved_read_end), for its totals, and must not return a
+ * filter before.
+ *
+ *    describe   Fills what the header says, except for the seed, the hash function and the figures.
+ *               Of these only `bytes`, without what differs between machines, so that the same
+ *               filter is saved to the same bytes everywhere.
+ *    figures    Fills in those figures that follow from others by functions of libm, which differ
+ *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has none
+ *               of them then.  NULL: the file has all, fpp_estimate with the precision of a float.
+ *    save       Writes the body, and sets w->totals.
+ *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
+ *               operations.  *out is written only with TAMIS_OK, and after an error nothing is left.
+ *
+ * What is read may be anything.  A sum that is right says that it is as it was written, and nothing
+ * about who has written it: so each number is checked against what can be, before it is used, and
+ * all that can be counted is counted again.
+ */
+#ifndef TAMIS_LIB_SAVED_H
+#define TAMIS_LIB_SAVED_H
+
+#include "base/filter.h"
+
+#include <string.h>
+
+enum {
+  SAVED_CHUNK = 1 << 20,        /* the largest payload of a block; what an array has one sum for */
+  SAVED_UNIT = 64,              /* all parts begin at a multiple of it, counted from the header */
+  SAVED_ARRAY_ALIGNMENT = 4096, /* arrays at one of this */
+  SAVED_HEADER = 512,           /* bytes */
+  SAVED_GEOMETRY = 31,          /* numbers */
+  SAVED_TOTALS = 3,
+  SAVED_MEANINGS = 4
+};
+
+/* Types of blocks.  A kind has types of its own, from SAVED_KIND_BLOCKS on.  A reader passes over a
+ * block whose type it does not know if the type has the bit SAVED_OPTIONAL. */
+enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
+#define SAVED_OPTIONAL (UINT32_C(1) << 31)
+
+/* What is where in a header, and what the rest of it says. */
+#define SAVED_MAGIC "\x89TAMIS\r\n"
+#define SAVED_TRAILER_MAGIC "TAMISEND"
+enum {
+  SAVED_VERSION = 1,
+  SAVED_HASH_XXH3 = 1,
+  SAVED_HASH_OWN = 2,
+  SAVED_MIXING = 1, /* hash.h */
+  SAVED_FIGURES = 14,
+  SAVED_FIGURES_AT = 96,
+  SAVED_GEOMETRY_AT = 256
+};
+
+/* What a header says. */
+struct saved_head {
+  /* Of the filter, as asked: kind, capacity, fpp, growable, max_bytes, layout, stripes.  The seed;
+   * hash and hash_context are those of the load. */
+  tamis_options options;
+  bool own_hash;                     /* the filter has a hash function of its user's */
+  uint64_t probe;                    /* the hash of a certain key */
+  tamis_stats figures;               /* when the save began: only to be shown */
+  uint64_t geometry[SAVED_GEOMETRY]; /* of the kind; the rest is zero */
+  /* Not in the file: what the load may take; 0: no limit. */
+  uint64_t limit;
+};
+
+/* ---- numbers in files: little-endian ---- */
+
+static inline uint64_t saved_u64(uint64_t x)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  return __builtin_bswap64(x);
+#else
+  return x;
+#endif
+}
+
+static inline uint64_t saved_get64(const void *from)
+{
+  uint64_t x;
+  memcpy(&x, from, sizeof x);
+  return saved_u64(x);
+}
+
+static inline void saved_put64(void *to, uint64_t x)
+{
+  x = saved_u64(x);
+  memcpy(to, &x, sizeof x);
+}
+
+static inline uint32_t saved_get32(const void *from)
+{
+  const unsigned char *b = from;
+  return b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 | (uint32_t) b[3] << 24;
+}
+
+static inline void saved_put32(void *to, uint32_t x)
+{
+  unsigned char *b = to;
+  for (unsigned i = 0; i < 4; i++)
+    b[i] = (unsigned char) (x >> 8 * i);
+}
+
+static inline uint64_t saved_of_double(double x)
+{
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static inline double saved_to_double(uint64_t bits)
+{
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* ---- sums ---- */
+
+/* A sum over sums: `digest` is that over the ones before, or 0. */
+static inline uint64_t saved_next_digest(uint64_t digest, uint64_t sum)
+{
+  sum = saved_u64(sum);
+  return hash_sum(&sum, sizeof sum, digest);
+}
+
+/* That of a block, of which the first 56 bytes of the unit at its begin count. */
+static inline uint64_t saved_block_sum(const void *head, const void *payload, size_t size)
+{
+  return hash_sum(payload, size, hash_sum(head, SAVED_UNIT - 8, 0));
+}
+
+/* How many chunks an array has. */
+static inline uint64_t saved_chunks(uint64_t size)
+{
+  return size / SAVED_CHUNK + (size % SAVED_CHUNK != 0);
+}
+
+/* ---- writing ----
+ *
+ * What is written is collected in a buffer.  Only the functions that make room call the user's
+ * function: never call these with a lock held.
+ *
+ * The first error stays in `result`.  After it all functions do nothing, and room is NULL. */
+
+struct saved_writer {
+  tamis_write_function write;
+  void *context;
+  tamis_allocator allocator;
+  int result;
+  unsigned char *buffer;
+  size_t used;                   /* bytes in the buffer */
+  uint64_t at;                   /* bytes of the file, in the buffer or written */
+  uint64_t blocks;               /* so far */
+  uint64_t digest;               /* of all sums so far */
+  uint64_t totals[SAVED_TOTALS]; /* for the kind to set */
+  /* The array that is being written: */
+  unsigned char *sums; /* of its chunks */
+  size_t sums_bytes;   /* that are allocated */
+  uint64_t array_at;   /* bytes of the array so far, */
+  uint64_t array_size; /* and in all */
+  size_t chunk;        /* where in the buffer the chunk that is not full begins */
+};
+
+/* Begins a file with its header.  tamis__saved_end() follows in any case. */
+void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
+
+/* Writes the trailer and what is in the buffer, and releases all.  Returns the result. */
+int tamis__saved_end(struct saved_writer *w);
+
+/* Room for the payload of a block, at most `size` bytes, itself at most SAVED_CHUNK. */
+void *tamis__saved_block_room(struct saved_writer *w, size_t size);
+
+/* Adds a block whose payload has been put into the room. */
+void tamis__saved_block(struct saved_writer *w, uint32_t type,
+                        const uint64_t meanings[SAVED_MEANINGS], size_t size);
+
+/* Begins an array of `size` bytes, a multiple of SAVED_UNIT. */
+void tamis__saved_array_begin(struct saved_writer *w, uint64_t size);
+
+/* Room for the next bytes of the array, at most SAVED_CHUNK. */
+void *tamis__saved_array_room(struct saved_writer *w, size_t size);
+
+/* Adds `size` bytes that have been put into the room. */
+void tamis__saved_array(struct saved_writer *w, size_t size);
+
+/* All bytes have been added: writes the sums. */
+void tamis__saved_array_end(struct saved_writer *w);
+
+/* ---- reading ----
+ *
+ * All functions return a result.  After any but TAMIS_OK none may be called but
+ * tamis__saved_close(). */
+
+struct saved_reader {
+  tamis_read_function read; /* NULL: from the mapping */
+  void *context;
+  const unsigned char *mapping; /* NULL: there is none */
+  uint64_t mapping_size;
+  bool check_all; /* of what is mapped */
+  bool ended;     /* the trailer has been read, and is right */
+  tamis_allocator allocator;
+  uint64_t at; /* bytes read, without `next` */
+  uint64_t blocks;
+  uint64_t digest;
+  unsigned char *buffer; /* of the payload of the last block */
+  size_t buffer_size;
+  unsigned char next[SAVED_UNIT]; /* what follows: the beginning of a block, or the trailer */
+  bool have_next;
+};
+
+struct saved_block {
+  uint32_t type; /* SAVED_END: there are no more blocks */
+  uint64_t meanings[SAVED_MEANINGS];
+  size_t size;
+  const unsigned char *payload; /* until the next call; at a multiple of 64 bytes in memory */
+};
+
+/* Reads the header. */
+int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
+
+/* Reads the next block, and checks it. */
+int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
+
+/* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  In a
+ * mapped file that is not to be checked, the array is not read.
+ *   *out    what has been read: a block from the reader's allocator of exactly `size` bytes, or a
+ *           part of the mapping
+ *   limit   bytes that may be allocated for it at any moment; 0: no limit */
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
+
+/* Reads the trailer.  All blocks must have been read. */
+int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
+
+/* Releases what the reader holds, but not the mapping. */
+void tamis__saved_close(struct saved_reader *r);
+
+/* ---- mapped filters ----
+ *
+ * If r->mapping is not NULL, a kind builds a filter that uses arrays where they lie, and keeps
+ * the mapping, which it unmaps when the filter is destroyed.  After an error the mapping stays. */
+
+struct saved_mapping {
+  const void *at; /* NULL: none */
+  uint64_t size;
+};
+
+static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r)
+{
+  return (struct saved_mapping){r->mapping, r->mapping_size};
+}
+
+void tamis__saved_unmap(const struct saved_mapping *mapping);
+
+/* The same operations, but for those that change the filter: they return TAMIS_EUNSUPPORTED. */
+struct filter_operations tamis__read_only(const struct filter_operations *operations);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 3: the public functions on several filters.
+ */
+#include "kinds.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* As for the structs of tamis.c. */
+enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double) };
+
+void tamis_similarity_stats_init(tamis_similarity_stats *stats)
+{
+  const tamis_similarity_stats initial = TAMIS_SIMILARITY_STATS_INIT;
+  if (!stats)
+    return;
+  memcpy(stats, &initial, FIRST_SIMILARITY_SIZE);
+  stats->struct_size = FIRST_SIMILARITY_SIZE;
+}
+
+/* Whether both are of one kind and hash alike.  The rest is the kind's to check. */
+static bool are_related(const tamis_filter *a, const tamis_filter *b)
+{
+  return a->operations->kind == b->operations->kind && a->keys.seed == b->keys.seed &&
+         filter_probe(a) == filter_probe(b);
+}
+
+int tamis_merge(tamis_filter *into, const tamis_filter *from)
+{
+  if (!into || !from || into == from || !are_related(into, from))
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = into->operations->kind;
+  return kind->merge && !into->operations->read_only ? kind->merge(into, from) : TAMIS_EUNSUPPORTED;
+}
+
+int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out)
+{
+  if (!out)
+    return TAMIS_EINVAL;
+  *out = NULL;
+  if (!a || !b || !are_related(a, b))
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = a->operations->kind;
+  return kind->intersect ? kind->intersect(a, b, out) : TAMIS_EUNSUPPORTED;
+}
+
+int tamis_similarity(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out)
+{
+  if (!a || !b || !out || out->struct_size < FIRST_SIMILARITY_SIZE || !are_related(a, b))
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = a->operations->kind;
+  if (!kind->similarity)
+    return TAMIS_EUNSUPPORTED;
+  tamis_similarity_stats filled = TAMIS_SIMILARITY_STATS_INIT;
+  int result = kind->similarity(a, b, &filled);
+  if (result != TAMIS_OK)
+    return result;
+  /* A program that was built with another header knows fewer fields, or more. */
+  if (filled.struct_size > out->struct_size)
+    filled.struct_size = out->struct_size;
+  memcpy(out, &filled, filled.struct_size);
+  return TAMIS_OK;
+}
