@@ -237,6 +237,9 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
  *   limit   bytes that may be allocated for it at any moment; 0: no limit */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
 
+/* The same into memory of the caller's, or in a mapping to a part of it. */
+int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out);
+
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 

@@ -347,25 +347,41 @@ static int map_array(struct saved_reader *r, uint64_t size, void **out, uint64_t
   return TAMIS_OK;
 }
 
-int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out)
+static int read_array(struct saved_reader *r, uint64_t size, uint64_t limit, struct growing *g,
+                      void **out)
 {
-  struct growing g = {NULL, 0};
   uint64_t digest = 0, expected = 0;
-  if (limit && size > limit)
-    return TAMIS_EFULL;
   int result = read_padding(r);
   uint64_t begin = position(r);
   if (result == TAMIS_OK)
     result =
-        r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, limit, &g, &digest);
+        r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, limit, g, &digest);
   if (result == TAMIS_OK)
     result = read_sums(r, begin, size, &expected);
   if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
     result = TAMIS_ECORRUPT;
+  return result;
+}
+
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out)
+{
+  struct growing g = {NULL, 0};
+  if (limit && size > limit)
+    return TAMIS_EFULL;
+  int result = read_array(r, size, limit, &g, out);
   if (result != TAMIS_OK)
     tamis__memory_release(&r->allocator, g.block, (size_t) g.size);
   else if (!r->mapping)
     *out = g.block;
+  return result;
+}
+
+int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out)
+{
+  struct growing g = {to, size};
+  void *mapped = to;
+  int result = read_array(r, size, 0, &g, &mapped);
+  *out = mapped;
   return result;
 }
 

@@ -76,11 +76,14 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
 
 int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
 {
-  struct cuckoo *c = cuckoo_of(f);
+  return tamis__cuckoo_remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
+{
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
   reader_token token = cuckoo_enter(c);
-  uint64_t mixed = hash_mix(&f->keys, hash);
   tamis__lock_pairs(c, mixed, &locked);
   int result = remove_locked(c, mixed, &locked, &sparse);
   tamis__unlock_pairs(&locked);

@@ -26,6 +26,8 @@
  *    insert.*      add and unique add
  *    remove.*      remove
  *    validate.*    whether the structure is whole, for tests
+ *    create.*      creates and takes down filters
+ *    save.*, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
@@ -35,6 +37,7 @@
 #include "base/counter.h"
 #include "base/filter.h"
 #include "base/reclaim.h"
+#include "base/saved.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "cuckoo/duplicates.h"
@@ -125,6 +128,12 @@ struct ready {
   _Atomic bool complete; /* all blocks are touched: only a hint */
 };
 
+/* A filter whose segments are part of a file that is mapped: look-ups read them there. */
+struct mapped {
+  struct saved_mapping file;
+  struct filter_operations operations;
+};
+
 struct cuckoo {
   struct tamis_filter head;
   struct cuckoo_spec spec;
@@ -141,6 +150,7 @@ struct cuckoo {
   struct backlog backlog;
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   struct stripe snapshots_lock;                /* taken last */
+  struct mapped *mapped;                       /* NULL: the filter is not mapped */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)
