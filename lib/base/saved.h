@@ -16,6 +16,11 @@
  * filter before.
  *
  *    describe   Fills what the header says, except for the seed, the hash function and the figures.
+ *               Of these only `bytes`, without what differs between machines, so that the same
+ *               filter is saved to the same bytes everywhere.
+ *    figures    Fills in those figures that follow from others by functions of libm, which differ
+ *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has none
+ *               of them then.  NULL: the file has all, fpp_estimate with the precision of a float.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
  *               operations.  *out is written only with TAMIS_OK, and after an error nothing is left.

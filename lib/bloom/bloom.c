@@ -269,6 +269,13 @@ static uint64_t sample_bits_set(const struct bloom *b)
   return (uint64_t) ((uint128) bits * lines / SAMPLE);
 }
 
+void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
+{
+  out->estimated_count = bloom_geometry_keys(g, out->bits_set);
+  out->load = out->estimated_count / (double) g->capacity;
+  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
+}
+
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
@@ -281,9 +288,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bits_per_key = bloom_geometry_bits_per_key(g);
   out->count = tamis__counter_sum(&b->counters, KEYS);
   out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
-  out->estimated_count = bloom_geometry_keys(g, out->bits_set);
-  out->load = out->estimated_count / (double) g->capacity;
-  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
+  tamis__bloom_estimate(g, out);
 }
 
 /* The counters must agree with the bits, and with each other. */
@@ -318,6 +323,7 @@ const struct filter_kind tamis__bloom_kind = {
     .stats = stats,
     .validate = validate,
     .describe = tamis__bloom_describe,
+    .figures = tamis__bloom_figures,
     .save = tamis__bloom_save,
     .load = tamis__bloom_load,
 };

@@ -73,9 +73,10 @@ uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 
-/* Bits set in a word array, but for marks. */
-uint64_t tamis__bloom_count(const struct bloom_geometry *g, const uint64_t *words, uint64_t n);
+/* Fills in what follows from out->bits_set. */
+void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
+void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,

@@ -39,16 +39,21 @@ static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
   return carry;
 }
 
-/* Counts in groups of eight words, of which only the carries are counted one by one: several times
- * as fast where the processor has no instruction for it, or may not be asked for it.
+/* Counts the bits of keys, and finds marks in *marks.  It counts in groups of eight words, of which
+ * only the carries are counted one by one: several times as fast where the processor has no
+ * instruction for it, or may not be asked for it.
  * Source: Harley and Seal, as in Warren, "Hacker's Delight" (2nd edition, 2013), section 5-1 */
-uint64_t tamis__bloom_count(const struct bloom_geometry *g, const uint64_t *words, uint64_t n)
+static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words, uint64_t n,
+                           uint64_t *marks)
 {
-  uint64_t keys = bloom_geometry_key_bits(g), ones = 0, twos = 0, fours = 0, eights = 0;
+  uint64_t keys = bloom_geometry_key_bits(g), any = 0;
+  uint64_t ones = 0, twos = 0, fours = 0, eights = 0;
   for (uint64_t i = 0; i < n; i += LINE_WORDS) {
     uint64_t w[LINE_WORDS];
-    for (unsigned j = 0; j < LINE_WORDS; j++)
+    for (unsigned j = 0; j < LINE_WORDS; j++) {
+      any |= words[i + j];
       w[j] = words[i + j] & keys;
+    }
     uint64_t two_a = add_bits(&ones, w[0], w[1]), two_b = add_bits(&ones, w[2], w[3]);
     uint64_t four_a = add_bits(&twos, two_a, two_b);
     two_a = add_bits(&ones, w[4], w[5]);
@@ -56,6 +61,7 @@ uint64_t tamis__bloom_count(const struct bloom_geometry *g, const uint64_t *word
     uint64_t four_b = add_bits(&twos, two_a, two_b);
     eights += (unsigned) __builtin_popcountll(add_bits(&fours, four_a, four_b));
   }
+  *marks = any & ~keys;
   return 8 * eights + 4 * (uint64_t) (unsigned) __builtin_popcountll(fours) +
          2 * (uint64_t) (unsigned) __builtin_popcountll(twos) +
          (uint64_t) (unsigned) __builtin_popcountll(ones);
@@ -74,6 +80,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
                       .max_bytes = b->max_bytes,
                       .layout = bloom_shape_is_word(*shape) ? TAMIS_LAYOUT_WORD : shape->layout,
                       .stripes = b->stripes_wanted};
+  out->figures.bytes = b->geometry.lines * LINE_BYTES;
   out->geometry[LAYOUT] = shape->layout;
   out->geometry[PROBES] = shape->probes;
   out->geometry[BITS_PER_PROBE] = shape->bits_per_probe;
@@ -81,13 +88,27 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
   out->geometry[MAX_BITS] = saved_of_double(b->max_bits);
 }
 
-/* Copies words, as they are in files, and returns how many bits are set. */
+/* Turns words of the machine to those of a file, or back. */
+static void swap_bytes(uint64_t *words, uint64_t n)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  for (uint64_t i = 0; i < n; i++)
+    words[i] = saved_u64(words[i]);
+#else
+  (void) words, (void) n;
+#endif
+}
+
+/* Copies words, and returns how many bits are set. */
 static uint64_t copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
                            uint64_t *to)
 {
+  uint64_t marks;
   for (uint64_t i = 0; i < n; i++)
-    to[i] = saved_u64(word_load(&b->words[first + i]) & kept);
-  return tamis__bloom_count(&b->geometry, to, n);
+    to[i] = word_load(&b->words[first + i]) & kept;
+  uint64_t bits = count_bits(&b->geometry, to, n, &marks);
+  swap_bytes(to, n);
+  return bits;
 }
 
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
@@ -162,10 +183,18 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
          out->max_bits <= bloom_geometry_usable_bits(&out->geometry);
 }
 
-/* What the file says of the words, or what is counted in them. */
+/* A header that no filter has brings no figures. */
+void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
+{
+  struct bloom_plan plan;
+  if (read_plan(saved, &plan) && out->bits_set <= bloom_geometry_bits(&plan.geometry))
+    tamis__bloom_estimate(&plan.geometry, out);
+}
+
+/* What the trailer says of the words. */
 struct content {
   uint64_t keys, bits;
-  bool marks, full;
+  bool full;
 };
 
 static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, struct content *out)
@@ -187,19 +216,13 @@ static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, st
              : TAMIS_ECORRUPT;
 }
 
-/* Turns the words of the file to those of the machine, and checks that they are as the totals say.
- * They are in the memory of one thread so far. */
+/* Whether the words are as the totals say.  They are in the memory of one thread so far. */
 static bool check_words(const struct bloom_plan *plan, uint64_t *words, const struct content *said)
 {
-  uint64_t marked = 0, keys = bloom_geometry_key_bits(&plan->geometry);
-  for (uint64_t i = 0; i < plan->geometry.words; i++) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    words[i] = saved_u64(words[i]);
-#endif
-    marked |= words[i] & ~keys;
-  }
-  return tamis__bloom_count(&plan->geometry, words, plan->geometry.words) == said->bits &&
-         (!marked || said->full);
+  uint64_t marks;
+  swap_bytes(words, plan->geometry.words);
+  return count_bits(&plan->geometry, words, plan->geometry.words, &marks) == said->bits &&
+         (!marks || said->full);
 }
 
 /* What the adds of the saved filter would have left in this one. */
