@@ -104,8 +104,10 @@ static void push(struct snapshot_note **list, struct snapshot_note *note)
 static struct snapshot_note *pop(struct snapshot_note **list)
 {
   struct snapshot_note *note = *list;
-  if (note)
+  if (note) {
     *list = note->next;
+    note->next = NULL;
+  }
   return note;
 }
 
