@@ -19,12 +19,15 @@
  *    generation.*  creates and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
+ *    snapshot.*    copies the segments of a filter that is in use, one after the other
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
  *    insert.*      add and unique add
  *    remove.*      remove
  *    validate.*    whether the structure is whole, for tests
+ *    create.*      creates and takes down filters
+ *    save.*, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
@@ -34,6 +37,7 @@
 #include "base/counter.h"
 #include "base/filter.h"
 #include "base/reclaim.h"
+#include "base/saved.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "cuckoo/duplicates.h"
@@ -97,6 +101,7 @@ struct slabs {
 
 struct generation {
   struct cuckoo_geometry geometry;
+  unsigned number;            /* of generations before it */
   directory_entry *directory; /* in the order of generation_root_entry() */
   struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
   struct counters counters;
@@ -123,6 +128,12 @@ struct ready {
   _Atomic bool complete; /* all blocks are touched: only a hint */
 };
 
+/* A filter whose segments are part of a file that is mapped: look-ups read them there. */
+struct mapped {
+  struct saved_mapping file;
+  struct filter_operations operations;
+};
+
 struct cuckoo {
   struct tamis_filter head;
   struct cuckoo_spec spec;
@@ -137,6 +148,9 @@ struct cuckoo {
   _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct ready ready;
   struct backlog backlog;
+  _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
+  struct stripe snapshots_lock;                /* taken last */
+  struct mapped *mapped;                       /* NULL: the filter is not mapped */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)
