@@ -141,6 +141,40 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
+static int create_with(const struct tamis_filter *head, const struct bloom_geometry *g,
+                       const struct sizes *s, bool growable, struct bloom **out)
+{
+  struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
+  if (!b)
+    return TAMIS_ENOMEM;
+  b->head = *head;
+  b->head.operations = tamis__bloom_operations(g->shape);
+  b->geometry = *g;
+  b->bytes = total_bytes(s);
+  if (s->stripes)
+    b->stripes = (struct stripes){tamis__memory_allocate(&head->allocator, s->stripes_bytes),
+                                  s->stripes - 1};
+  b->counters =
+      (struct counters){tamis__memory_allocate(&head->allocator, s->shards_bytes), s->shards - 1};
+  b->words = tamis__memory_allocate(&head->allocator, s->words_bytes);
+  if (b->stripes.all)
+    tamis__stripes_init(&b->stripes);
+  if (!b->words || (s->stripes && !b->stripes.all) || !b->counters.shards) {
+    destroy(&b->head);
+    return TAMIS_ENOMEM;
+  }
+  set_limits(b, growable);
+  *out = b;
+  return TAMIS_OK;
+}
+
+int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
+{
+  tamis_options options = {.stripes = model->stripes.all ? (unsigned) model->stripes.mask + 1 : 0};
+  struct sizes s = sizes_for(&options, &model->geometry);
+  return create_with(&model->head, &model->geometry, &s, !model->limited, out);
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
@@ -154,29 +188,11 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   result = tamis__check_max_bytes(why, options, total_bytes(&s));
   if (result != TAMIS_OK || !out)
     return result;
-
-  struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
-  if (!b)
-    return TAMIS_ENOMEM;
-  b->head = *head;
-  b->head.operations = tamis__bloom_operations(g.shape);
-  b->geometry = g;
-  b->bytes = total_bytes(&s);
-  if (s.stripes)
-    b->stripes =
-        (struct stripes){tamis__memory_allocate(&head->allocator, s.stripes_bytes), s.stripes - 1};
-  b->counters =
-      (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
-  b->words = tamis__memory_allocate(&head->allocator, s.words_bytes);
-  if (b->stripes.all)
-    tamis__stripes_init(&b->stripes);
-  if (!b->words || (s.stripes && !b->stripes.all) || !b->counters.shards) {
-    destroy(&b->head);
-    return TAMIS_ENOMEM;
-  }
-  set_limits(b, options->growable);
-  *out = &b->head;
-  return TAMIS_OK;
+  struct bloom *b;
+  result = create_with(head, &g, &s, options->growable, &b);
+  if (result == TAMIS_OK)
+    *out = &b->head;
+  return result;
 }
 
 /* ---- figures and validation ---- */
@@ -225,7 +241,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bytes = b->bytes;
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
-  out->count = tamis__counter_sum(&b->counters, KEYS);
+  out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
   out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   out->estimated_count = bloom_geometry_keys(g, out->bits_set);
   out->load = out->estimated_count / (double) g->capacity;
@@ -263,4 +279,7 @@ const struct filter_kind tamis__bloom_kind = {
     .destroy = destroy,
     .stats = stats,
     .validate = validate,
+    .merge = tamis__bloom_merge,
+    .intersect = tamis__bloom_intersect,
+    .similarity = tamis__bloom_similarity,
 };
