@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions for several filters.  Each checks what means the same to all kinds,
- * and calls the filters' kind.
+ * Layer 3: the public functions on several filters.
  */
-#include "base/filter.h"
+#include "kinds.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum {
-  /* The size of the struct in the first version with this soname. */
-  FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double)
-};
+/* As for the structs of tamis.c. */
+enum { FIRST_SIMILARITY_SIZE = offsetof(tamis_similarity_stats, jaccard) + sizeof(double) };
 
 void tamis_similarity_stats_init(tamis_similarity_stats *stats)
 {
@@ -22,25 +19,19 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
   stats->struct_size = FIRST_SIMILARITY_SIZE;
 }
 
-static const struct filter_kind *kind_of(const tamis_filter *f)
+/* Whether both are of one kind and hash alike.  The rest is the kind's to check. */
+static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
-  return f->operations->kind;
-}
-
-/* Whether a key has the same hash string in both. */
-static bool agree(const tamis_filter *a, const tamis_filter *b)
-{
-  return kind_of(a) == kind_of(b) && a->keys.seed == b->keys.seed &&
-         a->hash == b->hash && a->hash_context == b->hash_context;
+  return a->operations->kind == b->operations->kind && a->keys.seed == b->keys.seed &&
+         filter_probe(a) == filter_probe(b);
 }
 
 int tamis_merge(tamis_filter *into, const tamis_filter *from)
 {
-  if (!into || !from || into == from || !agree(into, from))
+  if (!into || !from || into == from || !are_related(into, from))
     return TAMIS_EINVAL;
-  if (into->operations->read_only || !kind_of(into)->merge)
-    return TAMIS_EUNSUPPORTED;
-  return kind_of(into)->merge(into, from);
+  const struct filter_kind *kind = into->operations->kind;
+  return kind->merge && !into->operations->read_only ? kind->merge(into, from) : TAMIS_EUNSUPPORTED;
 }
 
 int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out)
@@ -48,19 +39,21 @@ int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter *
   if (!out)
     return TAMIS_EINVAL;
   *out = NULL;
-  if (!a || !b || !agree(a, b))
+  if (!a || !b || !are_related(a, b))
     return TAMIS_EINVAL;
-  return kind_of(a)->intersect ? kind_of(a)->intersect(a, b, out) : TAMIS_EUNSUPPORTED;
+  const struct filter_kind *kind = a->operations->kind;
+  return kind->intersect ? kind->intersect(a, b, out) : TAMIS_EUNSUPPORTED;
 }
 
 int tamis_similarity(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out)
 {
-  if (!a || !b || !out || out->struct_size < FIRST_SIMILARITY_SIZE || !agree(a, b))
+  if (!a || !b || !out || out->struct_size < FIRST_SIMILARITY_SIZE || !are_related(a, b))
     return TAMIS_EINVAL;
-  if (!kind_of(a)->similarity)
+  const struct filter_kind *kind = a->operations->kind;
+  if (!kind->similarity)
     return TAMIS_EUNSUPPORTED;
   tamis_similarity_stats filled = TAMIS_SIMILARITY_STATS_INIT;
-  int result = kind_of(a)->similarity(a, b, &filled);
+  int result = kind->similarity(a, b, &filled);
   if (result != TAMIS_OK)
     return result;
   /* A program that was built with another header knows fewer fields, or more. */

@@ -8,6 +8,7 @@
 #include "base/refusal.h"
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
+#include "kinds.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -40,6 +41,10 @@ const char *tamis_strerror(int result)
     return "the filter's capacity or memory limit is reached";
   case TAMIS_EUNSUPPORTED:
     return "not supported by this kind of filter or this version";
+  case TAMIS_EIO:
+    return "input or output error";
+  case TAMIS_ECORRUPT:
+    return "not a saved filter, or damaged";
   default:
     return "unknown result";
   }
@@ -49,8 +54,7 @@ const char *tamis_strerror(int result)
 
 static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind, NULL};
 
-/* NULL: there is no such kind. */
-static const struct filter_kind *find_kind(tamis_kind kind)
+const struct filter_kind *tamis__find_kind(tamis_kind kind)
 {
   for (const struct filter_kind *const *k = kinds; *k; k++)
     if ((*k)->kind == kind)
@@ -61,13 +65,10 @@ static const struct filter_kind *find_kind(tamis_kind kind)
 /* ---- options ---- */
 
 enum {
-  /* No version's options are larger than this. */
-  ABSURD_SIZE = 4096,
   MAX_STRIPES = 4096,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
    * know no more of the structs are served, and tamis_options_init() writes no more. */
-  FIRST_OPTIONS_SIZE = offsetof(tamis_options, allocator) + sizeof(const tamis_allocator *),
-  FIRST_STATS_SIZE = offsetof(tamis_stats, occupancy) + sizeof(double)
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, allocator) + sizeof(const tamis_allocator *)
 };
 
 void tamis_options_init(tamis_options *options)
@@ -135,7 +136,7 @@ static int check_allocator(const struct refusal *why, const tamis_allocator *a)
 /* What means the same to all kinds, but for the rate. */
 static int check_fields(const struct refusal *why, const tamis_options *o)
 {
-  if (!find_kind(o->kind))
+  if (!tamis__find_kind(o->kind))
     return refuse_kind(why, o);
   if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC &&
       o->layout != TAMIS_LAYOUT_WORD)
@@ -160,7 +161,8 @@ static int check_rate(const struct refusal *why, const tamis_options *o)
 
 static int check_capacity(const struct refusal *why, const tamis_options *o)
 {
-  return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, find_kind(o->kind)->bytes_for);
+  return o->capacity ? TAMIS_OK
+                     : tamis__refuse_capacity(why, o, tamis__find_kind(o->kind)->bytes_for);
 }
 
 /* Reads options whose rate matters, and checks what means the same to all kinds. */
@@ -207,7 +209,7 @@ static int create(const struct refusal *why, const tamis_options *options, tamis
       .keys = hash_keys_from_seed(seed), .hash = known.hash, .hash_context = known.hash_context};
   if (known.allocator)
     head.allocator = *known.allocator;
-  return find_kind(known.kind)->create(&known, &head, why, out);
+  return tamis__find_kind(known.kind)->create(&known, &head, why, out);
 }
 
 int tamis_create(const tamis_options *options, tamis_filter **out)
@@ -240,7 +242,7 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
     return result;
   if (!bytes)
     return TAMIS_EINVAL;
-  return find_kind(known.kind)->bytes_for(&known, bytes);
+  return tamis__find_kind(known.kind)->bytes_for(&known, bytes);
 }
 
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -255,7 +257,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     return result;
   if (!fpp)
     return TAMIS_EINVAL;
-  return find_kind(known.kind)->fpp_for(&known, bytes, fpp);
+  return tamis__find_kind(known.kind)->fpp_for(&known, bytes, fpp);
 }
 
 /* ---- single keys ---- */
@@ -442,17 +444,28 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 
 /* ---- figures ---- */
 
+void tamis__fill_stats(const tamis_filter *f, tamis_stats *out)
+{
+  *out = (tamis_stats) TAMIS_STATS_INIT;
+  out->kind = f->operations->kind->kind;
+  f->operations->kind->stats(f, out);
+  out->seed = f->keys.seed;
+}
+
+/* A program that was built with another header knows fewer fields, or more. */
+void tamis__give_stats(tamis_stats *filled, tamis_stats *out)
+{
+  if (filled->struct_size > out->struct_size)
+    filled->struct_size = out->struct_size;
+  memcpy(out, filled, filled->struct_size);
+}
+
 int tamis_get_stats(const tamis_filter *f, tamis_stats *out)
 {
+  tamis_stats filled;
   if (!f || !out || out->struct_size < FIRST_STATS_SIZE)
     return TAMIS_EINVAL;
-  tamis_stats filled = TAMIS_STATS_INIT;
-  filled.kind = f->operations->kind->kind;
-  f->operations->kind->stats(f, &filled);
-  filled.seed = f->keys.seed;
-  /* A program that was built with another header knows fewer fields, or more. */
-  if (filled.struct_size > out->struct_size)
-    filled.struct_size = out->struct_size;
-  memcpy(out, &filled, filled.struct_size);
+  tamis__fill_stats(f, &filled);
+  tamis__give_stats(&filled, out);
   return TAMIS_OK;
 }

@@ -59,6 +59,12 @@ static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
   return keys;
 }
 
+/* The checksum of `len` bytes that are not a key. */
+static inline uint64_t hash_sum(const void *data, size_t len, uint64_t seed)
+{
+  return XXH3_64bits_withSeed(data, len, seed);
+}
+
 enum { HASH_SHORT = 16 }; /* bytes; for keys up to this length XXH3 has an algorithm of its own */
 
 /* XXH3 for short keys only.  With the length bounded, little of the function remains, and `flatten`

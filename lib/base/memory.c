@@ -38,6 +38,14 @@ static void *map_aligned(size_t size)
   return start + before;
 }
 
+/* Moves the pages of a mapping to the beginning of another one, which keeps its alignment. */
+static bool move_pages(void *block, size_t size, void *larger)
+{
+  size_t page_size = (size_t) sysconf(_SC_PAGESIZE);
+  size_t length = (size + page_size - 1) & ~(page_size - 1);
+  return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
+}
+
 /* The user's functions may contain cancellation points, and are called with locks held. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
@@ -71,6 +79,18 @@ void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, s
 void *tamis__memory_allocate(const tamis_allocator *from, size_t size)
 {
   return tamis__memory_allocate_cleared(from, size, size);
+}
+
+void *tamis__memory_grow(const tamis_allocator *from, void *block, size_t size, size_t larger)
+{
+  void *grown = tamis__memory_allocate_cleared(from, larger, 0);
+  if (!grown || !block)
+    return grown;
+  if (!from->allocate && size >= huge && move_pages(block, size, grown))
+    return grown;
+  memcpy(grown, block, size);
+  tamis__memory_release(from, block, size);
+  return grown;
 }
 
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size)

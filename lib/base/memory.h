@@ -18,6 +18,11 @@ void *tamis__memory_allocate(const tamis_allocator *from, size_t size);
  * touched all at once. */
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared);
 
+/* Returns a larger block with the contents of `block`, which it releases; what comes after them is
+ * undefined.  NULL: there is no memory, and `block` is as it was.  `block` may be NULL, with a size
+ * of 0.  Large blocks of the system are not copied: their pages move. */
+void *tamis__memory_grow(const tamis_allocator *from, void *block, size_t size, size_t larger);
+
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size);
 

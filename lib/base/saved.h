@@ -46,6 +46,19 @@ enum {
 enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 #define SAVED_OPTIONAL (UINT32_C(1) << 31)
 
+/* What is where in a header, and what the rest of it says. */
+#define SAVED_MAGIC "\x89TAMIS\r\n"
+#define SAVED_TRAILER_MAGIC "TAMISEND"
+enum {
+  SAVED_VERSION = 1,
+  SAVED_HASH_XXH3 = 1,
+  SAVED_HASH_OWN = 2,
+  SAVED_MIXING = 1, /* hash.h */
+  SAVED_FIGURES = 14,
+  SAVED_FIGURES_AT = 96,
+  SAVED_GEOMETRY_AT = 256
+};
+
 /* What a header says. */
 struct saved_head {
   /* Of the filter, as asked: kind, capacity, fpp, growable, max_bytes, layout, stripes.  The seed;
@@ -108,6 +121,27 @@ static inline double saved_to_double(uint64_t bits)
   double x;
   memcpy(&x, &bits, sizeof x);
   return x;
+}
+
+/* ---- sums ---- */
+
+/* A sum over sums: `digest` is that over the ones before, or 0. */
+static inline uint64_t saved_next_digest(uint64_t digest, uint64_t sum)
+{
+  sum = saved_u64(sum);
+  return hash_sum(&sum, sizeof sum, digest);
+}
+
+/* That of a block, of which the first 56 bytes of the unit at its begin count. */
+static inline uint64_t saved_block_sum(const void *head, const void *payload, size_t size)
+{
+  return hash_sum(payload, size, hash_sum(head, SAVED_UNIT - 8, 0));
+}
+
+/* How many chunks an array has. */
+static inline uint64_t saved_chunks(uint64_t size)
+{
+  return size / SAVED_CHUNK + (size % SAVED_CHUNK != 0);
 }
 
 /* ---- writing ----

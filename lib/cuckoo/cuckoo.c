@@ -97,6 +97,7 @@ static void destroy(tamis_filter *f)
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     tamis__generation_destroy(c, c->generation[i]);
   stripe_destroy(&c->opening);
+  stripe_destroy(&c->snapshots_lock);
   tamis__ready_destroy(c);
   tamis__memory_release(&from, c, sizeof *c);
 }
@@ -148,6 +149,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   c->max_bytes = options->max_bytes;
   c->bytes = sizeof *c;
   stripe_init(&c->opening);
+  stripe_init(&c->snapshots_lock);
   tamis__ready_init(c);
   int result = create_first_generation(c, g);
   if (result == TAMIS_OK)

@@ -76,6 +76,26 @@ static inline directory_entry *generation_directory_entry(const struct generatio
                                index & ((UINT64_C(1) << g->depth_limit) - 1));
 }
 
+/* The growth stripe of a root, by any of the root's directory entries. */
+static inline struct stripe *growth_stripe(struct generation *generation, uint64_t index)
+{
+  uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
+  return &generation->growth[root % GROWTH_STRIPES];
+}
+
+/* The directory entries of a segment. */
+struct directory_range {
+  uint64_t first, count;
+};
+
+/* Those of the segment of depth `depth` to which the entry `index` belongs. */
+static inline struct directory_range directory_range_of(const struct cuckoo_geometry *g,
+                                                        uint64_t index, unsigned depth)
+{
+  uint64_t count = UINT64_C(1) << (g->depth_limit - depth);
+  return (struct directory_range){index & ~(count - 1), count};
+}
+
 /* ---- all segments of a generation ---- */
 
 /* Where a traversal of a generation is.  It begins with an index of 0. */

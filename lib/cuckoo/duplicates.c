@@ -496,6 +496,27 @@ void tamis__duplicates_read(const struct duplicates *d, unsigned block,
     counts[slot_position(b, slots, j)] = slot_count(b, slots, j);
 }
 
+size_t tamis__duplicates_copy_bytes(const struct duplicates *d)
+{
+  size_t bytes = tamis__duplicates_bytes(d->buckets);
+  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++)
+    bytes += d->block[i] ? d->block[i]->bytes : 0;
+  return bytes;
+}
+
+void tamis__duplicates_copy(const struct duplicates *d, struct duplicates *to)
+{
+  size_t bytes = tamis__duplicates_bytes(d->buckets);
+  memcpy(to, d, bytes);
+  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++) {
+    if (!d->block[i])
+      continue;
+    to->block[i] = (struct duplicate_block *) ((char *) to + bytes);
+    memcpy(to->block[i], d->block[i], d->block[i]->bytes);
+    bytes += d->block[i]->bytes;
+  }
+}
+
 bool tamis__duplicates_validate(const struct duplicates *d)
 {
   size_t positions = positions_of(d), live = 0;

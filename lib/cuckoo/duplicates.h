@@ -84,6 +84,11 @@ void tamis__duplicates_read(const struct duplicates *d, unsigned block,
 bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
                              unsigned block, const uint64_t counts[DUPLICATES_POSITIONS]);
 
+/* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
+ * read. */
+size_t tamis__duplicates_copy_bytes(const struct duplicates *d);
+void tamis__duplicates_copy(const struct duplicates *d, struct duplicates *to);
+
 /* Whether the object is whole; for tests. */
 bool tamis__duplicates_validate(const struct duplicates *d);
 

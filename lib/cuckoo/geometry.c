@@ -13,7 +13,6 @@ enum {
   GROWING_BUCKETS_PER_STRIPE = 256,
   FIXED_BUCKETS_PER_STRIPE = 1024,
   MANY_ROOTS = 64, /* these spread the writers: each needs no more stripes than a line holds */
-  FIXED_STRIPES = 32,
   FIRST_DEPTH = 7, /* the directory has 2^depth entries for each root: 3 % of a segment */
   NEXT_DEPTH = 9,
   MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
@@ -161,7 +160,7 @@ static unsigned bits_for(uint64_t values)
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
-  uint64_t max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : FIXED_STRIPES, stripes = 4;
+  uint64_t max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES, stripes = 4;
   uint64_t per_stripe = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
   bool many_roots = g->shape.ages && g->first_roots >= MANY_ROOTS;
   while (stripes < max_stripes && stripes * per_stripe < buckets && !many_roots)
@@ -328,13 +327,13 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
   return TAMIS_OK;
 }
 
-int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, double left,
+int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out)
 {
-  struct cuckoo_geometry g = {.first_roots = first->first_roots,
+  struct cuckoo_geometry g = {.first_roots = before->first_roots,
                               .unequal_roots = true,
-                              .root0_bits = first->root0_bits,
-                              .stripes_wanted = first->stripes_wanted};
+                              .root0_bits = before->root0_bits,
+                              .stripes_wanted = before->stripes_wanted};
   if (left <= 0 || !choose_growing_shape(generation_share * left, NEXT_DEPTH, &g))
     return TAMIS_EFULL;
   /* At first the generation has room for a part of the keys that are in the filter: such a part
@@ -345,11 +344,40 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, dou
   double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
   double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
   unsigned bits = (unsigned) fmax(1, rint(log2(of_root))) - 1;
+  /* Its entries must know for life to which directory entries of earlier generations their keys lead:
+   * see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
+  unsigned known = CUCKOO_CELL_BITS + g.depth_limit, least = cuckoo_index_bits(before);
+  bits = known + bits < least ? least - known : bits;
   g.pair_bits = bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS;
   g.root_shift = bits - g.pair_bits;
   derive_sizes(&g);
   *out = g;
   return TAMIS_OK;
+}
+
+/* `n` bits before others. */
+static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)
+{
+  return value << 1 << (63 - n) | others >> n;
+}
+
+struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
+                                           uint64_t pair, uint64_t fingerprint)
+{
+  static const unsigned char first_cells[CUCKOO_UNEQUAL_ROOTS] = {0, 29, 58, 84, 107};
+  struct cuckoo_hash_string string = {.root0 = root >> g->root_shift};
+  uint64_t after = UINT64_MAX >> g->depth_limit, cell = 0;
+  if (g->unequal_roots) {
+    cell = first_cells[string.root0 % CUCKOO_UNEQUAL_ROOTS] +
+           cuckoo_top_bits(fingerprint << g->depth_limit, CUCKOO_CELL_NUMBER_BITS);
+    string.root0 /= CUCKOO_UNEQUAL_ROOTS;
+    fingerprint = (fingerprint & ~after) | (fingerprint << CUCKOO_CELL_NUMBER_BITS & after);
+  }
+  uint64_t of_root = root & ((UINT64_C(1) << g->root_shift) - 1);
+  string.bits = put_before(of_root, g->root_shift, put_before(pair, g->pair_bits, fingerprint));
+  if (g->unequal_roots)
+    string.bits = put_before(cell, CUCKOO_CELL_BITS, string.bits);
+  return string;
 }
 
 uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_t hash,

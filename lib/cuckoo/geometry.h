@@ -48,6 +48,7 @@
 enum {
   CUCKOO_MAX_GENERATIONS = 24, /* each holds several times as many keys as all before it */
   CUCKOO_GROWING_STRIPES = 16, /* at most, of a segment that may split, which takes all of them */
+  CUCKOO_FIXED_STRIPES = 32,   /* at most, of one that may not */
   /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
@@ -86,10 +87,10 @@ struct cuckoo_spec {
  *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space holds it */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
-/* Plans a later generation, for a filter with `keys` keys.  `first` is the first generation, and
+/* Plans a later generation, for a filter with `keys` keys.  `before` is the generation before it, and
  * `left` is what all earlier generations leave of the rate that the user asked for.
  *   Errors  TAMIS_EFULL: the rate is used up */
-int cuckoo_geometry_next(const struct cuckoo_geometry *first, uint64_t keys, double left,
+int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
 /* The number of shapes, which are in the order of their widths; and the lowest rate that each can
@@ -125,6 +126,14 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
 static inline unsigned cuckoo_root_bits(const struct cuckoo_geometry *g)
 {
   return g->root_shift + (g->unequal_roots ? CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
+}
+
+/* The bits of the hash string after root0 that lead to a directory entry, all bits before the last
+ * one of them included. */
+static inline unsigned cuckoo_index_bits(const struct cuckoo_geometry *g)
+{
+  return (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS : 0) + g->root_shift + g->pair_bits +
+         g->depth_limit;
 }
 
 static inline uint64_t cuckoo_directory_size(const struct cuckoo_geometry *g)
@@ -179,6 +188,11 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   uint128 product = (uint128) hash_spread(hash) * g->first_roots;
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
+
+/* The hash string of the keys of an entry, as far as it knows it; what follows says nothing.  `pair`
+ * is the lower bucket, and `fingerprint` that of cuckoo_fingerprint(). */
+struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
+                                           uint64_t pair, uint64_t fingerprint);
 
 /* For each cell the root that it belongs to, and its number there in the lowest bits. */
 extern const unsigned char tamis__cuckoo_cells[1 << CUCKOO_CELL_BITS];

@@ -47,6 +47,7 @@
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/snapshot.h"
 
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right
  * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
@@ -60,25 +61,6 @@ static const double join_load = 0.6, small_join_load = 0.3;
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
 
 /* ---- directory entries and stripes ---- */
-
-static struct stripe *growth_stripe(struct generation *generation, uint64_t index)
-{
-  uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
-  return &generation->growth[root % GROWTH_STRIPES];
-}
-
-/* The directory entries of a segment. */
-struct directory_range {
-  uint64_t first, count;
-};
-
-/* Those of the segment of depth `depth` to which the entry `index` belongs. */
-static struct directory_range directory_range_of(const struct cuckoo_geometry *g, uint64_t index,
-                                                 unsigned depth)
-{
-  uint64_t count = UINT64_C(1) << (g->depth_limit - depth);
-  return (struct directory_range){index & ~(count - 1), count};
-}
 
 static void publish(struct generation *generation, struct directory_range range,
                     directory_value value)
@@ -290,6 +272,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
 {
+  generation->number = n;
   c->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
@@ -304,8 +287,7 @@ static int open_generation(struct cuckoo *c, const struct generation *full)
     struct cuckoo_geometry g;
     result = n == CUCKOO_MAX_GENERATIONS
                  ? TAMIS_EFULL
-                 : cuckoo_geometry_next(&c->generation[0]->geometry, count_entries(c, n),
-                                        rate_left(c, n), &g);
+                 : cuckoo_geometry_next(&full->geometry, count_entries(c, n), rate_left(c, n), &g);
     struct generation *next = result == TAMIS_OK ? tamis__generation_create(c, &g, &result) : NULL;
     if (next)
       publish_generation(c, next, n);
@@ -484,7 +466,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     return false;
   segment_lock_all(g, child[0]);
   segment_lock_all(g, child[1]);
-  bool copied = copy_joined(c, g, child, parent);
+  bool copied =
+      tamis__snapshot_lets_join(c, generation, siblings.range) && copy_joined(c, g, child, parent);
   if (copied) {
     HOOK(cuckoo_join_copied);
     mark_left_locked(g, child[0]);

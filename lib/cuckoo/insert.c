@@ -58,6 +58,7 @@
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
+#include "cuckoo/snapshot.h"
 
 /* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
  * addition, the segment is known to be full.  RETRY: the structure has changed. */
@@ -242,6 +243,14 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(attempt) : result;
 }
 
+/* Whether the add may use the pair, of whose stripes it holds one.  It may always use the newest
+ * generation. */
+static bool lets_add(struct cuckoo *c, const struct bucket_pair *pair, unsigned n)
+{
+  return pair->generation->number + 1 == n || !has_snapshots(c) ||
+         tamis__snapshot_lets_add(c, pair->generation, pair->index);
+}
+
 /* With the stripes of both buckets.  `n` is the number of generations before the pair was found.
  * Returns a result, NO_ROOM, FULL or RETRY. */
 static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
@@ -252,7 +261,9 @@ static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct buc
     return RETRY;
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
    * one. */
-  int result = cuckoo_generations(c) == n ? insert_locked(c, pair, g, no_path) : RETRY;
+  int result = cuckoo_generations(c) != n ? RETRY
+               : !lets_add(c, pair, n)    ? FULL
+                                          : insert_locked(c, pair, g, no_path);
   pair_unlock(pair, g);
   return result;
 }
@@ -268,6 +279,7 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
     return result;
   struct bucket_pair copy = {.generation = pair->generation,
                              .segment = pair->segment,
+                             .index = pair->index,
                              .entry = pair->entry,
                              .lower = pair->lower,
                              .upper = pair->upper};
@@ -291,7 +303,7 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
     struct best_match best = {0};
     if (pair->segment)
       best = match_pair(pair);
-    if (best.matches) {
+    if (best.matches && lets_add(c, pair, locked->n)) {
       int result = count_copy_locked(c, pair, &best);
       return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit a lane will do */
     }
@@ -317,7 +329,7 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   while (result == FULL && own > 0) {
     *pair = locked.pair[--own];
     attempt->older++;
-    if (pair->segment)
+    if (pair->segment && lets_add(c, pair, locked.n))
       result = insert_locked(c, pair, &pair->generation->geometry, false);
   }
   tamis__unlock_pairs(&locked);
@@ -334,6 +346,8 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;
+  if (attempt->older > 0)
+    return add_with_both_stripes(c, pair, n, attempt->no_path);
   return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
 }
 
@@ -350,7 +364,8 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
-    result = insert_entry_locked(c, pair, g, pair_load(pair, g));
+    result =
+        lets_add(c, pair, locked.n) ? insert_entry_locked(c, pair, g, pair_load(pair, g)) : FULL;
   tamis__unlock_pairs(&locked);
   return result;
 }

@@ -15,6 +15,7 @@
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/snapshot.h"
 
 static void clear_entry_locked(const struct bucket_pair *pair, const struct best_match *best)
 {
@@ -40,7 +41,7 @@ static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
 
 /* *sparse is set to a pair whose segment may have become small enough to join, or to
  * drop. */
-static int remove_locked(struct cuckoo *c, const struct locked_pairs *locked,
+static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct bucket_pair *sparse)
 {
   const struct bucket_pair *pair = NULL;
@@ -59,10 +60,14 @@ static int remove_locked(struct cuckoo *c, const struct locked_pairs *locked,
   int result = TAMIS_ABSENT;
   if (has_duplicates(pair->segment))
     result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
-  if (result == TAMIS_OK)
+  if (result != TAMIS_ABSENT && result != TAMIS_OK)
+    return TAMIS_ENOMEM;
+  if (__builtin_expect(has_snapshots(c), 0))
+    tamis__snapshot_note_remove(c, pair->generation, pair->index, hash);
+  if (result == TAMIS_OK) {
     cuckoo_count_change(pair->generation, DUPLICATES, -1);
-  if (result != TAMIS_ABSENT)
-    return result == TAMIS_OK ? TAMIS_OK : TAMIS_ENOMEM;
+    return TAMIS_OK;
+  }
   clear_entry_locked(pair, &best);
   if (is_sparse(pair, best.bucket))
     *sparse = *pair;
@@ -75,8 +80,9 @@ int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
   reader_token token = cuckoo_enter(c);
-  tamis__lock_pairs(c, hash_mix(&f->keys, hash), &locked);
-  int result = remove_locked(c, &locked, &sparse);
+  uint64_t mixed = hash_mix(&f->keys, hash);
+  tamis__lock_pairs(c, mixed, &locked);
+  int result = remove_locked(c, mixed, &locked, &sparse);
   tamis__unlock_pairs(&locked);
   bool shrink = sparse.segment && tamis__may_shrink(c, &sparse);
   cuckoo_leave(c, token);

@@ -19,6 +19,7 @@
  *    generation.*  creates and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
+ *    snapshot.*    copies the segments of a filter that is in use, one after the other
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
@@ -97,6 +98,7 @@ struct slabs {
 
 struct generation {
   struct cuckoo_geometry geometry;
+  unsigned number;            /* of generations before it */
   directory_entry *directory; /* in the order of generation_root_entry() */
   struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
   struct counters counters;
@@ -137,6 +139,8 @@ struct cuckoo {
   _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct ready ready;
   struct backlog backlog;
+  _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
+  struct stripe snapshots_lock;                /* taken last */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: replaces a file by another one, so that its path leads to the old file or to the new one,
+ * whole, whatever happens meanwhile.
+ *
+ *    begin    a new file beside the old one, which only its owner can read
+ *    write    to the new file
+ *    commit   the new file is synchronised, then it takes the old one's name, then their folder is
+ *             synchronised
+ *    abandon  the new file is removed
+ *
+ * The folder is synchronised last because its entry must not lead to the new file before the new
+ * file is on the disk; and the file is synchronised before it is renamed for the same reason.
+ *
+ * A path that leads to anything but a regular file is written to directly.
+ *
+ * All functions are cancellation points.  They return a result, and errno says why. */
+#ifndef TAMIS_LIB_FILE_H
+#define TAMIS_LIB_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct new_file {
+  int fd;
+  int folder;                /* -1: the path is written to directly */
+  char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
+  char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
+};
+
+int tamis__file_begin(struct new_file *file, const char *path);
+int tamis__file_write(const struct new_file *file, const void *data, size_t size);
+
+/* After an error, the file is still to be abandoned. */
+int tamis__file_commit(struct new_file *file);
+void tamis__file_abandon(struct new_file *file);
+
+#endif

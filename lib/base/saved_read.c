@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: reads the container of a saved filter.
+ *
+ * Exactly the bytes of the filter are read.  A block and an array are always followed by another
+ * unit, at least the trailer, so a block's payload is read together with the unit that follows it.
+ */
+#include "base/saved.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+enum {
+  FIRST_PART = 1 << 16, /* of a payload: more memory is asked for when this has come */
+  MOST_STRIPES = 4096
+};
+
+/* ---- bytes ---- */
+
+static int read_all(struct saved_reader *r, void *to, size_t size)
+{
+  for (size_t done = 0; done < size;) {
+    int64_t got = r->read(r->context, (char *) to + done, size - done);
+    if (got < 0 || (uint64_t) got > size - done)
+      return TAMIS_EIO;
+    if (got == 0)
+      return TAMIS_ECORRUPT;
+    done += (size_t) got;
+    r->at += (uint64_t) got;
+  }
+  return TAMIS_OK;
+}
+
+/* Passes over bytes of the mapping. */
+static const unsigned char *pass(struct saved_reader *r, uint64_t size)
+{
+  if (r->mapping_size - r->at < size)
+    return NULL;
+  r->at += size;
+  return r->mapping + (r->at - size);
+}
+
+static int read_bytes(struct saved_reader *r, void *to, size_t size)
+{
+  if (!r->mapping)
+    return read_all(r, to, size);
+  const unsigned char *from = pass(r, size);
+  if (!from)
+    return TAMIS_ECORRUPT;
+  memcpy(to, from, size);
+  return TAMIS_OK;
+}
+
+/* Reads `size` bytes, a multiple of a unit, of which the first unit may have been read ahead. */
+static int take(struct saved_reader *r, unsigned char *to, size_t size)
+{
+  size_t ahead = r->have_next && size ? SAVED_UNIT : 0;
+  memcpy(to, r->next, ahead);
+  r->have_next = r->have_next && !ahead;
+  return read_bytes(r, to + ahead, size - ahead);
+}
+
+/* Where in the file the next byte is. */
+static uint64_t position(const struct saved_reader *r)
+{
+  return r->at - (r->have_next ? SAVED_UNIT : 0);
+}
+
+static int peek(struct saved_reader *r)
+{
+  if (r->have_next)
+    return TAMIS_OK;
+  int result = read_bytes(r, r->next, SAVED_UNIT);
+  r->have_next = result == TAMIS_OK;
+  return result;
+}
+
+static bool all_zero(const unsigned char *bytes, size_t size)
+{
+  unsigned char any = 0;
+  for (size_t i = 0; i < size; i++)
+    any |= bytes[i];
+  return !any;
+}
+
+static void add_sum(struct saved_reader *r, uint64_t sum)
+{
+  r->digest = saved_next_digest(r->digest, sum);
+}
+
+/* ---- header ---- */
+
+static void get_figures(const unsigned char *from, const tamis_options *o, tamis_stats *out)
+{
+  uint64_t figures[SAVED_FIGURES];
+  for (unsigned i = 0; i < SAVED_FIGURES; i++)
+    figures[i] = saved_get64(from + (size_t) i * 8);
+  *out = (tamis_stats){.struct_size = sizeof *out,
+                       .count = figures[0],
+                       .bytes = figures[1],
+                       .growths = figures[2],
+                       .load = saved_to_double(figures[3]),
+                       .fpp_estimate = saved_to_double(figures[4]),
+                       .estimated_count = saved_to_double(figures[5]),
+                       .bits = figures[6],
+                       .bits_set = figures[7],
+                       .bits_per_key = (unsigned) figures[8],
+                       .segments = figures[9],
+                       .joins = figures[10],
+                       .generations = (unsigned) figures[11],
+                       .fingerprint_bits = (unsigned) figures[12],
+                       .occupancy = saved_to_double(figures[13]),
+                       .capacity = o->capacity,
+                       .fpp = o->fpp,
+                       .kind = o->kind,
+                       .layout = o->layout,
+                       .seed = o->seed};
+}
+
+/* Whether this library can read it. */
+static int check_version(const unsigned char *header)
+{
+  if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
+      saved_get64(header + SAVED_HEADER - 8) != hash_sum(header, SAVED_HEADER - 8, 0))
+    return TAMIS_ECORRUPT;
+  if (saved_get32(header + 8) > SAVED_VERSION || saved_get64(header + 16))
+    return TAMIS_EUNSUPPORTED;
+  return saved_get32(header + 8) == SAVED_VERSION && saved_get32(header + 12) == SAVED_HEADER
+             ? TAMIS_OK
+             : TAMIS_ECORRUPT;
+}
+
+/* What no filter of any kind can have. */
+static bool options_are_possible(const tamis_options *o)
+{
+  return o->seed && o->capacity && o->fpp > 0 && o->fpp < 1 && o->stripes <= MOST_STRIPES &&
+         (o->layout == TAMIS_LAYOUT_BLOCKED || o->layout == TAMIS_LAYOUT_CLASSIC ||
+          o->layout == TAMIS_LAYOUT_WORD);
+}
+
+int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
+{
+  unsigned char header[SAVED_HEADER];
+  int result = read_bytes(r, header, sizeof header);
+  if (result == TAMIS_OK)
+    result = check_version(header);
+  if (result != TAMIS_OK)
+    return result;
+  add_sum(r, saved_get64(header + SAVED_HEADER - 8));
+  uint32_t hash = saved_get32(header + 36), growable = saved_get32(header + 44);
+  *out = (struct saved_head){.options = {.struct_size = sizeof out->options,
+                                         .kind = (tamis_kind) saved_get32(header + 32),
+                                         .growable = growable,
+                                         .seed = saved_get64(header + 48),
+                                         .capacity = saved_get64(header + 64),
+                                         .fpp = saved_to_double(saved_get64(header + 72)),
+                                         .max_bytes = saved_get64(header + 80),
+                                         .stripes = saved_get32(header + 88),
+                                         .layout = (tamis_layout) saved_get32(header + 92)},
+                             .own_hash = hash == SAVED_HASH_OWN,
+                             .probe = saved_get64(header + 56)};
+  get_figures(header + SAVED_FIGURES_AT, &out->options, &out->figures);
+  for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
+    out->geometry[i] = saved_get64(header + SAVED_GEOMETRY_AT + (size_t) i * 8);
+  size_t reserved = SAVED_FIGURES_AT + (size_t) SAVED_FIGURES * 8;
+  bool good = (hash == SAVED_HASH_OWN || hash == SAVED_HASH_XXH3) &&
+              saved_get32(header + 40) == SAVED_MIXING && growable <= 1 &&
+              options_are_possible(&out->options) &&
+              all_zero(header + reserved, SAVED_GEOMETRY_AT - reserved);
+  return good ? TAMIS_OK : TAMIS_ECORRUPT;
+}
+
+/* ---- blocks ---- */
+
+/* Reads `size` bytes into the buffer, for which memory is asked for as they come. */
+static int fill_buffer(struct saved_reader *r, size_t size)
+{
+  for (size_t done = 0; done < size;) {
+    size_t part = done ? 2 * done : FIRST_PART;
+    if (part > size)
+      part = size;
+    if (r->buffer_size < part) {
+      void *larger = tamis__memory_grow(&r->allocator, r->buffer, r->buffer_size, part);
+      if (!larger)
+        return TAMIS_ENOMEM;
+      r->buffer = larger;
+      r->buffer_size = part;
+    }
+    int result = read_bytes(r, r->buffer + done, part - done);
+    if (result != TAMIS_OK)
+      return result;
+    done = part;
+  }
+  return TAMIS_OK;
+}
+
+/* Reads the payload and the unit that follows. */
+static int read_payload(struct saved_reader *r, size_t size, const unsigned char **out)
+{
+  if (r->mapping) {
+    *out = pass(r, size);
+    return *out ? peek(r) : TAMIS_ECORRUPT;
+  }
+  int result = fill_buffer(r, size + SAVED_UNIT);
+  if (result != TAMIS_OK)
+    return result;
+  memcpy(r->next, r->buffer + size, SAVED_UNIT);
+  r->have_next = true;
+  *out = r->buffer;
+  return TAMIS_OK;
+}
+
+static int read_any_block(struct saved_reader *r, struct saved_block *out)
+{
+  unsigned char head[SAVED_UNIT];
+  int result = take(r, head, sizeof head);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t size = saved_get64(head + 8);
+  if (saved_get32(head + 4) || size > SAVED_CHUNK || saved_get64(head + 16) != r->blocks)
+    return TAMIS_ECORRUPT;
+  *out = (struct saved_block){.type = saved_get32(head), .size = (size_t) size};
+  for (unsigned i = 0; i < SAVED_MEANINGS; i++)
+    out->meanings[i] = saved_get64(head + 24 + (size_t) i * 8);
+  size_t padding = -out->size % SAVED_UNIT;
+  result = read_payload(r, out->size + padding, &out->payload);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t sum = saved_block_sum(head, out->payload, out->size);
+  if (sum != saved_get64(head + 56) || !all_zero(out->payload + out->size, padding))
+    return TAMIS_ECORRUPT;
+  r->blocks++;
+  add_sum(r, sum);
+  return TAMIS_OK;
+}
+
+int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
+{
+  do {
+    int result = peek(r);
+    if (result != TAMIS_OK)
+      return result;
+    if (memcmp(r->next, SAVED_TRAILER_MAGIC, 8) == 0) {
+      *out = (struct saved_block){.type = SAVED_END};
+      return TAMIS_OK;
+    }
+    result = read_any_block(r, out);
+    if (result != TAMIS_OK)
+      return result;
+  } while (out->type & SAVED_OPTIONAL);
+  return out->type == SAVED_END ? TAMIS_ECORRUPT : TAMIS_OK;
+}
+
+/* ---- arrays ---- */
+
+/* Memory for an array, as it comes. */
+struct growing {
+  unsigned char *block;
+  uint64_t size;
+};
+
+/* Twice as much, or all if there would be no room for a later copy. */
+static bool grow(struct saved_reader *r, struct growing *g, uint64_t all, uint64_t limit)
+{
+  uint64_t next = g->size ? 2 * g->size : SAVED_CHUNK;
+  if (next > all || (limit && next > limit - all))
+    next = all;
+  void *larger = tamis__memory_grow(&r->allocator, g->block, (size_t) g->size, (size_t) next);
+  if (larger)
+    *g = (struct growing){larger, next};
+  return larger != NULL;
+}
+
+/* The number of bytes of an array's chunk. */
+static size_t chunk_size(uint64_t array, uint64_t begin)
+{
+  return array - begin < SAVED_CHUNK ? (size_t) (array - begin) : SAVED_CHUNK;
+}
+
+/* `digest` is that of the sums of what has been read. */
+static int read_chunks(struct saved_reader *r, uint64_t size, uint64_t limit, struct growing *g,
+                       uint64_t *digest)
+{
+  for (uint64_t done = 0; done < size; done += SAVED_CHUNK) {
+    size_t chunk = chunk_size(size, done);
+    if (g->size < done + chunk && !grow(r, g, size, limit))
+      return TAMIS_ENOMEM;
+    int result = take(r, g->block + done, chunk);
+    if (result != TAMIS_OK)
+      return result;
+    *digest = saved_next_digest(*digest, hash_sum(g->block + done, chunk, done / SAVED_CHUNK));
+  }
+  return TAMIS_OK;
+}
+
+static void sum_mapped_chunks(const unsigned char *array, uint64_t size, uint64_t *digest)
+{
+  for (uint64_t done = 0; done < size; done += SAVED_CHUNK)
+    *digest = saved_next_digest(*digest,
+                                hash_sum(array + done, chunk_size(size, done), done / SAVED_CHUNK));
+}
+
+/* Reads the sums of an array that begins at `begin`; `digest` is that of the sums. */
+static int read_sums(struct saved_reader *r, uint64_t begin, uint64_t size, uint64_t *digest)
+{
+  uint64_t sums = saved_chunks(size);
+  for (uint64_t done = 0; done < sums;) {
+    struct saved_block block;
+    int result = tamis__saved_read_block(r, &block);
+    if (result != TAMIS_OK)
+      return result;
+    uint64_t wanted = (sums - done) * 8;
+    if (block.type != SAVED_SUMS || block.meanings[0] != begin || block.meanings[1] != size ||
+        block.meanings[2] != done || block.meanings[3] ||
+        block.size != (wanted < SAVED_CHUNK ? wanted : SAVED_CHUNK))
+      return TAMIS_ECORRUPT;
+    for (size_t i = 0; i < block.size; i += 8)
+      *digest = saved_next_digest(*digest, saved_get64(block.payload + i));
+    done += block.size / 8;
+  }
+  return TAMIS_OK;
+}
+
+static int read_padding(struct saved_reader *r)
+{
+  unsigned char padding[SAVED_ARRAY_ALIGNMENT];
+  size_t size = (size_t) (-position(r) & (SAVED_ARRAY_ALIGNMENT - 1));
+  int result = take(r, padding, size);
+  return result == TAMIS_OK && !all_zero(padding, size) ? TAMIS_ECORRUPT : result;
+}
+
+/* In a mapping, nothing has been read ahead: an array comes before all blocks, or after padding. */
+static int map_array(struct saved_reader *r, uint64_t size, void **out, uint64_t *digest)
+{
+  if (r->have_next) {
+    r->have_next = false;
+    r->at -= SAVED_UNIT;
+  }
+  const unsigned char *array = pass(r, size);
+  if (!array)
+    return TAMIS_ECORRUPT;
+  if (r->check_all)
+    sum_mapped_chunks(array, size, digest);
+  *out = (void *) array;
+  return TAMIS_OK;
+}
+
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out)
+{
+  struct growing g = {NULL, 0};
+  uint64_t digest = 0, expected = 0;
+  if (limit && size > limit)
+    return TAMIS_EFULL;
+  int result = read_padding(r);
+  uint64_t begin = position(r);
+  if (result == TAMIS_OK)
+    result =
+        r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, limit, &g, &digest);
+  if (result == TAMIS_OK)
+    result = read_sums(r, begin, size, &expected);
+  if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
+    result = TAMIS_ECORRUPT;
+  if (result != TAMIS_OK)
+    tamis__memory_release(&r->allocator, g.block, (size_t) g.size);
+  else if (!r->mapping)
+    *out = g.block;
+  return result;
+}
+
+/* ---- the end ---- */
+
+static void release_buffer(struct saved_reader *r)
+{
+  tamis__memory_release(&r->allocator, r->buffer, r->buffer_size);
+  r->buffer = NULL;
+  r->buffer_size = 0;
+}
+
+int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
+{
+  unsigned char trailer[SAVED_UNIT];
+  release_buffer(r);
+  int result = take(r, trailer, sizeof trailer);
+  if (result != TAMIS_OK)
+    return result;
+  if (memcmp(trailer, SAVED_TRAILER_MAGIC, 8) != 0 || saved_get64(trailer + 8) != r->at ||
+      saved_get64(trailer + 16) != r->blocks || saved_get64(trailer + 48) != r->digest ||
+      saved_get64(trailer + 56) != hash_sum(trailer, 56, 0))
+    return TAMIS_ECORRUPT;
+  for (unsigned i = 0; i < SAVED_TOTALS; i++)
+    totals[i] = saved_get64(trailer + 24 + (size_t) i * 8);
+  r->ended = true;
+  return TAMIS_OK;
+}
+
+void tamis__saved_close(struct saved_reader *r)
+{
+  int error = errno; /* the user's function has set it */
+  release_buffer(r);
+  errno = error;
+}
+
+/* ---- mapped filters ---- */
+
+void tamis__saved_unmap(const struct saved_mapping *mapping)
+{
+  if (mapping->at)
+    munmap((void *) (uintptr_t) mapping->at, (size_t) mapping->size);
+}
+
+static int refuse(tamis_filter *f, uint64_t hash)
+{
+  (void) f, (void) hash;
+  return TAMIS_EUNSUPPORTED;
+}
+
+static void refuse_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  (void) f, (void) hashes;
+  for (size_t i = 0; i < n; i++)
+    results[i] = TAMIS_EUNSUPPORTED;
+}
+
+struct filter_operations tamis__read_only(const struct filter_operations *operations)
+{
+  struct filter_operations changed = *operations;
+  changed.add = changed.add_unique = refuse;
+  changed.add_many = changed.add_unique_many = refuse_many;
+  changed.remove = NULL;
+  changed.read_only = true;
+  return changed;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: writes the container of a saved filter.
+ *
+ * The buffer has room for a chunk that is not full yet, and for one more payload.  It is emptied
+ * when room is asked for, so many small blocks reach the user's function in one call.
+ */
+#include "base/saved.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+#include <errno.h>
+
+enum { BUFFER = 2 * SAVED_CHUNK + 2 * SAVED_ARRAY_ALIGNMENT };
+
+/* ---- the buffer ---- */
+
+/* Writes the first `size` bytes of the buffer. */
+static void flush(struct saved_writer *w, size_t size)
+{
+  if (w->result != TAMIS_OK || !size)
+    return;
+  if (w->write(w->context, w->buffer, size) != 0) {
+    w->result = TAMIS_EIO;
+    return;
+  }
+  memmove(w->buffer, w->buffer + size, w->used - size);
+  w->used -= size;
+}
+
+/* What may be written: of an array, only chunks whose sum is known. */
+static size_t finished(const struct saved_writer *w)
+{
+  return w->array_size ? w->chunk : w->used;
+}
+
+/* Makes room for `size` bytes after those that are there.  NULL after an error. */
+static unsigned char *make_room(struct saved_writer *w, size_t size)
+{
+  if (w->result == TAMIS_OK && (w->used >= SAVED_CHUNK || BUFFER - w->used < size)) {
+    size_t ready = finished(w);
+    flush(w, ready);
+    w->chunk -= w->array_size ? ready : 0;
+  }
+  assert(w->result != TAMIS_OK || BUFFER - w->used >= size);
+  return w->result == TAMIS_OK ? w->buffer + w->used : NULL;
+}
+
+static void advance(struct saved_writer *w, size_t size)
+{
+  w->used += size;
+  w->at += size;
+}
+
+/* Zeros up to the next multiple of `unit`, a power of two, for which there is room. */
+static void pad(struct saved_writer *w, uint64_t unit)
+{
+  size_t zeros = (size_t) (-w->at & (unit - 1));
+  memset(w->buffer + w->used, 0, zeros);
+  advance(w, zeros);
+}
+
+static void add_sum(struct saved_writer *w, uint64_t sum)
+{
+  w->digest = saved_next_digest(w->digest, sum);
+}
+
+/* ---- header and trailer ---- */
+
+static const size_t figures_at = SAVED_FIGURES_AT, geometry_at = SAVED_GEOMETRY_AT;
+
+static void put_figures(unsigned char *to, const tamis_stats *s)
+{
+  const uint64_t figures[SAVED_FIGURES] = {s->count,
+                                           s->bytes,
+                                           s->growths,
+                                           saved_of_double(s->load),
+                                           saved_of_double(s->fpp_estimate),
+                                           saved_of_double(s->estimated_count),
+                                           s->bits,
+                                           s->bits_set,
+                                           s->bits_per_key,
+                                           s->segments,
+                                           s->joins,
+                                           s->generations,
+                                           s->fingerprint_bits,
+                                           saved_of_double(s->occupancy)};
+  for (unsigned i = 0; i < SAVED_FIGURES; i++)
+    saved_put64(to + (size_t) i * 8, figures[i]);
+}
+
+static void put_header(unsigned char *to, const struct saved_head *head)
+{
+  const tamis_options *o = &head->options;
+  memset(to, 0, SAVED_HEADER);
+  memcpy(to, SAVED_MAGIC, 8);
+  saved_put32(to + 8, SAVED_VERSION);
+  saved_put32(to + 12, SAVED_HEADER);
+  saved_put32(to + 32, o->kind);
+  saved_put32(to + 36, head->own_hash ? SAVED_HASH_OWN : SAVED_HASH_XXH3);
+  saved_put32(to + 40, SAVED_MIXING);
+  saved_put32(to + 44, o->growable);
+  saved_put64(to + 48, o->seed);
+  saved_put64(to + 56, head->probe);
+  saved_put64(to + 64, o->capacity);
+  saved_put64(to + 72, saved_of_double(o->fpp));
+  saved_put64(to + 80, o->max_bytes);
+  saved_put32(to + 88, o->stripes);
+  saved_put32(to + 92, o->layout);
+  put_figures(to + figures_at, &head->figures);
+  for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
+    saved_put64(to + geometry_at + (size_t) i * 8, head->geometry[i]);
+  saved_put64(to + SAVED_HEADER - 8, hash_sum(to, SAVED_HEADER - 8, 0));
+}
+
+void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
+{
+  w->buffer = tamis__memory_allocate_cleared(&w->allocator, BUFFER, 0);
+  if (!w->buffer) {
+    w->result = TAMIS_ENOMEM;
+    return;
+  }
+  put_header(w->buffer, head);
+  add_sum(w, saved_get64(w->buffer + SAVED_HEADER - 8));
+  advance(w, SAVED_HEADER);
+}
+
+static void put_trailer(struct saved_writer *w)
+{
+  unsigned char *to = make_room(w, SAVED_UNIT);
+  if (!to)
+    return;
+  memcpy(to, SAVED_TRAILER_MAGIC, 8);
+  saved_put64(to + 8, w->at + SAVED_UNIT);
+  saved_put64(to + 16, w->blocks);
+  for (unsigned i = 0; i < SAVED_TOTALS; i++)
+    saved_put64(to + 24 + (size_t) i * 8, w->totals[i]);
+  saved_put64(to + 48, w->digest);
+  saved_put64(to + 56, hash_sum(to, 56, 0));
+  advance(w, SAVED_UNIT);
+}
+
+static void release_sums(struct saved_writer *w)
+{
+  tamis__memory_release(&w->allocator, w->sums, w->sums_bytes);
+  w->sums = NULL;
+}
+
+int tamis__saved_end(struct saved_writer *w)
+{
+  put_trailer(w);
+  flush(w, w->used);
+  int error = errno; /* the user's function has set it */
+  release_sums(w);
+  tamis__memory_release(&w->allocator, w->buffer, BUFFER);
+  errno = error;
+  return w->result;
+}
+
+/* ---- blocks ---- */
+
+void *tamis__saved_block_room(struct saved_writer *w, size_t size)
+{
+  unsigned char *room = make_room(w, SAVED_UNIT + size + SAVED_UNIT);
+  return room ? room + SAVED_UNIT : NULL;
+}
+
+void tamis__saved_block(struct saved_writer *w, uint32_t type,
+                        const uint64_t meanings[SAVED_MEANINGS], size_t size)
+{
+  if (w->result != TAMIS_OK)
+    return;
+  unsigned char *head = w->buffer + w->used;
+  saved_put32(head, type);
+  saved_put32(head + 4, 0);
+  saved_put64(head + 8, size);
+  saved_put64(head + 16, w->blocks++);
+  for (unsigned i = 0; i < SAVED_MEANINGS; i++)
+    saved_put64(head + 24 + (size_t) i * 8, meanings[i]);
+  uint64_t sum = saved_block_sum(head, head + SAVED_UNIT, size);
+  saved_put64(head + 56, sum);
+  add_sum(w, sum);
+  advance(w, SAVED_UNIT + size);
+  pad(w, SAVED_UNIT);
+}
+
+/* ---- arrays ---- */
+
+void tamis__saved_array_begin(struct saved_writer *w, uint64_t size)
+{
+  assert(size && size % SAVED_UNIT == 0);
+  if (!make_room(w, SAVED_ARRAY_ALIGNMENT))
+    return;
+  pad(w, SAVED_ARRAY_ALIGNMENT);
+  w->sums_bytes = saved_chunks(size) * 8;
+  w->sums = tamis__memory_allocate_cleared(&w->allocator, w->sums_bytes, 0);
+  if (!w->sums)
+    w->result = TAMIS_ENOMEM;
+  w->array_size = size;
+  w->array_at = 0;
+  w->chunk = w->used;
+}
+
+void *tamis__saved_array_room(struct saved_writer *w, size_t size)
+{
+  return make_room(w, size);
+}
+
+/* The sum of what is in the buffer of a chunk, which is all of it. */
+static void sum_chunk(struct saved_writer *w, size_t size)
+{
+  uint64_t number = (w->array_at - (w->used - w->chunk)) / SAVED_CHUNK;
+  saved_put64(w->sums + number * 8, hash_sum(w->buffer + w->chunk, size, number));
+  w->chunk += size;
+}
+
+void tamis__saved_array(struct saved_writer *w, size_t size)
+{
+  if (w->result != TAMIS_OK)
+    return;
+  advance(w, size);
+  w->array_at += size;
+  while (w->used - w->chunk >= SAVED_CHUNK)
+    sum_chunk(w, SAVED_CHUNK);
+}
+
+void tamis__saved_array_end(struct saved_writer *w)
+{
+  if (w->result != TAMIS_OK)
+    return;
+  assert(w->array_at == w->array_size);
+  if (w->used > w->chunk)
+    sum_chunk(w, w->used - w->chunk);
+  uint64_t begin = w->at - w->array_size, size = w->array_size;
+  w->array_size = 0; /* all may be written */
+  for (uint64_t done = 0; done < w->sums_bytes; done += SAVED_CHUNK) {
+    uint64_t left = w->sums_bytes - done;
+    size_t payload = left < SAVED_CHUNK ? (size_t) left : SAVED_CHUNK;
+    void *room = tamis__saved_block_room(w, payload);
+    if (!room)
+      break;
+    memcpy(room, w->sums + done, payload);
+    tamis__saved_block(w, SAVED_SUMS, (uint64_t[SAVED_MEANINGS]){begin, size, done / 8, 0},
+                       payload);
+  }
+  release_sums(w);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a snapshot of a filter that is in use.
+ *
+ * A snapshot goes through the generations, the oldest one first, and through each of them in the
+ * order of its directory.  It copies one segment at a time, with the root's growth stripe and all
+ * stripes of the segment held.  What has been copied is the part of the directory before a cursor.
+ * Segments split and join meanwhile, so what a copy gives away is what lies beyond the cursor, as
+ * pieces of aligned ranges.  A generation that is opened meanwhile is copied last.
+ *
+ * A snapshot holds each key as it was at one moment: when its segment in the newest generation is
+ * copied.  From then on the key is *final* for the snapshot.  All copies of a key that are in one
+ * generation share a bucket pair, and so a segment.  With one generation there is no more to say.
+ *
+ * With several, the copies of a key are copied at different moments, and a remove takes the entry
+ * that knows most bits, in whatever generation that is, and whichever key had brought it.  So
+ * writers do three things for a snapshot that is being taken:
+ *
+ *    remove   Of a key that is not final, with an entry from a part that has been copied: the key
+ *             is noted.  Whoever uses the snapshot removes it from the snapshot as well.
+ *    add      Nothing is put into a copied part of an older generation (as is done otherwise if the
+ *             newest one is at a limit, or to count a copy).  The add is then refused sooner.
+ *    join     Two segments of an older generation do not join if a part of them has been copied: an
+ *             entry would forget a bit that its copy knows.  The next remove tries again.
+ *
+ * And if a generation is opened while a snapshot copies the one before, the entries of keys that are
+ * final are left out of the copy of the new one.
+ *
+ * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
+ * their copies.  For a string of bits v, after root0, let K(v) count the keys whose hash strings
+ * begin with v, and E(v) the entries whose known bits do.  As entries are prefixes of hash strings,
+ * each key can have an entry of its own if and only if no v has E(v) > K(v), and there are as many
+ * entries as keys.  Let d(v) = K(v) - E(v).
+ *
+ *    An add of a key changes d(v) only for those v that its hash string begins with and that are
+ *    longer than its entry: by +1.  A remove does so by -1, and d(v) stays at least 0, because no
+ *    entry that begins with such a v matches the key: the remove would have taken it.
+ *
+ * Let L be the entries that have been copied and those that will be if nothing changes any more.
+ * Let K' be what they should stand for: the keys that are final as they were at that moment, and the
+ * others as they are, but with the noted removes undone.  We show D(v) = K'(v) - L(v) >= 0.  Then,
+ * when all has been copied, each key of K' has an entry of its own in L.  And when the noted keys
+ * are removed from L, as from any filter, what is left is each key as it was when it became final.
+ *
+ *    Of the changes to d(v), D(v) lacks those of adds of final keys (whose entries are in no copy,
+ *    or left out of it), and those of removes that were noted, or of final keys: these take entries
+ *    from what has been copied.  Nothing else is lacking, as entries that have been copied of keys
+ *    that are not final do not change: moves, folds and splits keep what an entry knows, and joins
+ *    are put off.
+ *
+ *    So D(v) is d(v), more those removes, less those adds.  If no key that begins with v is final,
+ *    there are no such adds, and D(v) >= d(v) >= 0.  If all are, D(v) has not changed since the
+ *    last of them has become final.  If only some are, v is shorter than what leads to a directory
+ *    entry of the generation in which they became final.  All entries of this generation and of
+ *    later ones know more than that (cuckoo_geometry_next() sees to it), and final keys are only
+ *    added there.  So these adds have not changed d(v), and D(v) >= d(v) >= 0.
+ *
+ *    Each call is in K' either altogether or not at all, as a call that writes holds a stripe of the
+ *    segment that it writes to.  A remove decides under the snapshots' lock, and under the stripe of
+ *    its entry, whether the entry has been copied and whether the key is final.
+ *
+ * Without the notes, a key that is removed from a part that has been copied, and added again, would
+ * be twice in the snapshot.  Without the order of generations, removes would take entries of other
+ * keys from generations that are still to be copied, while those that stand for these keys from then
+ * on are in generations that have been.  An add to a copied part would have the same effect.
+ */
+#include "cuckoo/snapshot.h"
+
+#include "base/hook.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- which keys a snapshot has copied, and which are final ---- */
+
+/* The directory entries of a generation before this one have been copied. */
+static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generation)
+{
+  return generation < s->generation ? UINT64_MAX : generation == s->generation ? s->index : 0;
+}
+
+static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
+{
+  for (unsigned i = 0; i <= s->generation; i++)
+    if (s->final[i] && cuckoo_address(&s->c->generation[i]->geometry, hash).index < s->final[i])
+      return true;
+  return false;
+}
+
+/* ---- notes ---- */
+
+static struct snapshot_note *allocate_note(const struct cuckoo *c)
+{
+  return tamis__memory_allocate_cleared(&c->head.allocator, sizeof(struct snapshot_note),
+                                        offsetof(struct snapshot_note, hashes));
+}
+
+static void push(struct snapshot_note **list, struct snapshot_note *note)
+{
+  note->next = *list;
+  *list = note;
+}
+
+static struct snapshot_note *pop(struct snapshot_note **list)
+{
+  struct snapshot_note *note = *list;
+  if (note)
+    *list = note->next;
+  return note;
+}
+
+static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
+{
+  if (!s->open)
+    s->open = s->spare ? pop(&s->spare) : allocate_note(s->c);
+  if (!s->open) {
+    s->refused = true;
+    return;
+  }
+  s->open->hashes[s->open->n++] = hash;
+  if (s->open->n == SNAPSHOT_HASHES) {
+    push(&s->full, s->open);
+    s->open = NULL;
+  }
+}
+
+size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes)
+{
+  stripe_lock(&s->c->snapshots_lock);
+  if (s->given) {
+    s->given->n = 0;
+    push(&s->spare, s->given);
+  }
+  s->given = pop(&s->full);
+  if (!s->given && s->result == TAMIS_ABSENT) {
+    s->given = s->open;
+    s->open = NULL;
+  }
+  stripe_unlock(&s->c->snapshots_lock);
+  if (!s->given)
+    return 0;
+  *hashes = s->given->hashes;
+  return s->given->n;
+}
+
+/* ---- what writers do ---- */
+
+/* Relaxed: under the lock. */
+static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
+}
+
+void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
+                                 uint64_t index, uint64_t hash)
+{
+  stripe_lock(&c->snapshots_lock);
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s; s = s->next)
+    if (index < copied_before(s, generation->number) && !is_final(s, hash))
+      note_locked(s, hash);
+  stripe_unlock(&c->snapshots_lock);
+}
+
+bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation, uint64_t index)
+{
+  bool lets = true;
+  stripe_lock(&c->snapshots_lock);
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next)
+    lets = index >= copied_before(s, generation->number);
+  stripe_unlock(&c->snapshots_lock);
+  return lets;
+}
+
+/* All keys in what has been copied of the segments must be final. */
+bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
+                               struct directory_range range)
+{
+  bool lets = true;
+  if (!has_snapshots(c))
+    return true;
+  stripe_lock(&c->snapshots_lock);
+  for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next) {
+    uint64_t end = range.first + range.count, copied = copied_before(s, generation->number);
+    lets = copied <= range.first || s->final[generation->number] >= (copied < end ? copied : end);
+  }
+  stripe_unlock(&c->snapshots_lock);
+  return lets;
+}
+
+/* ---- begin, end ---- */
+
+enum { SPARE_NOTES = 2 };
+
+static void release(struct cuckoo_snapshot *s, void *block, size_t size)
+{
+  tamis__memory_release(&s->c->head.allocator, block, size);
+}
+
+static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
+{
+  for (struct snapshot_note *note; (note = pop(&list));)
+    release(s, note, sizeof *note);
+}
+
+static void release_all(struct cuckoo_snapshot *s)
+{
+  release(s, s->words, s->words_bytes);
+  release(s, s->part, s->words_bytes);
+  release(s, s->duplicates, s->duplicates_bytes);
+  release_notes(s, s->open);
+  release_notes(s, s->full);
+  release_notes(s, s->spare);
+  release_notes(s, s->given);
+  s->words = s->part = NULL;
+  s->duplicates = NULL;
+  s->open = s->full = s->spare = s->given = NULL;
+}
+
+/* Room for the segments of a generation. */
+static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
+{
+  size_t bytes = cuckoo_buckets(g) * sizeof(uint64_t);
+  if (bytes <= s->words_bytes)
+    return true;
+  release(s, s->words, s->words_bytes);
+  release(s, s->part, s->words_bytes);
+  s->part = NULL;
+  s->words = tamis__memory_allocate_cleared(&s->c->head.allocator, bytes, 0);
+  if (g->shape.ages) /* segments of other filters are never given in parts */
+    s->part = tamis__memory_allocate_cleared(&s->c->head.allocator, bytes, 0);
+  s->words_bytes = bytes;
+  return s->words && (s->part || !g->shape.ages);
+}
+
+static bool provide_duplicates(struct cuckoo_snapshot *s, size_t bytes)
+{
+  if (bytes <= s->duplicates_bytes)
+    return true;
+  release(s, s->duplicates, s->duplicates_bytes);
+  s->duplicates_bytes = bytes + bytes / 4;
+  s->duplicates = tamis__memory_allocate_cleared(&s->c->head.allocator, s->duplicates_bytes, 0);
+  if (!s->duplicates)
+    s->duplicates_bytes = 0;
+  return s->duplicates != NULL;
+}
+
+static void enter(struct cuckoo_snapshot *s)
+{
+  struct cuckoo *c = s->c;
+  stripe_lock(&c->snapshots_lock);
+  s->entered = true;
+  s->next = first_snapshot(c);
+  atomic_store_explicit(&c->snapshots, s, memory_order_relaxed); /* see has_snapshots() */
+  stripe_unlock(&c->snapshots_lock);
+}
+
+static void leave(struct cuckoo_snapshot *s)
+{
+  struct cuckoo *c = s->c;
+  stripe_lock(&c->snapshots_lock);
+  struct cuckoo_snapshot *first = first_snapshot(c);
+  if (first == s) {
+    atomic_store_explicit(&c->snapshots, s->next, memory_order_relaxed);
+  } else {
+    while (first->next != s)
+      first = first->next;
+    first->next = s->next;
+  }
+  stripe_unlock(&c->snapshots_lock);
+}
+
+int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
+{
+  /* The filter is const to the caller of tamis_save(), but the object itself is not. */
+  *s = (struct cuckoo_snapshot){.c = (struct cuckoo *) c};
+  bool provided = provide_words(s, &c->generation[0]->geometry);
+  for (unsigned i = 0; i < SPARE_NOTES && provided && c->spec.growable; i++) {
+    struct snapshot_note *note = allocate_note(c);
+    provided = note != NULL;
+    if (note)
+      push(&s->spare, note);
+  }
+  s->result = provided ? TAMIS_OK : TAMIS_ENOMEM;
+  if (provided)
+    enter(s);
+  return s->result;
+}
+
+void tamis__snapshot_end(struct cuckoo_snapshot *s)
+{
+  if (s->entered)
+    leave(s);
+  release_all(s);
+}
+
+/* ---- copying ---- */
+
+/* Moves the cursor.  The keys that it passes are final if the generation is the newest one.  The
+ * caller holds the growth stripe and, if there is a segment, all stripes of it. */
+static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
+{
+  struct cuckoo *c = s->c;
+  bool newest = cuckoo_generations(c) == s->generation + 1;
+  stripe_lock(&c->snapshots_lock);
+  s->index = to;
+  if (newest)
+    s->final[s->generation] = to;
+  if (s->refused)
+    s->result = TAMIS_ENOMEM;
+  stripe_unlock(&c->snapshots_lock);
+}
+
+/* The segment to which the cursor leads, or NULL.  *range: its directory entries or, if the root has
+ * no segment, those of the root.  The caller holds the growth stripe. */
+static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
+                                         const struct generation *generation,
+                                         struct directory_range *range)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  *range = directory_range_of(g, s->index, 0);
+  directory_value value = directory_load(generation_directory_entry(generation, range->first));
+  if (!value)
+    return NULL;
+  if (directory_depth(value) > 0)
+    value = directory_load(generation_directory_entry(generation, s->index));
+  *range = directory_range_of(g, s->index, directory_depth(value));
+  return directory_segment(value);
+}
+
+/* Copies a segment whose stripes are held.  0, or the room that its duplicate counts need. */
+static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                          struct segment *segment)
+{
+  const word *words = segment_words(g, segment);
+  stripe_lock(&segment->duplicates_lock);
+  const struct duplicates *d =
+      atomic_load_explicit(&segment->duplicates, memory_order_relaxed); /* see has_duplicates() */
+  size_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
+  bool fits = bytes <= s->duplicates_bytes;
+  if (d && fits)
+    tamis__duplicates_copy(d, s->duplicates);
+  stripe_unlock(&segment->duplicates_lock);
+  if (!fits)
+    return bytes;
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+    s->words[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* it is locked */
+  s->copied.counts = d != NULL;
+  s->copied.copying = stripe_used(&segment->duplicates_lock);
+  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
+  s->copied.prefix = segment->prefix;
+  s->copied.depth = segment->depth;
+  return 0;
+}
+
+/* Copies the segment at the cursor, and moves the cursor beyond it.  0, or the room that duplicate
+ * counts need: then nothing has changed. */
+static size_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct stripe *growth = growth_stripe(generation, s->index);
+  struct directory_range range;
+  size_t needed = 0;
+  stripe_lock(growth);
+  struct segment *segment = segment_at_cursor(s, generation, &range);
+  if (segment) {
+    HOOK(cuckoo_snapshot_found);
+    segment_lock_all(g, segment);
+    needed = copy_locked(s, g, segment);
+    s->copied.first = range.first;
+    s->copied.at = s->index;
+    s->copied.end = needed ? s->index : range.first + range.count;
+    HOOK(cuckoo_snapshot_copied);
+  }
+  if (!needed)
+    advance_locked(s, range.first + range.count);
+  if (segment)
+    segment_unlock_all(g, segment);
+  stripe_unlock(growth);
+  return needed;
+}
+
+/* ---- entries of final keys in a new generation ---- */
+
+/* The directory index of the keys of an entry in an earlier generation `g`, which they have in
+ * common.  `own` is the entry's geometry, that of a later generation. */
+static uint64_t earlier_index(const struct cuckoo_geometry *g, const struct cuckoo_geometry *own,
+                              const struct cuckoo_snapshot *s, uint64_t root, uint32_t bucket,
+                              uint64_t entry)
+{
+  uint64_t fingerprint = cuckoo_fingerprint(own, entry, s->copied.prefix, s->copied.depth);
+  uint32_t half = (uint32_t) (cuckoo_buckets(own) / 2);
+  uint64_t pair = bucket < half ? bucket : bucket ^ cuckoo_other_mask(own, fingerprint);
+  struct cuckoo_hash_string string = cuckoo_string_of(own, root, pair, fingerprint);
+  struct cuckoo_geometry one_hash = *g;
+  one_hash.needs_second_hash = false; /* the string has all bits that lead to the index */
+  return cuckoo_address_of(&one_hash, string, 0).index;
+}
+
+/* Takes the entries of keys that have become final in earlier generations out of the copy. */
+static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t root = cuckoo_root_of_index(g, s->copied.first);
+  for (unsigned i = 0; i < generation->number; i++) {
+    if (!s->final[i])
+      continue;
+    const struct cuckoo_geometry *earlier = &s->c->generation[i]->geometry;
+    for (uint32_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
+      for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+        uint64_t entry = bucket_lane(&g->shape, s->words[bucket], lane);
+        if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i])
+          s->words[bucket] = bucket_replace(&g->shape, s->words[bucket], lane, 0);
+      }
+  }
+}
+
+/* ---- pieces ---- */
+
+/* What a segment of these directory entries would hold. */
+static const uint64_t *words_of_part(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                                     struct directory_range range)
+{
+  struct directory_range own = directory_range_of(g, s->copied.first, s->copied.depth);
+  const uint64_t *from = s->words;
+  while (own.count > range.count) {
+    own.count /= 2;
+    unsigned bit = range.first >= own.first + own.count;
+    own.first += bit ? own.count : 0;
+    for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+      s->part[i] = bucket_split(&g->shape, from[i], bit);
+    from = s->part;
+  }
+  return from;
+}
+
+/* The largest aligned range at the beginning of what is left. */
+static void give_piece(struct cuckoo_snapshot *s, const struct generation *generation,
+                       struct snapshot_piece *piece)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct directory_range range = {s->copied.at, 1};
+  unsigned depth = g->depth_limit;
+  while (depth > s->copied.depth && (range.first & range.count) == 0 &&
+         range.first + 2 * range.count <= s->copied.end) {
+    range.count *= 2;
+    depth--;
+  }
+  *piece = (struct snapshot_piece){.generation = generation,
+                                   .index = range.first,
+                                   .depth = depth,
+                                   .words = words_of_part(s, g, range),
+                                   .duplicates = s->copied.counts ? s->duplicates : NULL,
+                                   .copying = s->copied.copying,
+                                   .used = s->copied.used};
+  s->copied.at += range.count;
+}
+
+/* False: there is none. */
+static bool enter_next_generation(struct cuckoo_snapshot *s)
+{
+  struct cuckoo *c = s->c;
+  if (s->generation + 1 == cuckoo_generations(c))
+    return false;
+  HOOK(cuckoo_snapshot_of_generation);
+  if (!provide_words(s, &c->generation[s->generation + 1]->geometry)) {
+    s->result = TAMIS_ENOMEM;
+    return true;
+  }
+  stripe_lock(&c->snapshots_lock);
+  s->generation++;
+  s->index = 0;
+  stripe_unlock(&c->snapshots_lock);
+  return true;
+}
+
+int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece)
+{
+  while (s->result == TAMIS_OK) {
+    struct generation *generation = s->c->generation[s->generation];
+    if (s->copied.at < s->copied.end) {
+      give_piece(s, generation, piece);
+      return TAMIS_OK;
+    }
+    if (s->index == cuckoo_directory_size(&generation->geometry)) {
+      if (!enter_next_generation(s))
+        s->result = TAMIS_ABSENT;
+      continue;
+    }
+    size_t needed = copy_at_cursor(s, generation);
+    if (needed && !provide_duplicates(s, needed))
+      s->result = TAMIS_ENOMEM;
+    else if (!needed && s->copied.at < s->copied.end)
+      leave_final_out(s, generation);
+  }
+  return s->result;
+}
