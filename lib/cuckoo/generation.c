@@ -71,6 +71,7 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   if (!generation)
     return NULL;
   generation->geometry = *g;
+  generation->split_limit = g->depth_limit;
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_init(&generation->growth[i]);
   tamis__slabs_init(&generation->slabs, g);

@@ -74,13 +74,11 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
   return TAMIS_OK;
 }
 
-int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
+int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
-  struct cuckoo *c = cuckoo_of(f);
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
   reader_token token = cuckoo_enter(c);
-  uint64_t mixed = hash_mix(&f->keys, hash);
   tamis__lock_pairs(c, mixed, &locked);
   int result = remove_locked(c, mixed, &locked, &sparse);
   tamis__unlock_pairs(&locked);
@@ -89,4 +87,9 @@ int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
   if (shrink)
     tamis__shrink(c, &sparse);
   return result;
+}
+
+int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
+{
+  return tamis__cuckoo_remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash));
 }

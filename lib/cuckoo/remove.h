@@ -9,4 +9,7 @@
 
 int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash);
 
+/* The same for a mixed hash. */
+int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed);
+
 #endif
