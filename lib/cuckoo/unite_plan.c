@@ -137,33 +137,39 @@ static unsigned depth_with(const struct generation *generation, double more)
   return depth > now ? depth : now;
 }
 
+/* Plans for entries of one generation that go to generation j of `into`. */
+static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct generation *source,
+                 struct survey taken, struct union_plan *plan)
+{
+  const struct generation *generation = into->generation[j];
+  unsigned limit = generation_split_limit(generation);
+  unsigned depth = depth_with(generation, plan->taken[j] + taken.entries);
+  if (cuckoo_same_geometry(&generation->geometry, &source->geometry) && depth < depth_now(source))
+    depth = depth_now(source) < limit ? depth_now(source) : limit;
+  if (j + 1 == n && depth > plan->deepest)
+    plan->deepest = depth;
+  plan->excess +=
+      excess_of(generation, plan->before[j] + plan->taken[j], taken.entries, taken.rate);
+  plan->taken[j] += taken.entries;
+}
+
 /* Plans for the entries of one generation.  False: there is no place for them. */
 static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
                             unsigned i, struct union_plan *plan)
 {
-  const struct generation *source = from->generation[i], *first = NULL;
+  const struct generation *source = from->generation[i];
   struct survey survey = survey_generation(from, source);
   double rest = survey.entries;
   for (unsigned j = n; j-- > 0 && rest > 0;) {
     double taken = fmin(room_left(into, n, j, plan->taken[j], source), rest);
-    plan->taken[j] += taken;
     rest -= taken;
-    if (!first && taken > 0)
-      first = into->generation[j];
+    if (taken > 0)
+      take(into, n, j, source, (struct survey){taken, survey.rate * taken / survey.entries}, plan);
   }
-  if (rest > 0 && i >= n) {
-    plan->rate += source->geometry.rate;
-    rest = 0;
-  }
-  if (!first)
-    return rest <= 0;
-  unsigned depth = depth_with(first, survey.entries), limit = generation_split_limit(first);
-  if (cuckoo_same_geometry(&first->geometry, &source->geometry) && depth < depth_now(source))
-    depth = depth_now(source) < limit ? depth_now(source) : limit;
-  if (first->number + 1 == n && depth > plan->deepest)
-    plan->deepest = depth;
-  plan->excess += excess_of(first, plan->before[first->number], survey.entries, survey.rate);
-  return rest <= 0;
+  if (rest <= 0)
+    return true;
+  plan->rate += source->geometry.rate; /* a generation like this one is opened */
+  return i >= n;
 }
 
 /* Makes the filter keep its promise with the planned excess.  The caller holds the opening
