@@ -4,6 +4,8 @@
  */
 #include "cuckoo_unit.h"
 
+#include "cuckoo/snapshot.h"
+
 #include <pthread.h>
 
 /* ---- what a union has ---- */
@@ -281,6 +283,33 @@ static void intersection_and_similarity_are_unsupported(void **state)
 
 /* ---- limits on the way ---- */
 
+/* Nothing may come to the part of an older generation that a snapshot of `into` has copied. */
+static void a_snapshot_of_the_filter_is_not_changed(void **state)
+{
+  (void) state;
+  tamis_filter *into = make(100, 0.01), *from = make(100, 0.01);
+  add_range(into, 0, 40000);
+  assert_true(stats_of(into).generations > 1);
+  remove_range(into, 0, 15000); /* so there is room in the first generation */
+  add_range(from, 100000, 100010);
+  struct cuckoo_snapshot s;
+  struct snapshot_piece piece;
+  assert_int_equal(tamis__snapshot_begin(&s, cuckoo_of(into)), TAMIS_OK);
+  do
+    assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
+  while (piece.generation->number == 0);
+  uint64_t before = stats_of(into).count;
+  assert_int_equal(tamis_merge(into, from), TAMIS_EFULL);
+  assert_int_equal(stats_of(into).count, before);
+  tamis__snapshot_end(&s);
+  assert_int_equal(tamis_merge(into, from), TAMIS_OK);
+  assert_all_in(into, 100000, 100010);
+  assert_all_in(into, 15000, 40000);
+  assert_valid(into);
+  tamis_destroy(into);
+  tamis_destroy(from);
+}
+
 /* Whatever the limit: the keys of `into` are in, the limit holds, and if the union succeeds it is
  * whole. */
 static void max_bytes_holds(void **state)
@@ -546,6 +575,7 @@ int main(void)
       cmocka_unit_test(fixed_filters),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       cmocka_unit_test(intersection_and_similarity_are_unsupported),
+      cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),
       cmocka_unit_test(memory_may_be_refused),
       cmocka_unit_test(filters_of_one_generation_in_use),
