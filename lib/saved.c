@@ -32,6 +32,18 @@ void tamis_load_options_init(tamis_load_options *options)
 
 /* ---- saving ---- */
 
+/* Figures of the filter, but only such as are the same on every machine: see saved.h. */
+static void add_figures(const tamis_filter *f, struct saved_head *head)
+{
+  tamis_stats *s = &head->figures;
+  uint64_t bytes = s->bytes;
+  tamis__fill_stats(f, s);
+  s->bytes = bytes;
+  s->fpp_estimate = (float) s->fpp_estimate;
+  if (f->operations->kind->figures)
+    s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
+}
+
 static int save(const tamis_filter *f, tamis_write_function write, void *context)
 {
   const struct filter_kind *kind = f->operations->kind;
@@ -41,7 +53,7 @@ static int save(const tamis_filter *f, tamis_write_function write, void *context
   kind->describe(f, &head);
   head.options.kind = kind->kind;
   head.options.seed = f->keys.seed;
-  tamis__fill_stats(f, &head.figures);
+  add_figures(f, &head);
   struct saved_writer w = {.write = write, .context = context, .allocator = f->allocator};
   tamis__saved_begin(&w, &head);
   if (w.result == TAMIS_OK)
@@ -174,11 +186,15 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   int cancellation = cancellation_disable();
   int result = tamis__saved_read_header(&r, &saved);
   cancellation_restore(cancellation);
-  if (result == TAMIS_OK && !tamis__find_kind(saved.options.kind))
-    result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    tamis__give_stats(&saved.figures, out);
-  return result;
+  if (result != TAMIS_OK)
+    return result;
+  const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
+  if (!kind)
+    return TAMIS_ECORRUPT;
+  if (kind->figures)
+    kind->figures(&saved, &saved.figures);
+  tamis__give_stats(&saved.figures, out);
+  return TAMIS_OK;
 }
 
 /* ---- files ---- */

@@ -441,8 +441,8 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
  * and its end is in the loaded filter exactly as it was, with its number of copies.  A key that is
  * touched meanwhile is saved as it was at some moment in between.  Nothing else is saved.
  *
- * `write` is called in turns with up to 2 MiB each, by the calling thread, and with no lock of the
- * filter held; so it may call the filter.
+ * `write` is called with one part of the data after the other, about 1 MiB each, by the calling
+ * thread, and with no lock of the filter held; so it may call the filter.
  *   Threads  any
  *   Blocks   in `write` and in the allocator.  Cuckoo: for the locks of one segment at a time, and
  *            writers wait for the time that it takes to copy one, as for a split
@@ -543,7 +543,8 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
                              tamis_filter **out);
 
 /* The figures of a saved filter, as they were when its save began, without building the filter.
- * Only the beginning of the data is read, 512 bytes, so nothing says that the rest is there.
+ * `bytes` is without locks and counters, whose number differs between machines.  Only the beginning
+ * of the data is read, 512 bytes, so nothing says that the rest is there.
  *   Threads  any      Blocks  in `read`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
  *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load; *out is not written

@@ -134,14 +134,20 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 {
   if (!tamis__thread_index)
     request_index();
-  return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_relaxed) +
+  /* Release: as counter.add.  Each add continues the release sequences of those before it. */
+  return atomic_fetch_add_explicit(&counters->shards->value[kind], amount, memory_order_release) +
          amount;
 }
 
+/* ORDER counter.sum (acquire)
+ *   pairs with     counter.add
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/counter_summed_relaxed */
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
 {
   uint64_t sum = 0;
   for (unsigned i = 0; i <= counters->mask; i++)
-    sum += atomic_load_explicit(&counters->shards[i].value[kind], memory_order_relaxed);
+    sum += atomic_load_explicit(&counters->shards[i].value[kind], memory_order_acquire);
   return sum;
 }

@@ -47,9 +47,14 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
 /* Adds, and returns the new value of the shard's part.
- * Relaxed: counters order nothing.  A reader that must see an add has synchronized with the adder
- * by other means, and coherence does the rest.  The owner's load sees its own last store or, after
- * index.acquire, that of the previous owner. */
+ * The owner's load is relaxed: it sees its own last store or, after index.acquire, that of the
+ * previous owner.
+ * ORDER counter.add (release)
+ *   pairs with     counter.sum
+ *   makes visible  what is counted: the bits of a key
+ *   if weakened    a save may count a key and not find its bits: the loaded filter would refuse a
+ *                  key too early
+ *   checked by     negative/counter_added_relaxed */
 static inline uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   unsigned index = tamis__thread_index;
@@ -57,7 +62,7 @@ static inline uint64_t counter_add(const struct counters *counters, unsigned kin
     return tamis__counter_add_shared(counters, kind, amount);
   _Atomic uint64_t *value = &counters->shards[index].value[kind];
   uint64_t sum = atomic_load_explicit(value, memory_order_relaxed) + amount;
-  atomic_store_explicit(value, sum, memory_order_relaxed);
+  atomic_store_explicit(value, sum, memory_order_release);
   return sum;
 }
 

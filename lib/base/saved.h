@@ -16,6 +16,11 @@
  * filter before.
  *
  *    describe   Fills what the header says, except for the seed, the hash function and the figures.
+ *               Of these only `bytes`, without what differs between machines, so that the same
+ *               filter is saved to the same bytes everywhere.
+ *    figures    Fills in those figures that follow from others by functions of libm, which differ
+ *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has none
+ *               of them then.  NULL: the file has all, fpp_estimate with the precision of a float.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
  *               operations.  *out is written only with TAMIS_OK, and after an error nothing is left.
@@ -207,6 +212,7 @@ struct saved_reader {
   uint64_t mapping_size;
   bool check_all; /* of what is mapped */
   bool ended;     /* the trailer has been read, and is right */
+  bool jumped;    /* parts of the mapping have been passed over */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, without `next` */
   uint64_t blocks;
@@ -237,8 +243,18 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
  *   limit   bytes that may be allocated for it at any moment; 0: no limit */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
 
+/* The same into memory of the caller's, or in a mapping to a part of it.  *begin: where in the file
+ * the array begins. */
+int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out,
+                               uint64_t *begin);
+
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
+
+/* In a mapping that is not to be checked: the trailer's totals, before anything else is read; and
+ * what is read next, a block. */
+int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
+int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
 /* Releases what the reader holds, but not the mapping. */
 void tamis__saved_close(struct saved_reader *r);

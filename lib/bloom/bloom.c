@@ -27,14 +27,14 @@ static unsigned power_of_two_up(unsigned n)
 
 /* The word layout needs no stripes.  A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
  * a thousand times 8 KiB for locks. */
-static struct sizes sizes_for(const tamis_options *options, const struct bloom_geometry *g)
+static struct sizes sizes_for(unsigned stripes_wanted, const struct bloom_geometry *g)
 {
   struct sizes s = {.shards = tamis__counter_shards(g->lines * LINE_BYTES),
                     .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
   unsigned max = power_of_two_up(lines);
   s.stripes = bloom_shape_is_word(g->shape) ? 0
-              : options->stripes            ? power_of_two_up(options->stripes)
+              : stripes_wanted              ? power_of_two_up(stripes_wanted)
               : s.stripes < max             ? s.stripes
                                             : max;
   s.words_bytes = g->lines * LINE_BYTES;
@@ -61,9 +61,15 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
   if (result != TAMIS_OK)
     return result;
-  struct sizes s = sizes_for(options, &g);
+  struct sizes s = sizes_for(options->stripes, &g);
   *bytes = total_bytes(&s);
   return TAMIS_OK;
+}
+
+uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
+{
+  struct sizes s = sizes_for(plan->stripes_wanted, &plan->geometry);
+  return total_bytes(&s) - s.words_bytes;
 }
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -100,34 +106,91 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 
 /* ---- creation ---- */
 
-/* Also for a filter that is incomplete, because its creation failed. */
-static void destroy(tamis_filter *f)
+/* But for its words.  Also for a filter that is incomplete, because its creation failed. */
+static void destroy_beside(struct bloom *b)
 {
-  struct bloom *b = bloom_of(f);
-  tamis_allocator from = f->allocator;
+  tamis_allocator from = b->head.allocator;
   if (b->stripes.all)
     tamis__stripes_destroy(&b->stripes);
-  tamis__memory_release(&from, b->words, b->geometry.lines * LINE_BYTES);
   tamis__memory_release(&from, b->stripes.all,
                         (b->stripes.mask + 1) * sizeof(struct padded_stripe));
   tamis__memory_release(&from, b->counters.shards,
                         (b->counters.mask + 1) * sizeof(struct counter_shard));
+  if (b->mapping.at)
+    tamis__memory_release(&from, (void *) b->head.operations, sizeof *b->head.operations);
   tamis__memory_release(&from, b, sizeof *b);
 }
 
-/* Sets when a filter that is not growable is full; at_capacity() checks it. */
-static void set_limits(struct bloom *b, bool growable)
+static void destroy(tamis_filter *f)
 {
-  double bits = bloom_geometry_usable_bits(&b->geometry);
-  double average = bloom_geometry_bits_set(&b->geometry, (double) b->geometry.capacity);
+  struct bloom *b = bloom_of(f);
+  tamis__saved_unmap(&b->mapping);
+  if (!b->mapping.at)
+    tamis__memory_release(&f->allocator, b->words, b->geometry.lines * LINE_BYTES);
+  destroy_beside(b);
+}
+
+/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
+ * it. */
+static double limit_of_bits(const struct bloom_geometry *g)
+{
+  double bits = bloom_geometry_usable_bits(g);
+  double average = bloom_geometry_bits_set(g, (double) g->capacity);
   /* The limit is four standard deviations above the average of as many independent bits, but at
    * most all bits.  The number of set bits varies less than that, because each key sets nearly the
    * same number of them.  (With 10^4 keys in the blocked layout a quarter of that variance was
    * measured, so the limit is nearer to eight deviations.) */
-  b->limited = !growable;
-  b->max_bits = fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-  if (tamis__bloom_near_capacity(b))
-    atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
+  return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
+}
+
+/* A mapped filter has operations of its own, and no stripes. */
+static bool create_mapped(struct bloom *b)
+{
+  struct filter_operations *own = tamis__memory_allocate(&b->head.allocator, sizeof *own);
+  if (own)
+    *own = tamis__read_only(b->head.operations);
+  b->head.operations = own;
+  b->bytes += sizeof *own;
+  return own != NULL;
+}
+
+static bool create_stripes(struct bloom *b, const struct sizes *s)
+{
+  b->stripes = (struct stripes){tamis__memory_allocate(&b->head.allocator, s->stripes_bytes),
+                                s->stripes - 1};
+  if (b->stripes.all)
+    tamis__stripes_init(&b->stripes);
+  return b->stripes.all != NULL;
+}
+
+struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
+                                  word *words, const struct saved_mapping *mapping)
+{
+  struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
+  if (!b)
+    return NULL;
+  struct sizes s = sizes_for(plan->stripes_wanted, &plan->geometry);
+  b->head = *head;
+  b->head.operations = tamis__bloom_operations(plan->geometry.shape);
+  b->geometry = plan->geometry;
+  b->words = words;
+  b->stripes_wanted = plan->stripes_wanted;
+  b->max_bytes = plan->max_bytes;
+  b->limited = plan->limited;
+  b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
+  b->bytes = mapping->at ? sizeof *b + s.shards_bytes : total_bytes(&s);
+  b->mapping = *mapping;
+  b->counters =
+      (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
+  bool complete =
+      b->counters.shards && (mapping->at ? create_mapped(b) : !s.stripes || create_stripes(b, &s));
+  if (complete) {
+    if (tamis__bloom_near_capacity(b))
+      atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
+    return b;
+  }
+  destroy_beside(b);
+  return NULL;
 }
 
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
@@ -141,38 +204,26 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
-static int create_with(const struct tamis_filter *head, const struct bloom_geometry *g,
-                       const struct sizes *s, bool growable, struct bloom **out)
+/* A filter without keys. */
+static int create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                        struct bloom **out)
 {
-  struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
-  if (!b)
-    return TAMIS_ENOMEM;
-  b->head = *head;
-  b->head.operations = tamis__bloom_operations(g->shape);
-  b->geometry = *g;
-  b->bytes = total_bytes(s);
-  if (s->stripes)
-    b->stripes = (struct stripes){tamis__memory_allocate(&head->allocator, s->stripes_bytes),
-                                  s->stripes - 1};
-  b->counters =
-      (struct counters){tamis__memory_allocate(&head->allocator, s->shards_bytes), s->shards - 1};
-  b->words = tamis__memory_allocate(&head->allocator, s->words_bytes);
-  if (b->stripes.all)
-    tamis__stripes_init(&b->stripes);
-  if (!b->words || (s->stripes && !b->stripes.all) || !b->counters.shards) {
-    destroy(&b->head);
-    return TAMIS_ENOMEM;
-  }
-  set_limits(b, growable);
-  *out = b;
-  return TAMIS_OK;
+  uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
+  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
+  *out = words ? tamis__bloom_create(head, plan, words, &(struct saved_mapping){0}) : NULL;
+  if (!*out)
+    tamis__memory_release(&head->allocator, words, words_bytes);
+  return *out ? TAMIS_OK : TAMIS_ENOMEM;
 }
 
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
 {
-  tamis_options options = {.stripes = model->stripes.all ? (unsigned) model->stripes.mask + 1 : 0};
-  struct sizes s = sizes_for(&options, &model->geometry);
-  return create_with(&model->head, &model->geometry, &s, !model->limited, out);
+  const struct bloom_plan plan = {.geometry = model->geometry,
+                                  .stripes_wanted = model->stripes_wanted,
+                                  .max_bytes = model->max_bytes,
+                                  .limited = model->limited,
+                                  .max_bits = model->max_bits};
+  return create_empty(&model->head, &plan, out);
 }
 
 static int create(const tamis_options *options, const struct tamis_filter *head,
@@ -184,12 +235,17 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
     return refuse_rate(why, options);
-  struct sizes s = sizes_for(options, &g);
-  result = tamis__check_max_bytes(why, options, total_bytes(&s));
+  struct bloom_plan plan = {.geometry = g,
+                            .stripes_wanted = options->stripes,
+                            .max_bytes = options->max_bytes,
+                            .limited = !options->growable};
+  uint64_t words_bytes = g.lines * LINE_BYTES;
+  result = tamis__check_max_bytes(why, options, words_bytes + tamis__bloom_bytes_beside(&plan));
   if (result != TAMIS_OK || !out)
     return result;
+
   struct bloom *b;
-  result = create_with(head, &g, &s, options->growable, &b);
+  result = create_empty(head, &plan, &b);
   if (result == TAMIS_OK)
     *out = &b->head;
   return result;
@@ -231,6 +287,13 @@ static uint64_t sample_bits_set(const struct bloom *b)
   return (uint64_t) ((uint128) bits * lines / SAMPLE);
 }
 
+void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
+{
+  out->estimated_count = bloom_geometry_keys(g, out->bits_set);
+  out->load = out->estimated_count / (double) g->capacity;
+  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
+}
+
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *b = const_bloom_of(f);
@@ -243,9 +306,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bits_per_key = bloom_geometry_bits_per_key(g);
   out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
   out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
-  out->estimated_count = bloom_geometry_keys(g, out->bits_set);
-  out->load = out->estimated_count / (double) g->capacity;
-  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
+  tamis__bloom_estimate(g, out);
 }
 
 /* The counters must agree with the bits, and with each other. */
@@ -282,4 +343,8 @@ const struct filter_kind tamis__bloom_kind = {
     .merge = tamis__bloom_merge,
     .intersect = tamis__bloom_intersect,
     .similarity = tamis__bloom_similarity,
+    .describe = tamis__bloom_describe,
+    .figures = tamis__bloom_figures,
+    .save = tamis__bloom_save,
+    .load = tamis__bloom_load,
 };

@@ -7,6 +7,7 @@
  *    word_layout.c  the same for the layout of one word, with an essay of its own
  *    capacity.h     what an add counts, and when it is refused
  *    unite.c        union, intersection and similarity of two filters
+ *    save.c         saved, loaded and mapped filters
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
  */
 #ifndef TAMIS_LIB_BLOOM_H
@@ -14,6 +15,7 @@
 
 #include "base/counter.h"
 #include "base/filter.h"
+#include "base/saved.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "bloom/geometry.h"
@@ -37,6 +39,10 @@ struct bloom {
   bool limited;    /* not growable: keys past the capacity are refused */
   double max_bits; /* more bits than this mean that more than `capacity` distinct keys are in */
   _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most twice */
+  /* These do not change: */
+  unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
+  uint64_t max_bytes;           /* of the options */
+  struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
 };
 
 static inline struct bloom *bloom_of(tamis_filter *f)
@@ -51,6 +57,32 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 
 const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
 const struct filter_operations *tamis__bloom_word_operations(struct bloom_shape shape);
+
+/* What a filter is made of. */
+struct bloom_plan {
+  struct bloom_geometry geometry;
+  unsigned stripes_wanted;
+  uint64_t max_bytes;
+  bool limited;
+  double max_bits; /* 0: computed */
+};
+
+/* The bytes that it takes beside its words. */
+uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
+
+/* Creates a filter with words that are there already, and that are released with it unless a file is
+ * mapped.  NULL: there is no memory, and the words are still the caller's.  */
+struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
+                                  word *words, const struct saved_mapping *mapping);
+
+/* Fills in what follows from out->bits_set. */
+void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out);
+
+void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
+void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
+int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
+int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
+                      const struct tamis_filter *head, tamis_filter **out);
 
 /* near_capacity() of capacity.h, which this header cannot include. */
 bool tamis__bloom_near_capacity(const struct bloom *b);

@@ -28,6 +28,7 @@
 #include "base/compiler.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
@@ -94,6 +95,23 @@ static inline unsigned bucket_first(const struct bucket_shape *s, uint64_t set)
 static inline unsigned bucket_count(uint64_t set)
 {
   return (unsigned) __builtin_popcountll(set);
+}
+
+/* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS values
+ * of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
+enum { BUCKET_ROWS = 128 };
+
+static inline uint64_t bucket_in_use(const struct bucket_shape *s, uint64_t value)
+{
+  return bucket_occupied(s, value) >> (s->width - 1);
+}
+
+static inline uint64_t bucket_sum_lanes(const struct bucket_shape *s, uint64_t sums)
+{
+  uint64_t sum = 0;
+  for (unsigned lane = 0; lane < s->lanes; lane++)
+    sum += bucket_lane(s, sums, lane);
+  return sum;
 }
 
 /* ---- entries ---- */

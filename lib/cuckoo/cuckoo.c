@@ -5,15 +5,13 @@
  */
 #include "cuckoo/cuckoo.h"
 
-#include "base/memory.h"
+#include "cuckoo/create.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/insert.h"
 #include "cuckoo/lookup.h"
-#include "cuckoo/memory.h"
 #include "cuckoo/remove.h"
-#include "cuckoo/segment.h"
-#include "cuckoo/slabs.h"
+#include "cuckoo/save.h"
 #include "cuckoo/unite.h"
 #include "cuckoo/validate.h"
 
@@ -52,21 +50,13 @@ static struct cuckoo_spec spec_of(const tamis_options *o)
 
 /* ---- sizes ---- */
 
-static uint64_t total_bytes(const struct cuckoo_geometry *g)
-{
-  return sizeof(struct cuckoo) + sizeof(struct generation) +
-         cuckoo_shards(g) * sizeof(struct counter_shard) +
-         cuckoo_directory_size(g) * sizeof(directory_entry) + cuckoo_roots(g) * g->segment_bytes +
-         tamis__slab_heads(g);
-}
-
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct cuckoo_geometry g;
   struct cuckoo_spec spec = spec_of(options);
   int result = cuckoo_geometry_plan(&spec, &g);
   if (result == TAMIS_OK)
-    *bytes = total_bytes(&g);
+    *bytes = tamis__cuckoo_total_bytes(&g);
   return result;
 }
 
@@ -92,15 +82,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 
 static void destroy(tamis_filter *f)
 {
-  struct cuckoo *c = cuckoo_of(f);
-  tamis_allocator from = f->allocator;
-  tamis__backlog_destroy(&c->backlog);
-  for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    tamis__generation_destroy(c, c->generation[i]);
-  stripe_destroy(&c->opening);
-  stripe_destroy(&c->snapshots_lock);
-  tamis__ready_destroy(c);
-  tamis__memory_release(&from, c, sizeof *c);
+  tamis__cuckoo_destroy(cuckoo_of(f));
 }
 
 /* The segments of the first generation are created with the filter, so that the first adds need not
@@ -125,39 +107,43 @@ static int create_first_segments(struct cuckoo *c)
   return TAMIS_OK;
 }
 
-static int create_first_generation(struct cuckoo *c, const struct cuckoo_geometry *g)
-{
-  int result = TAMIS_ENOMEM;
-  if (!tamis__backlog_init(&c->backlog, tamis__segment_reclaim, c, &c->bytes))
-    return result;
-  c->generation[0] = tamis__generation_create(c, g, &result);
-  if (!c->generation[0])
-    return result;
-  tamis__slabs_plan(&c->generation[0]->slabs, g, total_bytes(g));
-  atomic_store_explicit(&c->generations, 1, memory_order_relaxed); /* not shared yet */
-  return create_first_segments(c);
-}
-
 int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_filter *head,
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
-  struct cuckoo *c = tamis__memory_allocate(&head->allocator, sizeof *c);
+  struct cuckoo_spec spec = spec_of(options);
+  struct cuckoo *c = tamis__cuckoo_begin(head, &spec, options->max_bytes);
   if (!c)
     return TAMIS_ENOMEM;
-  c->head = *head;
   c->head.operations = operations_for(g);
-  c->spec = spec_of(options);
-  c->max_bytes = options->max_bytes;
-  c->bytes = sizeof *c;
-  stripe_init(&c->opening);
-  stripe_init(&c->snapshots_lock);
-  tamis__ready_init(c);
-  int result = create_first_generation(c, g);
+  int result;
+  struct generation *first = tamis__generation_create(c, g, &result);
+  if (first) {
+    tamis__cuckoo_append_first(c, first);
+    result = create_first_segments(c);
+  }
   if (result == TAMIS_OK)
     *out = &c->head;
   else
-    destroy(&c->head);
+    tamis__cuckoo_destroy(c);
   return result;
+}
+
+/* ---- loading ---- */
+
+static int load(struct saved_reader *r, const struct saved_head *saved,
+                const struct tamis_filter *head, tamis_filter **out)
+{
+  struct cuckoo *c;
+  int result = tamis__cuckoo_load(r, saved, head, &c);
+  if (result != TAMIS_OK)
+    return result;
+  c->head.operations = operations_for(&c->generation[0]->geometry);
+  if (c->mapped) {
+    c->mapped->operations = tamis__read_only(c->head.operations);
+    c->head.operations = &c->mapped->operations;
+  }
+  *out = &c->head;
+  return TAMIS_OK;
 }
 
 /* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
@@ -181,7 +167,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
                               options->growable ? "a cuckoo filter that grows"
                                                 : "a cuckoo filter that does not grow",
                               lowest_rate(options));
-  result = tamis__check_max_bytes(why, options, total_bytes(&g));
+  result = tamis__check_max_bytes(why, options, tamis__cuckoo_total_bytes(&g));
   if (result != TAMIS_OK || !out)
     return result;
   return tamis__cuckoo_create_with(options, head, &g, out);
@@ -243,4 +229,7 @@ const struct filter_kind tamis__cuckoo_kind = {
     .stats = stats,
     .validate = tamis__cuckoo_validate,
     .merge = tamis__cuckoo_merge,
+    .describe = tamis__cuckoo_describe,
+    .save = tamis__cuckoo_save,
+    .load = load,
 };

@@ -21,7 +21,7 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (generation->directory)
+  if (generation->directory && !c->mapped)
     destroy_segments(c, generation);
   tamis__cuckoo_release(c, generation->block, cuckoo_roots(g) * g->segment_bytes);
   tamis__cuckoo_release(c, generation->directory,
@@ -64,14 +64,15 @@ static directory_entry *create_directory(struct cuckoo *c, const struct cuckoo_g
                                         cuckoo_roots(g) * sizeof(directory_entry), result);
 }
 
-struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                            int *result)
+struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                           int *result)
 {
   struct generation *generation = tamis__cuckoo_allocate(c, sizeof *generation, result);
   if (!generation)
     return NULL;
   generation->geometry = *g;
   generation->split_limit = g->depth_limit;
+  generation->number = cuckoo_generations(c); /* it will be the next one */
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_init(&generation->growth[i]);
   tamis__slabs_init(&generation->slabs, g);
@@ -80,10 +81,26 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   generation->counters.shards =
       tamis__cuckoo_allocate(c, shards * sizeof(struct counter_shard), result);
   if (generation->counters.shards)
-    generation->directory = create_directory(c, g, result);
-  bool complete =
-      generation->directory && (c->spec.growable || create_block(c, generation, result));
-  if (complete)
+    return generation;
+  tamis__generation_destroy(c, generation);
+  return NULL;
+}
+
+int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
+{
+  int result;
+  generation->directory = create_directory(c, &generation->geometry, &result);
+  return generation->directory ? TAMIS_OK : result;
+}
+
+struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                            int *result)
+{
+  struct generation *generation = tamis__generation_begin(c, g, result);
+  if (!generation)
+    return NULL;
+  *result = tamis__generation_provide_directory(c, generation);
+  if (*result == TAMIS_OK && (c->spec.growable || create_block(c, generation, result)))
     return generation;
   tamis__generation_destroy(c, generation);
   return NULL;

@@ -155,8 +155,19 @@ static unsigned bits_for(uint64_t values)
   return values > 1 ? 64 - (unsigned) __builtin_clzll(values - 1) : 0;
 }
 
-/* Derives the stripes, the sizes and the need for a second hash from the shape, the roots and the
- * pairs. */
+/* Derives the sizes and the need for a second hash from the shape, the roots, the pairs and the
+ * stripes. */
+static void derive_from_stripes(struct cuckoo_geometry *g)
+{
+  uint64_t buckets = cuckoo_buckets(g), stripes = g->stripe_mask + UINT64_C(1);
+  g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
+  g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
+  unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
+  /* An entry that ages has a bit less: the marker. */
+  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
+}
+
+/* The same, and the stripes. */
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
@@ -169,11 +180,7 @@ static void derive_sizes(struct cuckoo_geometry *g)
     for (stripes = 1; stripes < max_stripes && stripes < g->stripes_wanted;)
       stripes *= 2;
   g->stripe_mask = (uint32_t) stripes - 1;
-  g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
-  g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
-  unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
-  /* An entry that ages has a bit less: the marker. */
-  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
+  derive_from_stripes(g);
 }
 
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
@@ -354,6 +361,49 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   *out = g;
   return TAMIS_OK;
 }
+
+/* ---- a geometry that has been saved ---- */
+
+static bool is_planned_width(unsigned width)
+{
+  for (unsigned i = 0; i < WIDTHS; i++)
+    if (widths[i] == width)
+      return true;
+  return false;
+}
+
+/* The limits of what plans choose; and no shift is out of bounds. */
+static bool is_possible(const struct cuckoo_geometry *g)
+{
+  unsigned width = g->shape.width, stripes = g->stripe_mask + 1;
+  unsigned max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES;
+  unsigned max_pair_bits = g->shape.ages ? GROWING_PAIR_BITS : LARGEST_PAIR_BITS;
+  unsigned max_depth = !g->shape.ages ? 0 : g->unequal_roots ? NEXT_DEPTH : FIRST_DEPTH;
+  if (!is_planned_width(width) || g->pair_bits > max_pair_bits || g->depth_limit > max_depth ||
+      g->stripe_mask >= max_stripes || (stripes & g->stripe_mask) || !(g->rate > 0 && g->rate < 1))
+    return false;
+  unsigned varying = g->unequal_roots ? MIN_VARYING_BITS : 1;
+  if (g->shape.ages && (!g->depth_limit || width < g->depth_limit + 1 + varying))
+    return false;
+  return g->first_roots && g->first_roots < UINT64_C(1) << 48 && g->root_shift < 48 &&
+         (g->unequal_roots || !g->root_shift) &&
+         g->root0_bits + cuckoo_index_bits(g) - g->depth_limit < 64;
+}
+
+bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
+{
+  g->unequal_roots = before != NULL;
+  g->root0_bits = bits_for(g->first_roots);
+  if (!is_possible(g))
+    return false;
+  g->shape = bucket_shape(g->shape.width, g->shape.ages);
+  derive_from_stripes(g);
+  double bytes = (double) cuckoo_roots(g) *
+                 ((double) g->segment_bytes + 8.0 * (double) (1u << g->depth_limit));
+  return bytes < 0x1p56 && (!before || cuckoo_index_bits(g) >= cuckoo_index_bits(before));
+}
+
+/* ---- entries ---- */
 
 /* `n` bits before others. */
 static uint64_t put_before(uint64_t value, unsigned n, uint64_t others)

@@ -93,6 +93,12 @@ int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry 
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
+/* Derives the rest of a geometry that has been saved, of which these are given: the width of the
+ * shape, and whether its entries age; first_roots, root_shift, pair_bits, depth_limit,
+ * stripes_wanted, stripe_mask and rate.  `before` is the generation before it; NULL: it is the first
+ * one.  False: no plan has it. */
+bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
+
 /* The number of shapes, which are in the order of their widths; and the lowest rate that each can
  * give, for a filter of any size. */
 unsigned cuckoo_geometry_shapes(void);

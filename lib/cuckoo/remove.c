@@ -74,6 +74,11 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
   return TAMIS_OK;
 }
 
+int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
+{
+  return tamis__cuckoo_remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
 int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
   struct locked_pairs locked;
@@ -87,9 +92,4 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
   if (shrink)
     tamis__shrink(c, &sparse);
   return result;
-}
-
-int tamis__cuckoo_remove(tamis_filter *f, uint64_t hash)
-{
-  return tamis__cuckoo_remove_mixed(cuckoo_of(f), hash_mix(&f->keys, hash));
 }

@@ -219,6 +219,19 @@ uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
   return d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
 }
 
+int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
+                              struct segment *segment, uint32_t first_bucket,
+                              const uint64_t counts[DUPLICATES_POSITIONS])
+{
+  struct request request = {.c = c};
+  struct duplicates_memory memory = memory_of(&request);
+  struct duplicates *d = provide(g, segment, &request);
+  bool written =
+      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts);
+  release_if_empty(c, segment);
+  return written ? TAMIS_OK : request.result;
+}
+
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {

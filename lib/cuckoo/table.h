@@ -28,6 +28,8 @@
  *    unite_plan.*  whether two filters have a union, and what it costs of the rate
  *    unite.*       union with another filter
  *    validate.*    whether the structure is whole, for tests
+ *    create.*      creates and takes down filters
+ *    save.*, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H
@@ -37,6 +39,7 @@
 #include "base/counter.h"
 #include "base/filter.h"
 #include "base/reclaim.h"
+#include "base/saved.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "cuckoo/duplicates.h"
@@ -129,6 +132,12 @@ struct ready {
   _Atomic bool complete; /* all blocks are touched: only a hint */
 };
 
+/* A filter whose segments are part of a file that is mapped: look-ups read them there. */
+struct mapped {
+  struct saved_mapping file;
+  struct filter_operations operations;
+};
+
 struct cuckoo {
   struct tamis_filter head;
   struct cuckoo_spec spec;
@@ -148,6 +157,7 @@ struct cuckoo {
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with `opening`
    * held. */
   _Atomic double excess;
+  struct mapped *mapped;                       /* NULL: the filter is not mapped */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)

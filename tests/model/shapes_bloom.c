@@ -77,6 +77,26 @@ static const char *check_bloom_unique_and_add(void)
   return winners(2) > 1 ? "two winners" : check_bloom_added();
 }
 
+/* As a save does, which counts keys first and copies their bits then. */
+static void run_bloom_counted(unsigned thread)
+{
+  if (thread == 0)
+    must_add(t.x);
+  else
+    t.result[1][0] = figures().count == 1 && !contains(t.x);
+}
+
+/* The same with a thread that owns no shard of the counters. */
+static void run_bloom_counted_by_many(unsigned thread)
+{
+  run_bloom_counted(1 - thread);
+}
+
+static const char *check_bloom_counted(void)
+{
+  return t.result[1][0] ? "a key was counted, and was not in" : check_bloom_added();
+}
+
 /* ---- a filter of the word layout that is full but for one key ---- */
 
 static void make_word_full_but_one(void)
@@ -116,6 +136,10 @@ const struct shape bloom_shapes[] = {
      run_bloom_unique_2_and_add, check_bloom_unique_and_add, BOUND(3), BOUND(3)},
     {"bloom_adds", "do two adds of a key count it once?", 2, false, make_bloom, run_bloom_adds,
      check_bloom_added, FULL, FULL},
+    {"bloom_counted", "is a key in that is counted?", 2, false, make_bloom, run_bloom_counted,
+     check_bloom_counted, FULL, FULL},
+    {"bloom_counted_by_many", "... by threads that share a counter?", 2, false, make_bloom,
+     run_bloom_counted_by_many, check_bloom_counted, FULL, FULL},
     {"bloom_store_buffer", "do two adds miss each other?", 2, false, make_bloom, run_store_buffer,
      check_store_buffer, FULL, NEVER},
     {"bloom_independent", "do two readers agree on the order of two adds?", 4, false, make_bloom,

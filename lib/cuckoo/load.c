@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: loads and maps what save.c writes.
+ *
+ * What is read may be anything.  So memory for segments is asked for as they arrive; that of the
+ * directories, which follows from the geometry alone, when the trailer has said that nothing is
+ * missing.  Everything that can be counted is counted, and what only the filter's own calls may
+ * write (locks, versions, addresses) is never taken from the data.
+ */
+#include "cuckoo/save.h"
+
+#include "base/memory.h"
+#include "cuckoo/create.h"
+#include "cuckoo/directory.h"
+#include "cuckoo/generation.h"
+#include "cuckoo/memory.h"
+#include "cuckoo/remove.h"
+#include "cuckoo/segment.h"
+
+static const uint64_t most_copies = UINT64_C(1) << 53;
+
+struct load {
+  struct saved_reader *r;
+  const struct saved_head *saved;
+  struct cuckoo *c;
+  uint64_t totals[SAVED_TOTALS]; /* counted */
+  /* Of a filter that grows: */
+  struct retired *first[CUCKOO_MAX_GENERATIONS]; /* the segments of each generation, */
+  struct retired **last; /* where the next one of the newest generation is appended, */
+  uint64_t next;         /* and the first directory index that it may have */
+  uint64_t *removed;     /* hashes */
+  size_t removed_n, removed_room;
+  /* Of one that does not: */
+  unsigned char *block; /* its segments */
+  uint64_t block_bytes, segments;
+  uint64_t places; /* a digest of where the segments begin */
+};
+
+static struct generation *newest(const struct load *l)
+{
+  return l->c->generation[cuckoo_generations(l->c) - 1];
+}
+
+/* ---- geometries ---- */
+
+static bool read_geometry(const struct load *l, const uint64_t *figures,
+                          const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
+{
+  static const uint64_t most[] = {
+      [SAVED_WIDTH] = 64,     [SAVED_PAIR_BITS] = 63,  [SAVED_DEPTH_LIMIT] = 63,
+      [SAVED_STRIPES] = 4096, [SAVED_ROOT_SHIFT] = 63, [SAVED_RATE] = UINT64_MAX};
+  for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
+    if (figures[i] > most[i])
+      return false;
+  *g = (struct cuckoo_geometry){
+      .shape = {.width = (unsigned) figures[SAVED_WIDTH], .ages = l->saved->options.growable},
+      .first_roots = l->saved->geometry[SAVED_FIRST_ROOTS],
+      .root_shift = (unsigned) figures[SAVED_ROOT_SHIFT],
+      .pair_bits = (unsigned) figures[SAVED_PAIR_BITS],
+      .depth_limit = (unsigned) figures[SAVED_DEPTH_LIMIT],
+      .stripes_wanted = l->saved->options.stripes,
+      .stripe_mask = (uint32_t) figures[SAVED_STRIPES] - 1,
+      .rate = saved_to_double(figures[SAVED_RATE])};
+  return cuckoo_geometry_restore(before, g);
+}
+
+static bool read_first_geometry(const struct load *l, struct cuckoo_geometry *g)
+{
+  const uint64_t *figures = l->saved->geometry;
+  for (unsigned i = SAVED_FIGURES_OF_FILTER; i < SAVED_GEOMETRY; i++)
+    if (figures[i])
+      return false;
+  return figures[SAVED_COUNTS_COPIES] <= 1 && l->saved->options.layout == TAMIS_LAYOUT_BLOCKED &&
+         read_geometry(l, figures, NULL, g);
+}
+
+/* ---- duplicate counts ---- */
+
+/* What has not been read yet, and the next count: it follows `skip` lanes without one. */
+struct counts {
+  const unsigned char *at, *end;
+  uint64_t skip, count; /* count == 0: there are no more */
+};
+
+static bool read_number(struct counts *counts, uint64_t *out)
+{
+  enum { MOST_BYTES = 8 };
+  *out = 0;
+  for (unsigned i = 0; i < MOST_BYTES && counts->at < counts->end; i++) {
+    unsigned char byte = *counts->at++;
+    *out |= (uint64_t) (byte & 0x7f) << 7 * i;
+    if (byte < 0x80)
+      return byte || i == 0;
+  }
+  return false;
+}
+
+static bool read_count(struct counts *counts)
+{
+  counts->count = 0;
+  return counts->at == counts->end ||
+         (read_number(counts, &counts->skip) && read_number(counts, &counts->count) &&
+          counts->count && counts->count < most_copies);
+}
+
+/* The counts of 256 buckets, or of those that are left.  False: they are not possible. */
+static bool spread_counts(const struct bucket_shape *s, const word *words, uint32_t buckets,
+                          struct counts *counts, uint64_t to[DUPLICATES_POSITIONS])
+{
+  memset(to, 0, DUPLICATES_POSITIONS * sizeof *to);
+  for (uint32_t i = 0; i < buckets && counts->count; i++) {
+    uint64_t value = atomic_load_explicit(&words[i], memory_order_relaxed);
+    for (unsigned lane = 0; lane < s->lanes && counts->count; lane++) {
+      if (!bucket_lane(s, value, lane) || counts->skip--)
+        continue;
+      to[(size_t) i * s->lanes + lane] = counts->count;
+      if (!read_count(counts))
+        return false;
+    }
+  }
+  return true;
+}
+
+/* Gives the buckets from `first` on, `n` of them, their counts. */
+static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
+                       uint32_t first, uint32_t n, const unsigned char *at,
+                       const unsigned char *end)
+{
+  struct counts counts = {.at = at, .end = end};
+  if (!read_count(&counts))
+    return TAMIS_ECORRUPT;
+  for (uint32_t done = 0; done < n && counts.count; done += DUPLICATES_BUCKETS) {
+    uint64_t to[DUPLICATES_POSITIONS], sum = 0;
+    uint32_t buckets = n - done < DUPLICATES_BUCKETS ? n - done : DUPLICATES_BUCKETS;
+    if (!spread_counts(&g->shape, segment_words(g, segment) + first + done, buckets, &counts, to))
+      return TAMIS_ECORRUPT;
+    for (size_t i = 0; i < (size_t) buckets * g->shape.lanes; i++)
+      sum += to[i] < most_copies - sum ? to[i] : most_copies - sum;
+    int result = sum ? tamis__segment_set_copies(l->c, g, segment, first + done, to) : TAMIS_OK;
+    if (result != TAMIS_OK)
+      return result;
+    if (sum >= most_copies - l->totals[TOTAL_COPIES])
+      return TAMIS_ECORRUPT;
+    l->totals[TOTAL_COPIES] += sum;
+  }
+  return counts.count ? TAMIS_ECORRUPT : TAMIS_OK;
+}
+
+/* Only sums up what a block counts. */
+static int sum_counts(struct load *l, const struct saved_block *block)
+{
+  struct counts counts = {.at = block->payload, .end = block->payload + block->size};
+  do {
+    if (!read_count(&counts) || counts.count >= most_copies - l->totals[TOTAL_COPIES])
+      return TAMIS_ECORRUPT;
+    l->totals[TOTAL_COPIES] += counts.count;
+  } while (counts.count);
+  return TAMIS_OK;
+}
+
+static bool set_copying(struct segment *segment, uint64_t copying)
+{
+  atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
+                        memory_order_relaxed); /* not shared yet */
+  return copying <= INT32_MAX;
+}
+
+/* ---- words ---- */
+
+/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
+ * depth. */
+static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES])
+{
+  const struct bucket_shape s = g->shape;
+  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
+  const uint64_t lanes = s.low * bucket_lane_bits(&s);
+  /* One of the bits up to that of the oldest possible marker is set in each entry. */
+  const uint64_t markers = s.low * ((UINT64_C(2) << depth) - 1);
+  uint64_t wrong = 0;
+  memset(used, 0, stripes * sizeof *used);
+  for (uint32_t i = 0; i < buckets;) {
+    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
+    for (unsigned row = 0; row < BUCKET_ROWS && i < buckets; row++, i += stripes)
+      for (uint32_t j = 0; j < stripes && i + j < buckets; j++) {
+        uint64_t value = words[i + j], in_use = bucket_in_use(&s, value);
+        sums[j] += in_use;
+        wrong |= value & ~lanes;
+        if (s.ages)
+          wrong |= bucket_in_use(&s, value & markers) ^ in_use;
+      }
+    for (uint32_t j = 0; j < stripes; j++)
+      used[j] += (uint32_t) bucket_sum_lanes(&s, sums[j]);
+  }
+  return !wrong;
+}
+
+static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
+                     const uint32_t used[CUCKOO_FIXED_STRIPES])
+{
+  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
+    atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
+    l->totals[TOTAL_ENTRIES] += used[i];
+  }
+}
+
+/* ---- a filter that grows ---- */
+
+static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
+{
+  struct cuckoo *c = l->c;
+  unsigned n = cuckoo_generations(c);
+  int result;
+  struct generation *generation = tamis__generation_begin(c, g, &result);
+  if (!generation)
+    return result;
+  if (n == 0)
+    tamis__cuckoo_append_first(c, generation);
+  c->generation[n] = generation;
+  atomic_store_explicit(&c->generations, n + 1, memory_order_relaxed); /* not shared yet */
+  l->last = &l->first[n];
+  l->next = 0;
+  return TAMIS_OK;
+}
+
+/* Whether the segments of the last root that has any fill it. */
+static bool root_is_complete(const struct load *l)
+{
+  return (l->next & ((UINT64_C(1) << newest(l)->geometry.depth_limit) - 1)) == 0;
+}
+
+static int load_generation(struct load *l, const struct saved_block *block)
+{
+  uint64_t figures[SAVED_FIGURES_OF_GENERATION];
+  struct cuckoo_geometry g;
+  unsigned n = cuckoo_generations(l->c);
+  if (block->size != sizeof figures || block->meanings[0] != n || block->meanings[1] ||
+      block->meanings[2] || block->meanings[3] || n == CUCKOO_MAX_GENERATIONS ||
+      !root_is_complete(l))
+    return TAMIS_ECORRUPT;
+  for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
+    figures[i] = saved_get64(block->payload + (size_t) i * 8);
+  return read_geometry(l, figures, &newest(l)->geometry, &g) ? begin_generation(l, &g)
+                                                             : TAMIS_ECORRUPT;
+}
+
+/* Whether a segment may stand there: it continues its root, or begins a later one. */
+static bool is_in_its_place(const struct load *l, uint64_t index, unsigned depth)
+{
+  const struct cuckoo_geometry *g = &newest(l)->geometry;
+  uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
+  return depth <= g->depth_limit && index < cuckoo_directory_size(g) &&
+         directory_range_of(g, index, depth).first == index &&
+         (index == l->next || (index > l->next && root_is_complete(l) && of_root == 0));
+}
+
+static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
+                        const struct saved_block *block)
+{
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g), used[CUCKOO_FIXED_STRIPES];
+  uint64_t entries = l->totals[TOTAL_ENTRIES];
+  word *words = segment_words(g, segment);
+  uint64_t *plain = (uint64_t *) (void *) words; /* no other thread knows it yet */
+  for (uint32_t i = 0; i < buckets; i++)
+    plain[i] = saved_get64(block->payload + (size_t) i * 8);
+  if (!check_words(g, plain, segment->depth, used) || !set_copying(segment, block->meanings[2]))
+    return TAMIS_ECORRUPT;
+  set_used(l, g, segment, used);
+  if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
+    return TAMIS_ECORRUPT;
+  return load_counts(l, g, segment, 0, buckets, block->payload + (size_t) buckets * 8,
+                     block->payload + block->size);
+}
+
+static int load_segment(struct load *l, const struct saved_block *block)
+{
+  struct generation *generation = newest(l);
+  const struct cuckoo_geometry *g = &generation->geometry;
+  unsigned number = (uint32_t) block->meanings[0];
+  unsigned depth = (unsigned) (block->meanings[0] >> 32);
+  uint64_t index = block->meanings[1], entries = l->totals[TOTAL_ENTRIES];
+  uint64_t copies = l->totals[TOTAL_COPIES];
+  int result;
+  if (number != generation->number || !is_in_its_place(l, index, depth) ||
+      block->size < cuckoo_buckets(g) * 8)
+    return TAMIS_ECORRUPT;
+  struct segment *segment = tamis__segment_create_unfilled(
+      l->c, generation, index << 1 << (63 - g->depth_limit), depth, &result);
+  if (!segment)
+    return result;
+  result = fill_segment(l, g, segment, block);
+  if (result != TAMIS_OK) {
+    tamis__segment_destroy(l->c, g, segment);
+    return result;
+  }
+  segment->retired.next = NULL;
+  segment->retired.size = index;
+  *l->last = &segment->retired;
+  l->last = &segment->retired.next;
+  l->next = index + directory_range_of(g, index, depth).count;
+  l->totals[TOTAL_SEGMENTS]++;
+  atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
+  counter_add(&generation->counters, ENTRIES, l->totals[TOTAL_ENTRIES] - entries);
+  counter_add(&generation->counters, DUPLICATES, l->totals[TOTAL_COPIES] - copies);
+  return TAMIS_OK;
+}
+
+static int load_removed(struct load *l, const struct saved_block *block)
+{
+  size_t n = block->size / 8;
+  if (!n || block->size % 8 || block->meanings[0] || block->meanings[1] || block->meanings[2] ||
+      block->meanings[3])
+    return TAMIS_ECORRUPT;
+  if (l->removed_n + n > l->removed_room) {
+    size_t room = 2 * l->removed_room > l->removed_n + n ? 2 * l->removed_room : l->removed_n + n;
+    if (l->saved->limit && room * 8 > l->saved->limit)
+      return TAMIS_EFULL;
+    void *larger = tamis__memory_grow(&l->r->allocator, l->removed, l->removed_room * 8, room * 8);
+    if (!larger)
+      return TAMIS_ENOMEM;
+    l->removed = larger;
+    l->removed_room = room;
+  }
+  for (size_t i = 0; i < n; i++)
+    l->removed[l->removed_n++] = saved_get64(block->payload + i * 8);
+  return TAMIS_OK;
+}
+
+static int load_blocks(struct load *l)
+{
+  struct saved_block block;
+  int result;
+  do {
+    result = tamis__saved_read_block(l->r, &block);
+    if (result == TAMIS_OK && block.type != SAVED_END)
+      result = block.type == SAVED_SEGMENT      ? load_segment(l, &block)
+               : block.type == SAVED_GENERATION ? load_generation(l, &block)
+               : block.type == SAVED_REMOVED    ? load_removed(l, &block)
+                                                : TAMIS_ECORRUPT;
+  } while (result == TAMIS_OK && block.type != SAVED_END);
+  return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
+}
+
+static int publish_segments(struct load *l)
+{
+  for (unsigned i = 0; i < cuckoo_generations(l->c); i++) {
+    struct generation *generation = l->c->generation[i];
+    int result = tamis__generation_provide_directory(l->c, generation);
+    if (result != TAMIS_OK)
+      return result;
+    for (struct retired *next, *each = l->first[i]; each; each = next) {
+      struct segment *segment = (struct segment *) each;
+      struct directory_range range =
+          directory_range_of(&generation->geometry, each->size, segment->depth);
+      next = each->next;
+      each->next = NULL;
+      for (uint64_t j = 0; j < range.count; j++)
+        directory_publish(generation_directory_entry(generation, range.first + j),
+                          directory_value_of(segment));
+    }
+    l->first[i] = NULL; /* they are the generation's now */
+  }
+  return TAMIS_OK;
+}
+
+/* What was removed while the snapshot was taken: see snapshot.c. */
+static int remove_keys(struct load *l)
+{
+  for (size_t i = 0; i < l->removed_n; i++) {
+    int result = tamis__cuckoo_remove_mixed(l->c, l->removed[i]);
+    if (result != TAMIS_OK)
+      return result == TAMIS_ABSENT ? TAMIS_ECORRUPT : result;
+  }
+  return TAMIS_OK;
+}
+
+/* ---- a filter that does not grow ---- */
+
+/* Memory for one more segment. */
+static int provide_block(struct load *l, const struct cuckoo_geometry *g)
+{
+  uint64_t all = cuckoo_roots(g) * g->segment_bytes, limit = l->saved->limit;
+  uint64_t needed = (l->segments + 1) * g->segment_bytes;
+  if (needed <= l->block_bytes)
+    return TAMIS_OK;
+  uint64_t next = 2 * l->block_bytes > needed ? 2 * l->block_bytes : needed;
+  if (next > all || (limit && next > limit - all))
+    next = all;
+  void *larger = tamis__memory_grow(&l->r->allocator, l->block, l->block_bytes, next);
+  if (!larger)
+    return TAMIS_ENOMEM;
+  l->block = larger;
+  l->block_bytes = next;
+  return TAMIS_OK;
+}
+
+/* Whether a segment is as save.c writes it: all is zero before the words but for the lanes in use,
+ * and after them. */
+static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
+                             uint32_t used[CUCKOO_FIXED_STRIPES])
+{
+  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES] = {0};
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
+  if (!check_words(g, words, 0, used))
+    return false;
+  put_lanes_in_use(g, used, head);
+  unsigned char after = 0;
+  for (size_t i = g->words_offset + (size_t) buckets * 8; i < g->segment_bytes; i++)
+    after |= at[i];
+  return memcmp(at, head, g->words_offset) == 0 && !after;
+}
+
+/* Words of a file become those of this machine. */
+static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
+{
+  (void) g, (void) at;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  uint64_t *words = (uint64_t *) (void *) (at + g->words_offset);
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+    words[i] = saved_u64(words[i]);
+#endif
+}
+
+/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room for
+ * counts. */
+static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g,
+                             struct segment *segment)
+{
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g), done = 0;
+  int result = TAMIS_OK;
+  while (done < buckets && result == TAMIS_OK) {
+    struct saved_block block;
+    result = tamis__saved_read_block(l->r, &block);
+    if (result != TAMIS_OK)
+      return result;
+    bool last = block.meanings[3] == 1;
+    uint32_t left = buckets - done, n = last || left < SAVED_COUNTED ? left : SAVED_COUNTED;
+    if (block.type != SAVED_COUNTS || block.meanings[0] != l->segments ||
+        block.meanings[1] != done || block.meanings[3] != (done + n == buckets) ||
+        block.meanings[2] > INT32_MAX)
+      return TAMIS_ECORRUPT;
+    if (segment)
+      set_copying(segment, block.meanings[2]);
+    result = segment
+                 ? load_counts(l, g, segment, done, n, block.payload, block.payload + block.size)
+                 : sum_counts(l, &block);
+    done += n;
+  }
+  return result;
+}
+
+static uint64_t add_place(uint64_t digest, uint64_t place)
+{
+  return hash_spread(digest ^ place) + 1;
+}
+
+/* Reads where the segments begin, and all that follows.  If it is to be believed (`adopt`), these
+ * are the segments of the filter. */
+static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
+{
+  struct saved_block block;
+  int result = TAMIS_OK;
+  uint64_t roots = cuckoo_roots(g), digest = 0;
+  l->totals[TOTAL_PLACES] = l->r->at - (l->r->have_next ? SAVED_UNIT : 0);
+  for (uint64_t done = 0, n; done < roots && result == TAMIS_OK; done += n) {
+    n = roots - done < SAVED_PLACED ? roots - done : SAVED_PLACED;
+    result = tamis__saved_read_block(l->r, &block);
+    if (result == TAMIS_OK &&
+        (block.type != SAVED_PLACES || block.size != n * 8 || block.meanings[0] != done ||
+         block.meanings[1] || block.meanings[2] || block.meanings[3]))
+      return TAMIS_ECORRUPT;
+    for (uint64_t i = 0; i < n && result == TAMIS_OK; i++) {
+      uint64_t place = saved_get64(block.payload + i * 8);
+      digest = add_place(digest, place);
+      if (!adopt)
+        continue;
+      if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - g->segment_bytes)
+        return TAMIS_ECORRUPT;
+      directory_publish(generation_directory_entry(newest(l), done + i),
+                        (directory_value) (uintptr_t) (l->r->mapping + place));
+    }
+  }
+  l->segments = roots;
+  if (result == TAMIS_OK && !adopt && digest != l->places)
+    return TAMIS_ECORRUPT;
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_block(l->r, &block);
+  return result == TAMIS_OK && block.type != SAVED_END ? TAMIS_ECORRUPT : result;
+}
+
+static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
+{
+  const void *at;
+  uint64_t begin;
+  int result = l->r->mapping ? TAMIS_OK : provide_block(l, g);
+  if (result != TAMIS_OK)
+    return result;
+  unsigned char *to = l->r->mapping ? NULL : l->block + l->segments * g->segment_bytes;
+  result = tamis__saved_read_array_to(l->r, g->segment_bytes, to, &at, &begin);
+  if (result != TAMIS_OK)
+    return result;
+  l->places = add_place(l->places, begin);
+  uint32_t used[CUCKOO_FIXED_STRIPES];
+  if (to)
+    swap_words(g, to);
+  if ((to || l->r->check_all) && !segment_is_whole(g, at, used))
+    return TAMIS_ECORRUPT;
+  if (!to) {
+    for (uint32_t i = 0; i <= g->stripe_mask; i++)
+      l->totals[TOTAL_ENTRIES] += used[i];
+    directory_publish(generation_directory_entry(newest(l), l->segments),
+                      (directory_value) (uintptr_t) at);
+    return load_fixed_counts(l, g, NULL);
+  }
+  struct segment *segment = (struct segment *) (void *) to;
+  set_used(l, g, segment, used);
+  result = load_fixed_counts(l, g, segment);
+  if (result != TAMIS_OK)
+    tamis__segment_close(l->c, g, segment);
+  return result;
+}
+
+/* What is not to be checked is not read: the places of the segments are. */
+static int map_segments(struct load *l, const struct cuckoo_geometry *g)
+{
+  int result = tamis__saved_read_totals(l->r, l->totals);
+  if (result == TAMIS_OK)
+    result = tamis__saved_jump(l->r, l->totals[TOTAL_PLACES]);
+  return result == TAMIS_OK ? read_places(l, g, true) : result;
+}
+
+static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
+{
+  int result = TAMIS_OK;
+  if (l->r->mapping) {
+    if (cuckoo_roots(g) * g->segment_bytes > l->r->mapping_size)
+      return TAMIS_ECORRUPT;
+    result = tamis__generation_provide_directory(l->c, newest(l));
+  }
+  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
+    return map_segments(l, g);
+  for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
+    result = load_fixed_segment(l, g);
+  return result == TAMIS_OK ? read_places(l, g, false) : result;
+}
+
+/* The block becomes that of the filter. */
+static int publish_block(struct load *l, const struct cuckoo_geometry *g)
+{
+  struct generation *generation = newest(l);
+  if (!l->r->mapping) {
+    int result = tamis__generation_provide_directory(l->c, generation);
+    if (result != TAMIS_OK)
+      return result;
+    for (uint64_t i = 0; i < l->segments; i++) {
+      struct segment *segment = (struct segment *) (void *) (l->block + i * g->segment_bytes);
+      tamis__segment_init(g, segment);
+      directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+    }
+    generation->block = (struct segment *) (void *) l->block;
+    atomic_fetch_add_explicit(&l->c->bytes, l->block_bytes, memory_order_relaxed);
+    l->block = NULL;
+  }
+  generation->segments = l->segments;
+  counter_add(&generation->counters, ENTRIES, l->totals[TOTAL_ENTRIES]);
+  counter_add(&generation->counters, DUPLICATES, l->totals[TOTAL_COPIES]);
+  return TAMIS_OK;
+}
+
+/* ---- all of it ---- */
+
+static int check_totals(struct load *l)
+{
+  uint64_t said[SAVED_TOTALS];
+  int result = tamis__saved_read_end(l->r, said);
+  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
+    return TAMIS_OK; /* nothing has been counted: they are what the trailer says */
+  return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
+}
+
+static int load_all(struct load *l, const struct cuckoo_geometry *g)
+{
+  bool growable = l->saved->options.growable;
+  int result = begin_generation(l, g);
+  if (result == TAMIS_OK)
+    result = growable ? load_blocks(l) : load_fixed_segments(l, g);
+  if (result == TAMIS_OK)
+    result = check_totals(l);
+  if (result == TAMIS_OK)
+    result = growable ? publish_segments(l) : publish_block(l, g);
+  return result == TAMIS_OK ? remove_keys(l) : result;
+}
+
+static void release_all(struct load *l)
+{
+  struct cuckoo *c = l->c;
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    for (struct retired *next, *each = l->first[i]; each; each = next) {
+      next = each->next;
+      tamis__segment_destroy(c, &c->generation[i]->geometry, (struct segment *) each);
+    }
+  for (uint64_t i = 0; l->block && i < l->segments; i++) {
+    const struct cuckoo_geometry *g = &c->generation[0]->geometry;
+    tamis__segment_close(c, g, (struct segment *) (void *) (l->block + i * g->segment_bytes));
+  }
+  tamis__memory_release(&l->r->allocator, l->block, l->block_bytes);
+}
+
+int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
+                       const struct tamis_filter *head, struct cuckoo **out)
+{
+  struct load l = {.r = r, .saved = saved};
+  const tamis_options *o = &saved->options;
+  struct cuckoo_spec spec = {
+      .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
+  struct cuckoo_geometry g;
+  if (!read_first_geometry(&l, &g))
+    return TAMIS_ECORRUPT;
+  if (r->mapping && o->growable)
+    return TAMIS_EUNSUPPORTED;
+  if (saved->limit && !r->mapping && !o->growable && tamis__cuckoo_total_bytes(&g) > saved->limit)
+    return TAMIS_EFULL;
+  struct cuckoo *c = l.c = tamis__cuckoo_begin(head, &spec, saved->limit);
+  if (!c)
+    return TAMIS_ENOMEM;
+  atomic_store_explicit(&c->splits, saved->geometry[SAVED_SPLITS], memory_order_relaxed);
+  atomic_store_explicit(&c->joins, saved->geometry[SAVED_JOINS], memory_order_relaxed);
+  atomic_store_explicit(&c->counts_copies, saved->geometry[SAVED_COUNTS_COPIES] != 0,
+                        memory_order_relaxed); /* not shared yet, all three */
+  int result = TAMIS_OK;
+  if (r->mapping) {
+    c->mapped = tamis__memory_allocate(&head->allocator, sizeof *c->mapped);
+    result = c->mapped ? TAMIS_OK : TAMIS_ENOMEM;
+  }
+  if (result == TAMIS_OK)
+    result = load_all(&l, &g);
+  tamis__memory_release(&r->allocator, l.removed, l.removed_room * 8);
+  if (result == TAMIS_OK) {
+    c->max_bytes = o->max_bytes;
+    if (c->mapped)
+      c->mapped->file = saved_mapping_of(r);
+    *out = c;
+    return TAMIS_OK;
+  }
+  release_all(&l);
+  tamis__cuckoo_destroy(c);
+  return result;
+}

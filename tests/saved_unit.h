@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of saved filters share: bytes in memory that a filter is saved to and loaded from,
+ * an allocator that counts, and sums that are made right again after a change.
+ */
+#ifndef TAMIS_TESTS_SAVED_UNIT_H
+#define TAMIS_TESTS_SAVED_UNIT_H
+
+#include "filter_unit.h"
+
+#include "base/saved.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- saving to memory ---- */
+
+struct bytes {
+  unsigned char *data;
+  size_t size, room;
+  unsigned calls, fail_at; /* the call that fails, from 1 on; 0: none */
+};
+
+static int write_bytes(void *context, const void *data, size_t size)
+{
+  struct bytes *b = context;
+  if (++b->calls == b->fail_at) {
+    errno = EDQUOT;
+    return 1;
+  }
+  while (b->room < b->size + size) {
+    b->room = b->room ? 2 * b->room : 1 << 16;
+    b->data = realloc(b->data, b->room);
+    assert_non_null(b->data);
+  }
+  memcpy(b->data + b->size, data, size);
+  b->size += size;
+  return 0;
+}
+
+static inline struct bytes saved_bytes(const tamis_filter *f)
+{
+  struct bytes b = {0};
+  assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_OK);
+  assert_int_equal(b.size % SAVED_UNIT, 0);
+  return b;
+}
+
+/* ---- loading from memory ---- */
+
+struct source {
+  const unsigned char *data;
+  size_t size, at;
+  size_t most; /* bytes in one call; 0: all */
+  unsigned calls, fail_at;
+};
+
+static int64_t read_source(void *context, void *data, size_t size)
+{
+  struct source *s = context;
+  if (++s->calls == s->fail_at) {
+    errno = EDQUOT;
+    return -1;
+  }
+  size_t n = s->size - s->at < size ? s->size - s->at : size;
+  if (s->most && n > s->most)
+    n = s->most;
+  memcpy(data, s->data + s->at, n);
+  s->at += n;
+  return (int64_t) n;
+}
+
+static inline struct source source_of(const struct bytes *b)
+{
+  return (struct source){.data = b->data, .size = b->size};
+}
+
+/* ---- an allocator that counts ---- */
+
+struct counts {
+  size_t now, most, blocks;
+  struct source *source; /* what is loaded; NULL: does not matter */
+  bool too_early;        /* more was allocated than may be, for what had come */
+  unsigned calls, fail_at;
+};
+
+/* Three times what has come, as it is copied while it grows, a MiB, and what a filter takes beside
+ * its bits. */
+static inline size_t allowance(const struct source *s)
+{
+  return 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19);
+}
+
+static void *count_allocate(void *context, size_t alignment, size_t size)
+{
+  struct counts *c = context;
+  void *block;
+  if (++c->calls == c->fail_at || posix_memalign(&block, alignment, size))
+    return NULL;
+  memset(block, 0xA5, size);
+  c->now += size;
+  c->blocks++;
+  c->most = c->now > c->most ? c->now : c->most;
+  c->too_early |= c->source && c->now > allowance(c->source);
+  return block;
+}
+
+static void count_release(void *context, void *block, size_t alignment, size_t size)
+{
+  struct counts *c = context;
+  (void) alignment;
+  c->now -= size;
+  c->blocks--;
+  free(block);
+}
+
+static inline tamis_allocator counting(struct counts *c)
+{
+  return (tamis_allocator){count_allocate, count_release, c};
+}
+
+/* ---- loading anything ---- */
+
+/* Loads, and checks what must hold whatever the bytes are: a filter that is valid, or none. */
+static inline int load_any(struct source s, uint64_t max_bytes, tamis_filter **out)
+{
+  struct counts counts = {.source = max_bytes ? NULL : &s};
+  tamis_allocator allocator = counting(&counts);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.allocator = &allocator;
+  options.max_bytes = max_bytes;
+  tamis_filter *f = (tamis_filter *) &s;
+  int result = tamis_load(&options, read_source, &s, &f);
+  assert_true((f != NULL) == (result == TAMIS_OK));
+  assert_false(counts.too_early);
+  if (max_bytes)
+    assert_true(counts.most <= max_bytes);
+  if (f) {
+    assert_valid(f);
+    assert_true(counts.now >= stats_of(f).bytes);
+    tamis_destroy(f);
+  }
+  assert_int_equal(counts.blocks, 0);
+  assert_int_equal(counts.now, 0);
+  if (out) /* once more, in memory that stays */
+    assert_int_equal(
+        tamis_load(NULL, read_source, &(struct source){.data = s.data, .size = s.size}, out),
+        result);
+  return result;
+}
+
+static inline tamis_filter *load_bytes(const struct bytes *b)
+{
+  tamis_filter *f;
+  assert_int_equal(load_any(source_of(b), 0, &f), TAMIS_OK);
+  return f;
+}
+
+/* ---- sums ---- */
+
+/* Where the first block is, if an array of `array` bytes comes before it. */
+static inline size_t first_block(size_t array)
+{
+  return array ? SAVED_ARRAY_ALIGNMENT + array : SAVED_HEADER;
+}
+
+/* Makes the sums right again, of an array's chunks too.  False: the blocks lead nowhere. */
+static inline bool repair(const struct bytes *b, size_t array)
+{
+  unsigned char *data = b->data;
+  uint64_t digest = 0, number = 0;
+  saved_put64(data + SAVED_HEADER - 8, hash_sum(data, SAVED_HEADER - 8, 0));
+  digest = saved_next_digest(digest, saved_get64(data + SAVED_HEADER - 8));
+  size_t at = first_block(array);
+  while (at + SAVED_UNIT <= b->size && memcmp(data + at, SAVED_TRAILER_MAGIC, 8) != 0) {
+    unsigned char *payload = data + at + SAVED_UNIT;
+    uint64_t size = saved_get64(data + at + 8);
+    if (size > b->size - at - SAVED_UNIT)
+      return false;
+    if (saved_get32(data + at) == SAVED_SUMS && array)
+      for (size_t i = 0; i < saved_chunks(array) && i < size / 8; i++) {
+        size_t begin = i * SAVED_CHUNK, left = array - begin;
+        saved_put64(payload + i * 8, hash_sum(data + SAVED_ARRAY_ALIGNMENT + begin,
+                                              left < SAVED_CHUNK ? left : SAVED_CHUNK, i));
+      }
+    uint64_t sum = saved_block_sum(data + at, payload, (size_t) size);
+    saved_put64(data + at + 56, sum);
+    digest = saved_next_digest(digest, sum);
+    number++;
+    at += SAVED_UNIT + (((size_t) size + SAVED_UNIT - 1) & ~(size_t) (SAVED_UNIT - 1));
+  }
+  if (at + SAVED_UNIT > b->size)
+    return false;
+  saved_put64(data + at + 48, digest);
+  saved_put64(data + at + 56, hash_sum(data + at, 56, 0));
+  return number > 0;
+}
+
+/* What numbers in a file are replaced by. */
+static const uint64_t extremes[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    7,
+                                    63,
+                                    64,
+                                    65,
+                                    4095,
+                                    4096,
+                                    (UINT64_C(1) << 20) - 1,
+                                    UINT64_C(1) << 20,
+                                    (UINT64_C(1) << 20) + 1,
+                                    UINT32_MAX,
+                                    UINT64_C(1) << 32,
+                                    (UINT64_C(1) << 41) - 1,
+                                    UINT64_C(1) << 41,
+                                    UINT64_C(1) << 58,
+                                    UINT64_C(1) << 63,
+                                    UINT64_MAX - 63,
+                                    UINT64_MAX - 1,
+                                    UINT64_MAX,
+                                    UINT64_C(0x3FF0000000000000),  /* 1.0 */
+                                    UINT64_C(0x7FF0000000000000),  /* infinity */
+                                    UINT64_C(0x7FF8000000000000)}; /* no number */
+enum { EXTREMES = sizeof extremes / sizeof *extremes };
+
+/* Tries each flipped bit, and each number at its extremes, with and without right sums. */
+static inline void assert_changes_are_found(const struct bytes *b)
+{
+  for (size_t bit = 0; bit < 8 * b->size; bit++) {
+    b->data[bit / 8] ^= (unsigned char) (1u << bit % 8);
+    assert_int_not_equal(load_any(source_of(b), 0, NULL), TAMIS_OK);
+    b->data[bit / 8] ^= (unsigned char) (1u << bit % 8);
+  }
+}
+
+static inline void assert_truncations_are_found(const struct bytes *b)
+{
+  for (size_t size = 0; size < b->size; size++) {
+    struct source s = {.data = b->data, .size = size};
+    assert_int_equal(load_any(s, 0, NULL), TAMIS_ECORRUPT);
+  }
+}
+
+/* Nothing that a file says does harm, though all sums are right.  Returns how many changes were
+ * accepted. */
+static inline unsigned try_extremes(const struct bytes *b, size_t array, size_t begin, size_t end)
+{
+  struct bytes changed = {.data = malloc(b->size), .size = b->size};
+  unsigned accepted = 0;
+  assert_non_null(changed.data);
+  for (size_t at = begin; at < end; at += 4)
+    for (unsigned i = 0; i < 2 * EXTREMES; i++) {
+      memcpy(changed.data, b->data, b->size);
+      if (i < EXTREMES && at % 8 == 0)
+        saved_put64(changed.data + at, extremes[i]);
+      else
+        saved_put32(changed.data + at, (uint32_t) extremes[i % EXTREMES]);
+      (void) repair(&changed, array);
+      accepted += load_any(source_of(&changed), 0, NULL) == TAMIS_OK;
+    }
+  free(changed.data);
+  return accepted;
+}
+
+#endif

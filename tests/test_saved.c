@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The public calls that save and load, with any kind of filter.
+ */
+#include "saved_unit.h"
+
+#include <stdio.h>
+
+static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = capacity;
+  options.seed = seed;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  for (uint64_t key = 0; key < capacity; key++)
+    assert_int_equal(tamis_add_hash(f, key * seed), TAMIS_OK);
+  return f;
+}
+
+/* ---- streams ---- */
+
+/* Several filters follow one another, and something else after them.  Reads bring any number of
+ * bytes. */
+static void exactly_the_bytes_of_a_filter_are_read(void **state)
+{
+  (void) state;
+  enum { FILTERS = 3 };
+  struct bytes stream = {0};
+  const uint64_t capacities[FILTERS] = {100, 200000, 1};
+  size_t ends[FILTERS];
+  for (unsigned i = 0; i < FILTERS; i++) {
+    tamis_filter *f = filter_of(capacities[i], i + 1);
+    assert_int_equal(tamis_save(f, write_bytes, &stream), TAMIS_OK);
+    ends[i] = stream.size;
+    tamis_destroy(f);
+  }
+  assert_int_equal(write_bytes(&stream, "and more", 8), 0);
+  const size_t most[] = {0, 1, 3, 61, 64, 4095, 4097, 100003};
+  for (unsigned m = 0; m < sizeof most / sizeof *most; m++) {
+    struct source s = source_of(&stream);
+    s.most = most[m];
+    for (unsigned i = 0; i < FILTERS; i++) {
+      tamis_filter *f;
+      assert_int_equal(tamis_load(NULL, read_source, &s, &f), TAMIS_OK);
+      assert_int_equal(s.at, ends[i]);
+      assert_valid(f);
+      for (uint64_t key = 0; key < capacities[i]; key++)
+        assert_true(tamis_contains_hash(f, key * (i + 1)));
+      tamis_destroy(f);
+    }
+    tamis_filter *f;
+    assert_int_equal(tamis_load(NULL, read_source, &s, &f), TAMIS_ECORRUPT);
+    assert_int_equal(s.at, stream.size);
+  }
+  free(stream.data);
+}
+
+/* ---- functions that fail ---- */
+
+static void a_write_that_fails_ends_the_save(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_of(3000000 / SCALE, 1);
+  struct bytes good = saved_bytes(f);
+  for (unsigned at = 1; at <= good.calls; at++) {
+    struct bytes b = {.fail_at = at};
+    errno = 0;
+    assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal(b.calls, at); /* it is not called again */
+    assert_true(b.size < good.size);
+    assert_true(b.size == 0 || memcmp(b.data, good.data, b.size) == 0);
+    free(b.data);
+  }
+  free(good.data);
+  tamis_destroy(f);
+}
+
+static int64_t reads_too_much(void *context, void *data, size_t size)
+{
+  (void) context;
+  memset(data, 0, size);
+  return (int64_t) size + 1;
+}
+
+static void a_read_that_fails_ends_the_load(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_of(1000000 / SCALE, 1), *g;
+  struct bytes saved = saved_bytes(f);
+  int result = TAMIS_EIO;
+  for (unsigned at = 1; result == TAMIS_EIO; at++) {
+    struct source s = source_of(&saved);
+    s.fail_at = at;
+    s.most = 100000;
+    errno = 0;
+    result = tamis_load(NULL, read_source, &s, &g);
+    if (result == TAMIS_OK)
+      break;
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal(s.calls, at);
+    assert_null(g);
+    s = source_of(&saved);
+    s.fail_at = at;
+    s.most = 100000;
+    assert_int_equal(load_any(s, 0, NULL), TAMIS_EIO);
+  }
+  assert_int_equal(result, TAMIS_OK);
+  tamis_destroy(g);
+  assert_int_equal(tamis_load(NULL, reads_too_much, NULL, &g), TAMIS_EIO);
+  struct source s = source_of(&saved);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  s.fail_at = 1;
+  assert_int_equal(tamis_saved_info(read_source, &s, &stats), TAMIS_EIO);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
+static void memory_that_is_refused_ends_the_save(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000;
+  options.allocator = &allocator;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  size_t before = counts.now;
+  for (unsigned at = 1;; at++) {
+    struct bytes b = {0};
+    counts.fail_at = counts.calls + at;
+    int result = tamis_save(f, write_bytes, &b);
+    assert_int_equal(counts.now, before);
+    free(b.data);
+    if (result == TAMIS_OK)
+      break;
+    assert_int_equal(result, TAMIS_ENOMEM);
+  }
+  assert_true(counts.most - before < (size_t) 4 << 20); /* beside the filter */
+  tamis_destroy(f);
+}
+
+/* ---- arguments ---- */
+
+static void arguments_are_checked(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_of(100, 1), *g = f;
+  struct bytes saved = saved_bytes(f);
+  struct source s = source_of(&saved);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  assert_int_equal(tamis_save(NULL, write_bytes, &saved), TAMIS_EINVAL);
+  assert_int_equal(tamis_save(f, NULL, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_load(NULL, NULL, NULL, &g), TAMIS_EINVAL);
+  assert_null(g);
+  assert_int_equal(tamis_load(NULL, read_source, &s, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_saved_info(NULL, NULL, &stats), TAMIS_EINVAL);
+  assert_int_equal(tamis_saved_info(read_source, &s, NULL), TAMIS_EINVAL);
+  stats.struct_size = 8;
+  assert_int_equal(tamis_saved_info(read_source, &s, &stats), TAMIS_EINVAL);
+  assert_int_equal(s.at, 0);
+  tamis_load_options_init(NULL);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
+static int load_with(const tamis_load_options *options, const struct bytes *saved)
+{
+  tamis_filter *f = (tamis_filter *) 1;
+  struct source s = source_of(saved);
+  int result = tamis_load(options, read_source, &s, &f);
+  assert_true((f != NULL) == (result == TAMIS_OK));
+  tamis_destroy(f);
+  return result;
+}
+
+static void load_options_are_told_by_their_size(void **state)
+{
+  (void) state;
+  struct {
+    tamis_load_options known;
+    unsigned char unknown[64];
+  } options = {.known = TAMIS_LOAD_OPTIONS_INIT};
+  tamis_load_options initial;
+  tamis_filter *f = filter_of(100, 1);
+  struct bytes saved = saved_bytes(f);
+  memset(&initial, 0xA5, sizeof initial);
+  tamis_load_options_init(&initial);
+  assert_int_equal(initial.struct_size, sizeof initial);
+  assert_int_equal(load_with(&initial, &saved), TAMIS_OK);
+  for (size_t size = 0; size < sizeof options.known; size++) {
+    options.known.struct_size = size;
+    assert_int_equal(load_with(&options.known, &saved), TAMIS_EINVAL);
+  }
+  for (size_t tail = 1; tail <= sizeof options.unknown; tail++) {
+    options.known.struct_size = sizeof options.known + tail;
+    assert_int_equal(load_with(&options.known, &saved), TAMIS_OK);
+    options.unknown[tail - 1] = 1;
+    assert_int_equal(load_with(&options.known, &saved), TAMIS_EUNSUPPORTED);
+    options.unknown[tail - 1] = 0;
+  }
+  options.known.struct_size = SIZE_MAX;
+  assert_int_equal(load_with(&options.known, &saved), TAMIS_EINVAL);
+  initial.allocator = &(tamis_allocator){count_allocate, NULL, NULL};
+  assert_int_equal(load_with(&initial, &saved), TAMIS_EINVAL);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
+/* ---- hash functions ---- */
+
+static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t seed)
+{
+  uint64_t hash = seed ^ *(const uint64_t *) context;
+  for (size_t i = 0; i < len; i++)
+    hash = (hash ^ ((const unsigned char *) key)[i]) * UINT64_C(0x100000001B3);
+  return hash;
+}
+
+static void a_filter_is_loaded_with_its_own_hash_function_only(void **state)
+{
+  (void) state;
+  uint64_t secret = 1234567, other = 7654321;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 100;
+  options.hash = own_hash;
+  options.hash_context = &secret;
+  tamis_filter *own, *plain = filter_of(100, 1), *g;
+  assert_int_equal(tamis_create(&options, &own), TAMIS_OK);
+  assert_int_equal(tamis_add(own, "key", 3), TAMIS_OK);
+  struct bytes saved = saved_bytes(own), saved_plain = saved_bytes(plain);
+  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+  assert_int_equal(load_with(&load, &saved), TAMIS_EINVAL);
+  load.hash = own_hash;
+  load.hash_context = &other;
+  assert_int_equal(load_with(&load, &saved), TAMIS_EINVAL);
+  assert_int_equal(load_with(&load, &saved_plain), TAMIS_EINVAL);
+  load.hash_context = &secret;
+  struct source s = source_of(&saved);
+  assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+  assert_true(tamis_contains(g, "key", 3));
+  assert_false(tamis_contains(g, "another", 7));
+  tamis_destroy(g);
+  /* The figures need no hash function. */
+  tamis_stats stats = TAMIS_STATS_INIT;
+  s = source_of(&saved);
+  assert_int_equal(tamis_saved_info(read_source, &s, &stats), TAMIS_OK);
+  assert_int_equal(stats.count, 1);
+  free(saved.data);
+  free(saved_plain.data);
+  tamis_destroy(own);
+  tamis_destroy(plain);
+}
+
+/* ---- the limit that is saved ---- */
+
+static void the_limit_of_a_filter_is_saved(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000;
+  options.max_bytes = 12345678;
+  tamis_filter *f, *g;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  struct bytes saved = saved_bytes(f);
+  assert_int_equal(saved_get64(saved.data + 80), 12345678);
+  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+  for (unsigned i = 0; i < 2; i++) {
+    load.max_bytes = i ? 7654321 : 0;
+    struct source s = source_of(&saved);
+    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+    struct bytes again = saved_bytes(g);
+    assert_int_equal(saved_get64(again.data + 80), i ? 7654321 : 12345678);
+    free(again.data);
+    tamis_destroy(g);
+  }
+  free(saved.data);
+  tamis_destroy(f);
+}
+
+/* ---- several filters ---- */
+
+static void filters_that_do_not_fit_together_are_refused(void **state)
+{
+  (void) state;
+  tamis_filter *a = filter_of(100, 1), *b = filter_of(100, 2), *out = a;
+  tamis_similarity_stats stats;
+  tamis_similarity_stats_init(NULL);
+  memset(&stats, 0xA5, sizeof stats);
+  tamis_similarity_stats_init(&stats);
+  assert_int_equal(stats.struct_size, sizeof stats);
+  assert_int_equal(tamis_merge(NULL, b), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(a, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(a, a), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL); /* another seed */
+  assert_int_equal(tamis_intersect(a, b, &out), TAMIS_EINVAL);
+  assert_null(out);
+  assert_int_equal(tamis_intersect(a, NULL, &out), TAMIS_EINVAL);
+  assert_int_equal(tamis_intersect(NULL, b, &out), TAMIS_EINVAL);
+  assert_int_equal(tamis_intersect(a, b, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_similarity(a, b, &stats), TAMIS_EINVAL);
+  assert_int_equal(tamis_similarity(NULL, b, &stats), TAMIS_EINVAL);
+  assert_int_equal(tamis_similarity(a, NULL, &stats), TAMIS_EINVAL);
+  assert_int_equal(tamis_similarity(a, a, NULL), TAMIS_EINVAL);
+  stats.struct_size--;
+  assert_int_equal(tamis_similarity(a, a, &stats), TAMIS_EINVAL);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 100;
+  options.seed = 1;
+  tamis_filter *cuckoo;
+  assert_int_equal(tamis_create(&options, &cuckoo), TAMIS_OK);
+  assert_int_equal(tamis_merge(a, cuckoo), TAMIS_EINVAL);
+  tamis_destroy(cuckoo);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(exactly_the_bytes_of_a_filter_are_read),
+      cmocka_unit_test(a_write_that_fails_ends_the_save),
+      cmocka_unit_test(a_read_that_fails_ends_the_load),
+      cmocka_unit_test(memory_that_is_refused_ends_the_save),
+      cmocka_unit_test(arguments_are_checked),
+      cmocka_unit_test(load_options_are_told_by_their_size),
+      cmocka_unit_test(a_filter_is_loaded_with_its_own_hash_function_only),
+      cmocka_unit_test(the_limit_of_a_filter_is_saved),
+      cmocka_unit_test(filters_that_do_not_fit_together_are_refused),
+  };
+  return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
+}

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files that are replaced whole.  The calls of the system that the library makes are wrapped: the
+ * process ends before or after any of them, or in the middle of a write, or a call fails, is
+ * interrupted, or does a part of its work.
+ */
+#include "saved_unit.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the system ---- */
+
+enum what { NOTHING, DIE_BEFORE, DIE_AFTER, DIE_INSIDE, FAIL };
+
+static struct {
+  bool armed;
+  enum what what;
+  unsigned at;      /* the call that it happens at, from 1 on */
+  unsigned calls;   /* so far */
+  bool interrupted; /* each call is, once */
+  bool again;       /* this call has been */
+  size_t most;      /* that a write or a read does at once; 0: all */
+  int error;
+  /* What has happened, for a simulated loss of power: */
+  bool dirty; /* the new file has data that are not synchronised */
+  bool renamed_dirty, renamed, folder_synced;
+} sys;
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __real_openat(int folder, const char *path, int flags, mode_t mode);
+int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
+ssize_t __real_write(int fd, const void *data, size_t size);
+ssize_t __wrap_write(int fd, const void *data, size_t size);
+ssize_t __real_read(int fd, void *data, size_t size);
+ssize_t __wrap_read(int fd, void *data, size_t size);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
+int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __real_unlinkat(int folder, const char *path, int flags);
+int __wrap_unlinkat(int folder, const char *path, int flags);
+
+/* Whether the call goes on.  `may_be` says that it may be interrupted. */
+static bool begin_call(bool may_be)
+{
+  if (!sys.armed)
+    return true;
+  if (sys.interrupted && may_be) {
+    sys.again = !sys.again;
+    if (sys.again) {
+      errno = EINTR;
+      return false;
+    }
+  }
+  sys.calls++;
+  if (sys.calls != sys.at)
+    return true;
+  if (sys.what == DIE_BEFORE)
+    _exit(0);
+  errno = sys.error;
+  return sys.what != FAIL;
+}
+
+static void end_call(void)
+{
+  if (sys.armed && sys.calls == sys.at && sys.what == DIE_AFTER)
+    _exit(0);
+}
+
+#define CALL(result, may_be, call) \
+  do {                             \
+    if (!begin_call(may_be))       \
+      return -1;                   \
+    (result) = (call);             \
+    end_call();                    \
+  } while (0)
+
+int __wrap_open(const char *path, int flags, ...)
+{
+  int fd;
+  CALL(fd, true, __real_open(path, flags));
+  return fd;
+}
+
+int __wrap_openat(int folder, const char *path, int flags, mode_t mode)
+{
+  int fd;
+  CALL(fd, true, __real_openat(folder, path, flags, mode));
+  return fd;
+}
+
+static size_t part(size_t size)
+{
+  return sys.armed && sys.most && sys.most < size ? sys.most : size;
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t size)
+{
+  ssize_t written;
+  if (sys.armed && sys.what == DIE_INSIDE && sys.calls + 1 == sys.at) {
+    (void) !__real_write(fd, data, size / 2);
+    _exit(0);
+  }
+  sys.dirty = true;
+  CALL(written, true, __real_write(fd, data, part(size)));
+  return written;
+}
+
+ssize_t __wrap_read(int fd, void *data, size_t size)
+{
+  ssize_t got;
+  CALL(got, true, __real_read(fd, data, part(size)));
+  return got;
+}
+
+int __wrap_fsync(int fd)
+{
+  int result;
+  struct stat status;
+  CALL(result, true, __real_fsync(fd));
+  fstat(fd, &status);
+  if (S_ISDIR(status.st_mode))
+    sys.folder_synced = sys.renamed;
+  else
+    sys.dirty = false;
+  return result;
+}
+
+int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to)
+{
+  int result;
+  CALL(result, false, __real_renameat(from_folder, from, to_folder, to));
+  sys.renamed = true;
+  sys.renamed_dirty = sys.dirty;
+  return result;
+}
+
+/* A descriptor is closed even if the call says that it was interrupted. */
+int __wrap_close(int fd)
+{
+  int result = __real_close(fd);
+  if (!begin_call(true))
+    return -1;
+  end_call();
+  return result;
+}
+
+int __wrap_unlinkat(int folder, const char *path, int flags)
+{
+  int result;
+  CALL(result, false, __real_unlinkat(folder, path, flags));
+  return result;
+}
+
+/* ---- a folder, and filters ---- */
+
+static char folder[64], path[96];
+
+static int set_up(void **state)
+{
+  (void) state;
+  memset(&sys, 0, sizeof sys);
+  snprintf(folder, sizeof folder, "/tmp/tamis-test-saved-file-%ld", (long) getpid());
+  snprintf(path, sizeof path, "%s/list.tamis", folder);
+  return mkdir(folder, 0755);
+}
+
+/* How many entries the folder has; it removes them, or only those that are unfinished. */
+static unsigned count_files(bool all)
+{
+  unsigned n = 0;
+  DIR *d = opendir(folder);
+  assert_non_null(d);
+  for (struct dirent *e; (e = readdir(d));) { /* NOLINT(concurrency-mt-unsafe) */
+    if (e->d_name[0] == '.')
+      continue;
+    n++;
+    if (all || strstr(e->d_name, ".tamis-"))
+      unlinkat(dirfd(d), e->d_name, 0);
+  }
+  closedir(d);
+  return n;
+}
+
+static int tear_down(void **state)
+{
+  (void) state;
+  memset(&sys, 0, sizeof sys);
+  count_files(true);
+  return rmdir(folder);
+}
+
+enum { CAPACITY = 400000 }; /* half a MiB, so several writes if they are short */
+
+static tamis_filter *filter_with(uint64_t key)
+{
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, CAPACITY, 0.01);
+  for (uint64_t i = 0; i < 100; i++)
+    assert_int_equal(tamis_add_hash(f, key + i), TAMIS_OK);
+  return f;
+}
+
+static bool has(const tamis_filter *f, uint64_t key)
+{
+  for (uint64_t i = 0; i < 100; i++)
+    if (!tamis_contains_hash(f, key + i))
+      return false;
+  return true;
+}
+
+enum { OLD = 1000, NEW = 2000 };
+
+/* The key of the filter that the path leads to, which is whole; 0: there is none. */
+static uint64_t what_is_there(void)
+{
+  tamis_filter *f;
+  int result = tamis_load_file(NULL, path, &f);
+  if (result == TAMIS_EIO && errno == ENOENT)
+    return 0;
+  assert_int_equal(result, TAMIS_OK);
+  assert_true(has(f, OLD) != has(f, NEW));
+  uint64_t key = has(f, OLD) ? OLD : NEW;
+  tamis_destroy(f);
+  return key;
+}
+
+/* ---- what must hold ---- */
+
+static void a_file_is_replaced_by_one_for_its_owner(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  mode_t mask = umask(0777);
+  assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+  umask(mask);
+  struct stat status;
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0600);
+  assert_int_equal(what_is_there(), OLD);
+  assert_int_equal(chmod(path, 0644), 0);
+  int fd = open(path, O_RDONLY); /* who has it open keeps it */
+  sys.armed = true;
+  assert_int_equal(tamis_save_file(new, path), TAMIS_OK);
+  sys.armed = false;
+  assert_true(sys.renamed && sys.folder_synced && !sys.renamed_dirty);
+  assert_int_equal(what_is_there(), NEW);
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0600);
+  assert_int_equal(fstat(fd, &status), 0);
+  assert_int_equal(status.st_nlink, 0);
+  close(fd);
+  assert_int_equal(count_files(false), 1);
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+/* Whatever call the process is killed at, the old file is there, or the new one. */
+static void a_process_that_is_killed_leaves_a_whole_file(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  for (unsigned exists = 0; exists < 2; exists++)
+    for (enum what what = DIE_BEFORE; what <= DIE_INSIDE; what++) {
+      bool died = true, seen_new = false;
+      for (unsigned at = 1; died; at++) {
+        unlink(path);
+        if (exists)
+          assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+        pid_t child = fork();
+        if (child == 0) {
+          sys.armed = true;
+          sys.what = what;
+          sys.at = at;
+          sys.most = SAVED_CHUNK / 4;
+          _exit(tamis_save_file(new, path) == TAMIS_OK && sys.calls < at ? 1 : 2);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        died = WEXITSTATUS(status) != 1;
+        uint64_t there = what_is_there();
+        assert_true(there == NEW || (!seen_new && there == (exists ? OLD : 0)) || died);
+        assert_true(there == NEW || there == (exists ? OLD : 0));
+        if (what != DIE_INSIDE) { /* which is not at every call */
+          assert_true(!seen_new || there == NEW);
+          seen_new |= there == NEW;
+        }
+        assert_in_range(count_files(false), 0, 2);
+      }
+      assert_int_equal(what_is_there(), NEW);
+    }
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+/* Whatever call fails, the error is reported, the old file is there, and nothing beside it.  Only
+ * the closing of the folder cannot fail in a way that matters; and when the folder could not be
+ * synchronised, the new file is there. */
+static void a_call_that_fails_leaves_a_whole_file(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  const int errors[] = {ENOSPC, EIO, EDQUOT};
+  for (unsigned e = 0; e < 3; e++)
+    for (unsigned at = 1;; at++) {
+      assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+      memset(&sys, 0, sizeof sys);
+      sys.armed = true;
+      sys.what = FAIL;
+      sys.at = at;
+      sys.error = errors[e];
+      sys.most = SAVED_CHUNK / 4;
+      int result = tamis_save_file(new, path), error = errno;
+      bool happened = sys.calls >= at;
+      sys.armed = false;
+      assert_true(result == TAMIS_OK || (result == TAMIS_EIO && error == errors[e]));
+      assert_int_equal(what_is_there(), sys.renamed ? NEW : OLD);
+      assert_int_equal(count_files(false), 1);
+      assert_true(result != TAMIS_OK || (sys.folder_synced && !sys.renamed_dirty));
+      if (!happened)
+        break;
+    }
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+static void calls_that_are_interrupted_or_short_are_repeated(void **state)
+{
+  (void) state;
+  tamis_filter *new = filter_with(NEW), *f;
+  const size_t most[] = {0, 1000, 4096, 65537};
+  for (unsigned i = 0; i < 4; i++) {
+    sys.armed = true;
+    sys.interrupted = true;
+    sys.most = most[i];
+    assert_int_equal(tamis_save_file(new, path), TAMIS_OK);
+    assert_int_equal(tamis_load_file(NULL, path, &f), TAMIS_OK);
+    sys.armed = false;
+    assert_true(has(f, NEW));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+  tamis_destroy(new);
+}
+
+static void reads_that_fail_are_reported(void **state)
+{
+  (void) state;
+  tamis_filter *new = filter_with(NEW), *f;
+  assert_int_equal(tamis_save_file(new, path), TAMIS_OK);
+  for (unsigned map = 0; map < 2; map++)
+    for (unsigned at = 1;; at++) {
+      memset(&sys, 0, sizeof sys);
+      sys.armed = true;
+      sys.what = FAIL;
+      sys.at = at;
+      sys.error = EIO;
+      int result = (map ? tamis_map_file : tamis_load_file)(NULL, path, &f), error = errno;
+      sys.armed = false;
+      if (result == TAMIS_OK) { /* the call that fails is that of close(), or there was none */
+        tamis_destroy(f);
+        if (sys.calls < at)
+          break;
+        continue;
+      }
+      assert_int_equal(result, TAMIS_EIO);
+      assert_int_equal(error, EIO);
+      assert_null(f);
+    }
+  tamis_destroy(new);
+}
+
+/* ---- a disk that is full ---- */
+
+static void a_full_disk_leaves_the_old_file(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+  struct rlimit before, limit;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  limit = before;
+  signal(SIGXFSZ, SIG_IGN);
+  for (rlim_t size = 0; size < 300000; size += 50000) {
+    limit.rlim_cur = size;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int result = tamis_save_file(new, path), error = errno;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(result, TAMIS_EIO);
+    assert_int_equal(error, EFBIG);
+    assert_int_equal(what_is_there(), OLD);
+    assert_int_equal(count_files(false), 1);
+  }
+  signal(SIGXFSZ, SIG_DFL);
+  assert_int_equal(tamis_save_file(new, "/dev/full"), TAMIS_EIO);
+  assert_int_equal(errno, ENOSPC);
+  struct stat status;
+  assert_int_equal(stat("/dev/full", &status), 0);
+  assert_true(S_ISCHR(status.st_mode));
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+/* ---- paths ---- */
+
+static void paths_that_lead_nowhere_are_reported(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(OLD), *g;
+  char other[200], name[300];
+  int (*const loads[])(const tamis_load_options *, const char *,
+                       tamis_filter **) = {tamis_load_file, tamis_map_file};
+  snprintf(other, sizeof other, "%s/none/list.tamis", folder);
+  for (unsigned i = 0; i < 2; i++) {
+    assert_int_equal(loads[i](NULL, other, &g), TAMIS_EIO);
+    assert_int_equal(errno, ENOENT);
+    assert_null(g);
+    assert_int_equal(loads[i](NULL, folder, &g), TAMIS_EIO);
+    assert_int_equal(errno, i ? ENODEV : EISDIR);
+    assert_int_equal(loads[i](NULL, NULL, &g), TAMIS_EINVAL);
+    assert_int_equal(loads[i](NULL, path, NULL), TAMIS_EINVAL);
+    assert_int_equal(loads[i](NULL, "/dev/null", &g), i ? TAMIS_EIO : TAMIS_ECORRUPT);
+  }
+  assert_int_equal(tamis_save_file(f, other), TAMIS_EIO);
+  assert_int_equal(errno, ENOENT);
+  assert_int_equal(tamis_save_file(f, folder), TAMIS_EIO);
+  assert_int_equal(errno, EISDIR);
+  assert_int_equal(tamis_save_file(f, ""), TAMIS_EIO);
+  assert_int_equal(errno, ENOENT);
+  assert_int_equal(tamis_save_file(f, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_save_file(NULL, path), TAMIS_EINVAL);
+  memset(name, 'n', sizeof name);
+  name[255] = '\0';
+  snprintf(other, sizeof other, "%s/", folder);
+  char *longest = malloc(strlen(other) + 256);
+  assert_non_null(longest);
+  strcpy(longest, other);
+  strcat(longest, name); /* a name as long as names may be */
+  assert_int_equal(tamis_save_file(f, longest), TAMIS_OK);
+  assert_int_equal(tamis_load_file(NULL, longest, &g), TAMIS_OK);
+  tamis_destroy(g);
+  free(longest);
+  tamis_destroy(f);
+}
+
+static void a_link_stays_and_its_file_is_replaced(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  char link[100], second[100];
+  snprintf(link, sizeof link, "%s/link", folder);
+  snprintf(second, sizeof second, "%s/second", folder);
+  assert_int_equal(symlink("list.tamis", link), 0);
+  assert_int_equal(symlink(link, second), 0);
+  for (unsigned i = 0; i < 2; i++) { /* to a file that does not exist yet, and to one that does */
+    assert_int_equal(tamis_save_file(f, second), TAMIS_OK);
+    assert_int_equal(what_is_there(), NEW);
+    struct stat status;
+    assert_int_equal(lstat(second, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_int_equal(count_files(false), 3);
+  }
+  unlink(link);
+  assert_int_equal(symlink("link", link), 0);
+  assert_int_equal(tamis_save_file(f, second), TAMIS_EIO);
+  assert_int_equal(errno, ELOOP);
+  tamis_destroy(f);
+}
+
+/* A name without a folder, in the folder that the process is in. */
+static void a_name_alone_is_in_the_present_folder(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  int here = open(".", O_RDONLY | O_DIRECTORY);
+  assert_int_equal(chdir(folder), 0);
+  int result = tamis_save_file(f, "list.tamis");
+  assert_int_equal(fchdir(here), 0);
+  close(here);
+  assert_int_equal(result, TAMIS_OK);
+  assert_int_equal(what_is_there(), NEW);
+  tamis_destroy(f);
+}
+
+static void nothing_may_follow_in_a_file(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW), *g;
+  assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+  int fd = open(path, O_WRONLY | O_APPEND);
+  assert_int_equal(write(fd, "", 1), 1);
+  close(fd);
+  assert_int_equal(tamis_load_file(NULL, path, &g), TAMIS_ECORRUPT);
+  assert_null(g);
+  assert_int_equal(tamis_map_file(NULL, path, &g), TAMIS_ECORRUPT);
+  assert_null(g);
+  for (off_t size = 0; size < 8192; size += 61) {
+    assert_int_equal(truncate(path, size), 0);
+    assert_int_equal(tamis_map_file(NULL, path, &g), TAMIS_ECORRUPT);
+    assert_null(g);
+  }
+  tamis_destroy(f);
+}
+
+/* A pipe takes it as it comes. */
+static void *read_pipe(void *fd)
+{
+  tamis_filter *f = NULL;
+  char pipe_path[64];
+  snprintf(pipe_path, sizeof pipe_path, "/proc/self/fd/%d", *(int *) fd);
+  (void) tamis_load_file(NULL, pipe_path, &f);
+  return f;
+}
+
+static void a_pipe_takes_a_filter(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  int ends[2];
+  char end[64];
+  void *g;
+  pthread_t reader;
+  assert_int_equal(pipe(ends), 0);
+  snprintf(end, sizeof end, "/proc/self/fd/%d", ends[1]);
+  assert_int_equal(pthread_create(&reader, NULL, read_pipe, &ends[0]), 0);
+  assert_int_equal(tamis_save_file(f, end), TAMIS_OK);
+  close(ends[1]);
+  pthread_join(reader, &g);
+  close(ends[0]);
+  assert_non_null(g);
+  assert_true(has(g, NEW));
+  tamis_destroy(g);
+  tamis_destroy(f);
+}
+
+/* ---- cancellation ---- */
+
+__attribute__((noinline)) static void save_when_cancelled(tamis_filter *f)
+{
+  pthread_cancel(pthread_self());
+  int result = tamis_save_file(f, path);
+  tamis_filter *g = NULL, *h = NULL;
+  if (result == TAMIS_OK)
+    result = tamis_load_file(NULL, path, &g);
+  if (result == TAMIS_OK)
+    result = tamis_map_file(NULL, path, &h);
+  tamis_destroy(g);
+  tamis_destroy(h);
+  if (result != TAMIS_OK)
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves. */
+static void *save_and_end(void *f)
+{
+  save_when_cancelled(f);
+  pthread_testcancel();
+  return NULL;
+}
+
+static void no_call_is_a_cancellation_point(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  pthread_t thread;
+  void *result;
+  assert_int_equal(pthread_create(&thread, NULL, save_and_end, f), 0);
+  pthread_join(thread, &result);
+  assert_ptr_equal(result, PTHREAD_CANCELED);
+  assert_int_equal(what_is_there(), NEW);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(a_file_is_replaced_by_one_for_its_owner),
+      TEST(a_process_that_is_killed_leaves_a_whole_file),
+      TEST(a_call_that_fails_leaves_a_whole_file),
+      TEST(calls_that_are_interrupted_or_short_are_repeated),
+      TEST(reads_that_fail_are_reported),
+      TEST(a_full_disk_leaves_the_old_file),
+      TEST(paths_that_lead_nowhere_are_reported),
+      TEST(a_link_stays_and_its_file_is_replaced),
+      TEST(a_name_alone_is_in_the_present_folder),
+      TEST(nothing_may_follow_in_a_file),
+      TEST(a_pipe_takes_a_filter),
+      TEST(no_call_is_a_cancellation_point),
+  };
+  return cmocka_run_group_tests_name("saved_file", tests, NULL, NULL);
+}
