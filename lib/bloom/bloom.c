@@ -204,6 +204,28 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
+/* A filter without keys. */
+static int create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                        struct bloom **out)
+{
+  uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
+  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
+  *out = words ? tamis__bloom_create(head, plan, words, &(struct saved_mapping){0}) : NULL;
+  if (!*out)
+    tamis__memory_release(&head->allocator, words, words_bytes);
+  return *out ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
+{
+  const struct bloom_plan plan = {.geometry = model->geometry,
+                                  .stripes_wanted = model->stripes_wanted,
+                                  .max_bytes = model->max_bytes,
+                                  .limited = model->limited,
+                                  .max_bits = model->max_bits};
+  return create_empty(&model->head, &plan, out);
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
@@ -222,15 +244,11 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (result != TAMIS_OK || !out)
     return result;
 
-  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
-  struct bloom *b =
-      words ? tamis__bloom_create(head, &plan, words, &(struct saved_mapping){0}) : NULL;
-  if (!b) {
-    tamis__memory_release(&head->allocator, words, words_bytes);
-    return TAMIS_ENOMEM;
-  }
-  *out = &b->head;
-  return TAMIS_OK;
+  struct bloom *b;
+  result = create_empty(head, &plan, &b);
+  if (result == TAMIS_OK)
+    *out = &b->head;
+  return result;
 }
 
 /* ---- figures and validation ---- */
@@ -286,7 +304,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bytes = b->bytes;
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
-  out->count = tamis__counter_sum(&b->counters, KEYS);
+  out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
   out->bits_set =
       b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   tamis__bloom_estimate(g, out);
@@ -323,6 +341,9 @@ const struct filter_kind tamis__bloom_kind = {
     .destroy = destroy,
     .stats = stats,
     .validate = validate,
+    .merge = tamis__bloom_merge,
+    .intersect = tamis__bloom_intersect,
+    .similarity = tamis__bloom_similarity,
     .describe = tamis__bloom_describe,
     .figures = tamis__bloom_figures,
     .save = tamis__bloom_save,

@@ -27,7 +27,7 @@
 
 /* What the header's geometry says, and the trailer's totals. */
 enum { LAYOUT, PROBES, BITS_PER_PROBE, LINES, MAX_BITS, GEOMETRY_NUMBERS };
-enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_RESERVED };
+enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
 /* ---- counting bits ---- */
 
@@ -113,6 +113,8 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   const struct bloom *b = const_bloom_of(f);
   bool full = atomic_load_explicit(&b->fullness, memory_order_relaxed) == FULL;
   uint64_t keys = tamis__counter_sum(&b->counters, KEYS);
+  uint64_t united = tamis__counter_sum(&b->counters, UNITED),
+           most = bloom_geometry_bits(&b->geometry);
   uint64_t kept = full ? UINT64_MAX : bloom_geometry_key_bits(&b->geometry);
   tamis__saved_array_begin(w, b->geometry.lines * LINE_BYTES);
   for (uint64_t done = 0, n; done < b->geometry.words; done += n) {
@@ -126,6 +128,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   tamis__saved_array_end(w);
   w->totals[TOTAL_KEYS] = keys;
   w->totals[TOTAL_FULL] = full;
+  w->totals[TOTAL_UNITED] = united < most ? united : most; /* an estimate */
   return w->result;
 }
 
@@ -188,7 +191,7 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 
 /* What the trailer says of the words, and what is counted in them. */
 struct content {
-  uint64_t keys;
+  uint64_t keys, united;
   bool full;
   uint64_t bits; /* if the words have been read */
 };
@@ -204,9 +207,10 @@ static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, st
     result = tamis__saved_read_end(r, totals);
   if (result != TAMIS_OK)
     return result;
-  *out = (struct content){.keys = totals[TOTAL_KEYS], .full = totals[TOTAL_FULL]};
-  return totals[TOTAL_FULL] <= plan->limited && !totals[TOTAL_RESERVED] &&
-                 out->keys <= bloom_geometry_bits(&plan->geometry)
+  *out = (struct content){
+      .keys = totals[TOTAL_KEYS], .full = totals[TOTAL_FULL], .united = totals[TOTAL_UNITED]};
+  return totals[TOTAL_FULL] <= plan->limited && out->keys <= bloom_geometry_bits(&plan->geometry) &&
+                 out->united <= bloom_geometry_bits(&plan->geometry)
              ? TAMIS_OK
              : TAMIS_ECORRUPT;
 }
@@ -225,6 +229,7 @@ static bool check_words(const struct bloom_plan *plan, uint64_t *words, struct c
 static void restore(struct bloom *b, const struct content *content)
 {
   counter_add(&b->counters, KEYS, content->keys);
+  counter_add(&b->counters, UNITED, content->united);
   if (b->limited)
     counter_add(&b->counters, BITS, content->bits);
   int fullness = content->full ? FULL : tamis__bloom_near_capacity(b) ? NEAR : OPEN;
