@@ -8,6 +8,7 @@
  * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
  * writes to a file: so it can be tried again by itself.  The same is done in every run.
  */
+#include "base/hash.h"
 #include "fuzz/hostile.h"
 #include "fuzz/mutate.h"
 
@@ -59,6 +60,7 @@ static void try_file(struct run *r, const char *path)
     perror(path);
     exit(2);
   }
+  uint64_t seed = hash_sum(original, all, 0); /* so that other files do not matter */
   r->files++;
   if (!r->only)
     try(r, path, 0, original, all);
@@ -68,7 +70,7 @@ static void try_file(struct run *r, const char *path)
       memcpy(data, original, all);
       size = all;
     }
-    size = mutate_saved(data, size, sizeof data, r->files << 32 | i, NULL);
+    size = mutate_saved(data, size, sizeof data, seed + i, NULL);
     if (!r->only || r->only == i)
       try(r, path, i, data, size);
   }
