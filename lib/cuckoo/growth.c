@@ -272,7 +272,6 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
 {
-  generation->number = n;
   c->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
