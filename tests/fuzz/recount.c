@@ -29,9 +29,9 @@ static void recount_bloom(struct parts *p)
   uint64_t mark = figure(p, LAYOUT_FIGURE) == BLOOM_LAYOUT_MARKED ? WORD_MARK : 0;
   for (unsigned i = 0; i < p->n; i++)
     for (size_t at = 0; p->part[i].kind == PART_ARRAY && at + 8 <= p->part[i].size; at += 8) {
-      uint64_t word = saved_get64(p->part[i].data + at);
-      bits += (uint64_t) __builtin_popcountll(word & ~mark);
-      marks |= word & mark;
+      uint64_t value = saved_get64(p->part[i].data + at);
+      bits += (uint64_t) __builtin_popcountll(value & ~mark);
+      marks |= value & mark;
     }
   put_totals(p, keys < bits ? keys : bits, bits, marks ? 1 : saved_get64(p->trailer + 40));
 }
@@ -50,9 +50,9 @@ static struct figures figures_of(uint64_t width, uint64_t pair_bits, uint64_t st
                           stripes && stripes <= CUCKOO_FIXED_STRIPES ? stripes : 1};
 }
 
-static uint64_t count_lanes(const struct figures *f, const unsigned char *word)
+static uint64_t count_lanes(const struct figures *f, const unsigned char *at)
 {
-  uint64_t n = 0, x = saved_get64(word);
+  uint64_t n = 0, x = saved_get64(at);
   for (unsigned lane = 0; lane < 64 / f->width; lane++)
     n += (x << (64 - f->width * (lane + 1)) >> (64 - f->width)) != 0;
   return n;
