@@ -355,6 +355,26 @@ static void cut_short(struct source s, bool own_hash, size_t needed)
   demand(load(&s, own_hash, &m, &f) == TAMIS_ECORRUPT, "it is loaded without its end");
 }
 
+/* All that the trailer says is compared with what has been read; but how many keys there are, a
+ * Bloom filter does not know, nor whether it refused some. */
+static void change_trailer(struct source s, bool own_hash, size_t end, uint64_t chance)
+{
+  bool bloom = saved_get32(s.data + 32) == TAMIS_BLOOM;
+  size_t first = chance % 2 && !bloom ? 24 : 8, at = first + chance / 2 % (first == 8 ? 16 : 24);
+  struct memory m = {0};
+  tamis_filter *f;
+  unsigned char *changed = malloc(end);
+  demand(changed, "no memory for the test");
+  memcpy(changed, s.data, end);
+  unsigned char *trailer = changed + end - SAVED_UNIT;
+  trailer[at] ^= (unsigned char) (1u << chance / 64 % 8);
+  saved_put64(trailer + SAVED_UNIT - 8, hash_sum(trailer, SAVED_UNIT - 8, 0));
+  s.data = changed;
+  s.size = end;
+  demand(load(&s, own_hash, &m, &f) != TAMIS_OK, "byte %zu of the trailer is not compared", at);
+  free(changed);
+}
+
 /* ---- files ---- */
 
 /* A file that lives in memory. */
@@ -496,6 +516,8 @@ int hostile_try(const unsigned char *data, size_t size)
   }
   if (f && chance % 8 > 4)
     cut_short(all, own_hash, s.at);
+  if (f && chance % 8 < 4)
+    change_trailer(all, own_hash, s.at, chance / 8);
   if (f || chance / 64 % 4 == 0)
     map(all, own_hash, true, result, whole, f, chance / 256);
   if (chance / 64 % 2)
