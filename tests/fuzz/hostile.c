@@ -360,7 +360,7 @@ static void cut_short(struct source s, bool own_hash, size_t needed)
 static void change_trailer(struct source s, bool own_hash, size_t end, uint64_t chance)
 {
   bool bloom = saved_get32(s.data + 32) == TAMIS_BLOOM;
-  size_t first = chance % 2 && !bloom ? 24 : 8, at = first + chance / 2 % (first == 8 ? 16 : 24);
+  size_t first = chance % 2 && !bloom ? 24 : 8, at = first + chance / 2 % (first == 8 ? 16 : 32);
   struct memory m = {0};
   tamis_filter *f;
   unsigned char *changed = malloc(end);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuzz/mutate.h"
 
+#include "cuckoo/save.h"
+#include "fuzz/hostile.h"
 #include "fuzz/parts.h"
 
 /* ---- choices ---- */
@@ -123,29 +125,29 @@ static void change_word(struct chance *c, struct part *part)
   if (!words)
     return;
   unsigned char *at = part->data + below(c, words) * 8;
-  uint64_t word = saved_get64(at);
+  uint64_t value = saved_get64(at);
   unsigned width = 4 + (unsigned) below(c, 28), shift = (unsigned) below(c, 64);
   uint64_t lane = (UINT64_C(1) << width) - 1;
   switch (below(c, 6)) {
   case 0:
-    word &= ~(lane << shift);
+    value &= ~(lane << shift);
     break;
   case 1:
-    word |= lane << shift;
+    value |= lane << shift;
     break;
   case 2:
-    word ^= UINT64_C(1) << shift;
+    value ^= UINT64_C(1) << shift;
     break;
   case 3:
-    word = 0;
+    value = 0;
     break;
   case 4:
-    word = saved_get64(part->data + below(c, words) * 8);
+    value = saved_get64(part->data + below(c, words) * 8);
     break;
   default:
-    word = changed(c, word);
+    value = changed(c, value);
   }
-  saved_put64(at, word);
+  saved_put64(at, value);
 }
 
 static void change_data(struct chance *c, struct parts *p, struct part *part,
@@ -215,6 +217,21 @@ static void insert_block(struct chance *c, struct parts *p)
   insert(c, p, part);
 }
 
+/* Keys of the corpus are to be removed from what the file holds. */
+static void insert_removed(struct chance *c, struct parts *p)
+{
+  unsigned char hashes[64];
+  struct hash_keys keys = hash_keys_from_seed(saved_get64(p->header + 48));
+  struct part part = {.kind = PART_BLOCK,
+                      .type = SAVED_REMOVED,
+                      .data = hashes,
+                      .size = (1 + below(c, sizeof hashes / 8)) * 8};
+  for (size_t i = 0; i < part.size; i += 8)
+    saved_put64(hashes + i, hash_mix(&keys, hostile_hash(below(c, 64))));
+  part.said = part.size;
+  insert(c, p, part);
+}
+
 static void drop(struct parts *p, size_t at)
 {
   p->n--;
@@ -279,7 +296,10 @@ static void change_part(struct chance *c, struct parts *p, mutate_bytes_function
     change_block(c, part);
     break;
   case 9:
-    insert_block(c, p);
+    if (once_in(c, 2))
+      insert_removed(c, p);
+    else
+      insert_block(c, p);
     break;
   default:
     for (size_t i = 1 + below(c, once_in(c, 8) ? 64 : 2); i > 0; i--)

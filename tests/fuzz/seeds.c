@@ -5,7 +5,9 @@
  *
  *   fuzz-seeds FOLDER
  */
+#include "cuckoo/save.h"
 #include "fuzz/hostile.h"
+#include "fuzz/parts.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { BLOCKED = TAMIS_LAYOUT_BLOCKED, CLASSIC = TAMIS_LAYOUT_CLASSIC, WORD = TAMIS_LAYOUT_WORD };
+#define BLOCKED TAMIS_LAYOUT_BLOCKED
+#define CLASSIC TAMIS_LAYOUT_CLASSIC
+#define WORD TAMIS_LAYOUT_WORD
 
 struct seed {
   const char *name;
@@ -94,6 +98,37 @@ static tamis_filter *make(const struct seed *seed)
   return f;
 }
 
+static size_t read_file(const char *path, unsigned char *to, size_t room)
+{
+  FILE *file = fopen(path, "rb");
+  size_t size = file ? fread(to, 1, room, file) : 0;
+  if (!file || fclose(file))
+    exit(1);
+  return size;
+}
+
+/* As a save writes it while keys are removed: they are to be removed from what the file holds. */
+static void with_removed(const char *folder, const char *name)
+{
+  static struct parts parts;
+  static unsigned char data[1 << 16];
+  char path[PATH_MAX];
+  (void) snprintf(path, sizeof path, "%s/%s", folder, name);
+  if (!parts_split(&parts, data, read_file(path, data, sizeof data)) || parts.n == PARTS)
+    exit(1);
+  const struct hash_keys keys = hash_keys_from_seed(42);
+  struct part *part = &parts.part[parts.n++];
+  *part = (struct part){.kind = PART_BLOCK, .type = SAVED_REMOVED, .size = 64, .said = 64};
+  part->data = parts_room(&parts, part->size);
+  for (size_t i = 0; i < part->size / 8; i++)
+    saved_put64(part->data + i * 8, hash_mix(&keys, hostile_hash(i)));
+  (void) snprintf(path, sizeof path, "%s/%s-removed", folder, name);
+  FILE *file = fopen(path, "wb");
+  size_t size = parts_join(&parts, REPAIR_ALL, data, sizeof data);
+  if (!file || !size || fwrite(data, 1, size, file) != size || fclose(file))
+    exit(1);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 2) {
@@ -111,5 +146,7 @@ int main(int argc, char **argv)
       return 1;
     }
   }
+  with_removed(argv[1], "cuckoo-split");
+  with_removed(argv[1], "cuckoo-generations-2");
   return 0;
 }
