@@ -27,7 +27,7 @@ static inline unsigned directory_depth(const char *value)
 
 static inline struct segment *directory_segment(directory_value value)
 {
-  return (struct segment *) ((uintptr_t) value - directory_depth(value));
+  return (struct segment *) (value - directory_depth(value));
 }
 
 static inline directory_value directory_value_of(struct segment *segment)
@@ -166,7 +166,7 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
     pair.own_value = directory_load(pair.own_entry);
     depth = directory_depth(pair.own_value);
   }
-  pair.segment = (struct segment *) ((uintptr_t) pair.own_value - depth);
+  pair.segment = (struct segment *) (pair.own_value - depth);
   pair.entry = bucket_entry(&g->shape, address.fingerprint << depth);
   return pair;
 }
