@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Saved filters that were made to do harm: the files of the corpus, and changes of them.
+ *
+ *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--verbose] FOLDER|FILE...
+ *
+ * Every file is tried as it is, and then N changes of it (default 300), of which each may follow
+ * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
+ * writes to a file: so it can be tried again by itself.  The same is done in every run.
+ */
+#include "base/hash.h"
+#include "fuzz/hostile.h"
+#include "fuzz/mutate.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 1 << 18 };
+
+struct run {
+  unsigned long mutations, only;
+  bool verbose;
+  const char *keep;
+  unsigned long files, tried, accepted;
+};
+
+static void try(struct run *r, const char *path, unsigned long number, const unsigned char *data,
+                size_t size)
+{
+  /* In a block of its own, so that a sanitizer finds what is read beyond it. */
+  unsigned char *block = malloc(size ? size : 1);
+  if (!block)
+    exit(2);
+  memcpy(block, data, size);
+  if (r->verbose)
+    (void) fprintf(stderr, "%s, change %lu: %zu bytes\n", path, number, size);
+  if (r->keep) {
+    FILE *file = fopen(r->keep, "wb");
+    if (!file || fwrite(data, 1, size, file) != size || fclose(file))
+      exit(2);
+  }
+  int result = hostile_try(block, size);
+  if (r->verbose)
+    (void) fprintf(stderr, "  %s\n", tamis_strerror(result));
+  r->tried++;
+  r->accepted += result == TAMIS_OK;
+  free(block);
+}
+
+static void try_file(struct run *r, const char *path)
+{
+  static unsigned char original[MOST], data[MOST];
+  FILE *file = fopen(path, "rb");
+  size_t all = file ? fread(original, 1, sizeof original, file) : 0, size = all;
+  if (!file || ferror(file) || fclose(file)) {
+    perror(path);
+    exit(2);
+  }
+  uint64_t seed = hash_sum(original, all, 0); /* so that other files do not matter */
+  r->files++;
+  if (!r->only)
+    try(r, path, 0, original, all);
+  memcpy(data, original, all);
+  for (unsigned long i = 1; i <= r->mutations; i++) {
+    if (i % 4 == 1) {
+      memcpy(data, original, all);
+      size = all;
+    }
+    size = mutate_saved(data, size, sizeof data, seed + i, NULL);
+    if (!r->only || r->only == i)
+      try(r, path, i, data, size);
+  }
+}
+
+static int is_name(const struct dirent *entry)
+{
+  return entry->d_name[0] != '.';
+}
+
+static void try_path(struct run *r, const char *path)
+{
+  struct dirent **names;
+  int n = scandir(path, &names, is_name, alphasort);
+  if (n < 0) {
+    try_file(r, path);
+    return;
+  }
+  for (int i = 0; i < n; i++) {
+    char file[PATH_MAX];
+    (void) snprintf(file, sizeof file, "%s/%s", path, names[i]->d_name);
+    try_file(r, file);
+    free(names[i]);
+  }
+  free(names);
+}
+
+int main(int argc, char **argv)
+{
+  struct run r = {.mutations = 300};
+  for (int i = 1; i < argc; i++) {
+    if (!strcmp(argv[i], "--verbose"))
+      r.verbose = true;
+    else if (!strcmp(argv[i], "--mutations") && i + 1 < argc)
+      r.mutations = strtoul(argv[++i], NULL, 10);
+    else if (!strcmp(argv[i], "--only") && i + 1 < argc)
+      r.only = strtoul(argv[++i], NULL, 10);
+    else if (!strcmp(argv[i], "--keep") && i + 1 < argc)
+      r.keep = argv[++i];
+    else
+      try_path(&r, argv[i]);
+  }
+  (void) printf("%lu files, %lu tried, %lu accepted\n", r.files, r.tried, r.accepted);
+  return r.files ? 0 : 2;
+}
