@@ -22,7 +22,9 @@
 static const struct command {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"size", size_main}};
+} commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"build", build_main},
+                {"query", query_main}, {"info", info_main},     {"merge", merge_main},
+                {"size", size_main}};
 
 static void print_help(void)
 {
@@ -58,7 +60,7 @@ static void flush_standard_output(void)
   if (errno == EPIPE && interrupt_by_closed_pipe())
     interrupt_end_by_closed_pipe();
   fprintf(stderr, "tamis: cannot write 'standard output': %s\n", strerror(errno));
-  _exit(EXIT_FAILURE);
+  _exit(get_failure_status());
 }
 
 /* If standard error is closed, the next file that is opened would get its descriptor, and our
