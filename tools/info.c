@@ -76,6 +76,14 @@ static const struct argp info_argp = {
     NULL,
     NULL};
 
+/* The size of the file; 0 if it has none. */
+static uint64_t file_size(const char *path)
+{
+  struct stat status;
+  bool known = strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+  return known ? (uint64_t) status.st_size : 0;
+}
+
 /* ---- text ---- */
 
 static void print_text(const struct info_options *options, const char *path,
@@ -83,6 +91,7 @@ static void print_text(const struct info_options *options, const char *path,
 {
   char figure[FIGURE_BYTES];
   bool cuckoo = stats->kind == TAMIS_CUCKOO;
+  uint64_t size = file_size(path);
   if (options->file_count > 1)
     printf("file          %s\n", path);
   printf("kind          %s%s%s\n", cuckoo ? "cuckoo" : "bloom", cuckoo ? "" : ", ",
@@ -94,8 +103,8 @@ static void print_text(const struct info_options *options, const char *path,
   printf("load          %.3g\n", stats->load);
   printf("fpp           %.3g\n", stats->fpp);
   printf("fpp now       %.3g\n", stats->fpp_estimate);
-  printf("bytes         %" PRIu64 " (%s)\n", stats->bytes,
-         bytes_figure(figure, (double) stats->bytes));
+  if (size > 0)
+    printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
   if (cuckoo)
     printf("generations   %u\n", stats->generations);
   else
@@ -138,9 +147,16 @@ static void print_string(const char *text)
   putchar('"');
 }
 
+/* With as few digits as give the same number again. */
 static void print_number(const char *name, double value)
 {
-  printf(", \"%s\": %.17g", name, value);
+  char text[FIGURE_BYTES];
+  for (int digits = 15; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value)
+      break;
+  }
+  printf(", \"%s\": %s", name, text);
 }
 
 static void print_integer(const char *name, uint64_t value)
@@ -163,7 +179,8 @@ static void print_json(const struct info_options *options, const char *path,
   print_number("load", stats->load);
   print_number("fpp", stats->fpp);
   print_number("fpp_estimate", stats->fpp_estimate);
-  print_integer("bytes", stats->bytes);
+  if (file_size(path) > 0)
+    print_integer("file_bytes", file_size(path));
   if (cuckoo) {
     print_integer("generations", stats->generations);
     print_integer("segments", stats->segments);
