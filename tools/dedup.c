@@ -167,6 +167,7 @@ static void pass_with_state(struct run *run, struct pass *pass)
   pass->gate = &run->state.gate;
   pass->tick = state_tick;
   pass->tick_context = &run->state;
+  pass->tick_every = run->state.every;
   pass->stop = &stop;
   pass_run(pass);
   if (stop >= 0)

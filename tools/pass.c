@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define REDRAW_EVERY 0.2 /* seconds */
+
 struct pool {
   const struct pass *pass;
   struct source source;
@@ -127,11 +129,13 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-static struct timespec next_redraw(void)
+/* The time of the next redraw, or of the next tick if that is earlier. */
+static struct timespec next_redraw(const struct pass *pass)
 {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
-  time.tv_nsec += 200000000;
+  bool earlier = pass->tick != NULL && pass->tick_every > 0 && pass->tick_every < REDRAW_EVERY;
+  time.tv_nsec += (long) (1e9 * (earlier ? pass->tick_every : REDRAW_EVERY));
   time.tv_sec += time.tv_nsec / 1000000000;
   time.tv_nsec %= 1000000000;
   return time;
@@ -142,7 +146,7 @@ static void attend(struct pool *pool, struct pass *pass)
 {
   pthread_mutex_lock(&pool->lock);
   while (pool->running > 0) {
-    struct timespec deadline = next_redraw();
+    struct timespec deadline = next_redraw(pass);
     if (pthread_cond_timedwait(&pool->finished, &pool->lock, &deadline) != ETIMEDOUT)
       continue;
     pthread_mutex_unlock(&pool->lock); /* the terminal may be slow or stopped */

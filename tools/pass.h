@@ -32,7 +32,8 @@ struct pass {
   /* NULL, or held for reading from the first add of a chunk until its lines are written.  So while
    * it is held for writing, all lines that were chosen have been written. */
   pthread_rwlock_t *gate;
-  void (*tick)(void *context); /* NULL, or called by the main thread several times a second */
+  void (*tick)(void *context); /* NULL, or called by the main thread again and again */
+  double tick_every;           /* seconds; 0: as often as the progress is drawn */
   void *tick_context;
   const int *stop; /* NULL, or a descriptor that ends the pass when it becomes readable */
   struct progress progress;

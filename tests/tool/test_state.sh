@@ -93,7 +93,7 @@ check "... leaves the state" cmp -s state before
 status=$?
 check "a full disk for the lines" one_line 1 "No space left on device"
 check "... leaves the state" cmp -s state before
-(ulimit -f 100; "$tamis" dedup --state state numbers paths | cat >out) 2>err
+(ulimit -f 100; "$tamis" dedup --state state numbers paths | wc -l) >out 2>err
 check "no room for the state" grep -q "cannot write 'state': File too large" err
 check "... leaves it" cmp -s state before
 { env --default-signal=PIPE "$tamis" dedup --state state paths 2>err; echo $? >status; } |
@@ -229,6 +229,9 @@ sees_all() {
 }
 sort numbers >numbers.sorted
 
+# slowly: the input in parts, so that the state is saved between them.
+split -n l/30 numbers part.
+slowly() { for part in part.*; do cat "$part"; sleep 0.005; done; }
 # killed_runs MILLISECONDS ARGUMENTS...: kills runs after ever longer times, until one reaches its end.
 killed_runs() {
   local step=$1 delay=$1 killed=0 saved=0
@@ -236,11 +239,11 @@ killed_runs() {
   no_state
   : >all
   while :; do
-    timeout -s KILL "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))" \
-      "$tamis" dedup $rate --state state --save-every 0.001 "$@" numbers >>all 2>err
-    status=$?
+    slowly | timeout -s KILL "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))" \
+      "$tamis" dedup $rate --capacity 1k --state state --save-every 0.001 "$@" >>all 2>err
+    status=${PIPESTATUS[1]}
     [ $status -ne 0 ] || break
-    [ $status -eq 137 ] || { echo "# status $status"; return 1; }
+    [ $status -eq 137 ] || { echo "# status $status: $(cat err)"; return 1; }
     killed=$((killed + 1))
     # The last line may be cut off: the next run begins it anew, on a line of its own.
     [ -z "$(tail -c 1 all)" ] || sed -i '$d' all
@@ -257,18 +260,22 @@ killed_runs() {
   echo "# $killed runs killed, $saved left a state"
   sees_all && "$tamis" dedup --state state numbers >out && [ ! -s out ]
 } 2>/dev/null
-check "kill -9 at many moments, one thread" killed_runs 3
-check "kill -9 at many moments, four threads" killed_runs 5 --threads 4
+check "kill -9 at many moments, one thread" killed_runs 23
+check "kill -9 at many moments, four threads" killed_runs 31 --threads 4
 
+# killed_at CALL N ARGUMENTS...: the N-th such system call kills the run.
+killed_at() {
+  timeout 20 strace -f -o log -e trace="$1" -e "inject=$1:signal=KILL:when=$2" \
+    "$tamis" dedup $rate --capacity 1k --state state "${@:3}" 2>err
+} 2>/dev/null
 # At each system call that changes a file, the run is killed.
 if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
   for call in write fsync rename unlink flock; do
     no_state
     : >all
     for when in $(seq 40); do
-      timeout 20 strace -f -o log -e trace=$call -e "inject=$call:signal=KILL:when=$when" \
-        "$tamis" dedup $rate --state state --save-every 0.001 numbers >>all 2>err
-      [ $? -ne 0 ] || break
+      slowly | killed_at $call $when --save-every 0.001 >>all
+      [ "${PIPESTATUS[1]}" -ne 0 ] || break
       [ -z "$(tail -c 1 all)" ] || sed -i '$d' all
     done
     check "kill -9 at $call, $when runs" sees_all
@@ -279,8 +286,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
     : >all
     for when in $(seq 40); do
       rm -f result
-      timeout 20 strace -f -o log -e trace=$call -e "inject=$call:signal=KILL:when=$when" \
-        "$tamis" dedup $rate --state state -o result numbers 2>err
+      killed_at $call $when -o result numbers
       status=$?
       [ ! -e result ] || cat result >>all
       [ $status -ne 0 ] || break
