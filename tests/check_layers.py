@@ -36,7 +36,7 @@ def read(tree):
     files = {}
     for pattern in ("lib/**/*.[ch]", "tests/**/*"):
         for path in sorted(tree.glob(pattern)):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".tamis":
                 files[path.relative_to(tree).as_posix()] = path.read_text()
     return files
 

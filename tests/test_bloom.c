@@ -93,7 +93,7 @@ static void validate_notices_a_lost_bit(void **state)
 }
 
 /* The blocks of a filter, in the order in which it asks for them. */
-enum block { HEAD, STRIPES, COUNTERS, WORDS, BLOCKS };
+enum block { WORDS, HEAD, COUNTERS, STRIPES, BLOCKS };
 
 struct blocks {
   void *block[BLOCKS];

@@ -186,6 +186,37 @@ static void a_large_filter_is_as_it_was(void **state)
   free(saved.data);
 }
 
+/* Files of the first version of the format, which were written on x86-64, load on every machine and
+ * in every later version, and are saved to the same bytes. */
+static void files_that_are_kept_load_for_ever(void **state)
+{
+  (void) state;
+  const char *const names[] = {"blocked", "blocked-growable", "classic", "classic-growable",
+                               "word",    "word-growable"};
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+    char name[500], key[32];
+    tamis_filter *f;
+    snprintf(name, sizeof name, KEPT "/bloom-%s.tamis", names[i]);
+    assert_int_equal(tamis_load_file(NULL, name, &f), TAMIS_OK);
+    assert_valid(f);
+    for (unsigned k = 0; k < 100; k++) {
+      int length = snprintf(key, sizeof key, "key %u", k);
+      assert_true(tamis_contains(f, key, (size_t) length));
+    }
+    assert_int_equal(stats_of(f).capacity, 100);
+    assert_int_equal(stats_of(f).seed, 12345);
+    FILE *file = fopen(name, "rb");
+    assert_non_null(file);
+    struct bytes kept = {.data = malloc(1 << 16)};
+    assert_non_null(kept.data);
+    kept.size = fread(kept.data, 1, 1 << 16, file);
+    fclose(file);
+    assert_same_bytes(&kept, f);
+    free(kept.data);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- capacity ---- */
 
 /* Adds until it is full, and returns how many keys are in. */
@@ -259,6 +290,51 @@ static void a_mark_that_came_during_the_save_is_left_out(void **state)
   tamis_destroy(f);
   tamis_destroy(g);
   free(saved.data);
+}
+
+/* The write function adds keys, which is allowed; the part that it is called with is the first one of
+ * two, so all words of the second come later. */
+struct late {
+  struct bytes bytes;
+  tamis_filter *f;
+  uint64_t next;
+};
+
+static int add_and_write(void *context, const void *data, size_t size)
+{
+  struct late *late = context;
+  for (unsigned i = 0; i < 1000; i++)
+    if (tamis_add_hash(late->f, late->next++) != TAMIS_OK)
+      return 1;
+  return write_bytes(&late->bytes, data, size);
+}
+
+/* No key is counted that is not in, or only in part. */
+static void keys_are_counted_before_the_words(void **state)
+{
+  (void) state;
+
+  for (unsigned i = 0; i < SORTS; i++) {
+    if (sorts[i].growable)
+      continue;
+    struct late late = {.f = create(&sorts[i], sorts[i].fpp > 0.1 ? 12000000 : 3000000),
+                        .next = 1000};
+    for (uint64_t key = 0; key < late.next; key++)
+      assert_int_equal(tamis_add_hash(late.f, key), TAMIS_OK);
+    uint64_t count = stats_of(late.f).count;
+    assert_int_equal(tamis_save(late.f, add_and_write, &late), TAMIS_OK);
+    assert_true(late.bytes.calls > 1 && stats_of(late.f).count > count);
+    tamis_filter *g;
+    struct source source = source_of(&late.bytes);
+    assert_int_equal(tamis_load(NULL, read_source, &source, &g), TAMIS_OK);
+    assert_int_equal(stats_of(g).count, count);
+    for (uint64_t key = 0; key < 1000; key++)
+      assert_true(tamis_contains_hash(g, key));
+    assert_valid(g);
+    tamis_destroy(g);
+    tamis_destroy(late.f);
+    free(late.bytes.data);
+  }
 }
 
 /* ---- limits ---- */
@@ -405,6 +481,45 @@ static void what_no_filter_has_is_refused(void **state)
   free(changed.data);
 }
 
+/* The end of one file after the beginning of another one: each part is as it was written. */
+static void a_part_of_another_file_is_found(void **state)
+{
+  (void) state;
+  tamis_filter *f = create_with_keys(&sorts[0], 100, 60), *g = create_with_keys(&sorts[0], 100, 0);
+  for (uint64_t key = 1; stats_of(g).bits_set < stats_of(f).bits_set; key++)
+    assert_int_equal(tamis_add_hash(g, key << 32), TAMIS_OK);
+  struct bytes one = saved_bytes(f), other = saved_bytes(g);
+  assert_int_equal(one.size, other.size);
+  memcpy(other.data + other.size - SAVED_UNIT, one.data + one.size - SAVED_UNIT, SAVED_UNIT);
+  saved_put64(other.data + other.size - 32,
+              stats_of(g).bits_set); /* so that only the sums differ */
+  saved_put64(other.data + other.size - 8, hash_sum(other.data + other.size - SAVED_UNIT, 56, 0));
+  assert_int_equal(load_any(source_of(&other), 0, NULL), TAMIS_ECORRUPT);
+  free(one.data);
+  free(other.data);
+  tamis_destroy(f);
+  tamis_destroy(g);
+}
+
+/* As many bits are set as before. */
+static void words_that_have_changed_places_are_found(void **state)
+{
+  (void) state;
+  tamis_filter *f = create_with_keys(&sorts[0], 100, 60);
+  struct bytes saved = saved_bytes(f);
+  unsigned char *words = saved.data + SAVED_ARRAY_ALIGNMENT;
+  for (size_t i = 0; i < 8; i++) {
+    unsigned char byte = words[i];
+    words[i] = words[i + 8];
+    words[i + 8] = byte;
+  }
+  assert_int_equal(load_any(source_of(&saved), 0, NULL), TAMIS_ECORRUPT);
+  tamis_filter *mapped = map_bytes(&saved, true);
+  assert_null(mapped);
+  free(saved.data);
+  tamis_destroy(f);
+}
+
 /* Optional blocks, which a later version may add, are passed over. */
 static void optional_blocks_are_passed_over(void **state)
 {
@@ -434,7 +549,7 @@ static void optional_blocks_are_passed_over(void **state)
 
 /* ---- a save under fire ---- */
 
-enum { WRITERS = 4, FIRE_KEYS = 400000 / SCALE };
+enum { WRITERS = 4, FIRE_KEYS = 100000 / SCALE };
 
 struct fire {
   tamis_filter *f;
@@ -522,14 +637,18 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_loaded_filter_is_as_it_was, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_large_filter_is_as_it_was, set_up, tear_down),
+      cmocka_unit_test(files_that_are_kept_load_for_ever),
       cmocka_unit_test(a_loaded_filter_keeps_its_capacity),
       cmocka_unit_test(a_refusal_is_final_in_a_loaded_filter),
       cmocka_unit_test(a_mark_that_came_during_the_save_is_left_out),
+      cmocka_unit_test(keys_are_counted_before_the_words),
       cmocka_unit_test(max_bytes_holds_while_a_filter_is_loaded),
       cmocka_unit_test(memory_that_is_refused_leaves_nothing),
       cmocka_unit_test(every_change_of_a_file_is_found),
       cmocka_unit_test(numbers_that_cannot_be_do_no_harm),
       cmocka_unit_test(what_no_filter_has_is_refused),
+      cmocka_unit_test(a_part_of_another_file_is_found),
+      cmocka_unit_test_setup_teardown(words_that_have_changed_places_are_found, set_up, tear_down),
       cmocka_unit_test(optional_blocks_are_passed_over),
       cmocka_unit_test(saves_under_fire_have_all_keys),
   };

@@ -76,4 +76,5 @@ def main(path):
     print("good")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

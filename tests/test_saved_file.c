@@ -546,7 +546,7 @@ static void a_pipe_takes_a_filter(void **state)
 
 /* ---- cancellation ---- */
 
-static void *save_when_cancelled(void *f)
+__attribute__((noinline)) static void save_when_cancelled(tamis_filter *f)
 {
   pthread_cancel(pthread_self());
   int result = tamis_save_file(f, path);
@@ -559,6 +559,12 @@ static void *save_when_cancelled(void *f)
   tamis_destroy(h);
   if (result != TAMIS_OK)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves. */
+static void *save_and_end(void *f)
+{
+  save_when_cancelled(f);
   pthread_testcancel();
   return NULL;
 }
@@ -569,7 +575,7 @@ static void no_call_is_a_cancellation_point(void **state)
   tamis_filter *f = filter_with(NEW);
   pthread_t thread;
   void *result;
-  assert_int_equal(pthread_create(&thread, NULL, save_when_cancelled, f), 0);
+  assert_int_equal(pthread_create(&thread, NULL, save_and_end, f), 0);
   pthread_join(thread, &result);
   assert_ptr_equal(result, PTHREAD_CANCELED);
   assert_int_equal(what_is_there(), NEW);

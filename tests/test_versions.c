@@ -48,6 +48,48 @@ static void a_later_library_initialises_the_first_fields(void **state)
   tamis_destroy(f);
 }
 
+static int write_nothing(void *context, const void *data, size_t size)
+{
+  (void) context, (void) data, (void) size;
+  return 1;
+}
+
+static int64_t read_nothing(void *context, void *data, size_t size)
+{
+  (void) context, (void) data, (void) size;
+  return 0;
+}
+
+static void a_later_library_serves_those_who_load_and_compare(void **state)
+{
+  (void) state;
+  struct {
+    tamis_load_options options;
+    unsigned char beyond[BEYOND];
+  } o;
+  struct {
+    tamis_similarity_stats stats;
+    unsigned char beyond[BEYOND];
+  } s;
+  memset(&o, 0xA5, sizeof o);
+  memset(&s, 0xA5, sizeof s);
+  tamis_load_options_init(&o.options);
+  tamis_similarity_stats_init(&s.stats);
+  assert_untouched(o.beyond);
+  assert_untouched(s.beyond);
+  assert_int_equal(o.options.struct_size, sizeof o.options);
+  assert_int_equal(s.stats.struct_size, sizeof s.stats);
+  tamis_filter *f;
+  assert_int_equal(tamis_load(&o.options, read_nothing, NULL, &f), TAMIS_ECORRUPT);
+  o.options.struct_size--;
+  assert_int_equal(tamis_load(&o.options, read_nothing, NULL, &f), TAMIS_EINVAL);
+  f = make_filter(TAMIS_LAYOUT_BLOCKED, 100, 0.01);
+  assert_int_equal(tamis_save(f, write_nothing, NULL), TAMIS_EIO);
+  assert_int_not_equal(tamis_similarity(f, f, &s.stats), TAMIS_EINVAL);
+  assert_untouched(s.beyond);
+  tamis_destroy(f);
+}
+
 /* What an older struct lacks is zero, whatever stands behind it; smaller ones than the first are
  * refused. */
 static void a_later_library_reads_the_first_fields(void **state)
@@ -76,6 +118,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_later_library_initialises_the_first_fields),
+      cmocka_unit_test(a_later_library_serves_those_who_load_and_compare),
       cmocka_unit_test(a_later_library_reads_the_first_fields),
   };
   return cmocka_run_group_tests_name("versions", tests, NULL, NULL);

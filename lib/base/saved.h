@@ -212,6 +212,7 @@ struct saved_reader {
   uint64_t mapping_size;
   bool check_all; /* of what is mapped */
   bool ended;     /* the trailer has been read, and is right */
+  bool jumped;    /* parts of the mapping have been passed over */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, without `next` */
   uint64_t blocks;
@@ -242,11 +243,18 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
  *   limit   bytes that may be allocated for it at any moment; 0: no limit */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
 
-/* The same into memory of the caller's, or in a mapping to a part of it. */
-int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out);
+/* The same into memory of the caller's, or in a mapping to a part of it.  *begin: where in the file
+ * the array begins. */
+int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out,
+                               uint64_t *begin);
 
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
+
+/* In a mapping that is not to be checked: the trailer's totals, before anything else is read; and
+ * what is read next, a block. */
+int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
+int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
 /* Releases what the reader holds, but not the mapping. */
 void tamis__saved_close(struct saved_reader *r);

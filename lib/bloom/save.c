@@ -257,9 +257,9 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out)
 {
   struct bloom_plan plan;
-  struct content content;
+  struct content content = {0};
   struct saved_mapping mapping = saved_mapping_of(r);
-  void *words;
+  void *words = NULL;
   if (!read_plan(saved, &plan))
     return TAMIS_ECORRUPT;
   int result = read_all(r, saved, &plan, &words, &content);

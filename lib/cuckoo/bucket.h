@@ -97,23 +97,21 @@ static inline unsigned bucket_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The lanes in use in every `step`th of `n` buckets.  They are summed up lane by lane, and a sum of
- * at most BUCKET_ROWS buckets fits in a lane of any width that a plan chooses. */
+/* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS values
+ * of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
 enum { BUCKET_ROWS = 128 };
 
-static inline uint64_t bucket_count_used(const struct bucket_shape *s, const uint64_t *buckets,
-                                         size_t n, size_t step)
+static inline uint64_t bucket_in_use(const struct bucket_shape *s, uint64_t value)
 {
-  uint64_t used = 0;
-  for (size_t i = 0; i < n;) {
-    uint64_t lanes = 0;
-    size_t end = n - i > BUCKET_ROWS * step ? i + BUCKET_ROWS * step : n;
-    for (; i < end; i += step)
-      lanes += bucket_occupied(s, buckets[i]) >> (s->width - 1);
-    for (unsigned lane = 0; lane < s->lanes; lane++)
-      used += bucket_lane(s, lanes, lane);
-  }
-  return used;
+  return bucket_occupied(s, value) >> (s->width - 1);
+}
+
+static inline uint64_t bucket_sum_lanes(const struct bucket_shape *s, uint64_t sums)
+{
+  uint64_t sum = 0;
+  for (unsigned lane = 0; lane < s->lanes; lane++)
+    sum += bucket_lane(s, sums, lane);
+  return sum;
 }
 
 /* ---- entries ---- */

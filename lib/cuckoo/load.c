@@ -33,6 +33,7 @@ struct load {
   /* Of one that does not: */
   unsigned char *block; /* its segments */
   uint64_t block_bytes, segments;
+  uint64_t places; /* a digest of where the segments begin */
 };
 
 static struct generation *newest(const struct load *l)
@@ -145,6 +146,18 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
   return counts.count ? TAMIS_ECORRUPT : TAMIS_OK;
 }
 
+/* Only sums up what a block counts. */
+static int sum_counts(struct load *l, const struct saved_block *block)
+{
+  struct counts counts = {.at = block->payload, .end = block->payload + block->size};
+  do {
+    if (!read_count(&counts) || counts.count >= most_copies - l->totals[TOTAL_COPIES])
+      return TAMIS_ECORRUPT;
+    l->totals[TOTAL_COPIES] += counts.count;
+  } while (counts.count);
+  return TAMIS_OK;
+}
+
 static bool set_copying(struct segment *segment, uint64_t copying)
 {
   atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
@@ -154,26 +167,32 @@ static bool set_copying(struct segment *segment, uint64_t copying)
 
 /* ---- words ---- */
 
-/* Whether all entries are possible in a segment of this depth. */
-static bool words_are_possible(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
-                               unsigned depth)
+/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
+ * depth. */
+static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES])
 {
-  uint64_t lanes = s->low * bucket_lane_bits(s), wrong = 0;
+  const struct bucket_shape s = g->shape;
+  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
+  const uint64_t lanes = s.low * bucket_lane_bits(&s);
   /* One of the bits up to that of the oldest possible marker is set in each entry. */
-  uint64_t markers = s->ages ? s->low * ((UINT64_C(2) << depth) - 1) : lanes;
-  for (uint32_t i = 0; i < n; i++)
-    wrong |= (words[i] & ~lanes) |
-             (bucket_occupied(s, words[i]) ^ bucket_occupied(s, words[i] & markers));
+  const uint64_t markers = s.low * ((UINT64_C(2) << depth) - 1);
+  uint64_t wrong = 0;
+  memset(used, 0, stripes * sizeof *used);
+  for (uint32_t i = 0; i < buckets;) {
+    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
+    for (unsigned row = 0; row < BUCKET_ROWS && i < buckets; row++, i += stripes)
+      for (uint32_t j = 0; j < stripes && i + j < buckets; j++) {
+        uint64_t value = words[i + j], in_use = bucket_in_use(&s, value);
+        sums[j] += in_use;
+        wrong |= value & ~lanes;
+        if (s.ages)
+          wrong |= bucket_in_use(&s, value & markers) ^ in_use;
+      }
+    for (uint32_t j = 0; j < stripes; j++)
+      used[j] += (uint32_t) bucket_sum_lanes(&s, sums[j]);
+  }
   return !wrong;
-}
-
-static void count_used(const struct cuckoo_geometry *g, const uint64_t *words,
-                       uint32_t used[CUCKOO_FIXED_STRIPES])
-{
-  uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
-  for (uint32_t i = 0; i < stripes; i++)
-    used[i] =
-        i < buckets ? (uint32_t) bucket_count_used(&g->shape, words + i, buckets - i, stripes) : 0;
 }
 
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
@@ -245,10 +264,8 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   uint64_t *plain = (uint64_t *) (void *) words; /* no other thread knows it yet */
   for (uint32_t i = 0; i < buckets; i++)
     plain[i] = saved_get64(block->payload + (size_t) i * 8);
-  if (!words_are_possible(&g->shape, plain, buckets, segment->depth) ||
-      !set_copying(segment, block->meanings[2]))
+  if (!check_words(g, plain, segment->depth, used) || !set_copying(segment, block->meanings[2]))
     return TAMIS_ECORRUPT;
-  count_used(g, plain, used);
   set_used(l, g, segment, used);
   if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
     return TAMIS_ECORRUPT;
@@ -386,13 +403,13 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
   unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES] = {0};
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
-  count_used(g, words, used);
+  if (!check_words(g, words, 0, used))
+    return false;
   put_lanes_in_use(g, used, head);
   unsigned char after = 0;
   for (size_t i = g->words_offset + (size_t) buckets * 8; i < g->segment_bytes; i++)
     after |= at[i];
-  return memcmp(at, head, g->words_offset) == 0 && !after &&
-         words_are_possible(&g->shape, words, buckets, 0);
+  return memcmp(at, head, g->words_offset) == 0 && !after;
 }
 
 /* Words of a file become those of this machine. */
@@ -406,7 +423,7 @@ static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
 #endif
 }
 
-/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which needs no
+/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room for
  * counts. */
 static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g,
                              struct segment *segment)
@@ -424,31 +441,75 @@ static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g,
         block.meanings[1] != done || block.meanings[3] != (done + n == buckets) ||
         block.meanings[2] > INT32_MAX)
       return TAMIS_ECORRUPT;
-    if (segment) {
+    if (segment)
       set_copying(segment, block.meanings[2]);
-      result = load_counts(l, g, segment, done, n, block.payload, block.payload + block.size);
-    }
+    result = segment
+                 ? load_counts(l, g, segment, done, n, block.payload, block.payload + block.size)
+                 : sum_counts(l, &block);
     done += n;
   }
   return result;
 }
 
+static uint64_t add_place(uint64_t digest, uint64_t place)
+{
+  return hash_spread(digest ^ place) + 1;
+}
+
+/* Reads where the segments begin, and all that follows.  If it is to be believed (`adopt`), these
+ * are the segments of the filter. */
+static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
+{
+  struct saved_block block;
+  int result = TAMIS_OK;
+  uint64_t roots = cuckoo_roots(g), digest = 0;
+  l->totals[TOTAL_PLACES] = l->r->at - (l->r->have_next ? SAVED_UNIT : 0);
+  for (uint64_t done = 0, n; done < roots && result == TAMIS_OK; done += n) {
+    n = roots - done < SAVED_PLACED ? roots - done : SAVED_PLACED;
+    result = tamis__saved_read_block(l->r, &block);
+    if (result == TAMIS_OK &&
+        (block.type != SAVED_PLACES || block.size != n * 8 || block.meanings[0] != done ||
+         block.meanings[1] || block.meanings[2] || block.meanings[3]))
+      return TAMIS_ECORRUPT;
+    for (uint64_t i = 0; i < n && result == TAMIS_OK; i++) {
+      uint64_t place = saved_get64(block.payload + i * 8);
+      digest = add_place(digest, place);
+      if (!adopt)
+        continue;
+      if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - g->segment_bytes)
+        return TAMIS_ECORRUPT;
+      directory_publish(generation_directory_entry(newest(l), done + i),
+                        (directory_value) (uintptr_t) (l->r->mapping + place));
+    }
+  }
+  l->segments = roots;
+  if (result == TAMIS_OK && !adopt && digest != l->places)
+    return TAMIS_ECORRUPT;
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_block(l->r, &block);
+  return result == TAMIS_OK && block.type != SAVED_END ? TAMIS_ECORRUPT : result;
+}
+
 static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
 {
   const void *at;
+  uint64_t begin;
   int result = l->r->mapping ? TAMIS_OK : provide_block(l, g);
   if (result != TAMIS_OK)
     return result;
   unsigned char *to = l->r->mapping ? NULL : l->block + l->segments * g->segment_bytes;
-  result = tamis__saved_read_array_to(l->r, g->segment_bytes, to, &at);
+  result = tamis__saved_read_array_to(l->r, g->segment_bytes, to, &at, &begin);
   if (result != TAMIS_OK)
     return result;
+  l->places = add_place(l->places, begin);
   uint32_t used[CUCKOO_FIXED_STRIPES];
   if (to)
     swap_words(g, to);
   if ((to || l->r->check_all) && !segment_is_whole(g, at, used))
     return TAMIS_ECORRUPT;
   if (!to) {
+    for (uint32_t i = 0; i <= g->stripe_mask; i++)
+      l->totals[TOTAL_ENTRIES] += used[i];
     directory_publish(generation_directory_entry(newest(l), l->segments),
                       (directory_value) (uintptr_t) at);
     return load_fixed_counts(l, g, NULL);
@@ -461,15 +522,28 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   return result;
 }
 
+/* What is not to be checked is not read: the places of the segments are. */
+static int map_segments(struct load *l, const struct cuckoo_geometry *g)
+{
+  int result = tamis__saved_read_totals(l->r, l->totals);
+  if (result == TAMIS_OK)
+    result = tamis__saved_jump(l->r, l->totals[TOTAL_PLACES]);
+  return result == TAMIS_OK ? read_places(l, g, true) : result;
+}
+
 static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
 {
-  int result = l->r->mapping ? tamis__generation_provide_directory(l->c, newest(l)) : TAMIS_OK;
+  int result = TAMIS_OK;
+  if (l->r->mapping) {
+    if (cuckoo_roots(g) * g->segment_bytes > l->r->mapping_size)
+      return TAMIS_ECORRUPT;
+    result = tamis__generation_provide_directory(l->c, newest(l));
+  }
+  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
+    return map_segments(l, g);
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);
-  struct saved_block block;
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_block(l->r, &block);
-  return result == TAMIS_OK && block.type != SAVED_END ? TAMIS_ECORRUPT : result;
+  return result == TAMIS_OK ? read_places(l, g, false) : result;
 }
 
 /* The block becomes that of the filter. */
@@ -500,10 +574,9 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
 static int check_totals(struct load *l)
 {
   uint64_t said[SAVED_TOTALS];
-  l->totals[TOTAL_SEGMENTS] += l->segments;
   int result = tamis__saved_read_end(l->r, said);
-  if (result == TAMIS_OK && l->r->mapping)
-    memcpy(l->totals, said, sizeof said); /* they have not been counted */
+  if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
+    return TAMIS_OK; /* nothing has been counted: they are what the trailer says */
   return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/save.h"
 
+#include "base/memory.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/snapshot.h"
 
@@ -77,6 +78,18 @@ static size_t counts_room(const struct cuckoo_geometry *g, uint32_t buckets)
 
 /* ---- segments of a filter that grows ---- */
 
+static uint64_t count_entries(const struct bucket_shape *s, const uint64_t *words, uint32_t n)
+{
+  uint64_t entries = 0;
+  for (uint32_t i = 0; i < n;) {
+    uint64_t sums = 0;
+    for (uint32_t end = n - i < BUCKET_ROWS ? n : i + BUCKET_ROWS; i < end; i++)
+      sums += bucket_in_use(s, words[i]);
+    entries += bucket_sum_lanes(s, sums);
+  }
+  return entries;
+}
+
 static void put_words(const uint64_t *words, uint32_t n, unsigned char *to)
 {
   for (uint32_t i = 0; i < n; i++)
@@ -96,7 +109,7 @@ static void save_growing_segment(struct saved_writer *w, const struct snapshot_p
   unsigned char *end = room + bytes;
   if (piece->duplicates)
     end = put_counts(piece, 0, buckets, end, &w->totals[TOTAL_COPIES]);
-  uint64_t entries = bucket_count_used(&g->shape, piece->words, buckets, 1);
+  uint64_t entries = count_entries(&g->shape, piece->words, buckets);
   tamis__saved_block(w, SAVED_SEGMENT,
                      (uint64_t[]){piece->generation->number | (uint64_t) piece->depth << 32,
                                   piece->index, piece->copying, entries},
@@ -149,16 +162,18 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
 
 /* ---- segments of a filter that does not grow ---- */
 
-static void save_array(struct saved_writer *w, const struct snapshot_piece *piece)
+/* Returns where in the file it begins. */
+static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *piece)
 {
   enum { WORDS = SAVED_CHUNK / 16 };
   const struct cuckoo_geometry *g = &piece->generation->geometry;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   size_t padding = g->segment_bytes - g->words_offset - (size_t) buckets * 8;
   tamis__saved_array_begin(w, g->segment_bytes);
+  uint64_t begin = w->at;
   unsigned char *room = tamis__saved_array_room(w, g->words_offset);
   if (!room)
-    return;
+    return 0;
   memset(room, 0, g->words_offset);
   put_lanes_in_use(g, piece->used, room);
   tamis__saved_array(w, g->words_offset);
@@ -166,12 +181,13 @@ static void save_array(struct saved_writer *w, const struct snapshot_piece *piec
     n = buckets - done < WORDS ? buckets - done : WORDS;
     room = tamis__saved_array_room(w, (size_t) n * 8 + padding);
     if (!room)
-      return;
+      return 0;
     put_words(piece->words + done, n, room);
     memset(room + (size_t) n * 8, 0, padding);
     tamis__saved_array(w, (size_t) n * 8 + (done + n == buckets ? padding : 0));
   }
   tamis__saved_array_end(w);
+  return begin;
 }
 
 static void save_counts(struct saved_writer *w, const struct snapshot_piece *piece)
@@ -192,18 +208,43 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
   }
 }
 
-static int save_fixed(struct saved_writer *w, struct cuckoo_snapshot *s)
+static void save_places(struct saved_writer *w, const uint64_t *places, uint64_t roots)
+{
+  w->totals[TOTAL_PLACES] = w->at;
+  for (uint64_t done = 0, n; done < roots; done += n) {
+    n = roots - done < SAVED_PLACED ? roots - done : SAVED_PLACED;
+    unsigned char *room = tamis__saved_block_room(w, n * 8);
+    if (!room)
+      return;
+    put_words(places + done, (uint32_t) n, room);
+    tamis__saved_block(w, SAVED_PLACES, (uint64_t[SAVED_MEANINGS]){done}, n * 8);
+  }
+}
+
+static int save_segments(struct saved_writer *w, struct cuckoo_snapshot *s, uint64_t *places)
 {
   struct snapshot_piece piece;
   int result = TAMIS_OK;
   while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
-    save_array(w, &piece);
+    places[piece.index] = save_array(w, &piece);
     save_counts(w, &piece);
     for (uint32_t i = 0; i <= piece.generation->geometry.stripe_mask; i++)
       w->totals[TOTAL_ENTRIES] += piece.used[i];
-    w->totals[TOTAL_SEGMENTS]++;
   }
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
+}
+
+static int save_fixed(struct saved_writer *w, struct cuckoo_snapshot *s)
+{
+  uint64_t roots = cuckoo_roots(&s->c->generation[0]->geometry);
+  uint64_t *places = tamis__memory_allocate_cleared(&w->allocator, roots * 8, 0);
+  if (!places)
+    return TAMIS_ENOMEM;
+  int result = save_segments(w, s, places);
+  if (result == TAMIS_OK)
+    save_places(w, places, roots);
+  tamis__memory_release(&w->allocator, places, roots * 8);
+  return result;
 }
 
 int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)

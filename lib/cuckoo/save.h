@@ -5,6 +5,7 @@
  *    a filter that grows    the segments of the first generation │ a later generation, its segments │
  *                           ...; and, anywhere among them, keys that have been removed meanwhile
  *    one that does not      a segment, as an array │ its duplicate counts │ the next segment │ ...
+ *                           and at the end, where each segment is
  */
 #ifndef TAMIS_LIB_CUCKOO_SAVE_H
 #define TAMIS_LIB_CUCKOO_SAVE_H
@@ -23,9 +24,12 @@ enum {
   SAVED_REMOVED,
   /* Of a filter that does not grow: root, first bucket, copying, whether it is the segment's last
    * block.  The duplicate counts of SAVED_COUNTED buckets, or of all that are left. */
-  SAVED_COUNTS
+  SAVED_COUNTS,
+  /* Of a filter that does not grow, at the end: first root, 0, 0, 0.  Where in the file the segments
+   * begin, of SAVED_PLACED roots, or of all that are left. */
+  SAVED_PLACES
 };
-enum { SAVED_COUNTED = 4096 };
+enum { SAVED_COUNTED = 4096, SAVED_PLACED = SAVED_CHUNK / 8 };
 
 /* The figures of a generation; the first one's are in the header's geometry. */
 enum saved_figure {
@@ -44,7 +48,9 @@ enum saved_figure {
   SAVED_FIGURES_OF_FILTER
 };
 
-enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS };
+/* Lanes in use; copies that are counted; and of a filter that grows its segments, of another one
+ * where in the file the first block of type SAVED_PLACES begins. */
+enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENTS };
 
 /* Duplicate counts are pairs of numbers: how many lanes in use have no count before the next one
  * that has, and its count.  A number has seven bits in each byte, the lowest ones first; all bytes

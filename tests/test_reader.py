@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The reader in Python gives the answers of the library, false positives too.  The files that are kept
+in tests/saved load in both, and the library saves them again to the same bytes.
+
+    test_reader.py LIBRARY
+    test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
+"""
+import ctypes
+import pathlib
+import sys
+from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+
+import tamis_reader
+from test_ctypes import Options
+
+WRITE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_ubyte), c_size_t)
+KEYS, ABSENT = 300, 3000
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"BAD: {what}")
+
+
+def load(path):
+    tamis = ctypes.CDLL(path)
+    tamis.tamis_options_init.argtypes = [POINTER(Options)]
+    tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
+    tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
+    tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
+    tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
+    tamis.tamis_save.argtypes = [c_void_p, WRITE, c_void_p]
+    tamis.tamis_load_file.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
+    tamis.tamis_destroy.argtypes = [c_void_p]
+    return tamis
+
+
+def key(i):
+    """Keys of many lengths: XXH3 treats short and long ones differently."""
+    return (b"key %d " % i) * (1 + i % 7 * i % 41)
+
+
+def save(tamis, filter_):
+    data = bytearray()
+
+    def write(_, bytes_, size):
+        data.extend(ctypes.string_at(bytes_, size))
+        return 0
+
+    check(tamis.tamis_save(filter_, WRITE(write), None) == 0, "save")
+    return bytes(data)
+
+
+def compare(tamis, filter_, what):
+    data = save(tamis, filter_)
+    reader = tamis_reader.Filter(data + b"more")
+    check(reader.size == len(data), f"{what}: size")
+    found = 0
+    for i in range(KEYS + ABSENT):
+        expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
+        check(reader.contains(key(i)) == expected, f"{what}: key {i}")
+        check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
+        found += expected
+    for at in range(0, len(data), max(1, len(data) // 500)):
+        broken = bytearray(data)
+        broken[at] ^= 16
+        try:
+            tamis_reader.Filter(bytes(broken))
+            check(False, f"{what}: accepts a change at {at}")
+        except (tamis_reader.Corrupt, tamis_reader.Unsupported):
+            pass
+    print(f"{what}: {found} of {KEYS + ABSENT} keys found, {len(data)} bytes")
+
+
+def options_of_all_sorts(tamis):
+    for layout, rates in enumerate([(0.9, 0.3, 0.15, 0.05, 0.01, 0.001, 1e-4, 1e-6, 1e-10),
+                                    (0.6, 0.05, 1e-3, 1e-6),
+                                    (0.6, 0.2, 0.1, 0.03, 0.01, 0.003)]):
+        for fpp in rates:
+            for growable in (False, True):
+                o = Options()
+                tamis.tamis_options_init(byref(o))
+                o.layout, o.fpp, o.growable, o.capacity = layout, fpp, growable, KEYS
+                yield f"Bloom, layout {layout}, fpp {fpp}, growable {growable}", o
+
+
+def kept():
+    """The files that are kept: name, layout, fpp, growable."""
+    for name, layout, fpp in (("blocked", 0, 0.01), ("classic", 1, 0.001), ("word", 2, 0.01)):
+        for growable in (False, True):
+            yield f"bloom-{name}{'-growable' if growable else ''}.tamis", layout, fpp, growable
+
+
+def keep(tamis, folder):
+    for name, layout, fpp, growable in kept():
+        o = Options()
+        tamis.tamis_options_init(byref(o))
+        o.layout, o.fpp, o.growable, o.capacity, o.seed = layout, fpp, growable, 100, 12345
+        filter_ = c_void_p()
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
+        for i in range(100):
+            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
+        (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
+
+
+def check_kept(tamis):
+    files = sorted(pathlib.Path(__file__).parent.glob("saved/*/*.tamis"))
+    check(len(files) >= len(list(kept())), "files that are kept")
+    for path in files:
+        filter_ = c_void_p()
+        check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
+        for i in range(100):
+            check(tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i)), f"{path}: key {i}")
+        check(save(tamis, filter_) == path.read_bytes(), f"{path}: saved again")
+        compare(tamis, filter_, path.name)
+        tamis.tamis_destroy(filter_)
+
+
+def main(path, *arguments):
+    tamis = load(path)
+    if arguments:
+        return keep(tamis, arguments[1])
+    check_kept(tamis)
+    for what, o in options_of_all_sorts(tamis):
+        filter_ = c_void_p()
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{what}: create")
+        for i in range(KEYS + 100):
+            tamis.tamis_add(filter_, key(i), len(key(i)))
+        compare(tamis, filter_, what)
+        tamis.tamis_destroy(filter_)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
