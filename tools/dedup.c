@@ -86,12 +86,14 @@ static const struct argp dedup_argp = {
     "missing, with a cuckoo filter, which grows, unless --kind says otherwise; a later run takes "
     "its kind, its rate and its capacity from STATE.  RATE holds for all runs together.\n\n"
     "A line is written first, and remembered after that.  So STATE never holds a line that has not "
-    "been written, even after kill -9; and if the output is a file, that has not reached the disk. "
-    " "
-    "A run that ends early may repeat, in the next run, lines that it has written since STATE was "
-    "last saved; it loses none that it has not written.  STATE is saved at the end, and every "
-    "minute (--save-every) if the lines go to standard output, a pipe or a device.  With -o FILE "
-    "it is saved only after FILE is complete.\n\n"
+    "been written, even after kill -9; and if the output is a file, none that has not reached the "
+    "disk.  After a run that ended early, the next one with the same input repeats what was "
+    "written "
+    "since STATE was last saved, and drops nothing that was not written.  (kill -9 may cut off the "
+    "last line.  It is written again; a run that appends to the same file does so on a new "
+    "line.)\n\n"
+    "STATE is saved at the end, and every minute (--save-every) if the lines go to standard "
+    "output, a pipe or a device.  With -o FILE it is saved only after FILE is complete.\n\n"
     "SIGINT, SIGTERM and SIGHUP end a run with STATE gently: what was read is written, STATE is "
     "saved, and the process ends by that signal.  A second signal ends it at once.  (With -o FILE "
     "the first one does: FILE and STATE stand as they were.)  After an error, and if the reader of "
@@ -157,13 +159,15 @@ static void pass_with_state(struct run *run, struct pass *pass)
   bool in_place = !output_replaces(&run->output);
   int stop = in_place ? interrupt_be_gentle() : -1;
   if (in_place && stop < 0) {
-    fail("cannot make a pipe: %s", strerror(errno));
+    fail("cannot prepare to save '%s' at a signal: %s", run->options->state, strerror(errno));
     return;
   }
   if (every < 0)
     every = DEFAULT_SAVE_EVERY;
   run->output.durable = true;
   state_begin(&run->state, chain_hasher(&run->chain), &run->output, in_place ? every : 0);
+  if (!output_end_line(&run->output))
+    return;
   pass->gate = &run->state.gate;
   pass->tick = state_tick;
   pass->tick_context = &run->state;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,6 +160,31 @@ static bool write_all(int fd, const char *data, size_t length)
 bool output_write_bytes(struct output *output, const void *data, size_t size)
 {
   return write_all(output->fd, data, size);
+}
+
+/* The last byte of a file that is open for writing only; a newline if it is unknown. */
+static char last_byte(int fd, off_t size)
+{
+  char name[sizeof "/proc/self/fd/" + 3 * sizeof fd], last = '\n';
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  int again = (int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (again < 0)
+    return last;
+  if (pread(again, &last, 1, size - 1) != 1)
+    last = '\n';
+  close(again);
+  return last;
+}
+
+bool output_end_line(struct output *output)
+{
+  struct stat status;
+  int flags = fcntl(output->fd, F_GETFL);
+  if (flags < 0 || !(flags & O_APPEND) || fstat(output->fd, &status) != 0 ||
+      !S_ISREG(status.st_mode) || status.st_size == 0 ||
+      last_byte(output->fd, status.st_size) == '\n')
+    return true;
+  return write_all(output->fd, "\n", 1) || cannot_write(output->name, errno);
 }
 
 bool output_failed(const struct output *output)

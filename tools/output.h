@@ -44,6 +44,10 @@ bool output_open(struct output *output, const char *path, const struct inputs *i
 /* The same for a saved filter: it is synchronised, and nobody but its owner may read a new file. */
 bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs);
 
+/* If a file is continued (O_APPEND) that does not end with a newline, as after kill -9, writes one.
+ * False after fail(). */
+bool output_end_line(struct output *output);
+
 /* Whether the output takes the place of a file at the end. */
 bool output_replaces(const struct output *output);
 

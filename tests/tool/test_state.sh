@@ -20,6 +20,7 @@ empty() { [ "$status" -eq 0 ] && [ ! -s out ]; }
 
 # ---- what earlier runs have seen stays seen ----
 
+printf '\n\n' >newlines
 head -n 200000 numbers >first
 tail -n +100001 numbers >second
 tail -n 100000 numbers >only.second
@@ -75,6 +76,14 @@ check "... stays one" test -L link -a ! -L state
 rm link
 
 # ---- the output file ----
+
+no_state
+printf 'cut o' >continued
+"$tamis" dedup --state state newlines >>continued 2>err
+"$tamis" dedup --state state first >>continued 2>>err
+status=$?
+check "a file that ends within a line is continued on a new one" \
+  cmp -s continued <(printf 'cut o\n\n'; cat first)
 
 no_state
 run dedup $rate --state state -o result first
@@ -208,6 +217,19 @@ check "... and is ended by a second signal" ends_by 130
 
 # ---- saves while it runs ----
 
+# The lines of the first keys cannot be written, as the reader of the pipe does not read.  So the
+# state must not have these keys.
+no_state
+in_background 'exec 3<stuck; exec sleep 60'
+env --default-signal "$tamis" dedup $rate --threads 2 --state state --save-every 0.01 numbers >stuck 2>err &
+pid=$!
+for _ in $(seq 100); do ls .tamis-* >/dev/null 2>&1 && break; sleep 0.05; done
+sleep 0.3
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+end_background
+check "a save waits until what it contains is written" test ! -e state
+
 no_state
 start_slow --save-every 0.1
 for _ in $(seq 600); do [ -e state ] && break; sleep 0.05; done
@@ -218,13 +240,15 @@ kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 end_background
 
-# sees_all: in the order of runs, nothing is lost: the lines of all runs are those of the input.
+# sees_all: nothing is lost: all runs together have written all lines of the input, and no others but
+# such as were cut off.
 sees_all() {
   sort -u all >seen
-  local missing
+  local missing more
   missing=$(comm -13 seen numbers.sorted | wc -l)
-  [ "$missing" -le 2 ] && [ -z "$(comm -23 seen numbers.sorted)" ] && return
-  echo "# $missing lines are lost"
+  more=$(comm -23 seen numbers.sorted | wc -l)
+  [ "$missing" -le 2 ] && [ "$more" -le 40 ] && return
+  echo "# $missing lines are lost, $more are new"
   return 1
 }
 sort numbers >numbers.sorted
@@ -245,8 +269,6 @@ killed_runs() {
     [ $status -ne 0 ] || break
     [ $status -eq 137 ] || { echo "# status $status: $(cat err)"; return 1; }
     killed=$((killed + 1))
-    # The last line may be cut off: the next run begins it anew, on a line of its own.
-    [ -z "$(tail -c 1 all)" ] || sed -i '$d' all
     if [ -e state ]; then
       saved=$((saved + 1))
       # Whatever the state holds has been written.
@@ -276,7 +298,6 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
     for when in $(seq 40); do
       slowly | killed_at $call $when --save-every 0.001 >>all
       [ "${PIPESTATUS[1]}" -ne 0 ] || break
-      [ -z "$(tail -c 1 all)" ] || sed -i '$d' all
     done
     check "kill -9 at $call, $when runs" sees_all
     run dedup --state state numbers
