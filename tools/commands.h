@@ -8,7 +8,7 @@
 
 enum {
   EXIT_NOTHING = 1, /* of query: no line was written */
-  EXIT_UNUSABLE = 2 /* a saved filter cannot be used; of query: any error */
+  EXIT_UNUSABLE = 2 /* a saved filter, or a command line, cannot be used; of query: any error */
 };
 
 int build_main(int argc, char **argv);

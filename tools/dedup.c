@@ -162,6 +162,12 @@ static void pass_with_state(struct run *run, struct pass *pass)
     fail("cannot prepare to save '%s' at a signal: %s", run->options->state, strerror(errno));
     return;
   }
+  if (!in_place && every > 0) {
+    set_failure_status(EXIT_UNUSABLE);
+    fail("--save-every: '%s' is there only at the end, and the state is saved after it",
+         run->options->shared.output);
+    return;
+  }
   if (every < 0)
     every = DEFAULT_SAVE_EVERY;
   run->output.durable = true;
@@ -171,7 +177,7 @@ static void pass_with_state(struct run *run, struct pass *pass)
   pass->gate = &run->state.gate;
   pass->tick = state_tick;
   pass->tick_context = &run->state;
-  pass->tick_every = run->state.every;
+  pass->tick_every = every > 0.001 ? every : 0.001;
   pass->stop = &stop;
   pass_run(pass);
   if (stop >= 0)

@@ -8,6 +8,7 @@
 #include "saved.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,6 +26,7 @@ struct info_options {
 
 static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct info_options *options = state->input;
@@ -150,8 +152,8 @@ static void print_string(const char *text)
 /* With as few digits as give the same number again. */
 static void print_number(const char *name, double value)
 {
-  char text[FIGURE_BYTES];
-  for (int digits = 15; digits <= 17; digits++) {
+  char text[FIGURE_BYTES] = "null"; /* JSON has no infinity */
+  for (int digits = 15; digits <= 17 && isfinite(value); digits++) {
     snprintf(text, sizeof text, "%.*g", digits, value);
     if (strtod(text, NULL) == value)
       break;

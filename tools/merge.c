@@ -18,6 +18,7 @@ struct merge_options {
 
 static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct merge_options *options = state->input;

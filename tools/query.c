@@ -27,6 +27,7 @@ struct query_options {
 static const struct argp_child children[] = {
     {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct query_options *options = state->input;

@@ -176,9 +176,9 @@ static void save(struct state *state, bool lines_open)
   state->saved_count = count;
 }
 
-void state_tick(void *context)
+void state_tick(void *argument)
 {
-  struct state *state = context;
+  struct state *state = argument;
   double begin = now_seconds();
   if (state->every <= 0 || begin < state->next || failed())
     return;

@@ -53,8 +53,8 @@ tamis_filter *state_load(const struct state *state, const struct shared_options 
 void state_begin(struct state *state, const tamis_filter *filter, struct output *lines,
                  double every);
 
-/* Saves the state if it is time for it.  Threads may go on to add, and to write with the gate. */
-void state_tick(void *state);
+/* Saves the state, which is the argument, if it is time for it.  Threads may go on to add, and to write with the gate. */
+void state_tick(void *argument);
 
 /* Saves the state if there is something new, after the lines were written and the output closed. */
 void state_end(struct state *state);

@@ -57,6 +57,11 @@ check "query: the list from a pipe" same_as expected.in
 run query <(cat list.tamis) b
 check "query: the list from a named pipe" same_as expected.in
 
+cp list.tamis shrinking.tamis
+mkfifo feed
+in_background 'exec 3>feed; head -n 1 paths >&3; sleep 0.5; : >shrinking.tamis; cat numbers >&3'
+run query shrinking.tamis feed
+check "query: the file in use becomes shorter" one_line 2 "a file in use was made shorter"
 run query list.tamis numbers
 check "query: status 1 if nothing was written" ends_by 1
 run query -v list.tamis paths
