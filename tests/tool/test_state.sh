@@ -145,6 +145,7 @@ done
 
 mkfifo slow
 # start_slow ARGUMENTS...: a run that has read 1000 lines and waits for more, with its process in $pid.
+# (If there is a state, it has locked that, and writes nothing.)
 start_slow() {
   : >err
   : >slow.out
@@ -152,7 +153,7 @@ start_slow() {
   env --default-signal "$tamis" dedup $rate --state state "$@" slow >slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
-    { [ -s slow.out ] || grep -q . .tamis-*; } 2>/dev/null && return
+    { [ -s slow.out ] || grep -q . .tamis-* || [ -e state -a -e state.lock ]; } 2>/dev/null && return
     sleep 0.05
   done
 }
@@ -246,16 +247,17 @@ end_background
 sees_all() {
   sort -u all >seen
   local missing more
-  missing=$(comm -13 seen numbers.sorted | wc -l)
-  more=$(comm -23 seen numbers.sorted | wc -l)
+  missing=$(comm -13 seen some.sorted | wc -l)
+  more=$(comm -23 seen some.sorted | wc -l)
   [ "$missing" -le 2 ] && [ "$more" -le 40 ] && return
   echo "# $missing lines are lost, $more are new"
   return 1
 }
-sort numbers >numbers.sorted
+head -n 60000 numbers >some
+sort some >some.sorted
 
 # slowly: the input in parts, so that the state is saved between them.
-split -n l/30 numbers part.
+split -n l/20 some part.
 slowly() { for part in part.*; do cat "$part"; sleep 0.005; done; }
 # killed_runs MILLISECONDS ARGUMENTS...: kills runs after ever longer times, until one reaches its end.
 killed_runs() {
@@ -273,7 +275,7 @@ killed_runs() {
     if [ -e state ]; then
       saved=$((saved + 1))
       # Whatever the state holds has been written.
-      "$tamis" query state numbers 2>err | sort >in.state
+      "$tamis" query state some 2>err | sort >in.state
       sort -u all | comm -13 - in.state >lost
       [ "$(wc -l <lost)" -le 2 ] || { echo "# $(wc -l <lost) lines in the state, but not written"; return 1; }
     fi
@@ -281,7 +283,7 @@ killed_runs() {
     [ $delay -lt 20000 ] || return 1
   done
   echo "# $killed runs killed, $saved left a state"
-  sees_all && "$tamis" dedup --state state numbers >out && [ ! -s out ]
+  sees_all && "$tamis" dedup --state state some >out && [ ! -s out ]
 } 2>/dev/null
 check "kill -9 at many moments, one thread" killed_runs 10
 check "kill -9 at many moments, four threads" killed_runs 13 --threads 4
@@ -301,14 +303,14 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
       [ "${PIPESTATUS[1]}" -ne 0 ] || break
     done
     check "kill -9 at $call, $when runs" sees_all
-    run dedup --state state numbers
+    run dedup --state state some
     check "... the state is good" empty
     # With an output file, which is either complete or not there.
     no_state
     : >all
     for when in $(seq 40); do
       rm -f result
-      killed_at $call $when -o result numbers
+      killed_at $call $when -o result some
       status=$?
       [ ! -e result ] || cat result >>all
       [ $status -ne 0 ] || break
@@ -317,7 +319,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
   done
   # The output is on the disk before the state is; the state's file before its name.
   no_state
-  strace -f -o log -e trace=fsync,rename "$tamis" dedup $rate --state state -o result numbers 2>err
+  strace -f -o log -e trace=fsync,rename "$tamis" dedup $rate --state state -o result some 2>err
   sed -E 's/^[0-9]+ +//; s/\(.*"(state|result)".*/ \1/; s/\(.*//' log | grep -v '^+' >order
   check "what is synchronised, and in which order" \
     test "$(tr '\n' ' ' <order)" = "fsync rename result fsync fsync rename state fsync "
