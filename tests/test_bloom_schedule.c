@@ -284,6 +284,164 @@ static void in_a_word_a_refusal_may_come_too_late(void **state)
   tamis_destroy(twin);
 }
 
+/* ---- unions ---- */
+
+struct merge {
+  tamis_filter *into, *from;
+  int result;
+  pthread_t thread;
+};
+
+static void *merge(void *arg)
+{
+  struct merge *call = arg;
+  call->result = tamis_merge(call->into, call->from);
+  HOOK(call_returned);
+  return NULL;
+}
+
+static void start_merge(struct merge *call)
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, merge, call), 0);
+}
+
+static void finish_merge(struct merge *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+}
+
+/* Keys of `into`, of `from` and of an add that comes between the union's reading of a word and its
+ * OR: none is lost, whatever the word. */
+static void a_union_loses_no_bit_that_is_set_meanwhile(void **state)
+{
+  (void) state;
+  for (unsigned limited = 0; limited < 2; limited++)
+    for (uint64_t key = 100; key < 140; key++) {
+      struct merge a = {.into = make_word_filter(10, !limited),
+                        .from = make_word_filter(10, !limited)};
+      for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(tamis_add_hash(a.into, i), TAMIS_OK);
+        assert_int_equal(tamis_add_hash(a.from, 10 + i), TAMIS_OK);
+      }
+      schedule_stop_at("bloom_union_word_read");
+      start_merge(&a);
+      schedule_wait("bloom_union_word_read", 1);
+      schedule_pass_by();
+      assert_int_equal(tamis_add_hash(a.into, key), TAMIS_OK);
+      schedule_go();
+      finish_merge(&a);
+      assert_int_equal(a.result, TAMIS_OK);
+      for (uint64_t i = 0; i < 3; i++)
+        assert_true(tamis_contains_hash(a.into, i) && tamis_contains_hash(a.into, 10 + i));
+      assert_true(tamis_contains_hash(a.into, key));
+      assert_valid(a.into);
+      tamis_destroy(a.into);
+      tamis_destroy(a.from);
+    }
+}
+
+/* A unique add has missed its key under the stripe when a union brings the key: it is not new. */
+static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  tamis_filter *from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  assert_int_equal(tamis_add_hash(from, 7), TAMIS_OK);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("bloom_key_missed_under_stripe");
+  start(&a);
+  schedule_wait("bloom_key_missed_under_stripe", 1);
+  assert_int_equal(tamis_merge(f, from), TAMIS_OK); /* takes no lock, so it does not wait */
+  assert_true(tamis_contains_hash(f, 7));
+  schedule_go();
+  finish(&a);
+  start(&b);
+  finish(&b);
+  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(b.result, TAMIS_PRESENT);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+  tamis_destroy(from);
+}
+
+/* A union has set one word of a key when a unique add of it sets the rest: it wins, and is the only
+ * one. */
+static void one_unique_add_wins_while_a_union_brings_its_key(void **state)
+{
+  (void) state;
+  struct merge m = {.into = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001),
+                    .from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001)};
+  assert_int_equal(tamis_add_hash(m.from, 7), TAMIS_OK);
+  schedule_stop_at("bloom_union_word_read"); /* the second word of the key */
+  start_merge(&m);
+  schedule_wait("bloom_union_word_read", 1);
+  assert_false(tamis_contains_hash(m.into, 7));
+  schedule_pass_by();
+  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_PRESENT);
+  schedule_go();
+  finish_merge(&m);
+  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_PRESENT);
+  assert_valid(m.into);
+  tamis_destroy(m.into);
+  tamis_destroy(m.from);
+}
+
+/* A union has found room.  Before it changes its first word, adds take the room, and a unique add of
+ * the key that it would bring is refused.  That is final: the union stops at the mark. */
+static void a_union_changes_no_marked_word(void **state)
+{
+  (void) state;
+  struct merge m = {.into = make_word_filter(2, false), .from = make_word_filter(2, false)};
+  assert_int_equal(tamis_add_hash(m.from, 7), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(m.into, 1), TAMIS_OK);
+  schedule_stop_at("bloom_union_word_read");
+  start_merge(&m);
+  schedule_wait("bloom_union_word_read", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(m.into, 2), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_EFULL);
+  schedule_go();
+  finish_merge(&m);
+  assert_int_equal(m.result, TAMIS_EFULL);
+  assert_false(tamis_contains_hash(m.into, 7));
+  assert_int_equal(stats_of(m.into).count, 2);
+  assert_valid(m.into);
+  tamis_destroy(m.into);
+  tamis_destroy(m.from);
+}
+
+/* Adds fill the filter while a union is at its first words: it does not go on beyond the chunk. */
+static void a_union_stops_where_the_filter_is_full(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 20000;
+  options.seed = 42;
+  options.growable = false;
+  struct merge m = {0};
+  assert_int_equal(tamis_create(&options, &m.into), TAMIS_OK);
+  assert_int_equal(tamis_create(&options, &m.from), TAMIS_OK);
+  for (uint64_t i = 0; i < 18000; i++)
+    assert_int_equal(tamis_add_hash(m.from, i), TAMIS_OK);
+  schedule_stop_at("bloom_word_united");
+  start_merge(&m);
+  schedule_wait("bloom_word_united", 1);
+  schedule_pass_by();
+  uint64_t key = 1000000;
+  while (tamis_add_hash(m.into, key) == TAMIS_OK)
+    key++;
+  tamis_stats before = stats_of(m.into);
+  schedule_go();
+  finish_merge(&m);
+  assert_int_equal(m.result, TAMIS_EFULL);
+  assert_in_range(stats_of(m.into).bits_set - before.bits_set, 0, 64 * 512);
+  assert_valid(m.into);
+  tamis_destroy(m.into);
+  tamis_destroy(m.from);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -297,6 +455,11 @@ int main(void)
       cmocka_unit_test(in_a_word_nobody_waits),
       cmocka_unit_test(in_a_word_a_refusal_is_final),
       cmocka_unit_test(in_a_word_a_refusal_may_come_too_late),
+      cmocka_unit_test(a_union_loses_no_bit_that_is_set_meanwhile),
+      cmocka_unit_test(a_unique_add_that_a_union_overtakes_does_not_win),
+      cmocka_unit_test(one_unique_add_wins_while_a_union_brings_its_key),
+      cmocka_unit_test(a_union_changes_no_marked_word),
+      cmocka_unit_test(a_union_stops_where_the_filter_is_full),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

@@ -358,7 +358,9 @@ typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
-   * the same time counts once.  Cuckoo: adds less removes. */
+   * the same time counts once.  After tamis_merge or tamis_intersect, keys that these have brought are
+   * in it as they say there: an estimate.  Cuckoo: adds less removes, and copies that unions have
+   * brought. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -377,7 +379,7 @@ typedef struct tamis_stats {
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
   /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a
-   * filter of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits,
+   * filter of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
    * and so does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
@@ -552,31 +554,61 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 /* ---- several filters ----
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
- * and were created with the same capacity and fpp; cuckoo filters also if one of them has grown
- * more than the other.  Create them with the same options, and with a seed of your own. */
+ * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them has
+ * grown more than the other.  Create them with the same options, and with a seed of your own.
+ * (What decides are their sizes.  Two Bloom filters of one size also fit where their options
+ * differ, except that in the word layout `growable` must be the same.) */
 
 /* Adds to `into` all keys that are in `from`.  Both may be in use: a key that is in `from` when the
- * call begins, and that nobody removes meanwhile, is in `into` when it ends.  A cuckoo filter then
- * holds the copies of both.
- *   Threads  any, but no tamis_merge of `into` into `from` at the same time
- *   Blocks   Bloom: never.  Cuckoo: as tamis_add on `into` and as tamis_save on `from`
- *   Order    as tamis_add
+ * call begins, and that nobody removes meanwhile, is in `into` when it ends.  What the union adds,
+ * it adds key by key, and to other calls it looks like that.  Of the unique adds of a key in `into`
+ * at most one wins, and none after the union has brought the key.
+ *
+ * Bloom: the bits of both.  tamis_stats.count of `into` rises by the count of `from`, less the
+ * estimated number of common keys (tamis_similarity); exactly, if `into` is empty.
+ *
+ * Cuckoo: `into` then has the copies of both.  A key that was in each of them once is in twice, and
+ * two removes take it out.  The rate that was promised is kept, also when the filter goes on
+ * growing, and so is max_bytes.  An entry of a cuckoo filter knows only the beginning of its key's
+ * hash.  Therefore not all filters that fit together have a union: see docs/growth.md.
+ *   Threads  any
+ *   Blocks   Bloom: never.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of one
+ *            segment at a time, whose writers wait for the time that it takes to copy it.  No lock
+ *            of one filter is held while a call waits for one of the other, so unions in both
+ *            directions may run at the same time
+ *   Order    as tamis_add; a contains of `into` that is true because of the union also synchronizes
+ *            with the add to `from`
  *   Errors   TAMIS_OK.
  *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
  *            together; nothing changed.
- *            TAMIS_EUNSUPPORTED: the kind has no unions, or `into` is mapped; nothing changed.
- *            TAMIS_EFULL, TAMIS_ENOMEM: as tamis_add.  Some of the keys may have been added */
+ *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: the rates of both together would exceed
+ *            the fpp of `into`, or entries of `from` know too little for the places where `into` has
+ *            room, as when the first generations of both are nearly full.  Nothing changed.
+ *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing
+ *            changed, unless keys have been added to `into` while the union ran, and have taken the
+ *            room.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,
+ *            and has grown beyond its first generation; some keys may have been added.
+ *            TAMIS_ENOMEM (cuckoo): memory was refused; some keys may have been added.
+ *            Where some keys may have been added, `into` has all that it had, and some of the keys
+ *            of `from`, or (Bloom) some bits of them; nothing says which, so removes of keys that came
+ *            from `from` must not follow, and a second try would add copies again.  `from` is never
+ *            changed */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Creates a filter with the keys that are in both.  (Bloom only.)  Every key that is in both is in
- * it.  Its rate is at most the lower one of the two rates, and above that of a filter to which only
- * the common keys were added.
+/* Creates a filter that finds exactly the keys that both find.  (Bloom only.)  So every key that is
+ * in both is found.  A key that is in neither is found with less than the lower one of the two rates,
+ * and a key that is in one of them with the rate of the other.  The rate is above that of a filter
+ * to which only the common keys were added.
+ *
+ * tamis_stats.count is the estimated number of common keys (tamis_similarity).  estimated_count is
+ * higher, as bits of different keys coincide, and fpp_estimate is that of keys that are in neither.
+ * The filter refuses further keys beyond its capacity if `a` does.
  *   Threads  any
  *   Blocks   only in the allocator, which is that of `a`
- *   Errors   as tamis_merge, without "the same filter", and as tamis_create.  On every error *out is
- *            NULL
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or the filters do not fit together;
+ *            TAMIS_EUNSUPPORTED: cuckoo filters; TAMIS_ENOMEM.  On every error *out is NULL
  *   Source   Broder and Mitzenmacher, "Network applications of Bloom filters: a survey", Internet
- *            Mathematics 1 (2004) */
+ *            Mathematics 1 (2004), 2.3 */
 TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 
 /* How much two filters have in common: estimates, from the numbers of set bits. */
@@ -600,11 +632,24 @@ typedef struct tamis_similarity_stats {
 /* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out.  (Bloom only.)  It reads all bits of both filters.
+/* Fills *out.  (Bloom only.)  It reads all bits of both filters.  No estimate is negative, and
+ * `common` is at most the smaller one of the two filters.
+ *
+ * The estimates have no bias.  With m bits, of which a key has k, the standard deviation of
+ * estimated_a is sqrt(m (e^x - x - 1)) / k, where x = k a / m, and so for b and united.  That of
+ * `common`, for c common keys, is the root of m (e^u - e^x - e^y + 2 e^z - z - 1), divided by k, where
+ * x, y, u and z are k / m times a, b, a + b - c and c.  In the blocked layout it is up to a fifth
+ * larger, in the word layout up to a third; docs/bloom.md has the formulas.  With two filters at half of their
+ * capacity, an fpp of 0.01 and 10^6 keys each, it is 0.03 % of their keys: so many common keys do
+ * not stand out.  (Where a filter holds far more keys than its capacity, nearly all bits are set,
+ * and estimates say little.)
  *   Threads  any      Blocks  never
- *   Errors   TAMIS_OK; TAMIS_EINVAL, TAMIS_EUNSUPPORTED: as tamis_intersect, and if struct_size is
- *            smaller than this struct; *out is not written then
- *   Source   as estimated_count of tamis_stats */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this struct;
+ *            TAMIS_EUNSUPPORTED: cuckoo filters; *out is not written then
+ *   Source   Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures to
+ *            improve chemical retrieval", J. Chem. Inf. Model. 47 (2007), for the estimates; Whang,
+ *            Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm for database
+ *            applications", ACM TODS 15 (1990), for the deviation of one */
 TAMIS_API int tamis_similarity(const tamis_filter *a, const tamis_filter *b,
                                tamis_similarity_stats *out);
 

@@ -204,6 +204,28 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
+/* A filter without keys. */
+static int create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                        struct bloom **out)
+{
+  uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
+  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
+  *out = words ? tamis__bloom_create(head, plan, words, &(struct saved_mapping){0}) : NULL;
+  if (!*out)
+    tamis__memory_release(&head->allocator, words, words_bytes);
+  return *out ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
+{
+  const struct bloom_plan plan = {.geometry = model->geometry,
+                                  .stripes_wanted = model->stripes_wanted,
+                                  .max_bytes = model->max_bytes,
+                                  .limited = model->limited,
+                                  .max_bits = model->max_bits};
+  return create_empty(&model->head, &plan, out);
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
@@ -222,15 +244,11 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (result != TAMIS_OK || !out)
     return result;
 
-  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
-  struct bloom *b =
-      words ? tamis__bloom_create(head, &plan, words, &(struct saved_mapping){0}) : NULL;
-  if (!b) {
-    tamis__memory_release(&head->allocator, words, words_bytes);
-    return TAMIS_ENOMEM;
-  }
-  *out = &b->head;
-  return TAMIS_OK;
+  struct bloom *b;
+  result = create_empty(head, &plan, &b);
+  if (result == TAMIS_OK)
+    *out = &b->head;
+  return result;
 }
 
 /* ---- figures and validation ---- */
@@ -252,7 +270,7 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a
+/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All lines of a
  * small filter are in the sample.  From 2^21 bits, of which half are set, follows the number of
  * keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
@@ -286,8 +304,9 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bytes = b->bytes;
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
-  out->count = tamis__counter_sum(&b->counters, KEYS);
-  out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
+  out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
+  out->bits_set =
+      b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   tamis__bloom_estimate(g, out);
 }
 
@@ -301,7 +320,7 @@ static bool validate(const tamis_filter *f, const char **reason)
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  *reason = b->limited && bits != tamis__counter_sum(&b->counters, BITS)
+  *reason = b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
                 ? "counted bits are not the set bits"
             : keys > bits ? "more keys than set bits"
             : marks && atomic_load_explicit(&b->fullness, memory_order_relaxed) != FULL
@@ -322,6 +341,9 @@ const struct filter_kind tamis__bloom_kind = {
     .destroy = destroy,
     .stats = stats,
     .validate = validate,
+    .merge = tamis__bloom_merge,
+    .intersect = tamis__bloom_intersect,
+    .similarity = tamis__bloom_similarity,
     .describe = tamis__bloom_describe,
     .figures = tamis__bloom_figures,
     .save = tamis__bloom_save,

@@ -6,6 +6,7 @@
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    word_layout.c  the same for the layout of one word, with an essay of its own
  *    capacity.h     what an add counts, and when it is refused
+ *    unite.c        union, intersection and similarity of two filters
  *    save.c         saved, loaded and mapped filters
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
  */
@@ -21,8 +22,9 @@
 
 extern const struct filter_kind tamis__bloom_kind;
 
-/* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited. */
-enum bloom_counter { KEYS, BITS };
+/* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited.
+ * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them. */
+enum bloom_counter { KEYS, BITS, UNITED };
 
 /* Whether a filter that must not outgrow its capacity comes near to it.  It only goes up. */
 enum bloom_fullness { OPEN, NEAR, FULL };
@@ -84,5 +86,14 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
 
 /* near_capacity() of capacity.h, which this header cannot include. */
 bool tamis__bloom_near_capacity(const struct bloom *b);
+
+/* A filter without keys that looks like another one.  Returns TAMIS_OK or TAMIS_ENOMEM. */
+int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
+
+/* The members of struct filter_kind. */
+int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
+int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
+int tamis__bloom_similarity(const tamis_filter *a, const tamis_filter *b,
+                            tamis_similarity_stats *out);
 
 #endif

@@ -12,6 +12,7 @@
 #include "cuckoo/lookup.h"
 #include "cuckoo/remove.h"
 #include "cuckoo/save.h"
+#include "cuckoo/unite.h"
 #include "cuckoo/validate.h"
 
 #include <math.h>
@@ -212,6 +213,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     lanes += segments * cuckoo_lanes(&generation->geometry);
     out->fingerprint_bits = generation->geometry.shape.width - generation->geometry.shape.ages;
   }
+  out->fpp_estimate += cuckoo_excess(c);
   out->estimated_count = (double) out->count;
   out->load = out->estimated_count / (double) out->capacity;
   out->occupancy = lanes ? (double) entries_in_all / (double) lanes : 0;
@@ -226,6 +228,7 @@ const struct filter_kind tamis__cuckoo_kind = {
     .destroy = destroy,
     .stats = stats,
     .validate = tamis__cuckoo_validate,
+    .merge = tamis__cuckoo_merge,
     .describe = tamis__cuckoo_describe,
     .save = tamis__cuckoo_save,
     .load = load,

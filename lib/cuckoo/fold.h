@@ -29,6 +29,13 @@ static inline bool many_copies(const struct cuckoo *c)
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
 }
 
+/* How many lanes of a pair may match a key before its further copies are counted: two keys of one
+ * pair must both be able to have theirs. */
+static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
+{
+  return g->shape.lanes < 3 ? g->shape.lanes : 3;
+}
+
 /* A copy has taken a lane. */
 void tamis__note_copy(struct segment *segment);
 

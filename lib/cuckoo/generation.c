@@ -71,6 +71,8 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
   if (!generation)
     return NULL;
   generation->geometry = *g;
+  generation->split_limit = g->depth_limit;
+  generation->number = cuckoo_generations(c); /* it will be the next one */
   for (unsigned i = 0; i < GROWTH_STRIPES; i++)
     stripe_init(&generation->growth[i]);
   tamis__slabs_init(&generation->slabs, g);

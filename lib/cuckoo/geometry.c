@@ -382,7 +382,8 @@ static bool is_possible(const struct cuckoo_geometry *g)
   if (!is_planned_width(width) || g->pair_bits > max_pair_bits || g->depth_limit > max_depth ||
       g->stripe_mask >= max_stripes || (stripes & g->stripe_mask) || !(g->rate > 0 && g->rate < 1))
     return false;
-  if (g->shape.ages && (!g->depth_limit || width < g->depth_limit + 1 + MIN_VARYING_BITS))
+  unsigned varying = g->unequal_roots ? MIN_VARYING_BITS : 1;
+  if (g->shape.ages && (!g->depth_limit || width < g->depth_limit + 1 + varying))
     return false;
   return g->first_roots && g->first_roots < UINT64_C(1) << 48 && g->root_shift < 48 &&
          (g->unequal_roots || !g->root_shift) &&

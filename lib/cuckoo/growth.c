@@ -248,15 +248,6 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
 
 /* ---- open a generation, create a segment ---- */
 
-/* The part of the promised rate that the generations so far leave. */
-static double rate_left(const struct cuckoo *c, unsigned generations)
-{
-  double left = c->spec.fpp;
-  for (unsigned i = 0; i < generations; i++)
-    left -= c->generation[i]->geometry.rate;
-  return left;
-}
-
 static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 {
   uint64_t entries = 0;
@@ -272,28 +263,45 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
 {
-  generation->number = n;
   c->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
 
-/* Opens a generation after `full`, unless another thread has. */
-static int open_generation(struct cuckoo *c, const struct generation *full)
+/* The geometry of a further generation: `like`, if that fits, or a new one. */
+static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
+                           struct cuckoo_geometry *out)
+{
+  const struct cuckoo_geometry *before = &c->generation[n - 1]->geometry;
+  double left = cuckoo_rate_left(c, n);
+  if (n == CUCKOO_MAX_GENERATIONS)
+    return TAMIS_EFULL;
+  if (!like || like->rate > left || cuckoo_index_bits(like) < cuckoo_index_bits(before))
+    return cuckoo_geometry_next(before, count_entries(c, n), left, out);
+  *out = *like;
+  return TAMIS_OK;
+}
+
+/* Opens a generation after `full`, unless another thread has.  `like`: see plan_generation(). */
+static int open_generation(struct cuckoo *c, const struct generation *full,
+                           const struct cuckoo_geometry *like)
 {
   int result = TAMIS_OK;
   stripe_lock(&c->opening);
   unsigned n = cuckoo_generations(c);
   if (c->generation[n - 1] == full) {
     struct cuckoo_geometry g;
-    result = n == CUCKOO_MAX_GENERATIONS
-                 ? TAMIS_EFULL
-                 : cuckoo_geometry_next(&full->geometry, count_entries(c, n), rate_left(c, n), &g);
+    result = plan_generation(c, n, like, &g);
     struct generation *next = result == TAMIS_OK ? tamis__generation_create(c, &g, &result) : NULL;
     if (next)
       publish_generation(c, next, n);
   }
   stripe_unlock(&c->opening);
   return result;
+}
+
+int tamis__open_generation(struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like)
+{
+  return open_generation(c, c->generation[n - 1], like);
 }
 
 static bool is_newest(const struct cuckoo *c, const struct generation *generation)
@@ -340,20 +348,24 @@ static bool is_skewed(const struct cuckoo_geometry *g, const struct segment *seg
          SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g);
 }
 
-/* No path leads to room in the segment, so it is folded or split, or a generation is opened.
- * `final`: the last two are out of the question. */
-static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full, bool final,
+/* What a call may do besides folding.  GROW: split a segment of the newest generation, or open one.
+ * SPLIT: split a segment, in any generation. */
+enum growth { FOLD, GROW, SPLIT };
+
+/* No path leads to room in the segment, so it is folded or split, or a generation is opened. */
+static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full, enum growth may,
                                struct departed *departed)
 {
   struct generation *generation = full->generation;
   struct segment *segment = full->segment;
   const struct cuckoo_geometry *g = &generation->geometry;
-  bool split = !final && !is_skewed(g, segment);
+  bool split = may != FOLD && !is_skewed(g, segment);
   int result = TAMIS_EFULL;
   if (split && !tamis__many_copies(g, segment))
-    result = segment->depth == g->depth_limit
-                 ? open_generation(c, generation)
-                 : split_locked(c, generation, segment, full->index, departed);
+    result = segment->depth < generation_split_limit(generation)
+                 ? split_locked(c, generation, segment, full->index, departed)
+             : may == GROW ? open_generation(c, generation, NULL)
+                           : TAMIS_EFULL;
   else if (split)
     return tamis__fold(c, generation, segment);
   if (result == TAMIS_EFULL && (!counts_copies(segment) || tamis__many_copies(g, segment)))
@@ -362,31 +374,33 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
 }
 
 /* The caller holds the growth stripe, and the pair is current. */
-static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool final,
+static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum growth may,
                        struct departed *departed)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   uint32_t left = (uint32_t) atomic_load_explicit(&c->left, memory_order_relaxed);
-  if (!final && !is_newest(c, generation))
+  if (may == GROW && !is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
+  if (may == SPLIT && !full->segment && !is_newest(c, generation))
+    return TAMIS_EFULL; /* see create_segment_locked() */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
   segment_begin_search(full->segment);
   HOOK(cuckoo_full_search_begins);
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
     return TAMIS_OK;
-  int result = grow_segment_locked(c, full, final, departed);
+  int result = grow_segment_locked(c, full, may, departed);
   if (result == TAMIS_EFULL && is_as_full_as_planned(g, full->segment) &&
       atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)
     segment_mark_full(full->segment, left + departed->counted);
   return result;
 }
 
-int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final)
+static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth may)
 {
   struct departed departed = {NULL, 0};
-  final |= !c->spec.growable;
+  may = c->spec.growable ? may : FOLD;
   if (c->spec.growable)
     tamis__backlog_drain(&c->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
@@ -394,10 +408,42 @@ int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final)
   /* The caller's read section has ended, so the segment may have been released, and its memory used
    * again for another segment.  If the directory still leads to it, it is the segment of this key
    * all the same, and what follows is right for it. */
-  int result = pair_is_current(full) ? grow_locked(c, full, final, &departed) : TAMIS_OK;
+  int result = pair_is_current(full) ? grow_locked(c, full, may, &departed) : TAMIS_OK;
   stripe_unlock(growth);
   retire_departed(c, &full->generation->geometry, &departed);
   return result;
+}
+
+int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final)
+{
+  return grow(c, full, final ? FOLD : GROW);
+}
+
+int tamis__grow_any(struct cuckoo *c, const struct bucket_pair *full)
+{
+  return grow(c, full, SPLIT);
+}
+
+void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
+                     unsigned depth)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t root = cuckoo_root_of_index(g, index) << g->depth_limit;
+  struct departed departed = {NULL, 0};
+  int result = TAMIS_OK;
+  stripe_lock(growth_stripe(generation, index));
+  if (!directory_load(generation_directory_entry(generation, root)))
+    result = is_newest(c, generation) ? create_segment_locked(c, generation, index) : TAMIS_EFULL;
+  while (result == TAMIS_OK &&
+         directory_load(generation_directory_entry(generation, root)) != NULL) {
+    directory_value value = directory_load(generation_directory_entry(generation, index));
+    if (directory_depth(value) >= depth ||
+        directory_depth(value) >= generation_split_limit(generation))
+      break;
+    result = split_locked(c, generation, directory_segment(value), index, &departed);
+  }
+  stripe_unlock(growth_stripe(generation, index));
+  retire_departed(c, g, &departed);
 }
 
 /* ---- join ---- */

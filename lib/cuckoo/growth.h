@@ -15,6 +15,19 @@
  *   TAMIS_ENOMEM  memory was refused */
 int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final);
 
+/* The same for a union: the pair may be in any generation, whose segments may split, but no
+ * generation is opened.  TAMIS_EFULL also for a root of an older generation without a segment. */
+int tamis__grow_any(struct cuckoo *c, const struct bucket_pair *full);
+
+/* Splits the segment of a directory entry until it has this depth, or its limit.  A failure is
+ * silent.  The caller is as for tamis__grow(). */
+void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
+                     unsigned depth);
+
+/* Opens generation `n`, unless it has been opened; `like` is the geometry that it is to have, if
+ * that fits the filter.  Results as of tamis__grow(). */
+int tamis__open_generation(struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like);
+
 /* Whether tamis__shrink() might have something to do, now that an entry has left a segment.  The
  * caller is a reader and holds no stripe. */
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);

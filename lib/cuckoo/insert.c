@@ -66,13 +66,6 @@ enum { NO_ROOM = 100, FULL, RETRY };
 
 /* ---- step 3: with the stripes of the pair ---- */
 
-/* How many lanes of a pair may match a key before its further copies are counted: two keys of one
- * pair must both be able to have theirs. */
-static unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
-{
-  return g->shape.lanes < 3 ? g->shape.lanes : 3;
-}
-
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {

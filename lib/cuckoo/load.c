@@ -216,7 +216,6 @@ static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
     return result;
   if (n == 0)
     tamis__cuckoo_append_first(c, generation);
-  generation->number = n;
   c->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_relaxed); /* not shared yet */
   l->last = &l->first[n];

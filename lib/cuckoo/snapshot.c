@@ -364,7 +364,6 @@ static size_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gener
   stripe_lock(growth);
   struct segment *segment = segment_at_cursor(s, generation, &range);
   if (segment) {
-    HOOK(cuckoo_snapshot_found);
     segment_lock_all(g, segment);
     needed = copy_locked(s, g, segment);
     s->copied.first = range.first;
@@ -462,7 +461,6 @@ static bool enter_next_generation(struct cuckoo_snapshot *s)
   struct cuckoo *c = s->c;
   if (s->generation + 1 == cuckoo_generations(c))
     return false;
-  HOOK(cuckoo_snapshot_of_generation);
   if (!provide_words(s, &c->generation[s->generation + 1]->geometry)) {
     s->result = TAMIS_ENOMEM;
     return true;
@@ -476,6 +474,7 @@ static bool enter_next_generation(struct cuckoo_snapshot *s)
 
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece)
 {
+  HOOK(cuckoo_snapshot_next);
   while (s->result == TAMIS_OK) {
     struct generation *generation = s->c->generation[s->generation];
     if (s->copied.at < s->copied.end) {

@@ -25,6 +25,8 @@
  *    lookup.*      contains
  *    insert.*      add and unique add
  *    remove.*      remove
+ *    unite_plan.*  whether two filters have a union, and what it costs of the rate
+ *    unite.*       union with another filter
  *    validate.*    whether the structure is whole, for tests
  *    create.*      creates and takes down filters
  *    save.*, load.c  saved, loaded and mapped filters
@@ -110,6 +112,8 @@ struct generation {
   /* The call that changes the directory entries of a root holds one of these, which it takes before
    * the stripes of segments. */
   struct stripe growth[GROWTH_STRIPES];
+  /* How often segments may split: as the geometry says, or less after a union (unite_plan.c). */
+  _Atomic unsigned split_limit;
 };
 
 enum { READY_BLOCKS = 2 }; /* what a split takes */
@@ -150,6 +154,9 @@ struct cuckoo {
   struct backlog backlog;
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   struct stripe snapshots_lock;                /* taken last */
+  /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with `opening`
+   * held. */
+  _Atomic double excess;
   struct mapped *mapped;                       /* NULL: the filter is not mapped */
 };
 
@@ -173,6 +180,34 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
 static inline unsigned cuckoo_generations(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->generations, memory_order_seq_cst);
+}
+
+/* Relaxed, both: limits of what comes later, on which no other data hangs. */
+static inline unsigned generation_split_limit(const struct generation *generation)
+{
+  return atomic_load_explicit(&generation->split_limit, memory_order_relaxed);
+}
+
+static inline double cuckoo_excess(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->excess, memory_order_relaxed);
+}
+
+/* The rate of a generation whose segments are full and have split `depth` times.  It is linear in
+ * the depth: see geometry.c. */
+static inline double generation_rate(const struct generation *generation, unsigned depth)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  return g->rate * (2 + depth) / (2 + g->depth_limit);
+}
+
+/* The part of the promised rate that a filter with so many generations leaves. */
+static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
+{
+  double left = c->spec.fpp - cuckoo_excess(c);
+  for (unsigned i = 0; i < generations; i++)
+    left -= generation_rate(c->generation[i], generation_split_limit(c->generation[i]));
+  return left;
 }
 
 /* The shards of a generation's counters, for a segment at each root: what the generation grows to

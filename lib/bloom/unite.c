@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: union, intersection and similarity of two Bloom filters that are in use.
+ *
+ * Filters fit together if each key has the same bits in both: the same seed and hash function, which
+ * the caller has checked, the same shape, and as many lines.
+ *
+ * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
+ * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
+ * in some order.  So the essays in operations.c and word_layout.c hold, with these remarks:
+ *
+ * [A] No false negative.  A key whose add to `from` returned before the union began has all its bits
+ *     there, and they stay.  So when the union returns, it has seen each of them in `into`, or has
+ *     set it.  What the adder did before is visible to whoever finds the key in `into`: a word of
+ *     `from` is read by word_load() and passed on by word_or().
+ *
+ * [B] One winner.  The union takes no stripe, and needs none.
+ *
+ *     Not two: of the unique adds of a key, which share a stripe, the first one that misses the key
+ *     leaves all its bits set before it releases the stripe.  Bits that others set cannot undo that.
+ *     In the word layout one OR changes the word from lacking bits of the key to having all, and it
+ *     names the winner.  If it is the union's OR, no call wins.
+ *
+ *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the key
+ *     as 1, or has found in its ORs that others have set all that it missed.  All bits are then set,
+ *     and each was set for a key that some call has added to `into` or to `from`: the key was
+ *     brought by the union, or is a false positive of it, for which [B] promises no winner.
+ *
+ *     A winner whose last bit the union sets takes effect then, and the union brings the key just
+ *     after.  So a key that the union has brought has no winner later: all its bits are there.
+ *
+ * [C] Capacity.  A filter that is limited refuses a union that it has no room for before a bit
+ *     changes: all words of both are read first, which gives the exact number of bits of the union.
+ *     There is room if these are not more than max_bits, as for adds (docs/bloom.md), and if no more
+ *     keys than the capacity are certain.  Adds that run meanwhile may take that room.  The union
+ *     counts the bits that it sets after each chunk, so that adds see them, and stops with
+ *     TAMIS_EFULL before a chunk that lacks bits if the filter is full by then.
+ *
+ *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
+ *     do, by compare-and-swap, and stops at a mark.
+ *
+ *     KEYS is not changed.  It never exceeds the number of keys that are in, and a refusal before
+ *     the capacity could follow if an estimate were added to it.  If a union makes it certain that
+ *     the capacity is reached, the filter is FULL.
+ *
+ * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
+ * before the union, of `from`, and of `into` after it.  Then a + b - u keys are in both, and the
+ * union brings the counted keys of `from` less these: that is exact if `into` is empty, and never
+ * outside the limits that the new bits give.
+ * Source: Swamidass and Baldi, J. Chem. Inf. Model. 47 (2007), for a, b and u
+ *
+ * The bits of `into` before and after are those of each word when its OR came.  So adds that run
+ * meanwhile are in both numbers or in neither, and count their keys themselves.
+ *
+ * Intersection.  A key is found in the AND of two filters if and only if it is found in both.  So
+ * every key that is in both is found.  A key that is in one of them is found with the rate of the
+ * other, and a key that is in neither with about the product of the parts of bits that are set,
+ * to the power k.
+ * Source: Broder and Mitzenmacher, Internet Math. 1 (2004), 2.3
+ */
+#include "bloom/bloom.h"
+
+#include "base/compiler.h"
+#include "base/hook.h"
+#include "bloom/capacity.h"
+
+#include <math.h>
+
+/* Lines after which a union of limited filters counts the bits that it has set. */
+enum { CHUNK_LINES = 64 };
+
+static bool fit_together(const struct bloom *a, const struct bloom *b)
+{
+  const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
+  return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
+         g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
+}
+
+/* ---- counting bits ---- */
+
+/* The numbers of bits in each byte of a word.
+ * Source: Warren, "Hacker's Delight", 5-1 */
+static inline uint64_t byte_counts(uint64_t x)
+{
+  x -= x >> 1 & UINT64_C(0x5555555555555555);
+  x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+  return (x + (x >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+}
+
+/* The sum of the bytes of a sum of eight such numbers. */
+static inline uint64_t sum_bytes(uint64_t x)
+{
+  x = (x & UINT64_C(0x00FF00FF00FF00FF)) + (x >> 8 & UINT64_C(0x00FF00FF00FF00FF));
+  return x * UINT64_C(0x0001000100010001) >> 48;
+}
+
+/* The bits of two filters, in all lines or in a sample of them. */
+struct census {
+  uint64_t lines;
+  uint64_t a, b;
+  uint64_t added; /* those of b that a lacks */
+};
+
+static inline void count_line(struct census *census, const uint64_t a[LINE_WORDS],
+                              const uint64_t b[LINE_WORDS])
+{
+  uint64_t of_a = 0, of_b = 0, added = 0;
+  for (unsigned j = 0; j < LINE_WORDS; j++) {
+    of_a += byte_counts(a[j]);
+    of_b += byte_counts(b[j]);
+    added += byte_counts(b[j] & ~a[j]);
+  }
+  census->lines++;
+  census->a += sum_bytes(of_a);
+  census->b += sum_bytes(of_b);
+  census->added += sum_bytes(added);
+}
+
+static inline void load_line(const struct bloom *b, uint64_t first, uint64_t line[LINE_WORDS])
+{
+  const uint64_t keys = bloom_geometry_key_bits(&b->geometry);
+  for (unsigned j = 0; j < LINE_WORDS; j++)
+    line[j] = word_load(&b->words[first + j]) & keys;
+}
+
+static inline uint64_t count_added(const uint64_t a[LINE_WORDS], const uint64_t b[LINE_WORDS])
+{
+  uint64_t added = 0;
+  for (unsigned j = 0; j < LINE_WORDS; j++)
+    added += byte_counts(b[j] & ~a[j]);
+  return sum_bytes(added);
+}
+
+/* The keys of each, and of both together.
+ * Source: Swamidass and Baldi, as above */
+struct estimate {
+  double a, b, united, common;
+};
+
+static double keys_of_bits(const struct bloom_geometry *g, const struct census *census,
+                           uint64_t bits)
+{
+  return census->lines
+             ? bloom_geometry_keys(g, (uint64_t) ((uint128) bits * g->lines / census->lines))
+             : 0;
+}
+
+static struct estimate estimate_keys(const struct bloom_geometry *g, const struct census *census)
+{
+  struct estimate e = {.a = keys_of_bits(g, census, census->a),
+                       .b = keys_of_bits(g, census, census->b),
+                       .united = keys_of_bits(g, census, census->a + census->added)};
+  e.common = fmin(fmax(e.a + e.b - e.united, 0), fmin(e.a, e.b));
+  return e;
+}
+
+/* ---- union ---- */
+
+static uint64_t counted_keys(const struct bloom *b)
+{
+  return tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
+}
+
+/* No fewer keys than that set these bits. */
+static uint64_t fewest_keys(const struct bloom_geometry *g, uint64_t bits)
+{
+  unsigned of_key = bloom_geometry_bits_per_key(g);
+  return (bits + of_key - 1) / of_key;
+}
+
+/* How many keys are certain. */
+struct certain {
+  uint64_t into, from; /* before the union */
+};
+
+static struct certain certain_keys(const struct bloom *into, const struct bloom *from)
+{
+  return (struct certain){tamis__counter_sum(&into->counters, KEYS),
+                          tamis__counter_sum(&from->counters, KEYS)};
+}
+
+static uint64_t certain_after(const struct bloom *into, const struct certain *before,
+                              uint64_t added)
+{
+  uint64_t keys = before->into + fewest_keys(&into->geometry, added);
+  return keys > before->from ? keys : before->from;
+}
+
+/* Whether the union stays within the capacity of `into`. */
+static bool has_room(struct bloom *into, const struct bloom *from, const struct certain *certain)
+{
+  uint64_t added = 0;
+  for (uint64_t i = 0; i < into->geometry.words; i += LINE_WORDS) {
+    uint64_t a[LINE_WORDS], b[LINE_WORDS];
+    load_line(into, i, a);
+    load_line(from, i, b);
+    added += count_added(a, b);
+  }
+  return !added ||
+         (!refuses(into) && !at_capacity(into) &&
+          (double) (tamis__counter_sum(&into->counters, BITS) + added) <= into->max_bits &&
+          certain_after(into, certain, added) <= into->geometry.capacity);
+}
+
+/* What a union has done so far. */
+struct progress {
+  uint64_t added;       /* bits that it has set, if `into` is limited */
+  struct census census; /* of the sample */
+  uint64_t next;        /* the first word of the next line of the sample */
+};
+
+/* All lines of a small filter are in the sample.  From 2^24 bits, of which half are set, follow
+ * numbers of keys with a standard deviation of 0.03 %. */
+enum { SAMPLE_LINES = 1 << 15 };
+
+static void count_sample(const struct bloom_geometry *g, struct progress *progress, uint64_t first,
+                         const uint64_t into[LINE_WORDS], const uint64_t from[LINE_WORDS])
+{
+  uint64_t step = (g->lines + SAMPLE_LINES - 1) / SAMPLE_LINES;
+  if (first < progress->next)
+    return;
+  progress->next += step * LINE_WORDS;
+  count_line(&progress->census, into, from);
+}
+
+/* Sets bits in a word.  *old is the word before that.  False: the word is marked, and lacks some. */
+FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
+{
+  uint64_t now = word_load(w);
+  *old = now;
+  if (!(bits & ~now)) /* it is not written, and stays shared between the cores */
+    return true;
+  HOOK(bloom_union_word_read);
+  if (!marked) {
+    *old = word_or(w, bits);
+    return true;
+  }
+  do {
+    *old = now;
+    if (bits & ~now && now & WORD_MARK)
+      return false;
+    now = word_replace(w, *old, *old | bits);
+  } while (now != *old);
+  return true;
+}
+
+/* False: a word is marked, and lacks bits. */
+FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint64_t first,
+                             bool limited, bool marked, struct progress *progress)
+{
+  const uint64_t keys = marked ? ~WORD_MARK : UINT64_MAX;
+  uint64_t bits[LINE_WORDS], old[LINE_WORDS];
+  bool room = true;
+  for (unsigned j = 0; j < LINE_WORDS; j++) {
+    bits[j] = word_load(&from->words[first + j]) & keys;
+    bool united = unite_word(&into->words[first + j], bits[j], marked, &old[j]);
+    old[j] &= keys;
+    if (!united)
+      bits[j] = 0;
+    room &= united;
+    HOOK(bloom_word_united);
+  }
+  if (limited)
+    progress->added += count_added(old, bits);
+  count_sample(&into->geometry, progress, first, old, bits);
+  return room;
+}
+
+static void unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
+{
+  for (uint64_t i = 0; i < into->geometry.words; i += LINE_WORDS)
+    unite_line(into, from, i, false, false, progress);
+}
+
+static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from, uint64_t first,
+                             uint64_t end)
+{
+  const uint64_t keys = bloom_geometry_key_bits(&into->geometry);
+  uint64_t missing = 0;
+  for (uint64_t i = first; i < end; i++)
+    missing |= word_load(&from->words[i]) & keys & ~word_load(&into->words[i]);
+  return missing;
+}
+
+/* False: `into` has become full meanwhile. */
+static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
+                        struct progress *progress)
+{
+  const bool marked = into->geometry.shape.layout == BLOOM_LAYOUT_MARKED;
+  uint64_t before = progress->added;
+  bool room = !refuses(into) || !chunk_lacks_bits(into, from, first, end);
+  for (uint64_t i = first; i < end && room; i += LINE_WORDS)
+    room = marked ? unite_line(into, from, i, true, true, progress)
+                  : unite_line(into, from, i, true, false, progress);
+  if (progress->added != before) {
+    counter_add(&into->counters, BITS, progress->added - before);
+    watch_capacity(into);
+  }
+  return room;
+}
+
+/* False: `into` has become full meanwhile. */
+static bool unite_limited(struct bloom *into, const struct bloom *from, struct progress *progress)
+{
+  const uint64_t words = into->geometry.words, chunk = CHUNK_LINES * LINE_WORDS;
+  bool room = true;
+  for (uint64_t i = 0; i < words && room; i += chunk)
+    room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, progress);
+  return room;
+}
+
+/* Counts the keys that the union has brought: see above. */
+static void count_united(struct bloom *into, const struct census *census, uint64_t keys_from)
+{
+  if (!census->added)
+    return;
+  const struct bloom_geometry *g = &into->geometry;
+  struct estimate e = estimate_keys(g, census);
+  double added = (double) census->added * (double) g->lines / (double) census->lines;
+  double fewest = added / bloom_geometry_bits_per_key(g);
+  double brought = fmin(fmax((double) keys_from - e.common, fewest), added);
+  counter_add(&into->counters, UNITED, (uint64_t) ceil(brought - 0.5));
+}
+
+int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filter)
+{
+  struct bloom *into = bloom_of(into_filter);
+  const struct bloom *from = const_bloom_of(from_filter);
+  if (!fit_together(into, from))
+    return TAMIS_EINVAL;
+  const struct certain certain = certain_keys(into, from);
+  const uint64_t keys_from = counted_keys(from);
+  if (into->limited && !has_room(into, from, &certain))
+    return TAMIS_EFULL;
+  struct progress progress = {0};
+  bool room = true;
+  if (into->limited)
+    room = unite_limited(into, from, &progress);
+  else
+    unite_all(into, from, &progress);
+  count_united(into, &progress.census, keys_from);
+  if (into->limited && room &&
+      certain_after(into, &certain, progress.added) >= into->geometry.capacity)
+    atomic_store_explicit(&into->fullness, FULL, memory_order_relaxed); /* see refuses() */
+  return room ? TAMIS_OK : TAMIS_EFULL;
+}
+
+/* ---- intersection and similarity ---- */
+
+int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_filter,
+                           tamis_filter **out)
+{
+  const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
+  if (!fit_together(a, b))
+    return TAMIS_EINVAL;
+  struct bloom *both;
+  int result = tamis__bloom_create_like(a, &both);
+  if (result != TAMIS_OK)
+    return result;
+  struct census census = {0};
+  for (uint64_t i = 0; i < a->geometry.words; i += LINE_WORDS) {
+    uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
+    load_line(a, i, of_a);
+    load_line(b, i, of_b);
+    for (unsigned j = 0; j < LINE_WORDS; j++) /* relaxed: no other thread knows the filter */
+      atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
+    count_line(&census, of_a, of_b);
+  }
+  struct estimate e = estimate_keys(&a->geometry, &census);
+  counter_add(&both->counters, UNITED, (uint64_t) ceil(e.common - 0.5));
+  if (both->limited) {
+    counter_add(&both->counters, BITS, census.b - census.added);
+    watch_capacity(both);
+  }
+  *out = &both->head;
+  return TAMIS_OK;
+}
+
+int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_filter,
+                            tamis_similarity_stats *out)
+{
+  const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
+  if (!fit_together(a, b))
+    return TAMIS_EINVAL;
+  struct census census = {0};
+  for (uint64_t i = 0; i < a->geometry.words; i += LINE_WORDS) {
+    uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
+    load_line(a, i, of_a);
+    load_line(b, i, of_b);
+    count_line(&census, of_a, of_b);
+  }
+  struct estimate e = estimate_keys(&a->geometry, &census);
+  out->estimated_a = e.a;
+  out->estimated_b = e.b;
+  out->united = e.united;
+  out->common = e.common;
+  out->jaccard = e.united > 0 ? e.common / e.united : 0;
+  return TAMIS_OK;
+}

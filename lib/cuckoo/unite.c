@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the union of two cuckoo filters that are in use.
+ *
+ * Every entry of a snapshot of `from` (snapshot.c) is added to `into`, with its copies: a sum of
+ * multisets.  No lock of one filter is held while a call works on the other one.  So unions in both
+ * directions at the same time do not wait for each other.
+ *
+ * Where an entry may go.  An entry of `from` is a prefix of the hash string of its keys, and so is
+ * what it becomes in `into`: the same prefix, or a shorter one where a new entry would know less.
+ * Whatever generation it comes from and goes to, the rules are these:
+ *
+ *    It must know what leads to its place: root, pair, and the w - 1 first bits of the fingerprint,
+ *    from which the other bucket follows.  In the same generation of both filters, or in any two of
+ *    the same geometry, every entry does.  An entry of an older generation often does not in a
+ *    newer one of the other filter; one of a newer generation always does in an older one.
+ *
+ *    It may stand in a segment of any depth.  There it knows depth + w - 1 bits, as a new entry
+ *    does, or fewer: then it has aged.  As it knows w - 1 at least, it is never older than the
+ *    segment is deep.  A split and a join change nothing of that.
+ *
+ *    A root of an older generation without a segment never gets one (growth.c), so nothing can be
+ *    put there.  A segment of an older generation may split, for a union only.  Look-ups see that as
+ *    they see its joins, and unique adds hold a stripe of the pair in each generation.
+ *
+ * The newest generation that can take an entry does; the older ones follow when there is no room.
+ * `into` is split as far as `from` is, and an entry goes into the bucket that it comes from if it
+ * can.  So a union with an empty filter of the same options is a copy that always finds room.  A
+ * generation that only `from` has is opened in `into` with the same geometry.
+ *
+ * [A] No false negative.  Each key of the snapshot has an entry of its own in it that stands for it,
+ *     and this entry is in `into` when the union returns.  Keys of `into` keep theirs.  A remove
+ *     takes the longest match, as always, and whatever stays stands for the keys that stay: the
+ *     argument (remove.c) needs prefixes, and not where they came from.
+ *
+ * [B] One winner.  An entry is put into its pair under both stripes, as a plain add puts it.  A
+ *     unique add of a key that it stands for holds the stripes of the pair in every generation that
+ *     it knows.  So it finds the entry, or has won before it came.  (If the generation has been
+ *     opened since the unique add read their number, its win comes before that.)
+ *
+ * [F] Duplicates.  Copies are counted with an entry that is a prefix of what the union brings.  One
+ *     that knows more might not stand for the key.
+ *
+ * Removes.  The snapshot says which keys have been removed from `from` while it was taken, from
+ * parts that had been copied.  They are removed from `into` in the end, when all entries are there:
+ * before that, a remove might take the entry of another key, and leave one that does not stand for
+ * it.
+ *
+ * Rate and room are planned before anything is changed: see unite_plan.c.
+ *
+ * Limits that are reached on the way, be it max_bytes or because others add keys meanwhile, end the
+ * union.  Then `into` has all that it had, and some of the entries of `from`, each with all of its
+ * copies or without.
+ */
+#include "cuckoo/unite.h"
+#include "cuckoo/unite_plan.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
+#include "cuckoo/growth.h"
+#include "cuckoo/pair.h"
+#include "cuckoo/remove.h"
+#include "cuckoo/segment.h"
+#include "cuckoo/snapshot.h"
+
+#include "base/hook.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- one entry ---- */
+
+/* An entry of `from`. */
+struct incoming {
+  const struct cuckoo_geometry *geometry; /* of its generation */
+  uint64_t root, fingerprint;
+  uint32_t bucket, lower;
+  unsigned known;  /* bits of the fingerprint that are known */
+  uint64_t copies; /* beyond the first */
+};
+
+/* Where it goes in a generation of `into`. */
+struct place {
+  struct generation *generation;
+  struct cuckoo_address address;
+  unsigned known;
+  bool same; /* the generations have one geometry */
+};
+
+/* False: the entry knows too little. */
+static bool place_in(struct generation *generation, const struct incoming *e, struct place *place)
+{
+  const struct cuckoo_geometry *g = &generation->geometry, *own = e->geometry;
+  *place = (struct place){.generation = generation, .same = cuckoo_same_geometry(g, own)};
+  if (place->same) {
+    place->known = e->known;
+    place->address = (struct cuckoo_address){
+        .root = e->root,
+        .index = e->root << g->depth_limit | cuckoo_top_bits(e->fingerprint, g->depth_limit),
+        .fingerprint = e->fingerprint,
+        .lower = e->lower,
+        .upper = e->lower ^ cuckoo_other_mask(g, e->fingerprint)};
+    return true;
+  }
+  unsigned known = cuckoo_place_bits(own) + e->known;
+  known = known < 64 ? known : 64;
+  if (known < cuckoo_least_bits(g))
+    return false;
+  place->known = known - cuckoo_place_bits(g);
+  struct cuckoo_geometry one_hash = *g;
+  one_hash.needs_second_hash = false; /* the string has all bits that are known */
+  place->address =
+      cuckoo_address_of(&one_hash, cuckoo_string_of(own, e->root, e->lower, e->fingerprint), 0);
+  return true;
+}
+
+/* What a try returns besides results, which are less. */
+enum { NO_ROOM = 100, RETRY };
+
+/* The entry as it stands in a segment of that depth, and how far it has aged. */
+static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,
+                           unsigned depth, unsigned *age)
+{
+  uint64_t entry = bucket_entry(&g->shape, place->address.fingerprint << depth);
+  unsigned as_new = depth + g->shape.width - 1;
+  *age = g->shape.ages && as_new > place->known ? as_new - place->known : 0;
+  return *age ? (entry >> *age | 1) << *age : entry;
+}
+
+/* The entries of a bucket that are prefixes of what comes.  *best: the one that knows most. */
+static unsigned match_prefixes(const struct bucket_pair *pair, uint32_t bucket, unsigned age,
+                               struct best_match *best)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
+  uint64_t set = bucket_match(&g->shape, value, pair->entry);
+  for (; set; set &= set - 1) {
+    unsigned lane = bucket_first(&g->shape, set);
+    uint64_t entry = bucket_lane(&g->shape, value, lane);
+    if (bucket_age(&g->shape, entry) < age)
+      continue;
+    unsigned known_bits = cuckoo_known_bits(g, entry, pair->segment->depth);
+    best->matches++;
+    if (known_bits > best->known_bits)
+      *best = (struct best_match){best->matches, known_bits, bucket, lane, entry};
+  }
+  return best->matches;
+}
+
+static void count_copies(const struct generation *generation, uint64_t copies)
+{
+  if (copies)
+    counter_add(&generation->counters, DUPLICATES, copies);
+}
+
+static int put_into_lane_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
+                                uint64_t copies)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  word *w = &segment_words(g, pair->segment)[bucket];
+  uint64_t value = word_load(w);
+  unsigned lane = bucket_first(&g->shape, bucket_free(&g->shape, value));
+  int result = TAMIS_OK;
+  if (copies) /* first: the entry comes with all of them, or not at all */
+    result = tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies);
+  if (result != TAMIS_OK)
+    return result;
+  word_store(w, bucket_replace(&g->shape, value, lane, pair->entry));
+  stripe_use(stripe_of_bucket(g, pair->segment, bucket), 1);
+  cuckoo_count_change(pair->generation, ENTRIES, 1);
+  count_copies(pair->generation, copies);
+  return TAMIS_OK;
+}
+
+/* The bucket that the entry comes from, or else the emptier one.  UINT32_MAX: both are full. */
+static uint32_t choose_bucket(const struct bucket_pair *pair, const struct place *place,
+                              const struct incoming *e)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const word *words = segment_words(g, pair->segment);
+  unsigned lower = bucket_count(bucket_free(&g->shape, word_load(&words[pair->lower])));
+  unsigned upper = bucket_count(bucket_free(&g->shape, word_load(&words[pair->upper])));
+  if (!lower && !upper)
+    return UINT32_MAX;
+  if (place->same && (e->bucket == pair->lower ? lower : upper))
+    return e->bucket;
+  return lower >= upper ? pair->lower : pair->upper;
+}
+
+/* `no_path`: no eviction will make room.  Returns a result or NO_ROOM. */
+static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const struct place *place,
+                      const struct incoming *e, unsigned age, bool no_path)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
+  struct best_match best = {0};
+  match_prefixes(pair, pair->lower, age, &best);
+  unsigned matches = match_prefixes(pair, pair->upper, age, &best);
+  uint32_t bucket = choose_bucket(pair, place, e);
+  bool room = bucket != UINT32_MAX;
+  if (matches &&
+      (matches >= max_lanes_per_key(g) || counts_copies(pair->segment) || (!room && no_path))) {
+    struct lane lane = {best.bucket, best.lane};
+    int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1);
+    if (result == TAMIS_OK)
+      count_copies(pair->generation, e->copies + 1);
+    if (result != TAMIS_EFULL || !room) /* at a limit a lane will do */
+      return result;
+  }
+  if (!room)
+    return NO_ROOM;
+  if (matches)
+    tamis__note_copy(pair->segment);
+  return put_into_lane_locked(c, pair, bucket, e->copies);
+}
+
+/* Whether the caller, who holds stripes of the pair, may put something there: see snapshot.h. */
+static bool lets_put(struct cuckoo *c, const struct bucket_pair *pair)
+{
+  return pair->generation->number + 1 == cuckoo_generations(c) || !has_snapshots(c) ||
+         tamis__snapshot_lets_add(c, pair->generation, pair->index);
+}
+
+/* One try, in a read section.  Returns a result, NO_ROOM or RETRY. */
+static int try_put(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
+                   const struct incoming *e, bool no_path, struct survey *come)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  unsigned depth = directory_depth(pair->own_value), age;
+  pair->entry = aged_entry(g, place, depth, &age);
+  HOOK(cuckoo_union_pair_found);
+  if (!pair_lock(pair, g))
+    return RETRY;
+  int result = lets_put(c, pair) ? put_locked(c, pair, place, e, age, no_path) : TAMIS_EFULL;
+  pair_unlock(pair, g);
+  if (result == TAMIS_OK) {
+    come->entries++;
+    come->rate += cuckoo_entry_rate(g, cuckoo_least_bits(g) + depth - age);
+  }
+  return result == NO_ROOM && segment_is_full(c, pair->segment) ? TAMIS_EFULL : result;
+}
+
+/* Puts an entry into a generation. */
+static int put(struct cuckoo *c, const struct place *place, const struct incoming *e,
+               struct survey *come)
+{
+  bool no_path = false;
+  for (;;) {
+    reader_token token = cuckoo_enter(c);
+    struct bucket_pair pair =
+        pair_at(&place->generation->geometry, place->generation, place->address);
+    int result = NO_ROOM;
+    if (pair.segment) {
+      result = try_put(c, &pair, place, e, no_path, come);
+      if (result == NO_ROOM && !no_path) {
+        int evicted =
+            tamis__evict(c, &place->generation->geometry, pair.segment, pair.lower, pair.upper);
+        no_path = evicted == TAMIS_ABSENT;
+        result = evicted < 0 ? evicted : RETRY;
+      }
+    }
+    cuckoo_leave(c, token);
+    if (result == NO_ROOM) {
+      result = tamis__grow_any(c, &pair);
+      no_path = false;
+      if (result == TAMIS_OK)
+        continue;
+    }
+    if (result != RETRY)
+      return result;
+  }
+}
+
+/* ---- all entries ---- */
+
+struct union_of {
+  struct cuckoo *into;
+  struct snapshot_note *removed; /* keys that have been removed from `from` */
+  /* The entries that have come to each generation. */
+  struct survey come[CUCKOO_MAX_GENERATIONS];
+};
+
+/* There is no room in the generations that can take the entry. */
+static int open_for(struct union_of *u, unsigned n, unsigned number, const struct incoming *e)
+{
+  struct place place;
+  if (!u->into->spec.growable || number < n) /* a new one would ask for more bits than these have */
+    return TAMIS_EFULL;
+  int result = tamis__open_generation(u->into, n, e->geometry);
+  if (result == TAMIS_OK && !place_in(u->into->generation[n], e, &place))
+    return TAMIS_EFULL;
+  return result;
+}
+
+/* `number` is that of the entry's generation. */
+static int unite_entry(struct union_of *u, unsigned number, const struct incoming *e)
+{
+  for (;;) {
+    unsigned n = cuckoo_generations(u->into);
+    int result = TAMIS_EFULL;
+    struct place place;
+    for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
+      if (place_in(u->into->generation[j], e, &place))
+        result = put(u->into, &place, e, &u->come[j]);
+    if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
+      result = open_for(u, n, number, e);
+    else if (result != TAMIS_EFULL)
+      return result;
+    if (result != TAMIS_OK && cuckoo_generations(u->into) == n)
+      return result;
+  }
+}
+
+/* Splits the segments of `into` that take the piece as far as `from` has. */
+static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
+{
+  for (unsigned j = cuckoo_generations(into); j-- > 0;) {
+    struct generation *generation = into->generation[j];
+    if (!cuckoo_can_take(&generation->geometry, &piece->generation->geometry))
+      continue;
+    if (cuckoo_same_geometry(&generation->geometry, &piece->generation->geometry))
+      tamis__split_to(into, generation, piece->index, piece->depth);
+    return;
+  }
+}
+
+static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
+{
+  const struct cuckoo_geometry *g = &piece->generation->geometry;
+  uint64_t of_root = piece->index & ((UINT64_C(1) << g->depth_limit) - 1);
+  uint64_t prefix = of_root << 1 << (63 - g->depth_limit);
+  uint32_t half = (uint32_t) (cuckoo_buckets(g) / 2);
+  struct incoming e = {.geometry = g, .root = cuckoo_root_of_index(g, piece->index)};
+  if (u->into->spec.growable)
+    split_for(u->into, piece);
+  HOOK(cuckoo_union_piece);
+  for (e.bucket = 0; e.bucket < 2 * half; e.bucket++)
+    for (uint64_t set = bucket_occupied(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
+      unsigned lane = bucket_first(&g->shape, set);
+      uint64_t entry = bucket_lane(&g->shape, piece->words[e.bucket], lane);
+      e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
+      e.known = piece->depth + g->shape.width - 1 - bucket_age(&g->shape, entry);
+      e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
+      e.copies = piece->duplicates ? tamis__duplicates_get(piece->duplicates, e.bucket, lane) : 0;
+      int result = unite_entry(u, piece->generation->number, &e);
+      if (result != TAMIS_OK)
+        return result;
+    }
+  return TAMIS_OK;
+}
+
+/* ---- keys that have been removed meanwhile ---- */
+
+static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
+{
+  const uint64_t *hashes;
+  for (size_t n; (n = tamis__snapshot_removed(s, &hashes)) > 0;) {
+    struct snapshot_note *note = tamis__memory_allocate_cleared(
+        &u->into->head.allocator, sizeof *note, offsetof(struct snapshot_note, hashes));
+    if (!note)
+      return TAMIS_ENOMEM;
+    note->n = n;
+    memcpy(note->hashes, hashes, n * sizeof *hashes);
+    note->next = u->removed;
+    u->removed = note;
+  }
+  return TAMIS_OK;
+}
+
+/* After an error they stay: entries that stand for them may not have come. */
+static int remove_noted(struct union_of *u, int result)
+{
+  for (struct snapshot_note *note; (note = u->removed) != NULL;) {
+    for (size_t i = 0; i < note->n && result == TAMIS_OK; i++)
+      if (tamis__cuckoo_remove_mixed(u->into, note->hashes[i]) == TAMIS_ENOMEM)
+        result = TAMIS_ENOMEM;
+    u->removed = note->next;
+    tamis__memory_release(&u->into->head.allocator, note, sizeof *note);
+  }
+  return result;
+}
+
+/* ---- the union ---- */
+
+static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
+{
+  struct snapshot_piece piece;
+  int result;
+  while ((result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
+    result = unite_piece(u, &piece);
+    if (result == TAMIS_OK)
+      result = note_removed(u, s);
+    if (result != TAMIS_OK)
+      return result;
+  }
+  return result == TAMIS_ABSENT ? note_removed(u, s) : result;
+}
+
+int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
+{
+  struct union_of u = {.into = cuckoo_of(into)};
+  const struct cuckoo *from = const_cuckoo_of(from_filter);
+  struct union_plan plan;
+  if (!cuckoo_same_geometry(&u.into->generation[0]->geometry, &from->generation[0]->geometry))
+    return TAMIS_EINVAL;
+  int result = tamis__union_plan(u.into, from, &plan);
+  if (result != TAMIS_OK)
+    return result;
+  struct cuckoo_snapshot s;
+  result = tamis__snapshot_begin(&s, from);
+  if (result == TAMIS_OK)
+    result = unite_snapshot(&u, &s);
+  tamis__snapshot_end(&s);
+  result = remove_noted(&u, result);
+  if (u.into->spec.growable)
+    tamis__union_settle(u.into, &plan, u.come);
+  return result;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: whether a union can be, before anything is changed.
+ *
+ * The rate.  Whatever its place, an entry that knows S bits after root0 makes an absent key seem
+ * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
+ * entries does.  A generation is planned for keys that come one by one: the more there are, the more
+ * its segments have split, and the more bits a new entry knows.  The first n of them have at most a
+ * certain rate, its *share* (share_of()).  Two filters of n keys each may have twice the share of n
+ * keys, which is more than that of 2n.  What the entries of a union exceed their share by is added
+ * to the *excess* of `into`.  The rates that generations are planned for, and the excess, never
+ * exceed the promised rate:
+ *
+ *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
+ *    into half of what the generations leave.  If it does not, the newest generation may have to do
+ *    with fewer splits than planned, each of which would add to its rate.  If that does not suffice,
+ *    the union is refused: two filters that have used up their rates have no union that keeps
+ *    it.  In the end, the excess is corrected to that of the entries that have come.
+ *
+ * Room.  Entries that know too little for newer generations need room in the older ones.  The union
+ * is refused before it begins if these have too little of it at their limit.  (A filter whose first
+ * generation is full, and another one like it, have no union: their entries know what tells them
+ * apart in the first generation, and not more.)
+ */
+#include "cuckoo/unite_plan.h"
+
+#include "cuckoo/pair.h"
+
+#include <math.h>
+
+static void survey_segment(const struct cuckoo_geometry *g, const struct segment *segment,
+                           struct survey *survey)
+{
+  uint64_t ages[64] = {0};
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
+    uint64_t value = word_load(&segment_words(g, segment)[i]);
+    for (uint64_t set = bucket_occupied(&g->shape, value); set; set &= set - 1)
+      ages[bucket_age(&g->shape, bucket_lane(&g->shape, value, bucket_first(&g->shape, set)))]++;
+  }
+  for (unsigned age = 0; age < g->shape.width; age++) {
+    survey->entries += (double) ages[age];
+    survey->rate +=
+        (double) ages[age] * cuckoo_entry_rate(g, cuckoo_least_bits(g) + segment->depth - age);
+  }
+}
+
+/* The segments may split and join meanwhile: this is an estimate. */
+static struct survey survey_generation(const struct cuckoo *c, const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  struct survey survey = {0, 0};
+  for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
+    reader_token token = cuckoo_enter(c);
+    directory_value value = directory_load(generation_directory_entry(generation, index));
+    if (directory_segment(value))
+      survey_segment(g, directory_segment(value), &survey);
+    struct directory_range range = directory_range_of(g, index, directory_depth(value));
+    index = range.first + range.count;
+    cuckoo_leave(c, token);
+  }
+  return survey;
+}
+
+static uint64_t segments_of(const struct generation *generation)
+{
+  return atomic_load_explicit(&generation->segments, memory_order_relaxed); /* a figure */
+}
+
+static bool has_all_roots(const struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  for (uint64_t root = 0; root < cuckoo_roots(g); root++)
+    if (!directory_load(generation_root_entry(g, generation, root, 0)))
+      return false;
+  return true;
+}
+
+/* How many entries a generation of so many splits has room for.  Segments get different numbers of
+ * keys, so some are full before others: as for the first segments (growing_roots() in geometry.c),
+ * there is room for five deviations. */
+static double room_at(const struct cuckoo_geometry *g, unsigned depth)
+{
+  double lanes = (double) cuckoo_lanes(g), full = cuckoo_geometry_full_load(g) * lanes;
+  double deviation = cuckoo_geometry_full_deviation(g) * lanes, half = full + 12.5;
+  double mean = half - sqrt(half * half - full * full + 25 * deviation * deviation);
+  return ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
+}
+
+/* How many more entries of another generation a generation of `into` has room for, besides `taken`
+ * ones that are planned for it. */
+static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
+                        const struct generation *source)
+{
+  const struct generation *generation = into->generation[j];
+  const struct cuckoo_geometry *g = &generation->geometry;
+  double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
+  if (!cuckoo_can_take(g, &source->geometry) || (j + 1 < n && !has_all_roots(generation)))
+    return 0;
+  if (entries == 0 && cuckoo_same_geometry(g, &source->geometry)) /* it becomes a copy */
+    return INFINITY;
+  return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
+}
+
+/* The rate that a generation of so many keys may have, in which segments have split as they came. */
+static double share_of(const struct generation *generation, double keys)
+{
+  double times = keys / room_at(&generation->geometry, 0);
+  if (times <= 1)
+    return generation_rate(generation, 0) * times;
+  int depth;
+  double part = frexp(times, &depth); /* times = part * 2^depth, and part is from 1/2 to 1 */
+  return generation_rate(generation, (unsigned) depth - 1) +
+         (2 * part - 1) * (generation_rate(generation, 1) - generation_rate(generation, 0));
+}
+
+/* By what more entries of that rate exceed their share. */
+static double excess_of(const struct generation *generation, double keys, double more, double rate)
+{
+  return fmax(rate - (share_of(generation, keys + more) - share_of(generation, keys)), 0);
+}
+
+/* How deep the segments of a generation are, rounded up. */
+static unsigned depth_now(const struct generation *generation)
+{
+  double segments = (double) segments_of(generation);
+  return (unsigned) ceil(log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
+}
+
+/* How deep they are with more entries. */
+static unsigned depth_with(const struct generation *generation, double more)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  double entries = (double) cuckoo_count(generation, ENTRIES) + more;
+  unsigned now = depth_now(generation), limit = generation_split_limit(generation);
+  double wanted = ceil(log2(fmax(entries / room_at(g, 0), 1)));
+  unsigned depth = wanted < limit ? (unsigned) wanted : limit;
+  return depth > now ? depth : now;
+}
+
+/* Plans for entries of one generation that go to generation j of `into`. */
+static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct generation *source,
+                 struct survey taken, struct union_plan *plan)
+{
+  const struct generation *generation = into->generation[j];
+  unsigned limit = generation_split_limit(generation);
+  unsigned depth = depth_with(generation, plan->taken[j] + taken.entries);
+  if (cuckoo_same_geometry(&generation->geometry, &source->geometry) && depth < depth_now(source))
+    depth = depth_now(source) < limit ? depth_now(source) : limit;
+  if (j + 1 == n && depth > plan->deepest)
+    plan->deepest = depth;
+  plan->excess +=
+      excess_of(generation, plan->before[j] + plan->taken[j], taken.entries, taken.rate);
+  plan->taken[j] += taken.entries;
+}
+
+/* Plans for the entries of one generation.  False: there is no place for them. */
+static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
+                            unsigned i, struct union_plan *plan)
+{
+  const struct generation *source = from->generation[i];
+  struct survey survey = survey_generation(from, source);
+  double rest = survey.entries;
+  for (unsigned j = n; j-- > 0 && rest > 0;) {
+    double taken = fmin(room_left(into, n, j, plan->taken[j], source), rest);
+    rest -= taken;
+    if (taken > 0)
+      take(into, n, j, source, (struct survey){taken, survey.rate * taken / survey.entries}, plan);
+  }
+  if (rest <= 0)
+    return true;
+  plan->rate += source->geometry.rate; /* a generation like this one is opened */
+  return i >= n;
+}
+
+/* Makes the filter keep its promise with the planned excess.  The caller holds the opening
+ * stripe. */
+static int reserve_rate_locked(struct cuckoo *into, unsigned n, const struct union_plan *plan)
+{
+  struct generation *newest = into->generation[n - 1];
+  unsigned limit = generation_split_limit(newest), lower = limit;
+  double most = (cuckoo_rate_left(into, n) - plan->rate) / 2, full = generation_rate(newest, limit);
+  if (plan->rate > 0 && most < 0)
+    return TAMIS_EUNSUPPORTED;
+  while (lower > plan->deepest && plan->excess - full + generation_rate(newest, lower) > most)
+    lower--;
+  if (plan->excess > 0 && plan->excess - full + generation_rate(newest, lower) > most)
+    return TAMIS_EUNSUPPORTED;
+  if (plan->excess > 0)
+    atomic_store_explicit(&newest->split_limit, lower, memory_order_relaxed);
+  atomic_store_explicit(&into->excess, cuckoo_excess(into) + plan->excess, memory_order_relaxed);
+  return TAMIS_OK;
+}
+
+int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
+{
+  *plan = (struct union_plan){0};
+  if (!into->spec.growable) {
+    uint64_t entries = cuckoo_count(into->generation[0], ENTRIES);
+    return entries + cuckoo_count(from->generation[0], ENTRIES) > into->spec.capacity ? TAMIS_EFULL
+                                                                                      : TAMIS_OK;
+  }
+  unsigned n = cuckoo_generations(into), of_from = cuckoo_generations(from);
+  for (unsigned j = 0; j < n; j++)
+    plan->before[j] = (double) cuckoo_count(into->generation[j], ENTRIES);
+  for (unsigned i = 0; i < of_from; i++)
+    if (!plan_generation(into, n, from, i, plan))
+      return TAMIS_EUNSUPPORTED;
+  stripe_lock(&into->opening);
+  int result = reserve_rate_locked(into, n, plan);
+  stripe_unlock(&into->opening);
+  return result;
+}
+
+void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come)
+{
+  stripe_lock(&c->opening);
+  double excess = cuckoo_excess(c) - plan->excess;
+  for (unsigned j = 0; j < cuckoo_generations(c); j++)
+    excess += excess_of(c->generation[j], plan->before[j], come[j].entries, come[j].rate);
+  atomic_store_explicit(&c->excess, fmax(excess, 0), memory_order_relaxed);
+  stripe_unlock(&c->opening);
+}

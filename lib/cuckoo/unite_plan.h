@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: whether a union can be, and what it costs of the rate.
+ */
+#ifndef TAMIS_LIB_CUCKOO_UNITE_PLAN_H
+#define TAMIS_LIB_CUCKOO_UNITE_PLAN_H
+
+#include "cuckoo/directory.h"
+
+#include <math.h>
+
+/* ---- geometries ---- */
+
+static inline bool cuckoo_same_geometry(const struct cuckoo_geometry *g,
+                                        const struct cuckoo_geometry *h)
+{
+  return g->shape.width == h->shape.width && g->shape.ages == h->shape.ages &&
+         g->first_roots == h->first_roots && g->unequal_roots == h->unequal_roots &&
+         g->root_shift == h->root_shift && g->pair_bits == h->pair_bits &&
+         g->depth_limit == h->depth_limit;
+}
+
+/* The bits of the hash string after root0 that lead to a bucket. */
+static inline unsigned cuckoo_place_bits(const struct cuckoo_geometry *g)
+{
+  return cuckoo_root_bits(g) + g->pair_bits;
+}
+
+/* Those that every entry knows. */
+static inline unsigned cuckoo_least_bits(const struct cuckoo_geometry *g)
+{
+  return cuckoo_place_bits(g) + g->shape.width - 1;
+}
+
+/* The rate of an entry that knows so many bits. */
+static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned bits)
+{
+  return ldexp(1, -(int) bits) / (double) g->first_roots;
+}
+
+/* Whether every entry of a generation can be put into another one.  A hash string is known here as
+ * far as one word holds it. */
+static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
+                                   const struct cuckoo_geometry *from)
+{
+  unsigned least = cuckoo_least_bits(from);
+  return cuckoo_same_geometry(to, from) || (least < 64 ? least : 64) >= cuckoo_least_bits(to);
+}
+
+/* ---- plans ---- */
+
+/* What the entries of a generation are. */
+struct survey {
+  double entries, rate;
+};
+
+struct union_plan {
+  double excess;    /* of the rate */
+  double rate;      /* of generations that are to be opened */
+  unsigned deepest; /* segments of the newest generation, if they take entries */
+  double before[CUCKOO_MAX_GENERATIONS]; /* entries of the generations of `into` */
+  double taken[CUCKOO_MAX_GENERATIONS];  /* entries that they are to take */
+};
+
+/* Whether the union can be; the excess that is planned is reserved.
+ *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity
+ *   TAMIS_EUNSUPPORTED  the union could not keep its rate, or has no room for entries of `from` that
+ *                       know too little for other places */
+int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
+
+/* After the union: what was reserved becomes what it is.  `come`: the entries that have come to
+ * each generation. */
+void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan,
+                         const struct survey *come);
+
+#endif
