@@ -72,15 +72,33 @@ static tamis_filter *create_level(const struct chain *chain, unsigned level)
   return filter; /* NULL after an error */
 }
 
-bool chain_create(struct chain *chain, const tamis_options *options)
+static void init(struct chain *chain, const tamis_options *first)
 {
   for (unsigned i = 0; i < CHAIN_LEVELS; i++)
     atomic_init(&chain->level[i], NULL);
   pthread_mutex_init(&chain->lock, NULL);
-  chain->first = *options;
+  chain->first = *first;
+}
+
+bool chain_create(struct chain *chain, const tamis_options *options)
+{
+  init(chain, options);
   tamis_filter *filter = create_level(chain, 0);
   atomic_store_explicit(&chain->level[0], filter, memory_order_release);
   return filter != NULL;
+}
+
+void chain_adopt(struct chain *chain, tamis_filter *filter)
+{
+  tamis_options first = TAMIS_OPTIONS_INIT;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(filter, &stats);
+  first.kind = stats.kind;
+  first.capacity = stats.capacity;
+  first.fpp = stats.fpp;
+  first.growable = true;
+  init(chain, &first);
+  atomic_store_explicit(&chain->level[0], filter, memory_order_release);
 }
 
 /* ORDER chain.level.load (acquire)
@@ -178,6 +196,15 @@ void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes,
       pass_on_if_full(chain, &rest, rest.hashes[i], rest.positions[i], answers[i]);
     }
   }
+}
+
+bool chain_add_lines(struct chain *chain, const uint64_t *hashes, size_t n)
+{
+  int results[BATCH];
+  chain_add(chain,
+            chain->first.kind == TAMIS_CUCKOO ? tamis_add_unique_many_hash : tamis_add_many_hash,
+            hashes, n, results);
+  return !failed();
 }
 
 static void pass_on_if_absent(struct rest *rest, uint64_t hash, size_t position, bool found)

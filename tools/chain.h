@@ -47,6 +47,9 @@ void fail_to_create(const tamis_options *options, int result, unsigned level);
 /* Creates level 0; it remains the only one if `options` are growable or have max_bytes.  False
  * after fail(). */
 bool chain_create(struct chain *chain, const tamis_options *options);
+
+/* Takes over a filter, which remains the only one. */
+void chain_adopt(struct chain *chain, tamis_filter *filter);
 void chain_destroy(struct chain *chain);
 
 /* The filter whose tamis_hash makes the hashes for all levels. */
@@ -59,6 +62,10 @@ typedef int chain_add_call(tamis_filter *f, const uint64_t *hashes, size_t n, in
  * negative, fail() has been called. */
 void chain_add(struct chain *chain, chain_add_call *add, const uint64_t *hashes, size_t n,
                int *results);
+
+/* Adds n <= BATCH lines; false after fail().  The adds to a cuckoo filter are unique, as it would
+ * otherwise keep every copy of a line that is repeated. */
+bool chain_add_lines(struct chain *chain, const uint64_t *hashes, size_t n);
 
 /* Looks up n <= BATCH keys in all levels; returns how many were found. */
 size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t n, bool *found);

@@ -6,6 +6,15 @@
 #ifndef TAMIS_TOOL_COMMANDS_H
 #define TAMIS_TOOL_COMMANDS_H
 
+enum {
+  EXIT_NOTHING = 1, /* of query: no line was written */
+  EXIT_UNUSABLE = 2 /* a saved filter, or a command line, cannot be used; of query: any error */
+};
+
+int build_main(int argc, char **argv);
+int query_main(int argc, char **argv);
+int info_main(int argc, char **argv);
+int merge_main(int argc, char **argv);
 int dedup_main(int argc, char **argv);
 int common_main(int argc, char **argv);
 int size_main(int argc, char **argv);

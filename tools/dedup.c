@@ -4,13 +4,24 @@
  */
 #include "chain.h"
 #include "commands.h"
+#include "interrupt.h"
+#include "numbers.h"
 #include "options.h"
 #include "plan.h"
 #include "report.h"
+#include "state.h"
 #include "summary.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, DEFAULT_SAVE_EVERY = 60 };
 
 struct dedup_options {
   struct shared_options shared;
+  const char *state; /* NULL: nothing is remembered */
+  double save_every; /* seconds; less than 0: not given */
   char **files;
   size_t file_count;
 };
@@ -21,15 +32,19 @@ static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct dedup_options *options = state->input;
-  (void) argument;
   switch (key) {
   case ARGP_KEY_INIT:
     for (int i = 0; i < CHILDREN; i++)
       state->child_inputs[i] = &options->shared;
+    return 0;
+  case KEY_STATE:
+    options->state = argument;
+    return 0;
+  case KEY_SAVE_EVERY:
+    options->save_every = parse_seconds("--save-every", argument);
     return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
@@ -40,8 +55,17 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   }
 }
 
+static const struct argp_option entries[] = {
+    {"state", KEY_STATE, "STATE", 0,
+     "Drop what earlier runs with the saved filter STATE have seen, and remember the lines of this "
+     "one",
+     1},
+    {"save-every", KEY_SAVE_EVERY, "SECONDS", 0,
+     "Save STATE in such intervals too (default 60; 0: only at the end)", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
 static const struct argp dedup_argp = {
-    NULL,
+    entries,
     parse,
     "[FILE...]",
     "Write each distinct line of the FILEs once, in the order of first appearance.\v"
@@ -58,10 +82,30 @@ static const struct argp dedup_argp = {
     "an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (default 1e-4 "
     "here; for half as many lines it is below 1e-6).  With more lines than expected, the rate of a "
     "Bloom filter rises; a cuckoo filter that has no room fails.\n\n"
+    "With --state, what was written in earlier runs is dropped too.  STATE is created if it is "
+    "missing, with a cuckoo filter, which grows, unless --kind says otherwise; a later run takes "
+    "its kind, its rate and its capacity from STATE.  RATE holds for all runs together.\n\n"
+    "A line is written first, and remembered after that.  So STATE never holds a line that has not "
+    "been written, even after kill -9; and if the output is a file, none that has not reached the "
+    "disk.  After a run that ended early, the next one with the same input repeats what was "
+    "written "
+    "since STATE was last saved, and drops nothing that was not written.  (kill -9 may cut off the "
+    "last line.  It is written again; a run that appends to the same file does so on a new "
+    "line.)\n\n"
+    "STATE is saved at the end, and every minute (--save-every) if the lines go to standard "
+    "output, a pipe or a device.  With -o FILE it is saved only after FILE is complete.\n\n"
+    "SIGINT, SIGTERM and SIGHUP end a run with STATE gently: what was read is written, STATE is "
+    "saved, and the process ends by that signal.  A second signal ends it at once.  (With -o FILE "
+    "the first one does: FILE and STATE stand as they were.)  After an error, and if the reader of "
+    "a "
+    "pipe has gone, STATE stands as it was last saved.  A second run with the same STATE at the "
+    "same time is refused.\n\n"
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
-    "  tamis dedup --threads 0 --memory 4G *.txt > all.lines",
+    "  tamis dedup --threads 0 --memory 4G *.txt > all.lines\n"
+    "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
+    "  crawl | tamis dedup --state seen.tamis >> frontier.txt",
     children,
     NULL,
     NULL};
@@ -98,46 +142,136 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
   plan_note_load(plan, &figures, "lines");
 }
 
-static void run(const struct dedup_options *options, const struct inputs *inputs)
-{
-  const struct shared_options *shared = &options->shared;
+struct run {
+  const struct dedup_options *options;
+  const struct inputs *inputs;
   struct plan plan;
   struct chain chain;
   struct output output;
-  struct pass pass = {.inputs = inputs->files,
-                      .input_count = inputs->count,
+  struct state state;
+};
+
+/* An output that is replaced at the end is not there before it, so a signal ends the run at once,
+ * and the state is saved only then. */
+static void pass_with_state(struct run *run, struct pass *pass)
+{
+  double every = run->options->save_every;
+  bool in_place = !output_replaces(&run->output);
+  int stop = in_place ? interrupt_be_gentle() : -1;
+  if (in_place && stop < 0) {
+    fail("cannot prepare to save '%s' at a signal: %s", run->options->state, strerror(errno));
+    return;
+  }
+  if (!in_place && every > 0) {
+    set_failure_status(EXIT_UNUSABLE);
+    fail("--save-every: '%s' is there only at the end, and the state is saved after it",
+         run->options->shared.output);
+    return;
+  }
+  if (every < 0)
+    every = DEFAULT_SAVE_EVERY;
+  run->output.durable = true;
+  state_begin(&run->state, chain_hasher(&run->chain), &run->output, in_place ? every : 0);
+  if (!output_end_line(&run->output))
+    return;
+  pass->gate = &run->state.gate;
+  pass->tick = state_tick;
+  pass->tick_context = &run->state;
+  pass->tick_every = every > 0.001 ? every : 0.001;
+  pass->stop = &stop;
+  pass_run(pass);
+  if (stop >= 0)
+    close(stop);
+}
+
+static void dedup(struct run *run)
+{
+  const struct shared_options *shared = &run->options->shared;
+  bool with_state = run->options->state != NULL;
+  struct pass pass = {.inputs = run->inputs->files,
+                      .input_count = run->inputs->count,
                       .threads = shared->threads,
+                      .hasher = chain_hasher(&run->chain),
                       .choose = choose_new,
-                      .context = &chain,
-                      .output = &output,
+                      .context = &run->chain,
+                      .output = &run->output,
                       .show_progress = progress_wanted(shared->quiet),
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
-  if (!plan_make(&plan, shared, inputs->files, inputs->count))
-    return;
-  if (chain_create(&chain, &plan.filter)) {
-    plan_announce(&plan, shared);
-    if (output_open(&output, shared->output, inputs)) {
-      pass.hasher = chain_hasher(&chain);
+  plan_announce(&run->plan, shared);
+  if (output_open(&run->output, shared->output, run->inputs)) {
+    if (with_state)
+      pass_with_state(run, &pass);
+    else
       pass_run(&pass);
-    }
-    output_close(&output);
-    if ((shared->stats || (shared->memory > 0 && !shared->quiet)) && !failed())
-      summarize(options, &plan, &pass, &chain);
   }
-  chain_destroy(&chain);
+  output_close(&run->output);
+  if (with_state && !failed())
+    state_end(&run->state);
+  if ((shared->stats || (shared->memory > 0 && !shared->quiet)) && !failed())
+    summarize(run->options, &run->plan, &pass, &run->chain);
+}
+
+/* The filter of an earlier run, with its rate and its capacity. */
+static void take_state(struct run *run, tamis_filter *filter)
+{
+  chain_adopt(&run->chain, filter);
+  run->plan =
+      (struct plan){.filter = run->chain.first, .lines = run->chain.first.capacity, .holds = true};
+  dedup(run);
+  chain_destroy(&run->chain);
+}
+
+static void begin(struct run *run)
+{
+  const struct dedup_options *options = run->options;
+  struct shared_options shared = options->shared;
+  if (options->state != NULL && !shared.kind_given)
+    shared.kind = TAMIS_CUCKOO;
+  if (!plan_make(&run->plan, &shared, run->inputs->files, run->inputs->count))
+    return;
+  if (options->state != NULL && shared.memory == 0)
+    run->plan.filter.growable = true; /* one filter, whose rate rises if it is a Bloom filter */
+  if (chain_create(&run->chain, &run->plan.filter))
+    dedup(run);
+  chain_destroy(&run->chain);
+}
+
+static void begin_with_state(struct run *run)
+{
+  const struct dedup_options *options = run->options;
+  if (state_open(&run->state, options->state, run->inputs, options->shared.output)) {
+    tamis_filter *filter = NULL;
+    if (run->state.exists)
+      filter = state_load(&run->state, &options->shared);
+    if (filter != NULL)
+      take_state(run, filter);
+    else if (!run->state.exists)
+      begin(run);
+  }
+  state_close(&run->state);
+}
+
+static void check(const struct dedup_options *options)
+{
+  if (options->save_every >= 0 && options->state == NULL)
+    usage_error("--save-every needs --state");
 }
 
 int dedup_main(int argc, char **argv)
 {
   static char name[] = "tamis dedup";
-  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT, .save_every = -1};
   options.shared.command = name;
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
+  check(&options);
 
   struct inputs inputs;
+  struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
       output_check(options.shared.output, &inputs))
-    run(&options, &inputs);
+    (options.state != NULL ? begin_with_state : begin)(&run);
   inputs_free(&inputs);
-  return finish();
+  int status = finish();
+  interrupt_end_if_asked();
+  return status;
 }

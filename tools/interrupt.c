@@ -3,6 +3,8 @@
 
 #include "progress.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@ enum { ENDING = sizeof ending / sizeof ending[0] };
 static _Atomic(const char *) unfinished;
 static atomic_bool line_drawn;
 static bool pipe_ends;
+static atomic_int ask_end = -1; /* of the pipe that tells the run to end; -1: signals end it */
+static atomic_int asked_by;     /* the signal that has asked for it, or 0 */
 
 /* Makes only calls that are allowed in a signal handler. */
 static void clean_up(void)
@@ -27,21 +31,55 @@ static void clean_up(void)
     return; /* the terminal is gone */
 }
 
+static void handle_with(int number, void (*handler)(int number))
+{
+  struct sigaction action = {.sa_flags = (int) (SA_RESETHAND | SA_RESTART)};
+  action.sa_handler = handler;
+  for (int i = 0; i < ENDING; i++)
+    sigaddset(&action.sa_mask, ending[i]);
+  sigaction(number, &action, NULL);
+}
+
 /* The default action is in force again (SA_RESETHAND), and is taken when the handler returns. */
 static void handle(int number)
 {
+  int error = errno, first = 0;
+  if (number != SIGQUIT && atomic_load(&ask_end) >= 0 &&
+      atomic_compare_exchange_strong(&asked_by, &first, number)) {
+    handle_with(number, handle);
+    if (write(atomic_load(&ask_end), "", 1) == 1) {
+      errno = error;
+      return;
+    }
+  }
   clean_up();
   raise(number);
 }
 
 static void handle_unless_ignored(int number)
 {
-  struct sigaction action = {.sa_flags = (int) (SA_RESETHAND | SA_RESTART)}, before;
-  action.sa_handler = handle;
-  for (int i = 0; i < ENDING; i++)
-    sigaddset(&action.sa_mask, ending[i]);
+  struct sigaction before;
   if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-    sigaction(number, &action, NULL);
+    handle_with(number, handle);
+}
+
+int interrupt_be_gentle(void)
+{
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    return -1;
+  atomic_store(&ask_end, ends[1]);
+  return ends[0];
+}
+
+void interrupt_end_if_asked(void)
+{
+  int number = atomic_load(&asked_by);
+  if (number == 0)
+    return;
+  clean_up();
+  signal(number, SIG_DFL);
+  raise(number);
 }
 
 void interrupt_init(void)

@@ -15,6 +15,14 @@
 
 void interrupt_init(void);
 
+/* From now on the first SIGINT, SIGTERM or SIGHUP only asks the run to end: it makes the descriptor
+ * that is returned readable.  The second one ends the process at once, as SIGQUIT does.  -1 with
+ * errno set: there is no descriptor, and nothing has changed. */
+int interrupt_be_gentle(void);
+
+/* Ends the process, by that signal, if one has asked for it. */
+void interrupt_end_if_asked(void);
+
 /* Whether a closed pipe ends the process, as it does by default.  False: SIGPIPE was ignored when
  * the program started, so a closed pipe is an error to report. */
 bool interrupt_by_closed_pipe(void);

@@ -15,9 +15,9 @@
  * are still in the second-level cache when they are hashed and written. */
 enum { CHUNK_BYTES = 256 << 10 };
 
-void source_init(struct source *source, const struct input *inputs, size_t count)
+void source_init(struct source *source, const struct input *inputs, size_t count, int stop)
 {
-  *source = (struct source){.next = inputs, .end = inputs + count, .fd = -1};
+  *source = (struct source){.next = inputs, .end = inputs + count, .fd = -1, .stop = stop};
   pthread_mutex_init(&source->lock, NULL);
 }
 
@@ -86,6 +86,19 @@ static ssize_t read_some(int fd, char *data, size_t size)
       return -1;
     }
   }
+}
+
+/* Waits until there is something to read, which the end of a file is too.  False: the source is to
+ * stop. */
+static bool wait_for_input(struct source *s)
+{
+  struct pollfd ready[2] = {{.fd = s->fd, .events = POLLIN}, {.fd = s->stop, .events = POLLIN}};
+  if (s->stop < 0)
+    return true;
+  while (poll(ready, 2, -1) < 0 && errno == EINTR)
+    continue;
+  s->stopped = ready[1].revents != 0;
+  return !s->stopped;
 }
 
 static void fail_too_long(const struct source *s, size_t length)
@@ -159,6 +172,8 @@ static bool read_chunk(struct source *s, struct chunk *c)
   if (!begin_chunk(s, c, &target))
     return false;
   for (;;) {
+    if (!wait_for_input(s))
+      return false;
     ssize_t got = read_some(s->fd, c->data + c->length, target - c->length);
     if (got == 0)
       return end_file(s, c);
@@ -185,7 +200,7 @@ bool source_next(struct source *s, struct chunk *chunk)
 {
   bool got = false;
   pthread_mutex_lock(&s->lock);
-  while (!got && !failed() && (s->fd >= 0 || open_next(s)))
+  while (!got && !failed() && !s->stopped && (s->fd >= 0 || open_next(s)))
     got = read_chunk(s, chunk);
   pthread_mutex_unlock(&s->lock);
   return got;

@@ -26,14 +26,18 @@ struct source {
   const struct input *next; /* the input to open after the current one */
   const struct input *end;
   const struct input *current;
-  int fd;        /* of the current input; -1: none is open */
+  int fd;   /* of the current input; -1: none is open */
+  int stop; /* no more is read once this descriptor is readable; -1: there is none */
+  bool stopped;
   bool at_start; /* nothing of the current input has been returned yet */
   char *carry;   /* the beginning of a line whose end has not been read yet */
   size_t carry_length;
   size_t carry_size;
 };
 
-void source_init(struct source *source, const struct input *inputs, size_t count);
+/* `stop` is a descriptor that becomes readable when no more is to be read, or -1.  The beginning of
+ * a line whose end has not been read by then is dropped. */
+void source_init(struct source *source, const struct input *inputs, size_t count, int stop);
 void source_destroy(struct source *source);
 
 /* Fills `chunk` with at least one line.  False: there are no more lines, or the run has failed, as

@@ -4,6 +4,7 @@
 #include "report.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -90,6 +91,27 @@ double parse_fpp(const char *option, const char *text)
   bool good = read_decimal(&rest, &value) && *rest == '\0';
   if (!good || !((double) value > 0 && (double) value < 1))
     usage_error("%s: '%s' is not a rate above 0 and below 1, such as 0.001 or 1e-6", option, text);
+  return (double) value;
+}
+
+uint64_t parse_seed(const char *option, const char *text)
+{
+  bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+  const char *number = hexadecimal ? text + 2 : text;
+  size_t length = strspn(number, hexadecimal ? "0123456789abcdefABCDEF" : digits);
+  errno = 0;
+  unsigned long long value = strtoull(number, NULL, hexadecimal ? 16 : 10);
+  if (length == 0 || number[length] != '\0' || errno == ERANGE || value == 0)
+    usage_error("%s: '%s' is not a whole number above 0 and below 2^64", option, text);
+  return value;
+}
+
+double parse_seconds(const char *option, const char *text)
+{
+  const char *rest = text;
+  long double value = 0;
+  if (!read_decimal(&rest, &value) || *rest != '\0' || !(value <= 1e9L))
+    usage_error("%s: '%s' is not a number of seconds, such as 60 or 0.5", option, text);
   return (double) value;
 }
 

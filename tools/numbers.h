@@ -21,6 +21,12 @@ uint64_t parse_memory(const char *option, const char *text);
 /* A rate above 0 and below 1. */
 double parse_fpp(const char *option, const char *text);
 
+/* A whole number above 0 and below 2^64, also hexadecimal after 0x. */
+uint64_t parse_seed(const char *option, const char *text);
+
+/* A number of seconds from 0 to 10^9. */
+double parse_seconds(const char *option, const char *text);
+
 /* A whole number from 0 to MAX_THREADS. */
 unsigned parse_threads(const char *option, const char *text);
 

@@ -45,6 +45,24 @@ const char *kind_name(tamis_kind kind)
   return kind == TAMIS_CUCKOO ? "cuckoo" : "Bloom";
 }
 
+static const char *const layouts[] = {[TAMIS_LAYOUT_BLOCKED] = "blocked",
+                                      [TAMIS_LAYOUT_CLASSIC] = "classic",
+                                      [TAMIS_LAYOUT_WORD] = "word"};
+enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+tamis_layout parse_layout(const char *text)
+{
+  for (unsigned i = 0; i < LAYOUTS; i++)
+    if (strcmp(text, layouts[i]) == 0)
+      return (tamis_layout) i;
+  usage_error("--layout: '%s' is neither blocked nor classic nor word", text);
+}
+
+const char *layout_name(tamis_layout layout)
+{
+  return (unsigned) layout < LAYOUTS ? layouts[layout] : "unknown";
+}
+
 static error_t parse_filter(int key, char *argument, struct argp_state *state)
 {
   struct shared_options *options = state->input;
@@ -60,6 +78,7 @@ static error_t parse_filter(int key, char *argument, struct argp_state *state)
     return 0;
   case 'k':
     options->kind = parse_kind(argument);
+    options->kind_given = true;
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;

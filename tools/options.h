@@ -20,6 +20,7 @@ struct shared_options {
   double fpp;        /* 0: not given */
   uint64_t memory;   /* 0: not given */
   tamis_kind kind;
+  bool kind_given;
   const char *output; /* NULL: standard output */
   bool stats;
   bool quiet;
@@ -27,9 +28,9 @@ struct shared_options {
 
 #define DEFAULT_FPP 1e-6
 
-#define SHARED_OPTIONS_INIT                                   \
-  {                                                           \
-    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, NULL, false, false \
+#define SHARED_OPTIONS_INIT                                          \
+  {                                                                  \
+    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, NULL, false, false \
   }
 
 /* Parse the options above: those of the filter, those of a run over files, and --help and its like.
@@ -48,5 +49,9 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);
+
+/* The layout of this name; usage_error if there is none. */
+tamis_layout parse_layout(const char *text);
+const char *layout_name(tamis_layout layout);
 
 #endif

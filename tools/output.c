@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,8 +67,8 @@ static int move_above_standard(int fd)
 static bool open_in_place(struct output *output, const char *path, const struct inputs *inputs)
 {
   struct stat status;
-  output->fd = move_above_standard(
-      (int) TEMP_FAILURE_RETRY(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666)));
+  output->fd = move_above_standard((int) TEMP_FAILURE_RETRY(
+      open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, output->mode)));
   if (output->fd < 0 || fstat(output->fd, &status) != 0)
     return cannot_write(path, errno);
   /* The name may stand for another file since the first check, so the open file is checked
@@ -101,7 +102,7 @@ static bool open_named(struct output *output, const char *path, const struct inp
   output->fd = -1;
   if (!replace_possible(&output->replacement, path, old))
     return open_in_place(output, path, inputs);
-  output->fd = move_above_standard(replace_open(&output->replacement, old));
+  output->fd = move_above_standard(replace_open(&output->replacement, old, output->mode));
   if (output->fd >= 0)
     return true;
   /* The folder may be closed to us where the file is not. */
@@ -110,15 +111,33 @@ static bool open_named(struct output *output, const char *path, const struct inp
   return cannot_write(path, errno);
 }
 
-bool output_open(struct output *output, const char *path, const struct inputs *inputs)
+static bool open_with_mode(struct output *output, mode_t mode, const char *path,
+                           const struct inputs *inputs)
 {
-  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output};
+  *output = (struct output){.fd = STDOUT_FILENO, .name = standard_output, .mode = mode};
   pthread_mutex_init(&output->lock, NULL);
   pthread_cond_init(&output->room, NULL);
   if (path == NULL)
     return true;
   output->name = path;
   return open_named(output, path, inputs);
+}
+
+bool output_open(struct output *output, const char *path, const struct inputs *inputs)
+{
+  return open_with_mode(output, MODE_OF_LINES, path, inputs);
+}
+
+bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs)
+{
+  bool good = open_with_mode(output, MODE_OF_FILTERS, path, inputs);
+  output->durable = true;
+  return good;
+}
+
+bool output_replaces(const struct output *output)
+{
+  return output->replacement.beside != NULL;
 }
 
 static bool write_all(int fd, const char *data, size_t length)
@@ -136,6 +155,48 @@ static bool write_all(int fd, const char *data, size_t length)
     }
   }
   return true;
+}
+
+bool output_write_bytes(struct output *output, const void *data, size_t size)
+{
+  return write_all(output->fd, data, size);
+}
+
+/* The last byte of a file that is open for writing only; a newline if it is unknown. */
+static char last_byte(int fd, off_t size)
+{
+  char name[sizeof "/proc/self/fd/" + 3 * sizeof fd], last = '\n';
+  snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+  int again = (int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (again < 0)
+    return last;
+  if (pread(again, &last, 1, size - 1) != 1)
+    last = '\n';
+  close(again);
+  return last;
+}
+
+bool output_end_line(struct output *output)
+{
+  struct stat status;
+  int flags = fcntl(output->fd, F_GETFL);
+  if (flags < 0 || !(flags & O_APPEND) || fstat(output->fd, &status) != 0 ||
+      !S_ISREG(status.st_mode) || status.st_size == 0 ||
+      last_byte(output->fd, status.st_size) == '\n')
+    return true;
+  return write_all(output->fd, "\n", 1) || cannot_write(output->name, errno);
+}
+
+bool output_failed(const struct output *output)
+{
+  return cannot_write(output->name, errno);
+}
+
+bool output_sync(struct output *output)
+{
+  if (TEMP_FAILURE_RETRY(fsync(output->fd)) == 0 || errno == EINVAL || errno == EROFS)
+    return true; /* a pipe or a device has nothing to synchronise, and says so */
+  return cannot_write(output->name, errno);
 }
 
 /* Only the thread that has set output->busy may call this. */
@@ -205,10 +266,14 @@ void output_close(struct output *output)
     chunk_free(&output->spare[--output->spares]);
   pthread_cond_destroy(&output->room);
   pthread_mutex_destroy(&output->lock);
+  if (output->fd >= 0 && output->durable && !failed())
+    output_sync(output);
   if (output->fd >= 0 && close(output->fd) != 0)
     cannot_write(output->name, errno);
   output->fd = -1;
-  if (output->replacement.beside != NULL && !failed() && !replace_commit(&output->replacement))
+  if (output_replaces(output) && !failed() &&
+      (!replace_commit(&output->replacement) ||
+       (output->durable && !replace_sync_folder(&output->replacement))))
     cannot_write(output->name, errno);
   replace_end(&output->replacement);
 }

@@ -29,6 +29,8 @@ struct output {
   const char *name;
   int fd;
   bool broken;                    /* a write has failed */
+  bool durable;                   /* the disk has it before its name changes */
+  mode_t mode;                    /* of a new file */
   struct replacement replacement; /* `beside` is NULL where the output is written in place */
 };
 
@@ -38,6 +40,25 @@ bool output_check(const char *path, const struct inputs *inputs);
 
 /* Opens the output.  A regular file keeps its contents until output_close.  False after fail(). */
 bool output_open(struct output *output, const char *path, const struct inputs *inputs);
+
+/* The same for a saved filter: it is synchronised, and nobody but its owner may read a new file. */
+bool output_open_filter(struct output *output, const char *path, const struct inputs *inputs);
+
+/* If a file is continued (O_APPEND) that does not end with a newline, as after kill -9, writes one.
+ * False after fail(). */
+bool output_end_line(struct output *output);
+
+/* Whether the output takes the place of a file at the end. */
+bool output_replaces(const struct output *output);
+
+/* Writes these bytes at once.  False with errno set. */
+bool output_write_bytes(struct output *output, const void *data, size_t size);
+
+/* Calls fail() for errno; returns false. */
+bool output_failed(const struct output *output);
+
+/* Waits until the disk has what was written, if it is a file.  False after fail(). */
+bool output_sync(struct output *output);
 
 /* Writes the chunk, or leaves it to the thread that is writing now; then the chunk gets another
  * buffer.  After a failure, which is recorded with fail(), nothing more is written.  Everything is

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define REDRAW_EVERY 0.2 /* seconds */
+
 struct pool {
   const struct pass *pass;
   struct source source;
@@ -102,10 +104,15 @@ static void work(struct worker *worker)
 {
   struct pool *pool = worker->pool;
   struct chunk chunk = {0};
+  pthread_rwlock_t *gate = pool->pass->gate;
   while (source_next(&pool->source, &chunk)) {
+    if (gate != NULL)
+      pthread_rwlock_rdlock(gate);
     chunk.length = keep_chosen_lines(worker, &chunk);
     if (chunk.length > 0 && pool->pass->output != NULL)
       output_write(pool->pass->output, &chunk);
+    if (gate != NULL)
+      pthread_rwlock_unlock(gate);
   }
   chunk_free(&chunk);
 }
@@ -122,31 +129,36 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-static struct timespec next_redraw(void)
+/* The time of the next redraw, or of the next tick if that is earlier. */
+static struct timespec next_redraw(const struct pass *pass)
 {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
-  time.tv_nsec += 200000000;
+  bool earlier = pass->tick != NULL && pass->tick_every > 0 && pass->tick_every < REDRAW_EVERY;
+  time.tv_nsec += (long) (1e9 * (earlier ? pass->tick_every : REDRAW_EVERY));
   time.tv_sec += time.tv_nsec / 1000000000;
   time.tv_nsec %= 1000000000;
   return time;
 }
 
-/* Draws progress until the workers have finished. */
-static void draw_progress(struct pool *pool, struct progress *progress)
+/* Draws progress, and calls pass->tick, until the workers have finished. */
+static void attend(struct pool *pool, struct pass *pass)
 {
   pthread_mutex_lock(&pool->lock);
   while (pool->running > 0) {
-    struct timespec deadline = next_redraw();
+    struct timespec deadline = next_redraw(pass);
     if (pthread_cond_timedwait(&pool->finished, &pool->lock, &deadline) != ETIMEDOUT)
       continue;
     pthread_mutex_unlock(&pool->lock); /* the terminal may be slow or stopped */
-    struct tally done = counters_sum(pool->counters, pool->pass->threads);
-    progress_draw(progress, &done);
+    struct tally done = counters_sum(pool->counters, pass->threads);
+    if (pass->show_progress)
+      progress_draw(&pass->progress, &done);
+    if (pass->tick != NULL)
+      pass->tick(pass->tick_context);
     pthread_mutex_lock(&pool->lock);
   }
   pthread_mutex_unlock(&pool->lock);
-  progress_clear(progress);
+  progress_clear(&pass->progress);
 }
 
 /* Starts as many threads as the system allows; returns how many. */
@@ -177,8 +189,8 @@ static void run_workers(struct pool *pool, struct worker *workers, struct pass *
   unsigned started = start_workers(pool, workers, pass->threads);
   if (started == 0)
     work(&workers[0]); /* which start_workers has prepared */
-  else if (pass->show_progress)
-    draw_progress(pool, &pass->progress);
+  else if (pass->show_progress || pass->tick != NULL)
+    attend(pool, pass);
   for (unsigned i = 0; i < started; i++)
     pthread_join(workers[i].thread, NULL);
 }
@@ -186,7 +198,8 @@ static void run_workers(struct pool *pool, struct worker *workers, struct pass *
 static void pool_init(struct pool *pool, const struct pass *pass)
 {
   *pool = (struct pool){.pass = pass};
-  source_init(&pool->source, pass->inputs, pass->input_count);
+  source_init(&pool->source, pass->inputs, pass->input_count,
+              pass->stop != NULL ? *pass->stop : -1);
   pthread_mutex_init(&pool->lock, NULL);
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);

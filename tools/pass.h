@@ -13,6 +13,8 @@
 
 #include <tamis/tamis.h>
 
+#include <pthread.h>
+
 /* Chooses which of n <= BATCH lines, given by their hashes, to write.  Several threads call it at
  * once.  False after fail(): then it has chosen none from the first line on that it could not
  * decide, and the pass writes no later line. */
@@ -27,6 +29,13 @@ struct pass {
   void *context;
   struct output *output; /* NULL: nothing is written */
   bool show_progress;
+  /* NULL, or held for reading from the first add of a chunk until its lines are written.  So while
+   * it is held for writing, all lines that were chosen have been written. */
+  pthread_rwlock_t *gate;
+  void (*tick)(void *context); /* NULL, or called by the main thread again and again */
+  double tick_every;           /* seconds; 0: as often as the progress is drawn */
+  void *tick_context;
+  const int *stop; /* NULL, or a descriptor that ends the pass when it becomes readable */
   struct progress progress;
 
   struct tally done; /* set by pass_run, as is `seconds` */

@@ -102,6 +102,25 @@ bool replace_possible(struct replacement *r, const char *path, const struct stat
                          !is_mount_point(r->path) && !is_protected(r->path, old));
 }
 
+bool replace_is_name(const struct replacement *r, const char *path)
+{
+  struct replacement other = {.path = strdup(path)};
+  struct stat folder, other_folder;
+  if (other.path == NULL || !resolve(&other)) {
+    free(other.path);
+    return false;
+  }
+  char *name = folder_of(r->path), *other_name = folder_of(other.path);
+  bool same = name != NULL && other_name != NULL && stat(name, &folder) == 0 &&
+              stat(other_name, &other_folder) == 0 && folder.st_dev == other_folder.st_dev &&
+              folder.st_ino == other_folder.st_ino &&
+              strcmp(r->path + folder_length(r->path), other.path + folder_length(other.path)) == 0;
+  free(name);
+  free(other_name);
+  free(other.path);
+  return same;
+}
+
 /* If the owner or the group cannot be kept, another one gets no rights that were theirs. */
 static void keep_mode(int fd, const struct stat *old)
 {
@@ -117,7 +136,7 @@ static void keep_mode(int fd, const struct stat *old)
     (void) fchmod(fd, mode);
 }
 
-static int open_new(struct replacement *r)
+static int open_new(struct replacement *r, mode_t mode)
 {
   struct timespec now;
   for (int i = 0; i < MAX_NAMES; i++) {
@@ -129,7 +148,7 @@ static int open_new(struct replacement *r)
       return -1;
     }
     int fd = (int) TEMP_FAILURE_RETRY(
-        open(r->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
+        open(r->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, mode));
     if (fd >= 0)
       return fd;
     int error = errno;
@@ -142,11 +161,11 @@ static int open_new(struct replacement *r)
   return -1;
 }
 
-int replace_open(struct replacement *r, const struct stat *old)
+int replace_open(struct replacement *r, const struct stat *old, mode_t mode)
 {
   sigset_t before;
   interrupt_hold(&before);
-  int fd = open_new(r), error = errno;
+  int fd = open_new(r, mode), error = errno;
   interrupt_set_file(r->beside);
   interrupt_restore(&before);
   if (fd >= 0 && old != NULL)
@@ -168,6 +187,21 @@ bool replace_commit(struct replacement *r)
   interrupt_restore(&before);
   errno = error;
   return result == 0;
+}
+
+bool replace_sync_folder(const struct replacement *r)
+{
+  char *name = folder_of(r->path);
+  if (name == NULL)
+    return false;
+  int fd = (int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  free(name);
+  if (fd < 0)
+    return false;
+  int result = (int) TEMP_FAILURE_RETRY(fsync(fd)), error = errno;
+  close(fd);
+  errno = error;
+  return result == 0 || error == EINVAL; /* some file systems cannot do this */
 }
 
 void replace_end(struct replacement *r)

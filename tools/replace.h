@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+enum { MODE_OF_LINES = 0666, MODE_OF_FILTERS = 0600 /* they hold a secret */ };
+
 struct replacement {
   char *path;   /* the name to take, without symbolic links */
   char *beside; /* the name of the new file */
@@ -20,12 +22,18 @@ struct replacement {
  * place.  `old` is NULL if there is no file of this name. */
 bool replace_possible(struct replacement *r, const char *path, const struct stat *old);
 
-/* Creates the new file, with the mode and the owner of the old one, or with those of any new file.
+/* Whether `path` leads to the same name, be there a file or not. */
+bool replace_is_name(const struct replacement *r, const char *path);
+
+/* Creates the new file, with the mode and the owner of the old one, or with `mode` less the umask.
  * Returns a descriptor for writing, or -1 with errno set. */
-int replace_open(struct replacement *r, const struct stat *old);
+int replace_open(struct replacement *r, const struct stat *old, mode_t mode);
 
 /* Renames the new file, which is closed.  False with errno set. */
 bool replace_commit(struct replacement *r);
+
+/* Waits until the disk has the new name.  False with errno set. */
+bool replace_sync_folder(const struct replacement *r);
 
 /* Removes the new file, unless it has been renamed, and frees the names. */
 void replace_end(struct replacement *r);

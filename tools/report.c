@@ -13,6 +13,7 @@ enum { EXIT_FAILED = 1, EXIT_USAGE = 2 };
 static pthread_mutex_t reason_lock = PTHREAD_MUTEX_INITIALIZER;
 static char reason[8192]; /* not allocated, as the reason may be a lack of memory */
 static atomic_bool reason_set;
+static atomic_int failure_status = EXIT_FAILED;
 
 /* Prints one line.  A file name in it may hold newlines or escape codes, which are replaced. */
 static void print_line(char *text)
@@ -46,6 +47,16 @@ void note(const char *format, ...)
   print_line(text);
 }
 
+void set_failure_status(int status)
+{
+  atomic_store(&failure_status, status);
+}
+
+int get_failure_status(void)
+{
+  return atomic_load(&failure_status);
+}
+
 bool failed(void)
 {
   return atomic_load(&reason_set);
@@ -54,9 +65,9 @@ bool failed(void)
 int finish(void)
 {
   if (!failed())
-    return ferror(stderr) ? EXIT_FAILED : EXIT_SUCCESS; /* a summary may be lost */
+    return ferror(stderr) ? get_failure_status() : EXIT_SUCCESS; /* a summary may be lost */
   print_line(reason);
-  return EXIT_FAILED;
+  return get_failure_status();
 }
 
 _Noreturn void usage_error(const char *format, ...)

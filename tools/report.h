@@ -17,6 +17,10 @@ void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a line of information. */
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The status with which failures end the program: 1, unless this has been called. */
+void set_failure_status(int status);
+int get_failure_status(void);
+
 /* Whether fail() was called. */
 bool failed(void);
 

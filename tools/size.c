@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { KEY_FIXED = 0x200 };
 
@@ -20,19 +19,6 @@ struct size_options {
   bool fixed;
 };
 
-static void set_layout(struct size_options *options, const char *text)
-{
-  options->layout_given = true;
-  if (strcmp(text, "blocked") == 0)
-    options->layout = TAMIS_LAYOUT_BLOCKED;
-  else if (strcmp(text, "classic") == 0)
-    options->layout = TAMIS_LAYOUT_CLASSIC;
-  else if (strcmp(text, "word") == 0)
-    options->layout = TAMIS_LAYOUT_WORD;
-  else
-    usage_error("--layout: '%s' is neither blocked nor classic nor word", text);
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct size_options *options = state->input;
@@ -41,7 +27,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     state->child_inputs[0] = state->child_inputs[1] = &options->shared;
     return 0;
   case 'l':
-    set_layout(options, argument);
+    options->layout = parse_layout(argument);
+    options->layout_given = true;
     return 0;
   case KEY_FIXED:
     options->fixed = true;
@@ -141,9 +128,9 @@ static void print_filter(const tamis_options *filter)
   else
     /* The library uses the classic layout below this rate. */
     printf("kind          bloom, %s\n",
-           filter->layout == TAMIS_LAYOUT_WORD                            ? "word"
-           : filter->layout == TAMIS_LAYOUT_CLASSIC || filter->fpp < 1e-8 ? "classic"
-                                                                          : "blocked");
+           layout_name(filter->layout == TAMIS_LAYOUT_BLOCKED && filter->fpp < 1e-8
+                           ? TAMIS_LAYOUT_CLASSIC
+                           : filter->layout));
   printf("capacity      %" PRIu64 " (%s)\n", filter->capacity,
          count_figure(figure, (double) filter->capacity));
   printf("fpp           %.3g\n", filter->fpp);

@@ -3,8 +3,9 @@
  * tamis: the command-line program of the library, which uses only its public header.
  *
  * lines.c cuts the input into chunks, pass.c runs the threads that hash the lines, chain.c adds
- * them to the filters and looks them up, and output.c writes them.  dedup.c and common.c choose
- * what to write, and plan.c the filter for it.
+ * them to the filters and looks them up, and output.c writes them.  dedup.c, common.c and query.c
+ * choose what to write, and plan.c the filter for it.  saved.c reads and writes saved filters, and
+ * state.c remembers what dedup has written.
  */
 #include "commands.h"
 #include "interrupt.h"
@@ -22,12 +23,18 @@
 static const struct command {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"size", size_main}};
+} commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"build", build_main},
+                {"query", query_main}, {"info", info_main},     {"merge", merge_main},
+                {"size", size_main}};
 
 static void print_help(void)
 {
   puts("Usage: tamis dedup [OPTION...] [FILE...]\n"
-       "       tamis common [OPTION...] A B\n"
+       "       tamis common [OPTION...] A... B\n"
+       "       tamis build [OPTION...] [FILE...] -o LIST\n"
+       "       tamis query [OPTION...] LIST [FILE...]\n"
+       "       tamis info [OPTION...] LIST...\n"
+       "       tamis merge [OPTION...] LIST LIST... -o FILE\n"
        "       tamis size [OPTION...]\n"
        "\n"
        "Compares lines by means of an approximate-membership filter, which takes a few bytes for "
@@ -36,6 +43,10 @@ static void print_help(void)
        "\n"
        "  dedup    write each distinct line once; an error drops a line, never repeats one\n"
        "  common   write the lines of B that are also in A; an error adds a line, never drops one\n"
+       "  build    save a filter of all lines\n"
+       "  query    write the lines that are in a saved filter; an error adds a line\n"
+       "  info     print the figures of saved filters\n"
+       "  merge    unite saved filters\n"
        "  size     print what a filter takes, or what memory buys\n"
        "\n"
        "  -h, --help       print this help; 'tamis COMMAND --help' prints a command's options\n"
@@ -45,9 +56,13 @@ static void print_help(void)
        "  tamis dedup access.log > distinct.log\n"
        "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
        "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
+       "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
+       "  tamis build known.txt -o known.tamis; tamis query known.tamis today.txt\n"
        "  tamis size --capacity 1G --fpp 1e-6\n"
        "\n"
-       "The exit status is 0 on success, 1 after an error, 2 if the command line is wrong.");
+       "The exit status is 0 on success, 1 after an error, and 2 if the command line is wrong, or "
+       "a\n"
+       "saved filter cannot be used.  That of query is as grep's: 1 if no line was written.");
 }
 
 /* printf only fills a buffer, so a failure to write help or version shows at the end. */
@@ -58,7 +73,7 @@ static void flush_standard_output(void)
   if (errno == EPIPE && interrupt_by_closed_pipe())
     interrupt_end_by_closed_pipe();
   fprintf(stderr, "tamis: cannot write 'standard output': %s\n", strerror(errno));
-  _exit(EXIT_FAILURE);
+  _exit(get_failure_status());
 }
 
 /* If standard error is closed, the next file that is opened would get its descriptor, and our
@@ -79,7 +94,9 @@ static int run_command(int argc, char **argv)
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
     if (strcmp(argv[0], commands[i].name) == 0)
       return commands[i].run(argc, argv);
-  usage_error("no command '%s'; there are dedup, common and size, see 'tamis --help'", argv[0]);
+  usage_error("no command '%s'; there are dedup, common, build, query, info, merge and size, see "
+              "'tamis --help'",
+              argv[0]);
 }
 
 int main(int argc, char **argv)
@@ -88,7 +105,7 @@ int main(int argc, char **argv)
   interrupt_init();
   atexit(flush_standard_output);
   if (argc < 2)
-    usage_error("a command is missing: dedup, common or size, see 'tamis --help'");
+    usage_error("a command is missing, such as dedup; see 'tamis --help'");
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
     print_help();
     return EXIT_SUCCESS;

@@ -45,6 +45,18 @@ run common $exact --threads 4 a b
 sort_output
 check "common with several threads" same_as expected.sorted
 
+# ---- a state that is saved while threads add ----
+
+for _ in $(seq "$runs"); do
+  rm -f state
+  cat paths | "$tamis" dedup --fpp 5e-8 --capacity 1k --threads 4 --state state --save-every 0.001 >out 2>err
+  status=$?
+  sort_output
+  check "a state is saved while 4 threads add" within paths.sorted 2 0
+  run dedup --threads 4 --state state paths
+  check "... and has all" silent_output
+done
+
 # ---- the cuckoo kind ----
 
 # shellcheck disable=SC2086  # $cuckoo is two words

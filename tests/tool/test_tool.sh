@@ -289,8 +289,8 @@ done
 usage "requires an argument" common a b --kind
 usage "two files" common
 usage "two files" common a
-usage "two files" common a b a
-usage "only one of A and B" common - -
+usage "only one of the files" common - -
+usage "only one of the files" common - a -
 
 run dedup paths nowhere
 check "a file that does not exist" one_line 1 "cannot open 'nowhere': No such file or directory"

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis build: saves a filter of the lines of some files.
+ */
+#include "chain.h"
+#include "commands.h"
+#include "numbers.h"
+#include "options.h"
+#include "plan.h"
+#include "report.h"
+#include "saved.h"
+#include "summary.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_LIKE = 0x200, KEY_SEED, KEY_FIXED, MOST_PASSES = 4 };
+
+struct build_options {
+  struct shared_options shared;
+  char **files;
+  size_t file_count;
+  const char *like;
+  uint64_t seed; /* 0: a random one */
+  tamis_layout layout;
+  bool layout_given;
+  bool fixed;
+};
+
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct build_options *options = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
+    return 0;
+  case 'l':
+    options->layout = parse_layout(argument);
+    options->layout_given = true;
+    return 0;
+  case KEY_LIKE:
+    options->like = argument;
+    return 0;
+  case KEY_SEED:
+    options->seed = parse_seed("--seed", argument);
+    return 0;
+  case KEY_FIXED:
+    options->fixed = true;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"layout", 'l', "LAYOUT", 0,
+     "Layout of a Bloom filter: blocked (the default), classic (smaller), or word (larger, and "
+     "faster)",
+     1},
+    {"fixed", KEY_FIXED, NULL, 0, "A cuckoo filter that does not grow, and can be mapped", 1},
+    {"seed", KEY_SEED, "N", 0, "Seed of the hash function (default: a secret random one)", 1},
+    {"like", KEY_LIKE, "LIST", 0,
+     "Make a filter that fits the saved filter LIST, so that 'tamis merge' can unite them", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp build_argp = {
+    entries,
+    parse,
+    "[FILE...] -o LIST",
+    "Save a filter of all lines of the FILEs to LIST, for 'tamis query'.\v"
+    "With no FILE, or if FILE is -, read standard input.\n\n"
+    "The number of distinct lines is estimated from a sample of each file unless --capacity gives "
+    "it.  If there are more, the files are read once more, for a filter that is large enough.  A "
+    "pipe cannot be read twice, so without --kind and --capacity a cuckoo filter is made for it, "
+    "which grows.  With more lines than --capacity or --memory allows, the rate of a Bloom filter "
+    "rises, which is told; a cuckoo filter that has no room fails.\n\n"
+    "LIST appears when it is complete and on the disk; until then, and after any error or signal, "
+    "an old LIST stands as it was.  A new one can be read by its owner alone, as it holds the "
+    "seed: whoever knows that can choose lines that collide.  (Other users of this computer can "
+    "see a --seed on the command line.)\n\n"
+    "Examples:\n"
+    "  tamis build known.txt -o known.tamis\n"
+    "  zcat urls-*.gz | tamis build --fpp 1e-4 -o urls.tamis\n"
+    "  tamis build --like monday.tamis tuesday.txt -o tuesday.tamis",
+    children,
+    NULL,
+    NULL};
+
+static bool add_lines(void *chain, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  memset(chosen, 0, n * sizeof *chosen);
+  return chain_add_lines(chain, hashes, n);
+}
+
+/* ---- which filter ---- */
+
+/* Whether a cuckoo filter is one that grows: only the other kind can be mapped. */
+static bool is_growing(const char *path, bool *growing)
+{
+  tamis_filter *filter;
+  int result = tamis_map_file(NULL, path, &filter);
+  tamis_destroy(filter);
+  *growing = result == TAMIS_EUNSUPPORTED;
+  if (result != TAMIS_OK && !*growing)
+    tamis_destroy(saved_load(path, 0)); /* says why */
+  return !failed();
+}
+
+static bool plan_like(struct plan *plan, const char *path)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (!saved_describe(path, &stats))
+    return false;
+  *plan = (struct plan){.filter = TAMIS_OPTIONS_INIT, .lines = stats.capacity, .holds = true};
+  plan->filter.kind = stats.kind;
+  plan->filter.capacity = stats.capacity;
+  plan->filter.fpp = stats.fpp;
+  plan->filter.seed = stats.seed;
+  plan->filter.layout = stats.layout;
+  return stats.kind != TAMIS_CUCKOO || is_growing(path, &plan->filter.growable);
+}
+
+static bool plan_filter(struct plan *plan, const struct build_options *options,
+                        const struct inputs *inputs)
+{
+  if (options->like != NULL)
+    return plan_like(plan, options->like);
+  struct shared_options shared = options->shared;
+  if (!shared.kind_given && !options->layout_given && shared.capacity == 0 && shared.memory == 0 &&
+      (options->fixed || !inputs_sized(inputs->files, inputs->count)))
+    shared.kind = TAMIS_CUCKOO;
+  if (!plan_make(plan, &shared, inputs->files, inputs->count))
+    return false;
+  plan->filter.seed = options->seed;
+  if (shared.memory > 0)
+    return true;
+  plan->filter.layout = options->layout;
+  plan->filter.growable = !options->fixed; /* the rate of a Bloom filter may rise */
+  return true;
+}
+
+/* ---- the run ---- */
+
+struct run {
+  const struct build_options *options;
+  const struct inputs *inputs;
+  struct plan plan;
+  struct chain chain;
+  struct pass pass;
+};
+
+/* After a first pass over files that can be read again: whether the filter should have been larger,
+ * and how large.  Each pass gives a better estimate, and the number of lines is a limit. */
+static bool is_too_small(struct run *run)
+{
+  const struct shared_options *shared = &run->options->shared;
+  tamis_options *filter = &run->plan.filter;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (run->options->like != NULL || shared->capacity > 0 || shared->memory > 0 ||
+      filter->kind != TAMIS_BLOOM || !inputs_sized(run->inputs->files, run->inputs->count) ||
+      tamis_get_stats(chain_hasher(&run->chain), &stats) != TAMIS_OK || stats.load <= 1)
+    return false;
+  double lines = fmin(stats.estimated_count * 1.02 + 1000, (double) run->pass.done.lines);
+  filter->capacity = (uint64_t) lines;
+  run->plan.lines = filter->capacity;
+  return true;
+}
+
+/* A file is opened anew for each pass; standard input is not. */
+static void rewind_standard_input(const struct inputs *inputs)
+{
+  for (size_t i = 0; i < inputs->count; i++)
+    if (inputs->files[i].path == NULL)
+      (void) lseek(STDIN_FILENO, (off_t) inputs->files[i].start, SEEK_SET);
+}
+
+static void read_lines(struct run *run)
+{
+  const struct shared_options *shared = &run->options->shared;
+  run->pass = (struct pass){.inputs = run->inputs->files,
+                            .input_count = run->inputs->count,
+                            .threads = shared->threads,
+                            .hasher = chain_hasher(&run->chain),
+                            .choose = add_lines,
+                            .context = &run->chain,
+                            .show_progress = progress_wanted(shared->quiet),
+                            .progress = {.label = "build"}};
+  pass_run(&run->pass);
+}
+
+/* Fills the filter, and a larger one if it was too small.  False after fail(). */
+static bool fill(struct run *run)
+{
+  read_lines(run);
+  for (int passes = 1; passes < MOST_PASSES && !failed() && is_too_small(run); passes++) {
+    chain_destroy(&run->chain);
+    if (!chain_create(&run->chain, &run->plan.filter))
+      return false;
+    rewind_standard_input(run->inputs);
+    read_lines(run);
+  }
+  return !failed();
+}
+
+static void summarize(const struct run *run, const struct chain_figures *figures)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  summary_count("lines read", run->pass.done.lines);
+  if (tamis_get_stats(chain_hasher(&run->chain), &stats) == TAMIS_OK)
+    summary_row("distinct lines", "about %.0f", stats.estimated_count);
+  summary_speed(run->pass.done.bytes, run->pass.done.lines, run->pass.seconds);
+  summary_filter(figures);
+  summary_row("false-positive rate", "%.2g now, %.2g planned", figures->fpp, run->plan.filter.fpp);
+}
+
+static void build(struct run *run)
+{
+  const struct shared_options *shared = &run->options->shared;
+  struct output output;
+  plan_announce(&run->plan, shared);
+  if (output_open_filter(&output, shared->output, run->inputs) && fill(run))
+    saved_write(&output, chain_hasher(&run->chain));
+  output_close(&output);
+  if (failed())
+    return;
+  struct chain_figures figures = chain_get_figures(&run->chain);
+  if (shared->stats)
+    summarize(run, &figures);
+  if (!shared->quiet)
+    plan_note_load(&run->plan, &figures, "lines");
+}
+
+static void check(const struct build_options *options)
+{
+  const struct shared_options *shared = &options->shared;
+  bool cuckoo = shared->kind == TAMIS_CUCKOO;
+  if (shared->output == NULL)
+    usage_error("build needs -o FILE");
+  if (options->like != NULL &&
+      (shared->capacity > 0 || shared->fpp > 0 || shared->memory > 0 || shared->kind_given ||
+       options->layout_given || options->fixed || options->seed != 0))
+    usage_error("--like decides the form of the filter, so no other option can");
+  if (cuckoo && options->layout_given)
+    usage_error("--layout is for Bloom filters");
+  if (options->fixed && shared->kind_given && !cuckoo)
+    usage_error("--fixed is for cuckoo filters");
+  if (options->layout_given && options->fixed)
+    usage_error("--layout is for Bloom filters, --fixed is for cuckoo filters");
+  if (shared->memory > 0 && (options->layout_given || options->fixed))
+    usage_error("--memory decides the form of the filter, so --layout and --fixed cannot");
+}
+
+int build_main(int argc, char **argv)
+{
+  static char name[] = "tamis build";
+  struct build_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&build_argp, argc, argv, &options.shared, &options);
+  check(&options);
+
+  struct inputs inputs;
+  struct run run = {.options = &options, .inputs = &inputs};
+  if (inputs_check(&inputs, options.files, options.file_count) &&
+      output_check(options.shared.output, &inputs) && plan_filter(&run.plan, &options, &inputs)) {
+    if (chain_create(&run.chain, &run.plan.filter))
+      build(&run);
+    chain_destroy(&run.chain);
+  }
+  inputs_free(&inputs);
+  return finish();
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis info: the figures of saved filters.
+ */
+#include "commands.h"
+#include "options.h"
+#include "report.h"
+#include "saved.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { KEY_JSON = 0x200, KEY_CHECK, KEY_SEED };
+
+struct info_options {
+  struct shared_options shared;
+  char **files;
+  size_t file_count;
+  bool json;
+  bool check;
+  bool seed;
+};
+
+static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct info_options *options = state->input;
+  (void) argument;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &options->shared;
+    return 0;
+  case KEY_JSON:
+    options->json = true;
+    return 0;
+  case KEY_CHECK:
+    options->check = true;
+    return 0;
+  case KEY_SEED:
+    options->seed = true;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    usage_error("info takes saved filters; see 'tamis info --help'");
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"json", KEY_JSON, NULL, 0, "Print one line of JSON for each file", 1},
+    {"check", KEY_CHECK, NULL, 0, "Read all of each file, to see that it is not damaged", 1},
+    {"show-seed", KEY_SEED, NULL, 0,
+     "Print the seed, which is a secret: whoever knows it can choose lines that collide", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp info_argp = {
+    entries,
+    parse,
+    "LIST...",
+    "Print the figures of saved filters.\v"
+    "They are read from the beginning of each file, and tell what the filter was when its save "
+    "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
+    "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved filter.\n\n"
+    "Examples:\n"
+    "  tamis info known.tamis\n"
+    "  tamis info --check *.tamis\n"
+    "  tamis info --json known.tamis | jq .fpp_estimate",
+    children,
+    NULL,
+    NULL};
+
+/* The size of the file; 0 if it has none. */
+static uint64_t file_size(const char *path)
+{
+  struct stat status;
+  bool known = strcmp(path, "-") != 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+  return known ? (uint64_t) status.st_size : 0;
+}
+
+/* ---- text ---- */
+
+static void print_text(const struct info_options *options, const char *path,
+                       const tamis_stats *stats)
+{
+  char figure[FIGURE_BYTES];
+  bool cuckoo = stats->kind == TAMIS_CUCKOO;
+  uint64_t size = file_size(path);
+  if (options->file_count > 1)
+    printf("file          %s\n", path);
+  printf("kind          %s%s%s\n", cuckoo ? "cuckoo" : "bloom", cuckoo ? "" : ", ",
+         cuckoo ? "" : layout_name(stats->layout));
+  printf("lines         %.0f (%s)\n", stats->estimated_count,
+         count_figure(figure, stats->estimated_count));
+  printf("capacity      %" PRIu64 " (%s)\n", stats->capacity,
+         count_figure(figure, (double) stats->capacity));
+  printf("load          %.3g\n", stats->load);
+  printf("fpp           %.3g\n", stats->fpp);
+  printf("fpp now       %.3g\n", stats->fpp_estimate);
+  if (size > 0)
+    printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
+  if (cuckoo)
+    printf("generations   %u\n", stats->generations);
+  else
+    printf("bits per key  %u set of %.4g\n", stats->bits_per_key,
+           (double) stats->bits / (double) stats->capacity);
+  if (options->seed)
+    printf("seed          0x%016" PRIx64 "\n", stats->seed);
+  if (options->check)
+    puts("checked       all of the file");
+}
+
+/* ---- JSON ---- */
+
+/* The length of the UTF-8 sequence at `text`; 0 if there is none. */
+static size_t sequence_length(const char *text)
+{
+  const unsigned char *t = (const unsigned char *) text;
+  size_t length = t[0] < 0x80 ? 1 : t[0] < 0xc2 ? 0 : t[0] < 0xe0 ? 2 : t[0] < 0xf0 ? 3 : 4;
+  bool outside = t[0] > 0xf4 || (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xed && t[1] > 0x9f) ||
+                 (t[0] == 0xf0 && t[1] < 0x90) || (t[0] == 0xf4 && t[1] > 0x8f);
+  for (size_t i = 1; i < length; i++)
+    if ((t[i] & 0xc0) != 0x80) /* also at the end of the string */
+      return 0;
+  return outside ? 0 : length;
+}
+
+static void print_string(const char *text)
+{
+  putchar('"');
+  while (*text != '\0') {
+    size_t length = sequence_length(text);
+    if (length == 0)
+      fputs("\\ufffd", stdout);
+    else if ((unsigned char) *text < ' ' || *text == 0x7f)
+      printf("\\u%04x", (unsigned) *text);
+    else
+      printf("%s%.*s", *text == '"' || *text == '\\' ? "\\" : "", (int) length, text);
+    text += length > 0 ? length : 1;
+  }
+  putchar('"');
+}
+
+/* With as few digits as give the same number again. */
+static void print_number(const char *name, double value)
+{
+  char text[FIGURE_BYTES] = "null"; /* JSON has no infinity */
+  for (int digits = 15; digits <= 17 && isfinite(value); digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value)
+      break;
+  }
+  printf(", \"%s\": %s", name, text);
+}
+
+static void print_integer(const char *name, uint64_t value)
+{
+  printf(", \"%s\": %" PRIu64, name, value);
+}
+
+static void print_json(const struct info_options *options, const char *path,
+                       const tamis_stats *stats)
+{
+  bool cuckoo = stats->kind == TAMIS_CUCKOO;
+  printf("{\"file\": ");
+  print_string(path);
+  printf(", \"kind\": \"%s\"", cuckoo ? "cuckoo" : "bloom");
+  if (!cuckoo)
+    printf(", \"layout\": \"%s\"", layout_name(stats->layout));
+  print_integer("count", stats->count);
+  print_number("estimated_count", stats->estimated_count);
+  print_integer("capacity", stats->capacity);
+  print_number("load", stats->load);
+  print_number("fpp", stats->fpp);
+  print_number("fpp_estimate", stats->fpp_estimate);
+  if (file_size(path) > 0)
+    print_integer("file_bytes", file_size(path));
+  if (cuckoo) {
+    print_integer("generations", stats->generations);
+    print_integer("segments", stats->segments);
+    print_integer("growths", stats->growths);
+    print_integer("joins", stats->joins);
+    print_integer("fingerprint_bits", stats->fingerprint_bits);
+    print_number("occupancy", stats->occupancy);
+  } else {
+    print_integer("bits", stats->bits);
+    print_integer("bits_set", stats->bits_set);
+    print_integer("bits_per_key", stats->bits_per_key);
+  }
+  if (options->seed) /* a string, as many programs read numbers as floating point */
+    printf(", \"seed\": \"0x%016" PRIx64 "\"", stats->seed);
+  if (options->check)
+    printf(", \"checked\": true");
+  puts("}");
+}
+
+/* Standard input can be read only once: its figures are then those of the filter. */
+static bool find_figures(const struct info_options *options, const char *path, tamis_stats *stats)
+{
+  struct stat status;
+  bool once = strcmp(path, "-") == 0 || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
+  if (!options->check || !once) {
+    if (!saved_describe(path, stats) || !options->check)
+      return !failed();
+  }
+  tamis_filter *filter = saved_map(path, true);
+  if (filter != NULL && once)
+    (void) tamis_get_stats(filter, stats);
+  tamis_destroy(filter);
+  return filter != NULL;
+}
+
+static void run(const struct info_options *options)
+{
+  for (size_t i = 0; i < options->file_count && !failed(); i++) {
+    tamis_stats stats = TAMIS_STATS_INIT;
+    if (!find_figures(options, options->files[i], &stats))
+      return;
+    if (i > 0 && !options->json)
+      putchar('\n');
+    (options->json ? print_json : print_text)(options, options->files[i], &stats);
+  }
+}
+
+int info_main(int argc, char **argv)
+{
+  static char name[] = "tamis info";
+  struct info_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&info_argp, argc, argv, &options.shared, &options);
+  run(&options);
+  return finish();
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis merge: unites saved filters.
+ */
+#include "commands.h"
+#include "options.h"
+#include "report.h"
+#include "saved.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct merge_options {
+  struct shared_options shared;
+  char **files;
+  size_t file_count;
+};
+
+static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct merge_options *options = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &options->shared;
+    return 0;
+  case 'o':
+    options->shared.output = argument;
+    return 0;
+  case 'q':
+    options->shared.quiet = true;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"output", 'o', "FILE", 0, "Write to FILE, which is replaced when all is written", 1},
+    {"quiet", 'q', NULL, 0, "Print nothing on standard error but errors", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp merge_argp = {
+    entries,
+    parse,
+    "LIST LIST... -o FILE",
+    "Write the union of saved filters: what is in any of them is in FILE.\v"
+    "The filters must fit together: they have the same kind, layout, seed, rate and capacity.  "
+    "'tamis build --like LIST' makes filters that fit.  The rate of a Bloom filter rises if the "
+    "union holds more lines than its capacity.  FILE may be one of the LISTs.\n\n"
+    "The exit status is 0 on success, 1 after an error, and 2 if the command line is wrong, or a "
+    "LIST is damaged, or does not fit.\n\n"
+    "Examples:\n"
+    "  tamis build --capacity 50M monday.txt -o monday.tamis\n"
+    "  tamis build --like monday.tamis tuesday.txt -o tuesday.tamis\n"
+    "  tamis merge monday.tamis tuesday.tamis -o both.tamis",
+    children,
+    NULL,
+    NULL};
+
+/* Says in what respect the filters differ. */
+static void fail_to_fit(const char *first, const char *other, const tamis_stats *a,
+                        const tamis_stats *b)
+{
+  const char *differs = a->kind != b->kind           ? "the kind"
+                        : a->layout != b->layout     ? "the layout"
+                        : a->capacity != b->capacity ? "the capacity"
+                        : a->fpp != b->fpp           ? "the rate"
+                        : a->seed != b->seed         ? "the seed"
+                                                     : "the size";
+  set_failure_status(EXIT_UNUSABLE);
+  fail("'%s' does not fit '%s', from which %s differs; build one --like the other", other, first,
+       differs);
+}
+
+static bool add_one(tamis_filter *into, const char *first, const char *path)
+{
+  tamis_stats a = TAMIS_STATS_INIT, b = TAMIS_STATS_INIT;
+  tamis_filter *from = saved_map(path, true);
+  if (from == NULL)
+    return false;
+  int result = tamis_merge(into, from);
+  if (result == TAMIS_EINVAL && tamis_get_stats(into, &a) == TAMIS_OK &&
+      tamis_get_stats(from, &b) == TAMIS_OK)
+    fail_to_fit(first, path, &a, &b);
+  else if (result == TAMIS_EFULL)
+    fail("'%s' has no room for what is in '%s'", first, path);
+  else if (result != TAMIS_OK)
+    fail("cannot unite '%s' and '%s': %s", first, path, tamis_strerror(result));
+  tamis_destroy(from);
+  return result == TAMIS_OK;
+}
+
+static void note_rate(const tamis_filter *filter)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind == TAMIS_BLOOM && stats.load > 1.02)
+    note("the union holds %.1f times the lines planned for, so the rate rose from %.2g to %.2g",
+         stats.load, stats.fpp, stats.fpp_estimate);
+}
+
+static void run(const struct merge_options *options)
+{
+  const struct inputs none = {NULL, 0};
+  const char *first = options->files[0];
+  tamis_filter *into = saved_load(first, 0);
+  for (size_t i = 1; into != NULL && i < options->file_count; i++)
+    if (!add_one(into, first, options->files[i]))
+      break;
+  if (!failed()) {
+    struct output output;
+    if (output_open_filter(&output, options->shared.output, &none))
+      saved_write(&output, into);
+    output_close(&output);
+  }
+  if (!failed() && !options->shared.quiet)
+    note_rate(into);
+  tamis_destroy(into);
+}
+
+static void check(const struct merge_options *options)
+{
+  unsigned standard = 0;
+  if (options->file_count < 2)
+    usage_error("merge takes two saved filters at least; see 'tamis merge --help'");
+  if (options->shared.output == NULL)
+    usage_error("merge needs -o FILE");
+  for (size_t i = 0; i < options->file_count; i++)
+    standard += strcmp(options->files[i], "-") == 0;
+  if (standard > 1)
+    usage_error("only one LIST can be standard input");
+}
+
+int merge_main(int argc, char **argv)
+{
+  static char name[] = "tamis merge";
+  struct merge_options options = {.shared = SHARED_OPTIONS_INIT};
+  options.shared.command = name;
+  parse_command_line(&merge_argp, argc, argv, &options.shared, &options);
+  check(&options);
+  run(&options);
+  return finish();
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis query: writes the lines that are in a saved filter.
+ */
+#include "chain.h"
+#include "commands.h"
+#include "options.h"
+#include "report.h"
+#include "saved.h"
+#include "summary.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_CHECK = 0x200 };
+
+struct query_options {
+  struct shared_options shared;
+  char **files; /* the list, and then the inputs */
+  size_t file_count;
+  bool absent;
+  bool check;
+};
+
+static const struct argp_child children[] = {
+    {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): argp defines the type */
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct query_options *options = state->input;
+  (void) argument;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
+    return 0;
+  case 'v':
+    options->absent = true;
+    return 0;
+  case KEY_CHECK:
+    options->check = true;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  case ARGP_KEY_NO_ARGS:
+    usage_error("query takes a saved filter, and files; see 'tamis query --help'");
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"invert-match", 'v', NULL, 0, "Write the lines that are not in the filter", 1},
+    {"check", KEY_CHECK, NULL, 0, "Read all of LIST first, to see that it is not damaged", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp query_argp = {
+    entries,
+    parse,
+    "LIST [FILE...]",
+    "Write the lines of the FILEs that are in the saved filter LIST, in their order.\v"
+    "With no FILE, or if FILE is -, read standard input.  With several threads the lines come in "
+    "any order.\n\n"
+    "The answer is approximate in one direction only: each line that was added to the filter is "
+    "written, and another one with the probability that 'tamis info LIST' shows.  (With -v, no "
+    "line is written that was added.)\n\n"
+    "LIST is mapped if it can be: then it takes no time to load, and processes that use it share "
+    "its memory.  Do not change a file that is in use: replace it, as 'tamis build' does.  A "
+    "mapped file that is damaged may lead to wrong answers, unless --check finds that before.  A "
+    "cuckoo filter that grows, a pipe, and standard input (-) are loaded, which always checks "
+    "them.\n\n"
+    "The exit status is 0 if a line was written, 1 if none was, and 2 after an error.\n\n"
+    "Examples:\n"
+    "  tamis query known.tamis today.txt > seen-before.txt\n"
+    "  tail -f access.log | tamis query -v known.tamis\n"
+    "  tamis query --threads 0 blocked.tamis requests-*.log -o hits",
+    children,
+    NULL,
+    NULL};
+
+struct question {
+  const tamis_filter *filter;
+  bool absent;
+};
+
+static bool choose(void *context, const uint64_t *hashes, size_t n, bool *chosen)
+{
+  const struct question *question = context;
+  tamis_contains_many_hash(question->filter, hashes, n, chosen);
+  for (size_t i = 0; i < n; i++)
+    chosen[i] = chosen[i] != question->absent;
+  return true;
+}
+
+/* A mapped file that is made shorter ends the process in its next look-up, as the kernel decides. */
+static void end_by_lost_file(int number)
+{
+  static const char text[] = "tamis: a file in use was made shorter, or cannot be read\n";
+  (void) number;
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    _exit(EXIT_UNUSABLE);
+  _exit(EXIT_UNUSABLE);
+}
+
+static void summarize(const struct query_options *options, const struct pass *pass,
+                      const tamis_filter *filter)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  summary_count("lines read", pass->done.lines);
+  summary_count("lines written", pass->done.chosen);
+  summary_speed(pass->done.bytes, pass->done.lines, pass->seconds);
+  if (tamis_get_stats(filter, &stats) != TAMIS_OK)
+    return;
+  double rate = stats.fpp_estimate;
+  uint64_t absent = options->absent ? pass->done.chosen : pass->done.lines - pass->done.chosen;
+  summary_row("false-positive rate", "%.2g", rate);
+  if (rate < 1) /* of x lines that are not in, x * rate are taken for some that are */
+    summary_expected(options->absent ? "wrongly left out" : "written by mistake", "about",
+                     (double) absent * rate / (1 - rate));
+}
+
+/* Whether a line was written. */
+static bool run(const struct query_options *options, const struct inputs *inputs)
+{
+  const struct shared_options *shared = &options->shared;
+  tamis_filter *filter = saved_map(options->files[0], options->check);
+  struct question question = {filter, options->absent};
+  struct output output;
+  struct pass pass = {.inputs = inputs->files,
+                      .input_count = inputs->count,
+                      .threads = shared->threads,
+                      .hasher = filter,
+                      .choose = choose,
+                      .context = &question,
+                      .output = &output,
+                      .show_progress = progress_wanted(shared->quiet),
+                      .progress = {.label = "query", .chosen_name = " written"}};
+  if (filter == NULL)
+    return false;
+  signal(SIGBUS, end_by_lost_file);
+  if (output_open(&output, shared->output, inputs))
+    pass_run(&pass);
+  output_close(&output);
+  if (shared->stats && !failed())
+    summarize(options, &pass, filter);
+  tamis_destroy(filter);
+  return pass.done.chosen > 0;
+}
+
+static void check_standard_input(const struct query_options *options)
+{
+  bool used = strcmp(options->files[0], "-") == 0;
+  if (used && options->file_count == 1)
+    usage_error("LIST is standard input, so query needs a FILE");
+  for (size_t i = 1; used && i < options->file_count; i++)
+    if (strcmp(options->files[i], "-") == 0)
+      usage_error("only one of LIST and FILE can be standard input");
+}
+
+int query_main(int argc, char **argv)
+{
+  static char name[] = "tamis query";
+  struct query_options options = {.shared = SHARED_OPTIONS_INIT};
+  bool found = false;
+  options.shared.command = name;
+  parse_command_line(&query_argp, argc, argv, &options.shared, &options);
+  check_standard_input(&options);
+  set_failure_status(EXIT_UNUSABLE);
+
+  struct inputs inputs;
+  if (inputs_check(&inputs, options.files + 1, options.file_count - 1) &&
+      output_check(options.shared.output, &inputs))
+    found = run(&options, &inputs);
+  inputs_free(&inputs);
+  int status = finish();
+  return status == EXIT_SUCCESS && !found ? EXIT_NOTHING : status;
+}

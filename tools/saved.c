@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "saved.h"
+
+#include "commands.h"
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_standard(const char *path)
+{
+  return strcmp(path, "-") == 0;
+}
+
+/* Says why the file cannot be used.  `begun`: its beginning is that of a saved filter. */
+static void fail_to_read(const char *path, int result, bool begun)
+{
+  const char *name = is_standard(path) ? "standard input" : path;
+  int error = errno;
+  set_failure_status(EXIT_UNUSABLE);
+  switch (result) {
+  case TAMIS_EIO:
+    fail("cannot read '%s': %s", name, strerror(error));
+    return;
+  case TAMIS_ECORRUPT:
+    fail(begun ? "'%s' is damaged, or not complete" : "'%s' is not a saved filter, or is damaged",
+         name);
+    return;
+  case TAMIS_EUNSUPPORTED:
+    fail("'%s' needs a later version of tamis", name);
+    return;
+  case TAMIS_EINVAL:
+    fail("'%s' was saved by a program with a hash function of its own", name);
+    return;
+  case TAMIS_EFULL:
+    fail("the filter in '%s' takes more than --memory allows", name);
+    return;
+  default:
+    fail("cannot load '%s': %s", name, tamis_strerror(result));
+  }
+}
+
+/* Directories can be opened, but not read. */
+static int open_saved(const char *path)
+{
+  if (is_standard(path))
+    return STDIN_FILENO;
+  return (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+}
+
+static void close_saved(const char *path, int fd)
+{
+  int error = errno;
+  if (fd >= 0 && !is_standard(path))
+    close(fd);
+  errno = error;
+}
+
+static int64_t read_bytes(void *context, void *data, size_t size)
+{
+  return TEMP_FAILURE_RETRY(read(*(const int *) context, data, size));
+}
+
+bool saved_describe(const char *path, tamis_stats *stats)
+{
+  int fd = open_saved(path);
+  int result = fd < 0 ? TAMIS_EIO : tamis_saved_info(read_bytes, &fd, stats);
+  close_saved(path, fd);
+  if (result != TAMIS_OK)
+    fail_to_read(path, result, false);
+  return result == TAMIS_OK;
+}
+
+/* Whether the file begins with the header of a saved filter.  What is not a file is not read
+ * twice. */
+static bool is_begun(const char *path)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  struct stat status;
+  if (is_standard(path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+    return false;
+  int error = errno, fd = open_saved(path);
+  bool begun = fd >= 0 && tamis_saved_info(read_bytes, &fd, &stats) == TAMIS_OK;
+  close_saved(path, fd);
+  errno = error;
+  return begun;
+}
+
+/* As tamis_load_file: nothing may follow the filter. */
+static int load_standard_input(const tamis_load_options *options, tamis_filter **filter)
+{
+  int fd = STDIN_FILENO;
+  int result = tamis_load(options, read_bytes, &fd, filter);
+  char more;
+  int64_t follows = result == TAMIS_OK ? read_bytes(&fd, &more, 1) : 0;
+  if (follows == 0)
+    return result;
+  tamis_destroy(*filter);
+  *filter = NULL;
+  return follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT;
+}
+
+static tamis_filter *load(const char *path, const tamis_load_options *options)
+{
+  tamis_filter *filter;
+  int result = is_standard(path) ? load_standard_input(options, &filter)
+                                 : tamis_load_file(options, path, &filter);
+  if (result != TAMIS_OK)
+    fail_to_read(path, result, result == TAMIS_ECORRUPT && is_begun(path));
+  return filter; /* NULL after an error */
+}
+
+tamis_filter *saved_load(const char *path, uint64_t max_bytes)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.max_bytes = max_bytes;
+  return load(path, &options);
+}
+
+tamis_filter *saved_map(const char *path, bool check_all)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *filter;
+  struct stat status;
+  options.check_all = check_all;
+  if (is_standard(path) || (stat(path, &status) == 0 && !S_ISREG(status.st_mode)))
+    return load(path, &options);
+  int result = tamis_map_file(&options, path, &filter);
+  /* A cuckoo filter that grows cannot be mapped, and some file systems map no files. */
+  if (result == TAMIS_EUNSUPPORTED || (result == TAMIS_EIO && errno == ENODEV))
+    return load(path, &options);
+  if (result != TAMIS_OK)
+    fail_to_read(path, result, result == TAMIS_ECORRUPT && is_begun(path));
+  return filter;
+}
+
+static int write_bytes(void *context, const void *data, size_t size)
+{
+  return output_write_bytes(context, data, size) ? 0 : -1;
+}
+
+bool saved_write(struct output *output, const tamis_filter *filter)
+{
+  int result = tamis_save(filter, write_bytes, output);
+  if (result == TAMIS_EIO)
+    return output_failed(output);
+  if (result != TAMIS_OK)
+    fail("cannot save a filter to '%s': %s", output->name, tamis_strerror(result));
+  return result == TAMIS_OK;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "state.h"
+
+#include "commands.h"
+#include "report.h"
+#include "saved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The time between saves is at least this multiple of the time that a save takes. */
+enum { SAVE_SHARE = 10 };
+
+/* ---- the lock ---- */
+
+static bool cannot_lock(const struct state *state, int error)
+{
+  if (error == EWOULDBLOCK)
+    fail("'%s' is in use by another run", state->path);
+  else
+    fail("cannot lock '%s': %s", state->path, strerror(error));
+  return false;
+}
+
+/* Whether the locked file still has its name: another run removes it at its end. */
+static bool has_name(int lock, const char *path)
+{
+  struct stat held, named;
+  return fstat(lock, &held) == 0 && stat(path, &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+static bool lock(struct state *state)
+{
+  if (asprintf(&state->lock_path, "%s.lock", state->place.path) < 0) {
+    state->lock_path = NULL;
+    return cannot_lock(state, ENOMEM);
+  }
+  for (;;) {
+    int fd = (int) TEMP_FAILURE_RETRY(open(
+        state->lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, MODE_OF_FILTERS));
+    if (fd < 0)
+      return cannot_lock(state, errno);
+    if (TEMP_FAILURE_RETRY(flock(fd, LOCK_EX | LOCK_NB)) != 0) {
+      int error = errno;
+      close(fd);
+      return cannot_lock(state, error);
+    }
+    if (has_name(fd, state->lock_path)) {
+      state->lock = fd;
+      return true;
+    }
+    close(fd);
+  }
+}
+
+static void unlock(struct state *state)
+{
+  if (state->lock >= 0) {
+    unlink(state->lock_path); /* before the lock is given up, so that nobody else has it */
+    close(state->lock);
+  }
+  free(state->lock_path);
+}
+
+/* ---- opening ---- */
+
+static bool is_used_otherwise(const struct state *state, const struct stat *status,
+                              const struct inputs *inputs, const char *output)
+{
+  struct stat standard;
+  for (size_t i = 0; status != NULL && i < inputs->count; i++)
+    if (inputs->files[i].device == status->st_dev && inputs->files[i].inode == status->st_ino)
+      return true;
+  if (output != NULL)
+    return replace_is_name(&state->place, output);
+  return status != NULL && fstat(STDOUT_FILENO, &standard) == 0 &&
+         standard.st_dev == status->st_dev && standard.st_ino == status->st_ino;
+}
+
+bool state_open(struct state *state, const char *path, const struct inputs *inputs,
+                const char *output)
+{
+  struct stat status;
+  *state = (struct state){.path = path, .lock = -1};
+  pthread_rwlockattr_t attributes;
+  pthread_rwlockattr_init(&attributes);
+  /* Otherwise threads that hold the gate in turns could keep a save waiting. */
+  pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlock_init(&state->gate, &attributes);
+  pthread_rwlockattr_destroy(&attributes);
+
+  state->exists = stat(path, &status) == 0;
+  if (!state->exists && errno != ENOENT) {
+    fail("cannot open '%s': %s", path, strerror(errno));
+    return false;
+  }
+  if (!replace_possible(&state->place, path, state->exists ? &status : NULL)) {
+    fail("'%s' cannot be a state: it has to be a file that can be replaced", path);
+    return false;
+  }
+  if (is_used_otherwise(state, state->exists ? &status : NULL, inputs, output)) {
+    fail("'%s' is the state, and input or output at once", path);
+    return false;
+  }
+  if (!lock(state))
+    return false;
+  state->exists = stat(path, &status) == 0; /* another run may have saved it before the lock */
+  return true;
+}
+
+static tamis_filter *refuse(const struct state *state, tamis_filter *filter, const char *option)
+{
+  set_failure_status(EXIT_UNUSABLE);
+  fail("'%s' was begun with another %s", state->path, option);
+  tamis_destroy(filter);
+  return NULL;
+}
+
+tamis_filter *state_load(const struct state *state, const struct shared_options *options)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_filter *filter = saved_load(state->path, options->memory);
+  if (filter == NULL || tamis_get_stats(filter, &stats) != TAMIS_OK)
+    return filter;
+  if (options->kind_given && options->kind != stats.kind)
+    return refuse(state, filter, "--kind");
+  if (options->fpp > 0 && options->fpp != stats.fpp)
+    return refuse(state, filter, "--fpp");
+  if (options->capacity > 0 && options->capacity != stats.capacity)
+    return refuse(state, filter, "--capacity");
+  return filter;
+}
+
+/* ---- saving ---- */
+
+static uint64_t key_count(const struct state *state)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  return tamis_get_stats(state->filter, &stats) == TAMIS_OK ? stats.count : 0;
+}
+
+void state_begin(struct state *state, const tamis_filter *filter, struct output *lines,
+                 double every)
+{
+  state->filter = filter;
+  state->lines = lines;
+  state->every = every;
+  state->next = now_seconds() + every;
+  state->saved_count = key_count(state);
+}
+
+/* The three steps of a save.  `lines_open`: threads may still write. */
+static void save(struct state *state, bool lines_open)
+{
+  const struct inputs none = {NULL, 0};
+  struct output file;
+  uint64_t count = key_count(state); /* at most the number that is saved */
+  bool good = output_open_filter(&file, state->path, &none) && saved_write(&file, state->filter);
+  if (good && lines_open) {
+    pthread_rwlock_wrlock(&state->gate);
+    pthread_rwlock_unlock(&state->gate);
+    if (!failed())
+      output_sync(state->lines);
+  }
+  output_close(&file); /* takes the place of the state unless something has failed */
+  if (failed())
+    return;
+  state->exists = true;
+  state->saved_count = count;
+}
+
+void state_tick(void *argument)
+{
+  struct state *state = argument;
+  double begin = now_seconds();
+  if (state->every <= 0 || begin < state->next || failed())
+    return;
+  if (key_count(state) != state->saved_count)
+    save(state, true);
+  double end = now_seconds(), pause = SAVE_SHARE * (end - begin);
+  state->next = end + (pause > state->every ? pause : state->every);
+}
+
+void state_end(struct state *state)
+{
+  if (!state->exists || key_count(state) != state->saved_count)
+    save(state, false);
+}
+
+void state_close(struct state *state)
+{
+  unlock(state);
+  replace_end(&state->place);
+  pthread_rwlock_destroy(&state->gate);
+}
