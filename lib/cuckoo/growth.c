@@ -378,9 +378,10 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
  * which the search was.  A split is right all the same, if early.  But a segment that is as full as
  * planned holds as many keys as others do when they split, so no split comes too early for the
  * filter's size. */
-static bool splits_unsearched(const struct cuckoo_geometry *g, const struct segment *segment)
+static bool splits_unsearched(const struct generation *generation, const struct segment *segment)
 {
-  return segment->depth < g->depth_limit && is_as_full_as_planned(g, segment) &&
+  const struct cuckoo_geometry *g = &generation->geometry;
+  return segment->depth < generation_split_limit(generation) && is_as_full_as_planned(g, segment) &&
          !tamis__many_copies(g, segment);
 }
 
@@ -397,11 +398,11 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
     return TAMIS_EFULL; /* see create_segment_locked() */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
-  if (!final && splits_unsearched(g, full->segment)) {
+  if (may != FOLD && splits_unsearched(generation, full->segment)) {
     int result = split_locked(c, generation, full->segment, full->index, departed);
     if (result != TAMIS_EFULL)
       return result;
-    final = true; /* a limit is reached */
+    may = FOLD; /* a limit is reached */
   }
   segment_begin_search(full->segment);
   HOOK(cuckoo_full_search_begins);
