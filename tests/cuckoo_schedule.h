@@ -18,7 +18,7 @@
 
 #include <pthread.h>
 
-enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 256 };
+enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 2048 };
 
 /* ---- a small filter and its keys ---- */
 

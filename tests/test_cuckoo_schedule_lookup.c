@@ -4,6 +4,8 @@
  */
 #include "cuckoo_schedule.h"
 
+#include "cuckoo/lookup.h"
+
 #include <string.h>
 
 /* ---- moves ---- */
@@ -105,7 +107,21 @@ static void a_join_under_a_reader(void **state)
   finish_tiny(&t);
 }
 
-/* ---- several generations ---- */
+/* ---- several generations, where a look-up takes the straight path or the general one ---- */
+
+enum { IN_UPPER = 1, GENERAL = 2 };
+
+static unsigned variants[] = {0, IN_UPPER, GENERAL, GENERAL | IN_UPPER};
+
+static int contains_on_the_general_path(tamis_filter *f, uint64_t hash)
+{
+  return tamis__cuckoo_contains_any(f, hash);
+}
+
+static struct call reader_of(const struct tiny *t, unsigned variant, uint64_t hash)
+{
+  return call_of(t, variant & GENERAL ? contains_on_the_general_path : contains, hash);
+}
 
 /* Whether there is no room for a key, or it seems to be there already. */
 static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash)
@@ -165,7 +181,7 @@ static void take_back(const struct tiny *t, uint64_t key)
  * the directory entry has changed. */
 static void a_copy_goes_into_a_joined_segment(void **state)
 {
-  (void) state;
+  const unsigned *variant = *state;
   struct tiny t = make_tiny_with_two(64 / LANES);
   unsigned in_first = t.n;
   uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
@@ -173,7 +189,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
   drain(&t);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, "cuckoo_older_pair_found");
   join_by_removing(&t, in_first);
   take_back(&t, key);
@@ -242,9 +258,9 @@ static void a_copy_goes_to_an_older_generation(void **state)
   uint64_t key = hash_at(&t, HOME, upper);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
-  make_room_in(&t, key, upper, *variant == second_variant);
+  make_room_in(&t, key, upper, *variant & IN_UPPER);
   drain(&t);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, "cuckoo_versions_read");
   take_back(&t, key);
   schedule_go();
@@ -284,7 +300,7 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
  * both once more.  The words have not changed then. */
 static void moves_in_an_older_generation(void **state)
 {
-  (void) state;
+  const unsigned *variant = *state;
   struct tiny t = make_tiny(64 / LANES);
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
@@ -294,7 +310,7 @@ static void moves_in_an_older_generation(void **state)
   struct bucket_pair pair = pair_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
   if (stands_in_bucket(&t, key, HOME))
     move_by_hand(&t, &pair, HOME, OTHER_UPPER);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, "cuckoo_older_lower_read");
   move_by_hand(&t, &pair, OTHER_UPPER, HOME);
   go_on_to("cuckoo_versions_read");
@@ -310,14 +326,14 @@ static void moves_in_an_older_generation(void **state)
  * wide here that a remove takes them first; later only in a younger one.  The reader has found
  * its pairs in the two generations that it knows, and the second one has no segment.  The copy
  * goes there, or to a third generation. */
-static void copy_goes_where_nothing_was(bool third)
+static void copy_goes_where_nothing_was(bool third, unsigned variant)
 {
   struct tiny t = make_tiny(32);
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, hash_at(&t, LOWER, UPPER)); /* stays, so that nothing is dropped */
   add(&t, key);
   open_without_keys(&t);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = reader_of(&t, variant, key);
   start_and_stop(&reader, "cuckoo_older_pair_found");
   schedule_pass_by();
   if (third)
@@ -333,14 +349,52 @@ static void copy_goes_where_nothing_was(bool third)
 
 static void a_copy_goes_to_a_new_segment(void **state)
 {
-  (void) state;
-  copy_goes_where_nothing_was(false);
+  copy_goes_where_nothing_was(false, *(const unsigned *) *state);
 }
 
+/* There is always a copy of this key: at first in the first generation, whose entries are so wide
+ * here that a remove takes them first; then in the second one as well; then only there.  Both have a
+ * segment for it.  The reader has found its pairs.  Then the younger segment splits before the copy
+ * comes, or a third generation is opened, to which it goes. */
+static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
+{
+  struct tiny t = make_tiny(32);
+  uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
+  add(&t, key);
+  open_generation(&t);
+  struct generation *second = cuckoo_of(t.filter)->generation[1];
+  struct bucket_pair pair;
+  while (!(pair = pair_find(second, hash_mix(&t.keys, key))).segment)
+    add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */
+  uint64_t first_has = entries_of(&t, 0);
+  struct call reader = reader_of(&t, variant, key);
+  start_and_stop(&reader, "cuckoo_older_pair_found");
+  schedule_pass_by();
+  while (!third && pair_find(second, hash_mix(&t.keys, key)).segment == pair.segment) {
+    uint64_t other = hash_at(&t, LOWER, UPPER);
+    if (pair_find(second, hash_mix(&t.keys, other)).segment == pair.segment)
+      add(&t, other);
+  }
+  if (third)
+    open_without_keys(&t);
+  assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
+  assert_int_equal(entries_of(&t, 0), first_has - 1);
+  schedule_go();
+  assert_true(finish(&reader));
+  finish_tiny(&t);
+}
+
+static void a_copy_goes_to_a_segment_that_has_split(void **state)
+{
+  copy_goes_to_a_segment_that_has_split(false, *(const unsigned *) *state);
+}
+
+/* The second generation has no segment for the key, or it has one. */
 static void a_copy_goes_to_a_third_generation(void **state)
 {
-  (void) state;
-  copy_goes_where_nothing_was(true);
+  copy_goes_where_nothing_was(true, *(const unsigned *) *state);
+  copy_goes_to_a_segment_that_has_split(true, *(const unsigned *) *state);
 }
 
 /* There is always a copy of this key: at first in the first generation, whose entries are so
@@ -348,7 +402,8 @@ static void a_copy_goes_to_a_third_generation(void **state)
  * The reader finds the first copy gone, and has not yet read the second generation. */
 static void a_copy_changes_generations(void **state)
 {
-  bool lower = *(const unsigned *) *state == 0;
+  const unsigned *variant = *state;
+  bool lower = !(*variant & IN_UPPER);
   struct tiny t = make_tiny(32);
   uint64_t before = hash_at(&t, HOME, OTHER_UPPER), key = hash_at(&t, HOME, OTHER_UPPER);
   if (!lower)
@@ -357,7 +412,7 @@ static void a_copy_changes_generations(void **state)
   assert_true(stands_in_bucket(&t, key, lower ? HOME : OTHER_UPPER));
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, lower ? "cuckoo_older_pair_found" : "cuckoo_older_lower_read");
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
@@ -467,7 +522,34 @@ static void a_batch_answers_in_order(void **state)
   finish_tiny(&t);
 }
 
-/* The same, but the segment of the second key has been made since the batch found its pair. */
+/* The second key of the batch is removed before the first one, from a segment that has been joined
+ * with another one since the batch found its pair.  It still stands in the old segment, of the
+ * older of two generations. */
+static void a_batch_answers_in_order_with_two_generations(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny_with_two(64 / LANES);
+  unsigned in_first = t.n;
+  uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
+  const uint64_t keys[2] = {hash_at(&t, HOME, upper), t.in[in_first - 2]};
+  add(&t, keys[0]);
+  drain(&t);
+  two_keys = keys;
+  struct call reader = call_of(&t, contains_two, 0);
+  start_and_stop(&reader, "cuckoo_older_lower_read");
+  schedule_pass_by();
+  join_by_removing(&t, in_first - 2);
+  uint64_t first_has = entries_of(&t, 0);
+  take(&t, keys[1]);
+  assert_int_equal(entries_of(&t, 0), first_has - 1);
+  take(&t, keys[0]);
+  schedule_go();
+  assert_int_equal(finish(&reader), 0); /* the first one is gone, so the second one must be */
+  finish_tiny(&t);
+}
+
+/* As with one generation, but the segment of the second key has been made since the batch found its
+ * pair. */
 static void a_batch_asks_again_where_there_was_no_segment(void **state)
 {
   (void) state;
@@ -516,6 +598,17 @@ static void a_copy_changes_generations_under_a_batch(void **state)
   finish_tiny(&t);
 }
 
+/* clang-format off */
+#define on_either_path(test) \
+  {#test, test, NULL, NULL, &variants[0]}, \
+  {#test ", general path", test, NULL, NULL, &variants[GENERAL]}
+#define in_either_bucket_on_either_path(test) \
+  {#test ", lower", test, NULL, NULL, &variants[0]}, \
+  {#test ", upper", test, NULL, NULL, &variants[IN_UPPER]}, \
+  {#test ", lower, general path", test, NULL, NULL, &variants[GENERAL]}, \
+  {#test ", upper, general path", test, NULL, NULL, &variants[GENERAL | IN_UPPER]}
+/* clang-format on */
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -525,15 +618,17 @@ int main(void)
       in_either_generation(moves_there_and_back),
       cmocka_unit_test(a_split_under_a_reader),
       cmocka_unit_test(a_join_under_a_reader),
-      cmocka_unit_test(a_copy_goes_into_a_joined_segment),
-      in_either_bucket(a_copy_goes_to_an_older_generation),
-      cmocka_unit_test(moves_in_an_older_generation),
-      cmocka_unit_test(a_copy_goes_to_a_new_segment),
-      cmocka_unit_test(a_copy_goes_to_a_third_generation),
-      in_either_bucket(a_copy_changes_generations),
+      on_either_path(a_copy_goes_into_a_joined_segment),
+      in_either_bucket_on_either_path(a_copy_goes_to_an_older_generation),
+      on_either_path(moves_in_an_older_generation),
+      on_either_path(a_copy_goes_to_a_new_segment),
+      on_either_path(a_copy_goes_to_a_segment_that_has_split),
+      on_either_path(a_copy_goes_to_a_third_generation),
+      in_either_bucket_on_either_path(a_copy_changes_generations),
       cmocka_unit_test(a_generation_opens_under_a_reader),
       cmocka_unit_test(a_key_goes_to_a_generation_that_is_new),
       cmocka_unit_test(a_batch_answers_in_order),
+      cmocka_unit_test(a_batch_answers_in_order_with_two_generations),
       cmocka_unit_test(a_batch_asks_again_where_there_was_no_segment),
       cmocka_unit_test(a_copy_changes_generations_under_a_batch),
   };

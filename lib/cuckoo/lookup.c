@@ -99,54 +99,54 @@ FORCE_INLINE struct lookup_result lookup_finish(const struct lookup *lookup,
 
 /* ---- older generations ---- */
 
-/* What a key's bucket pair in an older generation held. */
+/* Where a key's buckets are in an older generation. */
+struct older_places {
+  const struct stripe *lower_stripe, *upper_stripe; /* NULL: there is no segment */
+  const word *lower, *upper;
+  uint64_t entry;
+};
+
+FORCE_INLINE struct older_places older_places(const struct cuckoo_geometry *g,
+                                              const struct bucket_pair *pair)
+{
+  struct lookup lookup = lookup_prepare(g, pair);
+  struct older_places at = {.upper_stripe = lookup.stripe,
+                            .lower = lookup.lower,
+                            .upper = lookup.upper,
+                            .entry = lookup.entry};
+  at.lower_stripe = pair->segment ? stripe_of_bucket(g, pair->segment, pair->lower) : NULL;
+  return at;
+}
+
+/* What they held. */
 struct observation {
-  const directory_entry *root_entry, *own_entry;
-  directory_value root_value, own_value;
-  /* The rest is set if there is a segment. */
-  const struct stripe *lower_stripe, *upper_stripe;
   uint64_t lower_version, upper_version;
-  const word *lower_word, *upper_word;
   uint64_t lower, upper;
 };
 
-/* Returns whether the pair has an entry that matches. */
-FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct bucket_pair *pair,
+/* Returns whether the pair has an entry that matches.  There is a segment. */
+FORCE_INLINE bool observe(const struct cuckoo_geometry *g, const struct older_places *at,
                           struct observation *seen)
 {
-  *seen = (struct observation){.root_entry = pair->root_entry,
-                               .root_value = pair->root_value,
-                               .own_entry = pair->own_entry,
-                               .own_value = pair->own_value};
-  HOOK(cuckoo_older_pair_found);
-  if (!pair->segment)
-    return false;
-  struct lookup lookup = lookup_prepare(g, pair);
-  seen->lower_stripe = stripe_of_bucket(g, pair->segment, pair->lower);
-  seen->upper_stripe = lookup.stripe;
-  seen->lower_version = version_before(seen->lower_stripe);
-  seen->upper_version = version_before(seen->upper_stripe);
-  seen->lower_word = lookup.lower;
-  seen->upper_word = lookup.upper;
-  seen->lower = word_load(lookup.lower);
+  seen->lower_version = version_before(at->lower_stripe);
+  seen->upper_version = version_before(at->upper_stripe);
+  seen->lower = word_load(at->lower);
   HOOK(cuckoo_older_lower_read);
-  seen->upper = word_load(lookup.upper);
-  return match_either(g, seen->lower, seen->upper, pair->entry);
+  seen->upper = word_load(at->upper);
+  return match_either(g, seen->lower, seen->upper, at->entry);
 }
 
-/* Whether the pair has held the same all the time since. */
-FORCE_INLINE bool observation_holds(const struct observation *seen)
+/* Whether the buckets have held the same all the time since.  They nearly always have, so there is
+ * no branch between the comparisons.  (A version is read again in the order in which it was first
+ * read, because the caller may rely on it to show a mark.) */
+FORCE_INLINE bool observation_holds(const struct older_places *at, const struct observation *seen)
 {
-  if (directory_load(seen->root_entry) != seen->root_value ||
-      directory_load(seen->own_entry) != seen->own_value)
-    return false;
-  if (!seen->lower_stripe)
-    return true;
-  bool same = word_load(seen->lower_word) == seen->lower;
+  uint64_t changed = word_load(at->lower) ^ seen->lower;
   HOOK(cuckoo_older_lower_read_again);
-  return same && word_load(seen->upper_word) == seen->upper &&
-         version_after(seen->lower_stripe) == seen->lower_version &&
-         version_after(seen->upper_stripe) == seen->upper_version;
+  changed |= word_load(at->upper) ^ seen->upper;
+  changed |= version_before(at->lower_stripe) ^ seen->lower_version;
+  changed |= version_after(at->upper_stripe) ^ seen->upper_version;
+  return changed == 0;
 }
 
 /* ---- any number of generations ---- */
@@ -155,21 +155,29 @@ FORCE_INLINE bool observation_holds(const struct observation *seen)
  * last.  A hit holds; a miss holds if *sure. */
 static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash, bool *sure)
 {
+  struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
+  struct older_places at[CUCKOO_MAX_GENERATIONS];
   struct observation seen[CUCKOO_MAX_GENERATIONS];
   struct generation *newest = c->generation[n - 1];
   struct bucket_pair pair = pair_find(newest, hash);
   struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
   lookup_prefetch(&lookup);
   for (unsigned i = 0; i + 1 < n; i++) {
-    struct bucket_pair older = pair_find(c->generation[i], hash);
-    if (observe(&c->generation[i]->geometry, &older, &seen[i]))
+    const struct cuckoo_geometry *g = &c->generation[i]->geometry;
+    older[i] = pair_find(c->generation[i], hash);
+    HOOK(cuckoo_older_pair_found);
+    at[i] = older_places(g, &older[i]);
+    if (older[i].segment && observe(g, &at[i], &seen[i]))
       return true;
   }
   struct lookup_result result = lookup_finish(&lookup, &newest->geometry);
+  if (result.hit)
+    return true;
   *sure = !result.moved && pair_is_current(&pair);
   for (unsigned i = 0; i + 1 < n; i++)
-    *sure &= observation_holds(&seen[i]);
-  return result.hit;
+    *sure &=
+        pair_is_current(&older[i]) && (!older[i].segment || observation_holds(&at[i], &seen[i]));
+  return false;
 }
 
 /* The caller is a reader. */
@@ -273,29 +281,64 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
   return first_lookup_finish(first, &lookup, false);
 }
 
+/* A look-up in two generations.  It leaves a miss where a segment of the key is marked, or where the
+ * newer generation has none, to the general path, and so need not compare directory entries: a
+ * segment that is not marked has not left. */
+struct lookup_of_two {
+  struct lookup newest;
+  struct older_places older;
+};
+
+/* This and the next function load a geometry twice, as first_lookup_prepare() does. */
+FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *newest = c->generation[1];
+  struct cuckoo_geometry g = later_geometry(newest);
+  struct bucket_pair pair = pair_find_with(&g, newest, hash);
+  g = later_geometry(newest);
+  return lookup_prepare(&g, &pair);
+}
+
+FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t hash)
+{
+  struct generation *older = c->generation[0];
+  struct cuckoo_geometry g = first_geometry(older, true);
+  struct bucket_pair pair = pair_find_with(&g, older, hash);
+  HOOK(cuckoo_older_pair_found);
+  g = first_geometry(older, true);
+  return older_places(&g, &pair);
+}
+
+enum answer { MISS, HIT, UNSURE };
+
+FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
+{
+  const struct cuckoo_geometry older_g = first_geometry(c->generation[0], true);
+  struct observation seen = {0};
+  if (two->older.lower_stripe && observe(&older_g, &two->older, &seen))
+    return version_has_left(seen.lower_version) ? UNSURE : HIT;
+  const struct cuckoo_geometry g = later_geometry(c->generation[1]);
+  struct lookup_result result = lookup_finish(&two->newest, &g);
+  if (result.stale)
+    return UNSURE;
+  if (result.hit)
+    return HIT;
+  bool holds = !two->older.lower_stripe || observation_holds(&two->older, &seen);
+  holds &= !result.moved & !version_has_left(seen.lower_version);
+  return holds & (cuckoo_generations(c) == 2) ? MISS : UNSURE;
+}
+
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *first = c->generation[0], *second = c->generation[1];
   reader_token token;
-  struct observation seen;
-  if (second->geometry.needs_second_hash || !(token = registered_reader_enter()))
+  if (c->generation[1]->geometry.needs_second_hash || !(token = registered_reader_enter()))
     return tamis__contains_mixed_any(c, hash);
-  struct cuckoo_hash_string string = cuckoo_hash_string(&first->geometry, hash);
-  const struct cuckoo_geometry g = later_geometry(second);
-  struct bucket_pair pair = pair_at(&g, second, cuckoo_address_of(&g, string, hash));
-  struct lookup lookup = lookup_prepare(&g, &pair);
-  lookup_prefetch(&lookup);
-  const struct cuckoo_geometry older_g = first_geometry(first, true);
-  struct bucket_pair older = pair_at(&older_g, first, cuckoo_address_of(&older_g, string, hash));
-  bool found = observe(&older_g, &older, &seen), sure = true;
-  if (!found) {
-    struct lookup_result result = lookup_finish(&lookup, &g);
-    found = result.hit;
-    sure = !result.moved && pair_is_current(&pair) && observation_holds(&seen) &&
-           cuckoo_generations(c) == 2;
-  }
+  struct lookup_of_two two = {.newest = newest_of_two(c, hash)};
+  lookup_prefetch(&two.newest);
+  two.older = older_of_two(c, hash);
+  enum answer answer = finish_two(c, &two);
   registered_reader_leave(token);
-  return __builtin_expect(found | sure, 1) ? found : tamis__contains_mixed_any(c, hash);
+  return __builtin_expect(answer != UNSURE, 1) ? answer == HIT : tamis__contains_mixed_any(c, hash);
 }
 
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
@@ -398,6 +441,39 @@ FORCE_INLINE size_t contains_many_in_first(const struct cuckoo *c, const uint64_
              : contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
 }
 
+/* The same with two generations.  Each step is done for a group of keys before the next one is, but
+ * for the last, in which each key is a call of its own. */
+static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashes, size_t n,
+                                   bool *found)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    uint64_t mixed[FILTER_GROUP];
+    struct lookup_of_two two[FILTER_GROUP];
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    for (size_t i = 0; i < length; i++) {
+      mixed[i] = hash_mix(&c->head.keys, hashes[start + i]);
+      two[i].newest = newest_of_two(c, mixed[i]);
+      lookup_prefetch(&two[i].newest);
+    }
+    for (size_t i = 0; i < length; i++) {
+      two[i].older = older_of_two(c, mixed[i]);
+      __builtin_prefetch(two[i].older.lower);
+      __builtin_prefetch(two[i].older.upper);
+    }
+    for (size_t i = 0; i < length; i++) {
+      enum answer answer = finish_two(c, &two[i]);
+      bool in = answer == HIT;
+      if (__builtin_expect(answer == UNSURE, 0))
+        in = tamis__contains_mixed_any(c, mixed[i]);
+      hits += in;
+      if (found)
+        found[start + i] = in;
+    }
+  }
+  return hits;
+}
+
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
  * while all read sections are short. */
 enum { READER_BATCH = 512 };
@@ -406,10 +482,13 @@ static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hash
                                      bool *found)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  if (cuckoo_generations(c) != 1)
-    return contains_many(c, hashes, n, found, tamis__contains_mixed_growable);
+  unsigned generations = cuckoo_generations(c);
+  bool two = generations == 2 && !c->generation[1]->geometry.needs_second_hash;
+  if (generations != 1 && !two)
+    return contains_many(c, hashes, n, found, tamis__contains_mixed_any);
   reader_token token = reader_enter();
-  size_t hits = contains_many_in_first(c, hashes, n, found, true);
+  size_t hits = two ? contains_many_in_two(c, hashes, n, found)
+                    : contains_many_in_first(c, hashes, n, found, true);
   reader_leave(token);
   return hits;
 }
