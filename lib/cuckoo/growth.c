@@ -379,6 +379,17 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
   return result;
 }
 
+/* Whether to split a segment without another search for room.  The caller of tamis__grow() has just
+ * searched in vain.  Since then another call may have made room, or may have split the segment in
+ * which the search was.  A split is right all the same, if early.  But a segment that is as full as
+ * planned holds as many keys as others do when they split, so no split comes too early for the
+ * filter's size. */
+static bool splits_unsearched(const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  return segment->depth < g->depth_limit && is_as_full_as_planned(g, segment) &&
+         !tamis__many_copies(g, segment);
+}
+
 /* The caller holds the growth stripe, and the pair is current. */
 static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool final,
                        struct departed *departed)
@@ -390,6 +401,12 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, bool fi
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
+  if (!final && splits_unsearched(g, full->segment)) {
+    int result = split_locked(c, generation, full->segment, full->index, departed);
+    if (result != TAMIS_EFULL)
+      return result;
+    final = true; /* a limit is reached */
+  }
   segment_begin_search(full->segment);
   HOOK(cuckoo_full_search_begins);
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
