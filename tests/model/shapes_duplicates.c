@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include "cuckoo/fold.h"
+#include "cuckoo/generation.h"
 
 /* x stands in LOWER.  A copy goes to UPPER, and one of the two is removed. */
 static void set_up_copies(void)
@@ -99,6 +100,48 @@ static void run_copies_in_generations(unsigned thread)
 static const char *check_copies_change_generations(void)
 {
   return whole_with_count(6);
+}
+
+/* x is in the old generation, whose entries know more than those of the new one, which has no
+ * segment yet. */
+static void set_up_copy_goes_on_to_nothing(void)
+{
+  const double any_rate = 0.1;
+  make_cuckoo(1, 0, 0);
+  t.x = put_to_stay(key());
+  put_to_stay(key());
+  struct cuckoo *c = cuckoo();
+  struct cuckoo_geometry g;
+  int result = cuckoo_geometry_next(&t.geometry, 0, any_rate, &g);
+  expect(result == TAMIS_OK, "plan");
+  c->generation[1] = tamis__generation_create(c, &g, &result);
+  expect(c->generation[1] != NULL, "create");
+  c->generations = 2;
+}
+
+/* The same, but the new generation has a segment for x. */
+static void set_up_copy_goes_on(void)
+{
+  set_up_copy_goes_on_to_nothing();
+  while (!pair_find(cuckoo()->generation[1], hash_mix(&t.keys, t.x)).segment)
+    put_to_stay(key());
+}
+
+/* The remove takes the old copy. */
+static void run_copy_goes_on(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    must_remove(t.x);
+  } else {
+    must_find(t.x);
+  }
+}
+
+static const char *check_copy_goes_on(void)
+{
+  const char *reason = whole_with_count(t.n);
+  return reason ? reason : entries_of(t.x) > 0 ? "the remove took the copy that knows less" : NULL;
 }
 
 /* x stands in UPPER (set_up_move()).  Its copy goes to HOME, and the one in UPPER is folded. */
@@ -224,6 +267,10 @@ const struct shape duplicates_shapes[] = {
     {"copies_change_generations", "... from one to the other?", 2, false,
      set_up_copies_in_generations, run_copies_in_generations, check_copies_change_generations, FULL,
      FULL},
+    {"copy_goes_on", "... whose only copy goes to a newer one?", 2, false, set_up_copy_goes_on,
+     run_copy_goes_on, check_copy_goes_on, FULL, FULL},
+    {"copy_goes_on_to_nothing", "... where it makes a segment?", 2, false,
+     set_up_copy_goes_on_to_nothing, run_copy_goes_on, check_copy_goes_on, FULL, FULL},
     {"count_and_move", "is a count carried along while copies come and go?", 2, false,
      set_up_counted_move, run_counted_move, check_counted_move, BOUND(3), BOUND(3)},
     {"count_and_fold", "... while copies are folded?", 2, false, set_up_fold_and_add,
