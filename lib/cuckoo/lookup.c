@@ -335,7 +335,8 @@ FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_
     return HIT;
   bool holds = !two->older.lower_stripe || observation_holds(&two->older, &seen);
   holds &= !result.moved & !version_has_left(seen.lower_version);
-  return holds & (cuckoo_generations(c) == 2) ? MISS : UNSURE;
+  holds &= cuckoo_generations(c) == 2;
+  return holds ? MISS : UNSURE;
 }
 
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
