@@ -158,7 +158,7 @@ struct cuckoo {
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with `opening`
    * held. */
   _Atomic double excess;
-  struct mapped *mapped;                       /* NULL: the filter is not mapped */
+  struct mapped *mapped; /* NULL: the filter is not mapped */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)
