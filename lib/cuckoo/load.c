@@ -101,24 +101,6 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
   return counts.count ? TAMIS_ECORRUPT : TAMIS_OK;
 }
 
-/* Only sums up what a block counts, each of a lane in use of these buckets. */
-static int sum_counts(struct load *l, const struct bucket_shape *s, const uint64_t *words,
-                      uint32_t n, const struct saved_block *block)
-{
-  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  uint64_t lanes = 0; /* in use, after the last count */
-  for (uint32_t i = 0; i < n; i++)
-    lanes += bucket_count(bucket_occupied(s, words[i]));
-  do {
-    if (!tamis__counts_next(&counts) || (counts.count && counts.skip >= lanes) ||
-        counts.count >= saved_most_copies - l->totals[TOTAL_COPIES])
-      return TAMIS_ECORRUPT;
-    lanes -= counts.count ? counts.skip + 1 : 0;
-    l->totals[TOTAL_COPIES] += counts.count;
-  } while (counts.count);
-  return TAMIS_OK;
-}
-
 static bool set_copying(struct segment *segment, uint64_t copying)
 {
   atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
@@ -405,7 +387,9 @@ static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g, co
       set_copying(segment, block.meanings[2]);
     result = segment
                  ? load_counts(l, g, segment, done, n, block.payload, block.payload + block.size)
-                 : sum_counts(l, &g->shape, words + done, n, &block);
+             : tamis__counts_sum(&g->shape, words + done, n, &block, &l->totals[TOTAL_COPIES])
+                 ? TAMIS_OK
+                 : TAMIS_ECORRUPT;
     done += n;
   }
   return result;
