@@ -70,3 +70,20 @@ bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, u
   }
   return true;
 }
+
+bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
+                       const struct saved_block *block, uint64_t *copies)
+{
+  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
+  uint64_t lanes = 0; /* in use, after the last count */
+  for (uint32_t i = 0; i < n; i++)
+    lanes += bucket_count(bucket_occupied(s, words[i]));
+  do {
+    if (!tamis__counts_next(&counts) || (counts.count && counts.skip >= lanes) ||
+        counts.count >= saved_most_copies - *copies)
+      return false;
+    lanes -= counts.count ? counts.skip + 1 : 0;
+    *copies += counts.count;
+  } while (counts.count);
+  return true;
+}

@@ -75,4 +75,8 @@ bool tamis__counts_next(struct saved_counts *counts);
 bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, uint32_t buckets,
                           struct saved_counts *counts, uint64_t to[DUPLICATES_POSITIONS]);
 
+/* Checks a block's counts of `n` buckets, and adds them to *copies.  False: they are not possible. */
+bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
+                       const struct saved_block *block, uint64_t *copies);
+
 #endif

@@ -101,18 +101,6 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
   return counts.count ? TAMIS_ECORRUPT : TAMIS_OK;
 }
 
-/* Only sums up what a block counts. */
-static int sum_counts(struct load *l, const struct saved_block *block)
-{
-  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  do {
-    if (!tamis__counts_next(&counts) || counts.count >= saved_most_copies - l->totals[TOTAL_COPIES])
-      return TAMIS_ECORRUPT;
-    l->totals[TOTAL_COPIES] += counts.count;
-  } while (counts.count);
-  return TAMIS_OK;
-}
-
 static bool set_copying(struct segment *segment, uint64_t copying)
 {
   atomic_store_explicit(&segment->duplicates_lock.used, (uint32_t) copying,
@@ -379,7 +367,7 @@ static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
 
 /* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room for
  * counts. */
-static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g,
+static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g, const uint64_t *words,
                              struct segment *segment)
 {
   uint32_t buckets = (uint32_t) cuckoo_buckets(g), done = 0;
@@ -399,7 +387,9 @@ static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g,
       set_copying(segment, block.meanings[2]);
     result = segment
                  ? load_counts(l, g, segment, done, n, block.payload, block.payload + block.size)
-                 : sum_counts(l, &block);
+             : tamis__counts_sum(&g->shape, words + done, n, &block, &l->totals[TOTAL_COPIES])
+                 ? TAMIS_OK
+                 : TAMIS_ECORRUPT;
     done += n;
   }
   return result;
@@ -457,6 +447,8 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
     return result;
   l->places = add_place(l->places, begin);
   uint32_t used[CUCKOO_FIXED_STRIPES];
+  const uint64_t *words =
+      (const uint64_t *) (const void *) ((const unsigned char *) at + g->words_offset);
   if (to)
     swap_words(g, to);
   if ((to || l->r->check_all) && !segment_is_whole(g, at, used))
@@ -466,11 +458,11 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
       l->totals[TOTAL_ENTRIES] += used[i];
     directory_publish(generation_directory_entry(newest(l), l->segments),
                       (directory_value) (uintptr_t) at);
-    return load_fixed_counts(l, g, NULL);
+    return load_fixed_counts(l, g, words, NULL);
   }
   struct segment *segment = (struct segment *) (void *) to;
   set_used(l, g, segment, used);
-  result = load_fixed_counts(l, g, segment);
+  result = load_fixed_counts(l, g, words, segment);
   if (result != TAMIS_OK)
     tamis__segment_close(l->c, g, segment);
   return result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fuzz/hostile.h"
 
-#include "base/saved.h"
+#include "cuckoo/save.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -84,13 +84,37 @@ struct memory {
   uint64_t limit;              /* 0: none */
   const struct source *source; /* NULL: nothing is being loaded */
   unsigned calls, fail_at;
+  bool refused; /* more than there is */
 };
+
+enum { MOST_AT_ONCE = 1 << 25 }; /* there is no more memory than that */
+
+/* A cuckoo filter that does not grow is read segment by segment, each of at most 16 MiB. */
+static size_t one_segment(const struct source *s)
+{
+  const unsigned char *geometry = s->data + SAVED_GEOMETRY_AT;
+  if (s->at < SAVED_HEADER || saved_get32(s->data + 32) != TAMIS_CUCKOO ||
+      saved_get32(s->data + 44) || saved_get64(geometry + (size_t) SAVED_PAIR_BITS * 8) > 20)
+    return 0;
+  return ((size_t) 16 << saved_get64(geometry + (size_t) SAVED_PAIR_BITS * 8)) + 1024;
+}
+
+/* The directories of a cuckoo filter that grows follow from its geometry alone.  They are asked for
+ * when all of the data has come. */
+static bool directories_may_come(const struct source *s)
+{
+  return s->at >= SAVED_HEADER + SAVED_UNIT && saved_get32(s->data + 32) == TAMIS_CUCKOO &&
+         saved_get32(s->data + 44) &&
+         memcmp(s->data + s->at - SAVED_UNIT, SAVED_TRAILER_MAGIC, 8) == 0;
+}
 
 /* While a block is copied into a larger one there are three times as many bytes as have come.  A
  * filter has something beside its bits, and the first MiB is asked for at once. */
 static size_t allowance(const struct source *s)
 {
-  return 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19);
+  return directories_may_come(s)
+             ? SIZE_MAX
+             : 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19) + 2 * one_segment(s);
 }
 
 /* What the reader may have beside the filter: blocks as they come, and the first part of the next
@@ -112,7 +136,9 @@ static void *allocate(void *context, size_t alignment, size_t size)
     demand(!m->limit || m->now + size <= m->limit + reading(m->source),
            "%zu bytes are asked for, beside %zu, over max_bytes %llu", size, m->now,
            (unsigned long long) m->limit);
-  } else if (size > (size_t) 1 << 28) {
+  }
+  if (size > MOST_AT_ONCE) {
+    m->refused = true;
     return NULL;
   }
   if (posix_memalign(&block, alignment, size))
@@ -164,6 +190,7 @@ static int load(struct source *s, bool own_hash, struct memory *m, tamis_filter 
   demand((*out != NULL) == (result == TAMIS_OK), "%s, and a filter is %p", tamis_strerror(result),
          (void *) *out);
   demand(result <= 0, "tamis_load() returns %d", result);
+  demand(result != TAMIS_ENOMEM || m->refused || m->fail_at, "memory that there is was refused");
   if (!*out)
     demand_nothing_left(m);
   return result;
@@ -441,7 +468,7 @@ static void map(struct source s, bool own_hash, bool check_all, int expected, bo
 {
   struct memory m = {0};
   const tamis_allocator allocator = {allocate, release, &m};
-  const struct source all = {.at = s.size};
+  const struct source all = {.data = s.data, .size = s.size, .at = s.size};
   tamis_load_options options = options_for(own_hash, &allocator);
   options.check_all = check_all;
   tamis_filter *f = (tamis_filter *) &s;
@@ -502,6 +529,8 @@ int hostile_try(const unsigned char *data, size_t size)
   }
   bool whole = s.at == size;
   inform(all, result);
+  if (result == TAMIS_ENOMEM) /* other memory may have been there */
+    return result;
   switch (chance % 8) {
   case 0:
     with_a_limit(all, own_hash, result, m.most, chance / 8);

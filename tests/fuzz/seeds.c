@@ -113,7 +113,7 @@ static void with_removed(const char *folder, const char *name)
   static struct parts parts;
   static unsigned char data[1 << 16];
   char path[PATH_MAX];
-  (void) snprintf(path, sizeof path, "%s/%s", folder, name);
+  (void) snprintf(path, sizeof path, "%s/%s.tamis", folder, name);
   if (!parts_split(&parts, data, read_file(path, data, sizeof data)) || parts.n == PARTS)
     exit(1);
   const struct hash_keys keys = hash_keys_from_seed(42);
@@ -122,7 +122,7 @@ static void with_removed(const char *folder, const char *name)
   part->data = parts_room(&parts, part->size);
   for (size_t i = 0; i < part->size / 8; i++)
     saved_put64(part->data + i * 8, hash_mix(&keys, hostile_hash(i)));
-  (void) snprintf(path, sizeof path, "%s/%s-removed", folder, name);
+  (void) snprintf(path, sizeof path, "%s/%s-removed.tamis", folder, name);
   FILE *file = fopen(path, "wb");
   size_t size = parts_join(&parts, REPAIR_ALL, data, sizeof data);
   if (!file || !size || fwrite(data, 1, size, file) != size || fclose(file))
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
   for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
     char path[PATH_MAX];
     tamis_filter *f = make(&seeds[i]);
-    (void) snprintf(path, sizeof path, "%s/%s", argv[1], seeds[i].name);
+    (void) snprintf(path, sizeof path, "%s/%s.tamis", argv[1], seeds[i].name);
     int result = tamis_save_file(f, path);
     tamis_destroy(f);
     if (result != TAMIS_OK || chmod(path, 0644)) {
