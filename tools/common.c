@@ -98,6 +98,7 @@ static const struct argp common_argp = {
 /* ---- the stages ---- */
 
 struct stage {
+  struct shared_options options; /* with its part of the rate and of the memory */
   struct plan plan;
   struct chain chain;
   const struct chain *before; /* the filter of the stage before; NULL for the first file */
@@ -226,14 +227,16 @@ static struct pass new_pass(const struct run *run, const struct chain *chain, si
  * memory. */
 static bool plan_stage(struct run *run, struct stage *stage, size_t file)
 {
-  struct shared_options shared = run->options->shared;
+  struct shared_options *options = &stage->options;
   size_t stages = run->inputs->count - 1;
+  *options = run->options->shared;
   if (stages > 1) {
-    shared.memory = (shared.memory + 1) / 2; /* 0 is no limit */
-    if (shared.fpp > 0 || shared.memory == 0)
-      shared.fpp = (shared.fpp > 0 ? shared.fpp : DEFAULT_FPP) / (double) stages;
+    options->memory = (options->memory + 1) / 2; /* 0 is no limit */
+    if (options->fpp == 0 && options->memory == 0)
+      options->fpp = DEFAULT_FPP;
+    options->fpp /= (double) stages;
   }
-  return plan_make(&stage->plan, &shared, &run->inputs->files[file], 1);
+  return plan_make(&stage->plan, options, &run->inputs->files[file], 1);
 }
 
 /* What the filter before holds, with what it holds by mistake, is at most in this one too. */
@@ -260,7 +263,7 @@ static bool begin_stage(struct run *run, struct stage *stage, const struct stage
     chain_destroy(&stage->chain);
     return false;
   }
-  plan_announce(&stage->plan, &run->options->shared);
+  plan_announce(&stage->plan, &stage->options);
   return true;
 }
 

@@ -153,7 +153,7 @@ start_slow() {
   env --default-signal "$tamis" dedup $rate --state state "$@" slow >slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
-    { [ -s slow.out ] || grep -q . .tamis-* || [ -e state -a -e state.lock ]; } 2>/dev/null && return
+    { [ -s slow.out ] || grep -q . .tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
     sleep 0.05
   done
 }
@@ -269,8 +269,8 @@ killed_runs() {
     slowly | timeout -s KILL "$(printf '%d.%03d' $((delay / 1000)) $((delay % 1000)))" \
       "$tamis" dedup $rate --capacity 1k --state state --save-every 0.001 "$@" >>all 2>err
     status=${PIPESTATUS[1]}
-    [ $status -ne 0 ] || break
-    [ $status -eq 137 ] || { echo "# status $status: $(cat err)"; return 1; }
+    [ "$status" -ne 0 ] || break
+    [ "$status" -eq 137 ] || { echo "# status $status: $(cat err)"; return 1; }
     killed=$((killed + 1))
     if [ -e state ]; then
       saved=$((saved + 1))
@@ -279,7 +279,7 @@ killed_runs() {
       sort -u all | comm -13 - in.state >lost
       [ "$(wc -l <lost)" -le 2 ] || { echo "# $(wc -l <lost) lines in the state, but not written"; return 1; }
     fi
-    delay=$((delay + step + delay / 8))
+    delay=$((delay + step + delay / 4))
     [ $delay -lt 20000 ] || return 1
   done
   echo "# $killed runs killed, $saved left a state"
@@ -299,7 +299,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
     no_state
     : >all
     for when in $(seq 40); do
-      slowly | killed_at $call $when --save-every 0.001 >>all
+      slowly | killed_at $call "$when" --save-every 0.001 >>all
       [ "${PIPESTATUS[1]}" -ne 0 ] || break
     done
     check "kill -9 at $call, $when runs" sees_all
@@ -310,7 +310,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
     : >all
     for when in $(seq 40); do
       rm -f result
-      killed_at $call $when -o result some
+      killed_at $call "$when" -o result some
       status=$?
       [ ! -e result ] || cat result >>all
       [ $status -ne 0 ] || break

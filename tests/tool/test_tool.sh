@@ -149,6 +149,47 @@ run common $exact unended b
 printf 'one\ntwo\none\n' >expected.unended
 check "common: last lines without newline" same_as expected.unended
 
+# More than two files: the last one's lines that are in all others.
+gawk 'NR % 3' numbers >c1
+gawk 'NR % 5' numbers | sort -R --random-source=numbers >c2
+{ gawk 'NR % 7' numbers; gawk 'NR % 7' numbers; } >c3
+{ cat numbers; echo other; head -n 100 numbers; } >c4
+grep -Fxf c1 c4 | grep -Fxf c2 | grep -Fxf c3 >expected.all
+run common $exact c1 c2 c3 c4
+check "common: four files" same_as expected.all
+cat c2 | "$tamis" common $exact --threads 4 c1 - c3 c4 >out 2>err
+status=$?
+sort -o out out
+sort expected.all >expected.all.sorted
+check "common: four files, one of them standard input, several threads" same_as expected.all.sorted
+run common --fpp 1e-9 --capacity 20 c1 c2 c3 c4
+check "common: four files, more lines than expected" within expected.all 0 2
+run common --kind cuckoo --fpp 2e-7 c1 c2 c3 c4
+check "common: four files, cuckoo" within expected.all 0 2
+run common $exact c1 empty c4
+check "common: nothing in one of several" same_as empty
+run common --memory 4M --stats c1 c2 c3 c4
+check "common --memory: four files" test "$(comm -23 <(sort out) expected.all.sorted | wc -l)" -le 2
+check "... all lines are found" test -z "$(comm -13 <(sort out) expected.all.sorted)"
+check "... says what each filter gets" test "$(grep -c '^tamis: 2.00 MiB for ' err)" -eq 3
+check "... in half of it each" grep -q '^filter  *[0-9.]* \(KiB\|MiB\) in 1 level' err
+run common --memory 1 c1 c2 c3
+check "common --memory: too small for three" one_line 1 'cannot put'
+# The rates of all filters add up to the one asked: each line of `other` is in all files but one.
+seq 1 100000 >in
+seq 100001 300000 >out.of
+{ cat in out.of; } >more
+for absent in 1 2 3; do
+  files=(more more more)
+  files[absent - 1]=in
+  run common --fpp 0.03 --capacity 100k "${files[@]}" out.of
+  wrong=$(wc -l <out)
+  # That of the file and those after it add a part each: at most 2000 of these lines, and 1200 where
+  # one level is in use.
+  check "common: the rates of three filters add up: $wrong wrong lines, file $absent" \
+    test "$wrong" -ge $((1000 * (4 - absent))) -a "$wrong" -le $((2100 * (4 - absent)))
+done
+
 run common --memory 1M a b
 check "--memory: all lines of A are found" test -z "$(comm -13 <(sort out) expected.sorted)"
 check "--memory says beforehand what it buys" grep -q '^tamis: 1.00 MiB for .*rate of' err
