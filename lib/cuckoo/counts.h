@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the blocks of saved cuckoo filters, and duplicate counts as they are in them.
+ * Layer 1: the blocks of saved cuckoo filters: duplicate counts as they are in them, and whether
+ * words are possible.
  */
 #ifndef TAMIS_LIB_CUCKOO_COUNTS_H
 #define TAMIS_LIB_CUCKOO_COUNTS_H
 
 #include "base/saved.h"
-#include "cuckoo/bucket.h"
 #include "cuckoo/duplicates.h"
+#include "cuckoo/geometry.h"
 
 /* Types of blocks, and what their four numbers mean. */
 enum {
@@ -74,5 +75,10 @@ bool tamis__counts_next(struct saved_counts *counts);
  * possible. */
 bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, uint32_t buckets,
                           struct saved_counts *counts, uint64_t to[DUPLICATES_POSITIONS]);
+
+/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
+ * depth. */
+bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES]);
 
 #endif
