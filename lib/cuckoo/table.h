@@ -11,6 +11,7 @@
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
  *    duplicates.*  layer 0: counts of further copies of keys, for the lanes of a segment
+ *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
  *    memory.*      the filter's memory within max_bytes, and blocks made ready for a split
