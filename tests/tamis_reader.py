@@ -182,13 +182,13 @@ class Bloom:
         need(0 < lines < 2**41, "lines")
         self.layout, self.words, self.mix = layout, lines * 8, Mixing(container.seed)
         self.array = container.array(lines * 64)
-        self.keys, self.bits, full = container.end()
+        self.keys, full, reserved = container.end()
         all_bits = int.from_bytes(self.array, "little")
         marks = 0
         if layout == self.MARKED:
             mark_bits = int.from_bytes((b"\0" * 7 + b"\x80") * self.words, "little")
             marks = all_bits & mark_bits
-        need(bin(all_bits ^ marks).count("1") == self.bits and self.keys <= self.bits, "counts")
+        need(self.keys <= bin(all_bits ^ marks).count("1") and reserved == 0, "counts")
         need(full <= (not container.growable) and (full or not marks), "full")
 
     def masks(self, hash_):

@@ -83,6 +83,12 @@ def options_of_all_sorts(tamis):
                 tamis.tamis_options_init(byref(o))
                 o.layout, o.fpp, o.growable, o.capacity = layout, fpp, growable, KEYS
                 yield f"Bloom, layout {layout}, fpp {fpp}, growable {growable}", o
+    for fpp in (0.03, 0.01, 0.001, 1e-6):
+        for growable, capacity in ((False, KEYS), (True, KEYS), (True, 10)):
+            o = Options()
+            tamis.tamis_options_init(byref(o))
+            o.kind, o.fpp, o.growable, o.capacity = 2, fpp, growable, capacity
+            yield f"cuckoo, fpp {fpp}, growable {growable}, capacity {capacity}", o
 
 
 def kept():

@@ -377,7 +377,7 @@ typedef struct tamis_stats {
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
   /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a
-   * filter of more than 2^21 bits that is growable, bits_set comes from a sample of that many bits,
+   * filter of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
    * and so does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;

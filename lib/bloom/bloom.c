@@ -252,7 +252,7 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them.  All lines of a
+/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All lines of a
  * small filter are in the sample.  From 2^21 bits, of which half are set, follows the number of
  * keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
@@ -287,7 +287,8 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
   out->count = tamis__counter_sum(&b->counters, KEYS);
-  out->bits_set = b->limited ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
+  out->bits_set =
+      b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   tamis__bloom_estimate(g, out);
 }
 
@@ -301,7 +302,7 @@ static bool validate(const tamis_filter *f, const char **reason)
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  *reason = b->limited && bits != tamis__counter_sum(&b->counters, BITS)
+  *reason = b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
                 ? "counted bits are not the set bits"
             : keys > bits ? "more keys than set bits"
             : marks && atomic_load_explicit(&b->fullness, memory_order_relaxed) != FULL

@@ -12,7 +12,7 @@
  *     The count of keys is read before the words.  Whoever counts a key has set its bits before, and
  *     a count that is read makes these visible (ORDER counter.sum).  So no key is counted that is
  *     not in: the loaded filter refuses no key before `capacity` keys are in.  Bits are counted in
- *     what is written.
+ *     what is loaded.
  *
  *     Whether the filter is full is read first of all.  If it is not, the marks of words that are
  *     found later are not saved: the calls that they refused came after the save began, and the
@@ -27,7 +27,7 @@
 
 /* What the header's geometry says, and the trailer's totals. */
 enum { LAYOUT, PROBES, BITS_PER_PROBE, LINES, MAX_BITS, GEOMETRY_NUMBERS };
-enum { TOTAL_KEYS, TOTAL_BITS, TOTAL_FULL };
+enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_RESERVED };
 
 /* ---- counting bits ---- */
 
@@ -99,16 +99,12 @@ static void swap_bytes(uint64_t *words, uint64_t n)
 #endif
 }
 
-/* Copies words, and returns how many bits are set. */
-static uint64_t copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
-                           uint64_t *to)
+static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
+                       uint64_t *to)
 {
-  uint64_t marks;
   for (uint64_t i = 0; i < n; i++)
     to[i] = word_load(&b->words[first + i]) & kept;
-  uint64_t bits = count_bits(&b->geometry, to, n, &marks);
   swap_bytes(to, n);
-  return bits;
 }
 
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
@@ -116,7 +112,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
   const struct bloom *b = const_bloom_of(f);
   bool full = atomic_load_explicit(&b->fullness, memory_order_relaxed) == FULL;
-  uint64_t keys = tamis__counter_sum(&b->counters, KEYS), bits = 0;
+  uint64_t keys = tamis__counter_sum(&b->counters, KEYS);
   uint64_t kept = full ? UINT64_MAX : bloom_geometry_key_bits(&b->geometry);
   tamis__saved_array_begin(w, b->geometry.lines * LINE_BYTES);
   for (uint64_t done = 0, n; done < b->geometry.words; done += n) {
@@ -124,12 +120,11 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
     uint64_t *room = tamis__saved_array_room(w, n * 8);
     if (!room)
       return w->result;
-    bits += copy_words(b, done, n, kept, room);
+    copy_words(b, done, n, kept, room);
     tamis__saved_array(w, n * 8);
   }
   tamis__saved_array_end(w);
   w->totals[TOTAL_KEYS] = keys;
-  w->totals[TOTAL_BITS] = bits;
   w->totals[TOTAL_FULL] = full;
   return w->result;
 }
@@ -191,10 +186,11 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
     tamis__bloom_estimate(&plan.geometry, out);
 }
 
-/* What the trailer says of the words. */
+/* What the trailer says of the words, and what is counted in them. */
 struct content {
-  uint64_t keys, bits;
+  uint64_t keys;
   bool full;
+  uint64_t bits; /* if the words have been read */
 };
 
 static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, struct content *out)
@@ -208,21 +204,21 @@ static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, st
     result = tamis__saved_read_end(r, totals);
   if (result != TAMIS_OK)
     return result;
-  *out = (struct content){
-      .keys = totals[TOTAL_KEYS], .bits = totals[TOTAL_BITS], .full = totals[TOTAL_FULL]};
-  return totals[TOTAL_FULL] <= plan->limited && out->keys <= out->bits &&
-                 (double) out->bits <= bloom_geometry_usable_bits(&plan->geometry)
+  *out = (struct content){.keys = totals[TOTAL_KEYS], .full = totals[TOTAL_FULL]};
+  return totals[TOTAL_FULL] <= plan->limited && !totals[TOTAL_RESERVED] &&
+                 out->keys <= bloom_geometry_bits(&plan->geometry)
              ? TAMIS_OK
              : TAMIS_ECORRUPT;
 }
 
-/* Whether the words are as the totals say.  They are in the memory of one thread so far. */
-static bool check_words(const struct bloom_plan *plan, uint64_t *words, const struct content *said)
+/* Counts what is in the words, which are in the memory of one thread so far.  False: the totals do
+ * not fit. */
+static bool check_words(const struct bloom_plan *plan, uint64_t *words, struct content *content)
 {
   uint64_t marks;
   swap_bytes(words, plan->geometry.words);
-  return count_bits(&plan->geometry, words, plan->geometry.words, &marks) == said->bits &&
-         (!marks || said->full);
+  content->bits = count_bits(&plan->geometry, words, plan->geometry.words, &marks);
+  return content->keys <= content->bits && (!marks || content->full);
 }
 
 /* What the adds of the saved filter would have left in this one. */
@@ -240,9 +236,10 @@ static int read_all(struct saved_reader *r, const struct saved_head *saved,
                     const struct bloom_plan *plan, void **words, struct content *content)
 {
   uint64_t bytes = plan->geometry.lines * LINE_BYTES, beside = tamis__bloom_bytes_beside(plan);
-  if (saved->limit && !r->mapping && bytes + beside > saved->limit)
+  uint64_t limit = r->mapping ? 0 : saved->limit; /* nothing is allocated for what is mapped */
+  if (limit && bytes + beside > limit)
     return TAMIS_EFULL;
-  int result = tamis__saved_read_array(r, bytes, saved->limit ? saved->limit - beside : 0, words);
+  int result = tamis__saved_read_array(r, bytes, limit ? limit - beside : 0, words);
   if (result != TAMIS_OK)
     return result;
   result = read_totals(r, plan, content);

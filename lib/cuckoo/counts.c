@@ -87,3 +87,29 @@ bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint
   } while (counts.count);
   return true;
 }
+
+bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES])
+{
+  const struct bucket_shape s = g->shape;
+  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
+  const uint64_t lanes = s.low * bucket_lane_bits(&s);
+  /* One of the bits up to that of the oldest possible marker is set in each entry. */
+  const uint64_t markers = s.low * ((UINT64_C(2) << depth) - 1);
+  uint64_t wrong = 0;
+  memset(used, 0, stripes * sizeof *used);
+  for (uint32_t i = 0; i < buckets;) {
+    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
+    for (unsigned row = 0; row < BUCKET_ROWS && i < buckets; row++, i += stripes)
+      for (uint32_t j = 0; j < stripes && i + j < buckets; j++) {
+        uint64_t value = words[i + j], in_use = bucket_in_use(&s, value);
+        sums[j] += in_use;
+        wrong |= value & ~lanes;
+        if (s.ages)
+          wrong |= bucket_in_use(&s, value & markers) ^ in_use;
+      }
+    for (uint32_t j = 0; j < stripes; j++)
+      used[j] += (uint32_t) bucket_sum_lanes(&s, sums[j]);
+  }
+  return !wrong;
+}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the blocks of saved cuckoo filters, and duplicate counts as they are in them.
+ * Layer 1: the blocks of saved cuckoo filters: duplicate counts as they are in them, and whether
+ * words are possible.
  */
 #ifndef TAMIS_LIB_CUCKOO_COUNTS_H
 #define TAMIS_LIB_CUCKOO_COUNTS_H
 
 #include "base/saved.h"
-#include "cuckoo/bucket.h"
 #include "cuckoo/duplicates.h"
+#include "cuckoo/geometry.h"
 
 /* Types of blocks, and what their four numbers mean. */
 enum {
@@ -78,5 +79,10 @@ bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, u
 /* Checks a block's counts of `n` buckets, and adds them to *copies.  False: they are not possible. */
 bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
                        const struct saved_block *block, uint64_t *copies);
+
+/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
+ * depth. */
+bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES]);
 
 #endif

@@ -110,34 +110,6 @@ static bool set_copying(struct segment *segment, uint64_t copying)
 
 /* ---- words ---- */
 
-/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
- * depth. */
-static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
-                        uint32_t used[CUCKOO_FIXED_STRIPES])
-{
-  const struct bucket_shape s = g->shape;
-  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
-  const uint64_t lanes = s.low * bucket_lane_bits(&s);
-  /* One of the bits up to that of the oldest possible marker is set in each entry. */
-  const uint64_t markers = s.low * ((UINT64_C(2) << depth) - 1);
-  uint64_t wrong = 0;
-  memset(used, 0, stripes * sizeof *used);
-  for (uint32_t i = 0; i < buckets;) {
-    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
-    for (unsigned row = 0; row < BUCKET_ROWS && i < buckets; row++, i += stripes)
-      for (uint32_t j = 0; j < stripes && i + j < buckets; j++) {
-        uint64_t value = words[i + j], in_use = bucket_in_use(&s, value);
-        sums[j] += in_use;
-        wrong |= value & ~lanes;
-        if (s.ages)
-          wrong |= bucket_in_use(&s, value & markers) ^ in_use;
-      }
-    for (uint32_t j = 0; j < stripes; j++)
-      used[j] += (uint32_t) bucket_sum_lanes(&s, sums[j]);
-  }
-  return !wrong;
-}
-
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
 {
@@ -206,7 +178,8 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
   uint64_t *plain = (uint64_t *) (void *) words; /* no other thread knows it yet */
   for (uint32_t i = 0; i < buckets; i++)
     plain[i] = saved_get64(block->payload + (size_t) i * 8);
-  if (!check_words(g, plain, segment->depth, used) || !set_copying(segment, block->meanings[2]))
+  if (!tamis__words_check(g, plain, segment->depth, used) ||
+      !set_copying(segment, block->meanings[2]))
     return TAMIS_ECORRUPT;
   set_used(l, g, segment, used);
   if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
@@ -345,7 +318,7 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
   unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES] = {0};
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
-  if (!check_words(g, words, 0, used))
+  if (!tamis__words_check(g, words, 0, used))
     return false;
   put_lanes_in_use(g, used, head);
   unsigned char after = 0;
