@@ -185,6 +185,7 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   struct saved_reader r = {.read = read, .context = context};
   int cancellation = cancellation_disable();
   int result = tamis__saved_read_header(&r, &saved);
+  tamis__saved_close(&r);
   cancellation_restore(cancellation);
   if (result != TAMIS_OK)
     return result;

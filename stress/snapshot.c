@@ -339,7 +339,7 @@ int main(int argc, char **argv)
                        .shared = {.threads = 4, .rounds = 2 * VARIANTS}};
   const struct harness_option options[] = {
       {"keys", 'n', "Keys of large filters (default: 100000)", .number = &s.keys, .least = 64},
-      {"saves", 's', "Saves in a round (default: 20)", .number = &s.saves, .least = 1},
+      {"saves", 'a', "Saves in a round (default: 20)", .number = &s.saves, .least = 1},
       {"variant", 'v', "tiny, limited, grown, fixed, or all, the default", .choice = &s.variant,
        .choice_names = variant_names},
       {0}};

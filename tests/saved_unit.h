@@ -114,6 +114,7 @@ static void count_release(void *context, void *block, size_t alignment, size_t s
   c->now -= size;
   c->blocks--;
   free(block);
+  errno = ENOTTY; /* it need not keep errno */
 }
 
 static inline tamis_allocator counting(struct counts *c)

@@ -141,7 +141,7 @@ class Container:
 
     def array(self, size):
         need(not any(self.take(-self.at % ARRAY_ALIGNMENT)), "padding of an array")
-        begin = self.at
+        begin = self.last_array = self.at
         array = self.take(size)
         sums = [xxh3(array[i:i + CHUNK], i // CHUNK) for i in range(0, size, CHUNK)]
         done = 0
@@ -224,7 +224,230 @@ class Bloom:
         return all(u64(self.array, word * 8) & mask == mask for word, mask in self.masks(hash_))
 
 
-KINDS = {1: Bloom}
+# ---- cuckoo filters ----
+
+class Generation:
+    CELLS = (0, 29, 58, 84, 107, 128)
+
+    def __init__(self, container, number, figures):
+        self.width, self.pair_bits, self.depth_limit, self.stripes, rate, self.shift = figures
+        self.first_roots, self.ages, self.later = container.geometry[6], container.growable, number > 0
+        need(self.width in (8, 9, 10, 12, 16, 21, 32) and self.stripes in (1, 2, 4, 8, 16, 32), "width")
+        need(0 < struct.unpack("<d", struct.pack("<Q", rate))[0] < 1, "rate")
+        need(0 < self.first_roots < 2**48 and self.shift < 48 and (self.later or not self.shift), "roots")
+        need(self.pair_bits <= (11 if self.ages else 20), "pairs")
+        need(1 <= self.depth_limit <= (9 if self.later else 7) if self.ages else not self.depth_limit, "depth")
+        self.roots = (self.first_roots * 5 if self.later else self.first_roots) << self.shift
+        self.buckets, self.lanes = 2 << self.pair_bits, 64 // self.width
+        self.root0_bits = (self.first_roots - 1).bit_length()
+        self.needs_second = (self.root0_bits + (2 if self.later else 0) + self.shift + self.pair_bits +
+                             self.depth_limit + self.width - (1 if self.ages else 0)) > 64
+        self.segments = {}  # of each index that begins one: depth, buckets, counts by (bucket, lane)
+        self.next = 0
+
+    def fingerprint_at(self, mixed):
+        """Root, pair and fingerprint; the latter has 64 bits."""
+        product = spread(mixed) * self.first_roots
+        root, bits, length = product >> 64, product & MASK64, 64
+        if self.needs_second:
+            length = 64 - self.root0_bits
+            bits = (bits >> self.root0_bits) << 64 | spread(fold(mixed, 0x2545F4914F6CDD1D, 0))
+            length += 64
+
+        def take(n):
+            nonlocal bits, length
+            length -= n
+            value = bits >> length if length >= 0 else bits << -length
+            bits = bits & (1 << length) - 1 if length > 0 else 0
+            return value
+
+        number = 0
+        if self.later:
+            cell = take(7)
+            of_five = next(i for i in range(5) if cell < self.CELLS[i + 1])
+            root, number = root * 5 + of_five, cell - self.CELLS[of_five]
+        root = root << self.shift | take(self.shift)
+        pair = take(self.pair_bits)
+        fingerprint, known = take(self.depth_limit), self.depth_limit
+        if self.later:
+            fingerprint, known = fingerprint << 5 | number, known + 5
+        return root, pair, fingerprint << 64 - known | take(64 - known)
+
+    def matches(self, mixed):
+        """The entries that match a key: bits known of the hash string, segment, bucket, lane."""
+        root, pair, fingerprint = self.fingerprint_at(mixed)
+        index = root << self.depth_limit | fingerprint >> 64 - self.depth_limit
+        for depth in range(self.depth_limit + 1):
+            first = index >> self.depth_limit - depth << self.depth_limit - depth
+            segment = self.segments.get(first)
+            if segment and segment[0] == depth:
+                break
+        else:
+            return
+        g = (fingerprint >> 65 - self.width) * 0x9E3779B97F4A7C15 & MASK64
+        upper = self.buckets // 2 + (pair ^ g >> 64 - self.pair_bits)
+        for bucket in (pair, upper):
+            for lane in range(self.lanes):
+                entry = segment[1][bucket] >> lane * self.width & (1 << self.width) - 1
+                if not entry:
+                    continue
+                if not self.ages:
+                    if entry == (fingerprint >> 64 - self.width or 1):
+                        yield 0, segment, bucket, lane
+                    continue
+                age = (entry & -entry).bit_length() - 1
+                known = self.width - 1 - age
+                if entry >> age + 1 == (fingerprint << depth & MASK64) >> 64 - known:
+                    string = self.pair_bits + depth + self.width - age + (self.shift + 2 if self.later else 0)
+                    yield string, segment, bucket, lane
+
+    def in_use(self, buckets):
+        """The lanes in use, in order."""
+        lane_bits, lanes = (1 << self.width) - 1, []
+        for i, value in enumerate(buckets):
+            need(value >> self.lanes * self.width == 0, "bits above the lanes")
+            for lane in range(self.lanes):
+                if value >> lane * self.width & lane_bits:
+                    lanes.append((i, lane))
+        return lanes
+
+
+def numbers(payload):
+    values, value, bits = [], 0, 0
+    for byte in payload:
+        value |= (byte & 0x7f) << bits
+        bits += 7
+        if byte < 0x80:
+            need(byte or bits == 7, "a number ends with 0")
+            values.append(value)
+            value = bits = 0
+        else:
+            need(bits < 56, "a number is too long")
+    need(not bits, "a number is incomplete")
+    return values
+
+
+def read_counts(payload, lanes):
+    values, at, counts = numbers(payload), -1, {}
+    need(len(values) % 2 == 0, "counts")
+    for skipped, count in zip(values[::2], values[1::2]):
+        at += skipped + 1
+        need(at < len(lanes) and 0 < count < 2**53, "counts")
+        counts[lanes[at]] = count
+    return counts
+
+
+class Cuckoo:
+    GENERATION, SEGMENT, REMOVED, COUNTS, PLACES = range(16, 21)
+    COUNTED, PLACED = 4096, CHUNK // 8
+
+    def __init__(self, container):
+        self.container, self.mix = container, Mixing(container.seed)
+        need(not any(container.geometry[10:]) and container.geometry[9] <= 1, "geometry")
+        need(container.layout == 0, "layout")
+        self.generations = [Generation(container, 0, container.geometry[:6])]
+        self.totals, self.removed = [0, 0, 0], []
+        if container.growable:
+            self.read_blocks()
+        else:
+            self.read_arrays()
+        need(container.end() == tuple(self.totals), "totals")
+        for mixed in self.removed:
+            self.remove(mixed)
+
+    def read_blocks(self):
+        generation = self.generations[0]
+        while (block := self.container.block()) is not None:
+            if block.type == self.GENERATION:
+                need(block.meanings == (len(self.generations), 0, 0, 0) and len(block.payload) == 48 and
+                     len(self.generations) < 24, "generation")
+                need(generation.next % (1 << generation.depth_limit) == 0, "a root is not complete")
+                generation = Generation(self.container, len(self.generations), struct.unpack("<6Q", block.payload))
+                self.generations.append(generation)
+            elif block.type == self.SEGMENT:
+                self.read_segment(generation, block)
+            else:
+                need(block.type == self.REMOVED and not any(block.meanings) and block.payload and
+                     len(block.payload) % 8 == 0, "type of a block")
+                self.removed += struct.unpack(f"<{len(block.payload) // 8}Q", block.payload)
+        need(generation.next % (1 << generation.depth_limit) == 0, "a root is not complete")
+
+    def read_segment(self, g, block):
+        number, depth = block.meanings[0] % 2**32, block.meanings[0] >> 32
+        index = block.meanings[1]
+        need(number == len(self.generations) - 1 and depth <= g.depth_limit, "depth")
+        count = 1 << g.depth_limit - depth
+        whole = 1 << g.depth_limit
+        need(index % count == 0 and index < g.roots * whole, "index")
+        need(index == g.next or index > g.next and index % whole == 0 and g.next % whole == 0, "a gap")
+        g.next = index + count
+        need(len(block.payload) >= g.buckets * 8 and block.meanings[2] < 2**31, "segment")
+        buckets = struct.unpack_from(f"<{g.buckets}Q", block.payload)
+        lanes = g.in_use(buckets)
+        for bucket, lane in lanes:
+            entry = buckets[bucket] >> lane * g.width & (1 << g.width) - 1
+            need((entry & -entry).bit_length() - 1 <= depth, "an entry is too old")
+        need(len(lanes) == block.meanings[3], "lanes in use")
+        self.add(g, index, depth, buckets, lanes, read_counts(block.payload[g.buckets * 8:], lanes))
+        self.totals[2] += 1
+
+    def read_arrays(self):
+        g, places = self.generations[0], []
+        head = 64 + (g.stripes * 16 + 63) // 64 * 64
+        for root in range(g.roots):
+            array = self.container.array(head + (g.buckets * 8 + 63) // 64 * 64)
+            places.append(self.container.last_array)
+            buckets = struct.unpack_from(f"<{g.buckets}Q", array, head)
+            lanes = g.in_use(buckets)
+            used = [0] * g.stripes
+            for bucket, _ in lanes:
+                used[bucket % g.stripes] += 1
+            expected = bytes(64) + b"".join(struct.pack("<IIQ", 0, n, 0) for n in used)
+            need(array[:head] == expected.ljust(head, b"\0"), "before the buckets")
+            need(not any(array[head + g.buckets * 8:]), "after the buckets")
+            self.add(g, root, 0, buckets, lanes, self.read_counts_of(g, root, lanes))
+        self.totals[2] = self.container.at
+        for first in range(0, g.roots, self.PLACED):
+            block, n = self.container.block(), min(self.PLACED, g.roots - first)
+            need(block and block.type == self.PLACES and block.meanings == (first, 0, 0, 0) and
+                 block.payload == struct.pack(f"<{n}Q", *places[first:first + n]), "places")
+
+    def read_counts_of(self, g, root, lanes):
+        counts, done = {}, 0
+        while done < g.buckets:
+            block = self.container.block()
+            need(block and block.type == self.COUNTS and block.meanings[:2] == (root, done) and
+                 block.meanings[2] < 2**31 and block.meanings[3] <= 1, "counts")
+            end = g.buckets if block.meanings[3] else done + self.COUNTED
+            need((end >= g.buckets) == block.meanings[3], "the last counts")
+            counts.update(read_counts(block.payload, [lane for lane in lanes if done <= lane[0] < end]))
+            done = end
+        return counts
+
+    def add(self, g, index, depth, buckets, lanes, counts):
+        g.segments[index] = (depth, list(buckets), counts)
+        self.totals[0] += len(lanes)
+        self.totals[1] += sum(counts.values())
+
+    def remove(self, mixed):
+        best, of = None, None
+        for g in self.generations:
+            for match in g.matches(mixed):
+                if best is None or match[0] > best[0]:
+                    best, of = match, g
+        need(best, "a removed key is absent")
+        _, segment, bucket, lane = best
+        if segment[2].get((bucket, lane)):
+            segment[2][bucket, lane] -= 1
+        else:
+            segment[1][bucket] &= ~((1 << of.width) - 1 << lane * of.width)
+
+    def contains_hash(self, hash_):
+        mixed = self.mix(hash_)
+        return any(True for g in self.generations for _ in g.matches(mixed))
+
+
+KINDS = {1: Bloom, 2: Cuckoo}
 
 
 # ---- any filter ----

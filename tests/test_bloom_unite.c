@@ -9,6 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 static tamis_options options_of(tamis_layout layout, uint64_t capacity, bool growable)
 {
@@ -350,6 +351,46 @@ static void bad_arguments_are_refused(void **state)
   tamis_destroy(a);
 }
 
+/* ---- saved and mapped filters ---- */
+
+/* A mapped filter can be united with, but not into; and what a union has brought is saved. */
+static void unions_of_mapped_filters(tamis_layout layout)
+{
+  for (unsigned growable = 0; growable < 2; growable++) {
+    char path[] = "unite-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    tamis_filter *a = make(layout, 10000, growable), *b = make(layout, 10000, growable), *mapped;
+    add_range(a, 0, 4000);
+    add_range(b, 3000, 4000);
+    assert_int_equal(tamis_save_file(b, path), TAMIS_OK);
+    assert_int_equal(tamis_map_file(NULL, path, &mapped), TAMIS_OK);
+    assert_int_equal(tamis_merge(mapped, a), TAMIS_EUNSUPPORTED);
+    assert_true(same_bits(mapped, b));
+    assert_int_equal(tamis_merge(a, mapped), TAMIS_OK);
+    for (uint64_t i = 0; i < 7000; i++)
+      assert_true(tamis_contains_hash(a, i));
+    tamis_filter *both;
+    assert_int_equal(tamis_intersect(mapped, a, &both), TAMIS_OK);
+    assert_true(same_bits(both, b));
+    assert_int_equal(tamis_add_hash(both, 1), TAMIS_OK);
+    assert_valid(both);
+    tamis_destroy(both);
+    tamis_destroy(mapped);
+    assert_int_equal(tamis_save_file(a, path), TAMIS_OK);
+    assert_int_equal(tamis_load_file(NULL, path, &mapped), TAMIS_OK);
+    assert_int_equal(stats_of(mapped).count, stats_of(a).count);
+    assert_true(same_bits(mapped, a));
+    assert_valid(mapped);
+    tamis_destroy(mapped);
+    tamis_destroy(a);
+    tamis_destroy(b);
+    unlink(path);
+  }
+}
+EACH_LAYOUT(unions_of_mapped_filters)
+
 /* ---- intersection ---- */
 
 static void an_intersection_answers_as_both_do(tamis_layout layout)
@@ -582,6 +623,7 @@ int main(void)
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       EACH(growable_does_not_matter_where_the_bits_are_the_same),
       cmocka_unit_test(bad_arguments_are_refused),
+      EACH(unions_of_mapped_filters),
       EACH(an_intersection_answers_as_both_do),
       EACH(estimates_err_as_documented),
       EACH(empty_and_equal_and_saturated_filters),

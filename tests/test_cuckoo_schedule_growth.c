@@ -81,7 +81,7 @@ static void a_segment_is_retired_when_it_has_left(void **state)
 
 /* ---- growth stripes ---- */
 
-static struct stripe *growth_stripe(const struct tiny *t)
+static struct stripe *first_growth_stripe(const struct tiny *t)
 {
   return &cuckoo_of(t->filter)->generation[0]->growth[0];
 }
@@ -101,14 +101,14 @@ static void two_adds_split_a_segment_once(void **state)
   add_at(&t, LOWER, UPPER, 2 * LANES);
   struct call call[2];
   schedule_stop_at("no point");
-  stripe_lock(growth_stripe(&t));
+  stripe_lock(first_growth_stripe(&t));
   for (unsigned i = 0; i < 2; i++) {
     call[i] = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
     start_and_wait_for_a_stripe(&call[i], i + 1);
   }
   assert_int_equal(stats_of(t.filter).growths,
                    0); /* the holder of the growth stripe may rely on that */
-  stripe_unlock(growth_stripe(&t));
+  stripe_unlock(first_growth_stripe(&t));
   for (unsigned i = 0; i < 2; i++) {
     assert_int_equal(finish(&call[i]), TAMIS_OK);
     expect_in(&t, call[i].hash);
@@ -125,10 +125,10 @@ static void room_is_made_before_a_split(void **state)
   add_at(&t, LOWER, UPPER, 2 * LANES);
   struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
   schedule_stop_at("no point");
-  stripe_lock(growth_stripe(&t));
+  stripe_lock(first_growth_stripe(&t));
   start_and_wait_for_a_stripe(&writer, 1);
   take(&t, t.in[0]);
-  stripe_unlock(growth_stripe(&t));
+  stripe_unlock(first_growth_stripe(&t));
   assert_int_equal(finish(&writer), TAMIS_OK);
   expect_in(&t, writer.hash);
   assert_int_equal(stats_of(t.filter).growths, 0);
@@ -148,11 +148,11 @@ static void a_path_opens_before_a_split(void **state)
   struct call writer = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
   writer.result = TAMIS_EINVAL;
   schedule_stop_at("no point");
-  stripe_lock(growth_stripe(&t));
+  stripe_lock(first_growth_stripe(&t));
   start_and_wait_for_a_stripe(&writer, 1);
   take(&t, t.in[4]);
   assert_int_equal(stats_of(t.filter).count, 4 * LANES - 1);
-  stripe_unlock(growth_stripe(&t));
+  stripe_unlock(first_growth_stripe(&t));
   schedule_wait_either("call_returned", 1, "cuckoo_pair_found", 50); /* a few attempts are enough */
   assert_int_equal(writer.result, TAMIS_OK);
   assert_int_equal(finish(&writer), TAMIS_OK);
@@ -171,10 +171,10 @@ static void a_join_waits_for_growth(void **state)
     uint64_t hash = t.in[0];
     struct call remover = call_of(&t, tamis_remove_hash, hash);
     schedule_stop_at("no point");
-    stripe_lock(growth_stripe(&t));
+    stripe_lock(first_growth_stripe(&t));
     start_and_wait_for_a_stripe(&remover, 1);
     assert_int_equal(stats_of(t.filter).joins, 0);
-    stripe_unlock(growth_stripe(&t));
+    stripe_unlock(first_growth_stripe(&t));
     assert_int_equal(finish(&remover), TAMIS_OK);
     expect_out(&t, hash);
     if (stats_of(t.filter).joins)

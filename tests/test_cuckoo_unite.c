@@ -242,6 +242,39 @@ static void fixed_filters(void **state)
     }
 }
 
+/* A mapped filter has no union; a loaded one has. */
+static void a_mapped_filter_is_refused(void **state)
+{
+  (void) state;
+  char path[] = "unite-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  tamis_options options = options_for(10000, 0.01);
+  options.growable = false;
+  tamis_filter *a = make_with(&options), *b = make_with(&options), *mapped, *loaded;
+  struct keys of_a = {0, 3000}, of_b = {2000, 3000};
+  add_copies(a, of_a, 20);
+  add_copies(b, of_b, 20);
+  tamis_stats before = stats_of(a);
+  assert_int_equal(tamis_save_file(b, path), TAMIS_OK);
+  assert_int_equal(tamis_map_file(NULL, path, &mapped), TAMIS_OK);
+  assert_int_equal(tamis_load_file(NULL, path, &loaded), TAMIS_OK);
+  assert_int_equal(tamis_merge(mapped, a), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_merge(a, mapped), TAMIS_EUNSUPPORTED);
+  assert_unchanged(a, &before, of_a);
+  assert_int_equal(tamis_merge(a, loaded), TAMIS_OK);
+  assert_valid(a);
+  remove_copies(a, of_b, 20);
+  remove_copies(a, of_a, 20);
+  assert_int_equal(stats_of(a).count, 0);
+  tamis_destroy(a);
+  tamis_destroy(b);
+  tamis_destroy(mapped);
+  tamis_destroy(loaded);
+  unlink(path);
+}
+
 /* ---- what does not fit together ---- */
 
 static void filters_that_do_not_fit_are_refused(void **state)
@@ -573,6 +606,7 @@ int main(void)
       cmocka_unit_test(unions_of_filters_with_long_strings),
       cmocka_unit_test(rates_are_kept_after_many_unions),
       cmocka_unit_test(fixed_filters),
+      cmocka_unit_test(a_mapped_filter_is_refused),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       cmocka_unit_test(intersection_and_similarity_are_unsupported),
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),

@@ -581,9 +581,10 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *   Errors   TAMIS_OK.
  *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
  *            together; nothing changed.
- *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: the rates of both together would exceed
- *            the fpp of `into`, or entries of `from` know too little for the places where `into` has
- *            room, as when the first generations of both are nearly full.  Nothing changed.
+ *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: `from` is mapped (load it instead);
+ *            the rates of both together would exceed the fpp of `into`, or entries of `from` know
+ *            too little for the places where `into` has room, as when the first generations of
+ *            both are nearly full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing
  *            changed, unless keys have been added to `into` while the union ran, and have taken the
  *            room.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,

@@ -161,6 +161,7 @@ struct saved_writer {
   void *context;
   tamis_allocator allocator;
   int result;
+  int error; /* errno, as the user's function has left it when it failed */
   unsigned char *buffer;
   size_t used;                   /* bytes in the buffer */
   uint64_t at;                   /* bytes of the file, in the buffer or written */
@@ -178,7 +179,8 @@ struct saved_writer {
 /* Begins a file with its header.  tamis__saved_end() follows in any case. */
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
 
-/* Writes the trailer and what is in the buffer, and releases all.  Returns the result. */
+/* Writes the trailer and what is in the buffer, and releases all.  Returns the result; with
+ * TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 
 /* Room for the payload of a block, at most `size` bytes, itself at most SAVED_CHUNK. */
@@ -213,6 +215,7 @@ struct saved_reader {
   bool check_all; /* of what is mapped */
   bool ended;     /* the trailer has been read, and is right */
   bool jumped;    /* parts of the mapping have been passed over */
+  int error;      /* errno, as the user's function has left it when it failed */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, without `next` */
   uint64_t blocks;
@@ -256,7 +259,8 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);
 int tamis__saved_jump(struct saved_reader *r, uint64_t to);
 
-/* Releases what the reader holds, but not the mapping. */
+/* Releases what the reader holds, but not the mapping.  If the user's function has failed, errno is
+ * as it has left it. */
 void tamis__saved_close(struct saved_reader *r);
 
 /* ---- mapped filters ----

@@ -23,8 +23,10 @@ static int read_all(struct saved_reader *r, void *to, size_t size)
 {
   for (size_t done = 0; done < size;) {
     int64_t got = r->read(r->context, (char *) to + done, size - done);
-    if (got < 0 || (uint64_t) got > size - done)
+    if (got < 0 || (uint64_t) got > size - done) {
+      r->error = got < 0 ? errno : EOVERFLOW;
       return TAMIS_EIO;
+    }
     if (got == 0)
       return TAMIS_ECORRUPT;
     done += (size_t) got;
@@ -443,9 +445,9 @@ int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 
 void tamis__saved_close(struct saved_reader *r)
 {
-  int error = errno; /* the user's function has set it */
   release_buffer(r);
-  errno = error;
+  if (r->error)
+    errno = r->error;
 }
 
 /* ---- mapped filters ---- */

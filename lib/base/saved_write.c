@@ -22,6 +22,7 @@ static void flush(struct saved_writer *w, size_t size)
   if (w->result != TAMIS_OK || !size)
     return;
   if (w->write(w->context, w->buffer, size) != 0) {
+    w->error = errno;
     w->result = TAMIS_EIO;
     return;
   }
@@ -151,10 +152,10 @@ int tamis__saved_end(struct saved_writer *w)
 {
   put_trailer(w);
   flush(w, w->used);
-  int error = errno; /* the user's function has set it */
   release_sums(w);
   tamis__memory_release(&w->allocator, w->buffer, BUFFER);
-  errno = error;
+  if (w->error)
+    errno = w->error;
   return w->result;
 }
 

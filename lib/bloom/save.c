@@ -241,9 +241,10 @@ static int read_all(struct saved_reader *r, const struct saved_head *saved,
                     const struct bloom_plan *plan, void **words, struct content *content)
 {
   uint64_t bytes = plan->geometry.lines * LINE_BYTES, beside = tamis__bloom_bytes_beside(plan);
-  if (saved->limit && !r->mapping && bytes + beside > saved->limit)
+  uint64_t limit = r->mapping ? 0 : saved->limit; /* nothing is allocated for what is mapped */
+  if (limit && bytes + beside > limit)
     return TAMIS_EFULL;
-  int result = tamis__saved_read_array(r, bytes, saved->limit ? saved->limit - beside : 0, words);
+  int result = tamis__saved_read_array(r, bytes, limit ? limit - beside : 0, words);
   if (result != TAMIS_OK)
     return result;
   result = read_totals(r, plan, content);

@@ -17,8 +17,6 @@
 #include "cuckoo/remove.h"
 #include "cuckoo/segment.h"
 
-static const uint64_t most_copies = UINT64_C(1) << 53;
-
 struct load {
   struct saved_reader *r;
   const struct saved_head *saved;
@@ -76,70 +74,27 @@ static bool read_first_geometry(const struct load *l, struct cuckoo_geometry *g)
 
 /* ---- duplicate counts ---- */
 
-/* What has not been read yet, and the next count: it follows `skip` lanes without one. */
-struct counts {
-  const unsigned char *at, *end;
-  uint64_t skip, count; /* count == 0: there are no more */
-};
-
-static bool read_number(struct counts *counts, uint64_t *out)
-{
-  enum { MOST_BYTES = 8 };
-  *out = 0;
-  for (unsigned i = 0; i < MOST_BYTES && counts->at < counts->end; i++) {
-    unsigned char byte = *counts->at++;
-    *out |= (uint64_t) (byte & 0x7f) << 7 * i;
-    if (byte < 0x80)
-      return byte || i == 0;
-  }
-  return false;
-}
-
-static bool read_count(struct counts *counts)
-{
-  counts->count = 0;
-  return counts->at == counts->end ||
-         (read_number(counts, &counts->skip) && read_number(counts, &counts->count) &&
-          counts->count && counts->count < most_copies);
-}
-
-/* The counts of 256 buckets, or of those that are left.  False: they are not possible. */
-static bool spread_counts(const struct bucket_shape *s, const word *words, uint32_t buckets,
-                          struct counts *counts, uint64_t to[DUPLICATES_POSITIONS])
-{
-  memset(to, 0, DUPLICATES_POSITIONS * sizeof *to);
-  for (uint32_t i = 0; i < buckets && counts->count; i++) {
-    uint64_t value = atomic_load_explicit(&words[i], memory_order_relaxed);
-    for (unsigned lane = 0; lane < s->lanes && counts->count; lane++) {
-      if (!bucket_lane(s, value, lane) || counts->skip--)
-        continue;
-      to[(size_t) i * s->lanes + lane] = counts->count;
-      if (!read_count(counts))
-        return false;
-    }
-  }
-  return true;
-}
-
 /* Gives the buckets from `first` on, `n` of them, their counts. */
 static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                        uint32_t first, uint32_t n, const unsigned char *at,
                        const unsigned char *end)
 {
-  struct counts counts = {.at = at, .end = end};
-  if (!read_count(&counts))
+  struct saved_counts counts = {.at = at, .end = end};
+  /* no other thread knows them yet */
+  const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
+  if (!tamis__counts_next(&counts))
     return TAMIS_ECORRUPT;
   for (uint32_t done = 0; done < n && counts.count; done += DUPLICATES_BUCKETS) {
     uint64_t to[DUPLICATES_POSITIONS], sum = 0;
     uint32_t buckets = n - done < DUPLICATES_BUCKETS ? n - done : DUPLICATES_BUCKETS;
-    if (!spread_counts(&g->shape, segment_words(g, segment) + first + done, buckets, &counts, to))
+    if (!tamis__counts_spread(&g->shape, words + first + done, buckets, &counts, to))
       return TAMIS_ECORRUPT;
     for (size_t i = 0; i < (size_t) buckets * g->shape.lanes; i++)
-      sum += to[i] < most_copies - sum ? to[i] : most_copies - sum;
+      sum += to[i] < saved_most_copies - sum ? to[i] : saved_most_copies - sum;
     int result = sum ? tamis__segment_set_copies(l->c, g, segment, first + done, to) : TAMIS_OK;
     if (result != TAMIS_OK)
       return result;
-    if (sum >= most_copies - l->totals[TOTAL_COPIES])
+    if (sum >= saved_most_copies - l->totals[TOTAL_COPIES])
       return TAMIS_ECORRUPT;
     l->totals[TOTAL_COPIES] += sum;
   }
@@ -149,9 +104,9 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
 /* Only sums up what a block counts. */
 static int sum_counts(struct load *l, const struct saved_block *block)
 {
-  struct counts counts = {.at = block->payload, .end = block->payload + block->size};
+  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
   do {
-    if (!read_count(&counts) || counts.count >= most_copies - l->totals[TOTAL_COPIES])
+    if (!tamis__counts_next(&counts) || counts.count >= saved_most_copies - l->totals[TOTAL_COPIES])
       return TAMIS_ECORRUPT;
     l->totals[TOTAL_COPIES] += counts.count;
   } while (counts.count);
@@ -379,12 +334,12 @@ static int remove_keys(struct load *l)
 /* Memory for one more segment. */
 static int provide_block(struct load *l, const struct cuckoo_geometry *g)
 {
-  uint64_t all = cuckoo_roots(g) * g->segment_bytes, limit = l->saved->limit;
+  uint64_t all = cuckoo_roots(g) * g->segment_bytes; /* which the filter has counted already */
   uint64_t needed = (l->segments + 1) * g->segment_bytes;
   if (needed <= l->block_bytes)
     return TAMIS_OK;
   uint64_t next = 2 * l->block_bytes > needed ? 2 * l->block_bytes : needed;
-  if (next > all || (limit && next > limit - all))
+  if (next > all || !tamis__cuckoo_fits(l->c, next))
     next = all;
   void *larger = tamis__memory_grow(&l->r->allocator, l->block, l->block_bytes, next);
   if (!larger)
@@ -540,6 +495,9 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   }
   if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
     return map_segments(l, g);
+  if (!l->r->mapping)
+    atomic_fetch_add_explicit(&l->c->bytes, cuckoo_roots(g) * g->segment_bytes,
+                              memory_order_relaxed); /* checked before */
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);
   return result == TAMIS_OK ? read_places(l, g, false) : result;
@@ -559,7 +517,6 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
       directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
     }
     generation->block = (struct segment *) (void *) l->block;
-    atomic_fetch_add_explicit(&l->c->bytes, l->block_bytes, memory_order_relaxed);
     l->block = NULL;
   }
   generation->segments = l->segments;

@@ -28,6 +28,13 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->spec.growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = c->spec.stripes};
+  /* without what differs between machines, and what waits for a grace period */
+  for (unsigned i = 0; i < cuckoo_generations(c); i++) {
+    const struct generation *generation = c->generation[i];
+    const struct cuckoo_geometry *g = &generation->geometry;
+    uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
+    out->figures.bytes += segments * g->segment_bytes + cuckoo_directory_size(g) * 8;
+  }
   put_figures(first, out->geometry);
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
   out->geometry[SAVED_SPLITS] = atomic_load_explicit(&c->splits, memory_order_relaxed);
@@ -37,38 +44,11 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
 
 /* ---- duplicate counts ---- */
 
-static unsigned char *put_number(unsigned char *to, uint64_t x)
+static unsigned char *put_counts_of(const struct snapshot_piece *piece, uint32_t first, uint32_t n,
+                                    unsigned char *to, uint64_t *copies)
 {
-  for (; x >= 0x80; x >>= 7)
-    *to++ = (unsigned char) (x | 0x80);
-  *to++ = (unsigned char) x;
-  return to;
-}
-
-/* The counts of these buckets, `n` of them from a multiple of DUPLICATES_BUCKETS on.  Returns the
- * end; *copies is increased by what is counted. */
-static unsigned char *put_counts(const struct snapshot_piece *piece, uint32_t first, uint32_t n,
-                                 unsigned char *to, uint64_t *copies)
-{
-  const struct bucket_shape *s = &piece->generation->geometry.shape;
-  uint64_t counts[DUPLICATES_POSITIONS], without = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    if (i % DUPLICATES_BUCKETS == 0)
-      tamis__duplicates_read(piece->duplicates, (first + i) / DUPLICATES_BUCKETS, counts);
-    for (unsigned lane = 0; lane < s->lanes; lane++) {
-      uint64_t count = counts[i % DUPLICATES_BUCKETS * s->lanes + lane];
-      if (!bucket_lane(s, piece->words[first + i], lane))
-        continue;
-      if (!count) {
-        without++;
-        continue;
-      }
-      to = put_number(put_number(to, without), count);
-      *copies += count;
-      without = 0;
-    }
-  }
-  return to;
+  return tamis__counts_put(&piece->generation->geometry.shape, piece->words, piece->duplicates,
+                           first, n, to, copies);
 }
 
 static size_t counts_room(const struct cuckoo_geometry *g, uint32_t buckets)
@@ -108,7 +88,7 @@ static void save_growing_segment(struct saved_writer *w, const struct snapshot_p
   put_words(piece->words, buckets, room);
   unsigned char *end = room + bytes;
   if (piece->duplicates)
-    end = put_counts(piece, 0, buckets, end, &w->totals[TOTAL_COPIES]);
+    end = put_counts_of(piece, 0, buckets, end, &w->totals[TOTAL_COPIES]);
   uint64_t entries = count_entries(&g->shape, piece->words, buckets);
   tamis__saved_block(w, SAVED_SEGMENT,
                      (uint64_t[]){piece->generation->number | (uint64_t) piece->depth << 32,
@@ -201,7 +181,7 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
       return;
     unsigned char *end = room;
     if (piece->duplicates)
-      end = put_counts(piece, done, n, room, &w->totals[TOTAL_COPIES]);
+      end = put_counts_of(piece, done, n, room, &w->totals[TOTAL_COPIES]);
     tamis__saved_block(w, SAVED_COUNTS,
                        (uint64_t[]){piece->index, done, piece->copying, done + n == buckets},
                        (size_t) (end - room));

@@ -54,6 +54,7 @@ struct cuckoo_snapshot {
   size_t words_bytes;          /* of each */
   struct duplicates *duplicates;
   size_t duplicates_bytes;
+  struct duplicates *read; /* of a mapped filter: those of the segment */
   struct {
     uint64_t at, end; /* the directory entries of which no piece has been given yet */
     uint64_t first;   /* of the segment */

@@ -11,6 +11,7 @@
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
  *    duplicates.*  layer 0: counts of further copies of keys, for the lanes of a segment
+ *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
  *    memory.*      the filter's memory within max_bytes, and blocks made ready for a split
@@ -157,7 +158,7 @@ struct cuckoo {
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with `opening`
    * held. */
   _Atomic double excess;
-  struct mapped *mapped;                       /* NULL: the filter is not mapped */
+  struct mapped *mapped; /* NULL: the filter is not mapped */
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)

@@ -403,6 +403,8 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   struct union_plan plan;
   if (!cuckoo_same_geometry(&u.into->generation[0]->geometry, &from->generation[0]->geometry))
     return TAMIS_EINVAL;
+  if (from->mapped) /* its copies are counted in the file only, and it has no stripes to take */
+    return TAMIS_EUNSUPPORTED;
   int result = tamis__union_plan(u.into, from, &plan);
   if (result != TAMIS_OK)
     return result;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: the blocks of saved cuckoo filters, and duplicate counts as they are in them.
+ */
+#ifndef TAMIS_LIB_CUCKOO_COUNTS_H
+#define TAMIS_LIB_CUCKOO_COUNTS_H
+
+#include "base/saved.h"
+#include "cuckoo/bucket.h"
+#include "cuckoo/duplicates.h"
+
+/* Types of blocks, and what their four numbers mean. */
+enum {
+  /* A later generation begins: number, 0, 0, 0.  Its figures follow: enum saved_figure. */
+  SAVED_GENERATION = SAVED_KIND_BLOCKS,
+  /* Of a filter that grows: generation and depth (from bit 32 on), first directory index, copying
+   * (segment_copying()), lanes in use.  The words follow, then the duplicate counts. */
+  SAVED_SEGMENT,
+  /* Hashes of keys that are to be removed from what the file holds. */
+  SAVED_REMOVED,
+  /* Of a filter that does not grow: root, first bucket, copying, whether it is the segment's last
+   * block.  The duplicate counts of SAVED_COUNTED buckets, or of all that are left. */
+  SAVED_COUNTS,
+  /* Of a filter that does not grow, at the end: first root, 0, 0, 0.  Where in the file the segments
+   * begin, of SAVED_PLACED roots, or of all that are left. */
+  SAVED_PLACES
+};
+enum { SAVED_COUNTED = 4096, SAVED_PLACED = SAVED_CHUNK / 8 };
+
+/* The figures of a generation; the first one's are in the header's geometry. */
+enum saved_figure {
+  SAVED_WIDTH,
+  SAVED_PAIR_BITS,
+  SAVED_DEPTH_LIMIT,
+  SAVED_STRIPES,
+  SAVED_RATE, /* a double */
+  SAVED_ROOT_SHIFT,
+  SAVED_FIGURES_OF_GENERATION,
+  /* Only in the header: */
+  SAVED_FIRST_ROOTS = SAVED_FIGURES_OF_GENERATION,
+  SAVED_SPLITS,
+  SAVED_JOINS,
+  SAVED_COUNTS_COPIES, /* whether the segments of the filter are folded */
+  SAVED_FIGURES_OF_FILTER
+};
+
+/* Lanes in use; copies that are counted; and of a filter that grows its segments, of another one
+ * where in the file the first block of type SAVED_PLACES begins. */
+enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENTS };
+
+/* Duplicate counts are pairs of numbers: how many lanes in use have no count before the next one
+ * that has, and its count.  A number has seven bits in each byte, the lowest ones first; all bytes
+ * but its last one have the highest bit set.  No count takes more than eight bytes. */
+enum { SAVED_BYTES_PER_COUNT = 11 };
+
+/* What has not been read yet, and the next count: it follows `skip` lanes without one. */
+struct saved_counts {
+  const unsigned char *at, *end;
+  uint64_t skip, count; /* count == 0: there are no more */
+};
+
+static const uint64_t saved_most_copies = UINT64_C(1) << 53;
+
+/* The counts of these buckets, `n` of them from a multiple of DUPLICATES_BUCKETS on.  Returns the
+ * end; *copies is increased by what is counted. */
+unsigned char *tamis__counts_put(const struct bucket_shape *s, const uint64_t *words,
+                                 const struct duplicates *duplicates, uint32_t first, uint32_t n,
+                                 unsigned char *to, uint64_t *copies);
+
+/* Reads the next count.  False: it is not possible. */
+bool tamis__counts_next(struct saved_counts *counts);
+
+/* Reads the counts of DUPLICATES_BUCKETS buckets, or of those that are left.  False: they are not
+ * possible. */
+bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, uint32_t buckets,
+                          struct saved_counts *counts, uint64_t to[DUPLICATES_POSITIONS]);
+
+#endif

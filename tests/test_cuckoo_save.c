@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Saved, loaded and mapped cuckoo filters.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+#include "saved_unit.h"
+
+#include "cuckoo/save.h"
+
+#include <stdio.h>
+
+static const double rates[] = {0.03, 0.01, 0.001, 1e-4, 1e-6};
+enum { RATES = sizeof rates / sizeof *rates };
+
+/* Filters of all sorts: the i-th one, or NULL after the last. */
+static tamis_filter *sort_of_filter(unsigned i)
+{
+  enum { SIZES = 4, SORTS = RATES * SIZES * 2 };
+  static const uint64_t keys[] = {0, 500, 30000, 200000};
+  if (i >= SORTS)
+    return NULL;
+  tamis_options options = options_for(1000, rates[i % RATES]);
+  uint64_t n = keys[i / RATES % SIZES];
+  options.growable = i / RATES / SIZES;
+  if (!options.growable)
+    options.capacity = n + 1000;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, n);
+  if (i % 2) /* copies, and joined segments */
+    for (unsigned copy = 0; copy < 3; copy++)
+      add_range(f, 0, n / 10);
+  if (i % 3 == 0)
+    remove_range(f, n / 2, n);
+  return f;
+}
+
+static void assert_same(const tamis_filter *a, const tamis_filter *b)
+{
+  tamis_stats x = stats_of(a), y = stats_of(b);
+  assert_same_contents(&x, &y);
+  assert_int_equal(x.seed, y.seed);
+  assert_int_equal(x.capacity, y.capacity);
+  for (uint64_t i = 0; i < 210000; i += 7)
+    assert_int_equal(tamis_contains_hash(a, i), tamis_contains_hash(b, i));
+}
+
+static void a_loaded_filter_is_the_same(void **state)
+{
+  (void) state;
+  tamis_filter *f;
+  for (unsigned i = 0; (f = sort_of_filter(i)); i++) {
+    struct bytes bytes = saved_bytes(f);
+    tamis_filter *loaded = load_bytes(&bytes);
+    assert_same(f, loaded);
+    struct bytes again = saved_bytes(loaded);
+    assert_int_equal(again.size, bytes.size);
+    assert_memory_equal(again.data, bytes.data, bytes.size);
+    free(again.data);
+    free(bytes.data);
+    tamis_destroy(loaded);
+    tamis_destroy(f);
+  }
+}
+
+/* What can be removed from one can be removed from the other; then both are empty. */
+static void copies_are_as_many(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    tamis_options options = options_for(growable ? 100 : 5000, 0.001);
+    options.growable = growable;
+    tamis_filter *f = make_with(&options);
+    for (uint64_t i = 0; i < 5000; i++)
+      for (uint64_t copy = 0; copy <= i % 5 + (i % 100 == 0 ? 300 : 0); copy++)
+        assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    struct bytes bytes = saved_bytes(f);
+    tamis_filter *loaded = load_bytes(&bytes);
+    for (uint64_t i = 0; i < 5000; i++)
+      for (uint64_t copy = 0; copy <= i % 5 + (i % 100 == 0 ? 300 : 0); copy++)
+        assert_int_equal(tamis_remove_hash(loaded, i), TAMIS_OK);
+    assert_int_equal(stats_of(loaded).count, 0);
+    assert_valid(loaded);
+    free(bytes.data);
+    tamis_destroy(loaded);
+    tamis_destroy(f);
+  }
+}
+
+static void a_loaded_filter_goes_on_growing_and_shrinking(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(1000, 0.01);
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, 300000);
+  struct bytes bytes = saved_bytes(f);
+  tamis_filter *loaded = load_bytes(&bytes);
+  assert_true(stats_of(loaded).generations > 1);
+  add_range(loaded, 300000, 600000);
+  assert_all_in(loaded, 0, 600000);
+  assert_rate(loaded, 0.01, 1);
+  assert_valid(loaded);
+  assert_true(stats_of(loaded).growths > stats_of(f).growths);
+  remove_range(loaded, 0, 600000);
+  assert_int_equal(stats_of(loaded).count, 0);
+  assert_valid(loaded);
+  assert_true(stats_of(loaded).joins > stats_of(f).joins);
+  free(bytes.data);
+  tamis_destroy(loaded);
+  tamis_destroy(f);
+}
+
+/* ---- limits ---- */
+
+/* A load also needs a buffer for one block. */
+static int load_within(const struct bytes *b, uint64_t limit)
+{
+  enum { BUFFER = 1 << 17 };
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.allocator = &allocator;
+  options.max_bytes = limit;
+  struct source source = source_of(b);
+  tamis_filter *f;
+  int result = tamis_load(&options, read_source, &source, &f);
+  assert_true(counts.most <= limit + BUFFER);
+  if (f) {
+    assert_valid(f);
+    assert_true(stats_of(f).bytes <= limit);
+  }
+  tamis_destroy(f);
+  assert_int_equal(counts.blocks, 0);
+  return result;
+}
+
+static void a_load_stays_within_max_bytes(void **state)
+{
+  (void) state;
+  for (unsigned i = 1; i < 40; i += 5) {
+    tamis_filter *f = sort_of_filter(i);
+    struct bytes bytes = saved_bytes(f);
+    uint64_t whole = stats_of(f).bytes;
+    for (uint64_t limit = whole / 8; limit < 2 * whole; limit += whole / 8) {
+      int result = load_within(&bytes, limit);
+      assert_true(result == TAMIS_EFULL || (result == TAMIS_OK && limit > whole / 2));
+    }
+    assert_int_equal(load_within(&bytes, 2 * whole), TAMIS_OK);
+    free(bytes.data);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- damage ---- */
+
+static tamis_filter *tiny_filter(bool growable)
+{
+  tamis_options options = options_for(40, 0.03);
+  options.growable = growable;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, 30);
+  for (unsigned i = 0; i < 5; i++)
+    add_range(f, 0, 3);
+  return f;
+}
+
+static void truncations_and_flipped_bits_are_found(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    tamis_filter *f = tiny_filter(growable);
+    struct bytes bytes = saved_bytes(f);
+    assert_truncations_are_found(&bytes);
+    assert_changes_are_found(&bytes);
+    free(bytes.data);
+    tamis_destroy(f);
+  }
+}
+
+/* Each number of a part of the file, at its extremes, with right sums: a filter that is valid, or
+ * none.  (What a filter without keys needs for its directory follows from its header alone: there
+ * is a limit for that.)  Returns how many changes were accepted. */
+static unsigned try_numbers(const struct bytes *b, size_t begin, size_t end)
+{
+  struct bytes changed = {.data = malloc(b->size), .size = b->size};
+  unsigned accepted = 0;
+  assert_non_null(changed.data);
+  for (size_t at = begin; at < end; at += 8)
+    for (unsigned i = 0; i < EXTREMES + 64; i++) {
+      memcpy(changed.data, b->data, b->size);
+      uint64_t was = saved_get64(b->data + at);
+      saved_put64(changed.data + at,
+                  i < EXTREMES ? extremes[i] : was ^ UINT64_C(1) << (i - EXTREMES));
+      if (saved_get64(changed.data + at) == was)
+        continue;
+      (void) repair(&changed, 0);
+      accepted += load_within(&changed, UINT64_C(64) << 20) == TAMIS_OK;
+    }
+  free(changed.data);
+  return accepted;
+}
+
+static void extremes_do_no_harm(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(true);
+  struct bytes bytes = saved_bytes(f);
+  size_t last = bytes.size - SAVED_UNIT;
+  assert_true(try_numbers(&bytes, 8, SAVED_HEADER - 8) > 0);
+  (void) try_numbers(&bytes, SAVED_HEADER, last);
+  assert_int_equal(try_numbers(&bytes, last + 24, last + 48), 0);
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
+/* ---- mapped filters ---- */
+
+static const char path[] = "test_cuckoo_save.tamis";
+
+static void a_mapped_filter_is_the_same(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 4 * RATES; i++) {
+    tamis_filter *f = sort_of_filter(i), *mapped, *loaded;
+    struct bytes bytes = saved_bytes(f);
+    assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+    for (unsigned check = 0; check < 2; check++) {
+      tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+      options.check_all = check;
+      assert_int_equal(tamis_map_file(&options, path, &mapped), TAMIS_OK);
+      assert_same(f, mapped);
+      assert_valid(mapped);
+      assert_int_equal(tamis_add_hash(mapped, 1), TAMIS_EUNSUPPORTED);
+      assert_int_equal(tamis_remove_hash(mapped, 1), TAMIS_EUNSUPPORTED);
+      struct bytes again = saved_bytes(mapped); /* with all counts */
+      loaded = load_bytes(&again);
+      assert_same(f, loaded);
+      assert_int_equal(again.size, bytes.size);
+      assert_memory_equal(again.data, bytes.data, bytes.size);
+      free(again.data);
+      tamis_destroy(loaded);
+      tamis_destroy(mapped);
+    }
+    free(bytes.data);
+    tamis_destroy(f);
+  }
+  remove(path);
+}
+
+static void a_filter_that_grows_cannot_be_mapped(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(true), *mapped = f;
+  assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+  assert_int_equal(tamis_map_file(NULL, path, &mapped), TAMIS_EUNSUPPORTED);
+  assert_null(mapped);
+  remove(path);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_loaded_filter_is_the_same),
+      cmocka_unit_test(copies_are_as_many),
+      cmocka_unit_test(a_loaded_filter_goes_on_growing_and_shrinking),
+      cmocka_unit_test(a_load_stays_within_max_bytes),
+      cmocka_unit_test(truncations_and_flipped_bits_are_found),
+      cmocka_unit_test(extremes_do_no_harm),
+      cmocka_unit_test(a_mapped_filter_is_the_same),
+      cmocka_unit_test(a_filter_that_grows_cannot_be_mapped),
+  };
+  return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);
+}
