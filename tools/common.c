@@ -6,8 +6,8 @@
  * into the filter of its stage, and those of a further one only if the filter before holds them.
  * So a line is in the filter of a stage if it is in all files so far, or by mistake: it is a false
  * positive of that filter, or the filter before held it by mistake and the file contains it.  A
- * line of the last file that is not in all others is therefore written with a probability of at most the sum of the rates
- * of all filters, whatever the lines are.  (Union bound.)
+ * line of the last file that is not in all others is therefore written with a probability of at
+ * most the sum of the rates of all filters, whatever the lines are.  (Union bound.)
  *
  * Two filters are needed at a time.  The hashes for all of them are made by one.
  */

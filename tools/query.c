@@ -96,7 +96,7 @@ static bool choose(void *context, const uint64_t *hashes, size_t n, bool *chosen
   return true;
 }
 
-/* A mapped file that is made shorter ends the process in its next look-up, as the kernel decides. */
+/* A look-up in a mapped file that was made shorter ends the process. */
 static void end_by_lost_file(int number)
 {
   static const char text[] = "tamis: a file in use was made shorter, or cannot be read\n";

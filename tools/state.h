@@ -10,8 +10,8 @@
  * has three steps:
  *   1. The filter is saved to a new file beside the state.
  *   2. The gate is held for writing, for a moment.  Each thread holds it for reading from the first
- *      add of a chunk until the chunk's lines are written.  So by now the lines of all keys that the new
- *      file can contain have been written, or fail() was called.
+ *      add of a chunk until the chunk's lines are written.  So by now the lines of all keys that
+ *      the new file can contain have been written, or fail() was called.
  *   3. The output is synchronised, then the new file, which then takes the place of the state.
  * An output file that is replaced at the end has its name before the state is saved, and only then
  * is the state saved at all.
@@ -40,20 +40,21 @@ struct state {
   struct output *lines;
 };
 
-/* Locks the state.  Refuses one that is also an input or the output, or that another run uses.  False
- * after fail(); state_close is to be called in any case. */
+/* Locks the state.  Refuses one that is also an input or the output, or that another run uses.
+ * False after fail(); state_close is to be called in any case. */
 bool state_open(struct state *state, const char *path, const struct inputs *inputs,
                 const char *output);
 
-/* Loads the filter, which the state has if state->exists.  Refuses it if it is of another kind, or has
- * another rate or capacity than the options ask for.  NULL after fail(). */
+/* Loads the filter, which the state has if state->exists.  Refuses it if it is of another kind, or
+ * has another rate or capacity than the options ask for.  NULL after fail(). */
 tamis_filter *state_load(const struct state *state, const struct shared_options *options);
 
 /* The filter and the output whose lines it remembers; `every` is in seconds, 0 for never. */
 void state_begin(struct state *state, const tamis_filter *filter, struct output *lines,
                  double every);
 
-/* Saves the state, which is the argument, if it is time for it.  Threads may go on to add, and to write with the gate. */
+/* Saves the state, which is the argument, if it is time for it.  Threads may go on to add, and to
+ * write while they hold the gate. */
 void state_tick(void *argument);
 
 /* Saves the state if there is something new, after the lines were written and the output closed. */
