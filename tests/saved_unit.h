@@ -9,6 +9,7 @@
 #include "filter_unit.h"
 
 #include "base/saved.h"
+#include "saved_sums.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -16,12 +17,6 @@
 #include <string.h>
 
 /* ---- saving to memory ---- */
-
-struct bytes {
-  unsigned char *data;
-  size_t size, room;
-  unsigned calls, fail_at; /* the call that fails, from 1 on; 0: none */
-};
 
 static int write_bytes(void *context, const void *data, size_t size)
 {
@@ -157,46 +152,6 @@ static inline tamis_filter *load_bytes(const struct bytes *b)
   tamis_filter *f;
   assert_int_equal(load_any(source_of(b), 0, &f), TAMIS_OK);
   return f;
-}
-
-/* ---- sums ---- */
-
-/* Where the first block is, if an array of `array` bytes comes before it. */
-static inline size_t first_block(size_t array)
-{
-  return array ? SAVED_ARRAY_ALIGNMENT + array : SAVED_HEADER;
-}
-
-/* Makes the sums right again, of an array's chunks too.  False: the blocks lead nowhere. */
-static inline bool repair(const struct bytes *b, size_t array)
-{
-  unsigned char *data = b->data;
-  uint64_t digest = 0, number = 0;
-  saved_put64(data + SAVED_HEADER - 8, hash_sum(data, SAVED_HEADER - 8, 0));
-  digest = saved_next_digest(digest, saved_get64(data + SAVED_HEADER - 8));
-  size_t at = first_block(array);
-  while (at + SAVED_UNIT <= b->size && memcmp(data + at, SAVED_TRAILER_MAGIC, 8) != 0) {
-    unsigned char *payload = data + at + SAVED_UNIT;
-    uint64_t size = saved_get64(data + at + 8);
-    if (size > b->size - at - SAVED_UNIT)
-      return false;
-    if (saved_get32(data + at) == SAVED_SUMS && array)
-      for (size_t i = 0; i < saved_chunks(array) && i < size / 8; i++) {
-        size_t begin = i * SAVED_CHUNK, left = array - begin;
-        saved_put64(payload + i * 8, hash_sum(data + SAVED_ARRAY_ALIGNMENT + begin,
-                                              left < SAVED_CHUNK ? left : SAVED_CHUNK, i));
-      }
-    uint64_t sum = saved_block_sum(data + at, payload, (size_t) size);
-    saved_put64(data + at + 56, sum);
-    digest = saved_next_digest(digest, sum);
-    number++;
-    at += SAVED_UNIT + (((size_t) size + SAVED_UNIT - 1) & ~(size_t) (SAVED_UNIT - 1));
-  }
-  if (at + SAVED_UNIT > b->size)
-    return false;
-  saved_put64(data + at + 48, digest);
-  saved_put64(data + at + 56, hash_sum(data + at, 56, 0));
-  return number > 0;
 }
 
 /* What numbers in a file are replaced by. */
