@@ -2,11 +2,13 @@
  *
  * Saved filters that were made to do harm: the files of the corpus, and changes of them.
  *
- *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--verbose] FOLDER|FILE...
+ *   test_hostile [--mutations N] [--only NUMBER] [--keep FILE] [--verbose] [--all-load]
+ *                FOLDER|FILE...
  *
  * Every file is tried as it is, and then N changes of it (default 300), of which each may follow
  * another one.  --verbose says what is tried, before it is; --only tries one change, which --keep
- * writes to a file: so it can be tried again by itself.  The same is done in every run.
+ * writes to a file: so it can be tried again by itself.  With --all-load each file
+ * must load, but for those whose names begin with "found-".  The same is done in every run.
  */
 #include "base/hash.h"
 #include "fuzz/hostile.h"
@@ -23,7 +25,7 @@ enum { MOST = 1 << 18 };
 
 struct run {
   unsigned long mutations, only;
-  bool verbose;
+  bool verbose, all_load;
   const char *keep;
   unsigned long files, tried, accepted;
 };
@@ -46,6 +48,12 @@ static void try(struct run *r, const char *path, unsigned long number, const uns
   int result = hostile_try(block, size);
   if (r->verbose)
     (void) fprintf(stderr, "  %s\n", tamis_strerror(result));
+  const char *slash = strrchr(path, '/');
+  if (r->all_load && !number && result != TAMIS_OK &&
+      strncmp(slash ? slash + 1 : path, "found-", 6) != 0) {
+    (void) fprintf(stderr, "%s does not load: fuzz-seeds writes it anew\n", path);
+    exit(1);
+  }
   r->tried++;
   r->accepted += result == TAMIS_OK;
   free(block);
@@ -104,6 +112,8 @@ int main(int argc, char **argv)
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--verbose"))
       r.verbose = true;
+    else if (!strcmp(argv[i], "--all-load"))
+      r.all_load = true;
     else if (!strcmp(argv[i], "--mutations") && i + 1 < argc)
       r.mutations = strtoul(argv[++i], NULL, 10);
     else if (!strcmp(argv[i], "--only") && i + 1 < argc)
