@@ -7,7 +7,7 @@
 #include "base/counted.h"
 #include "base/counter.c"
 #include "base/stripe.c"
-#include "cuckoo/growth.c"
+#include "cuckoo/generation.c"
 
 /* `plain` is what the stripe protects. */
 int lock__stripe(struct stripe *stripe, const int *plain)

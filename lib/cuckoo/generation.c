@@ -105,3 +105,55 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   tamis__generation_destroy(c, generation);
   return NULL;
 }
+
+/* ---- opening ---- */
+
+static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
+{
+  uint64_t entries = 0;
+  for (unsigned i = 0; i < generations; i++)
+    entries += cuckoo_count(c->generation[i], ENTRIES);
+  return entries;
+}
+
+/* ORDER generations.publish (seq_cst)
+ *   pairs with     generations.load
+ *   makes visible  the generation
+ *   if weakened    see generations.load
+ *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
+static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
+{
+  c->generation[n] = generation;
+  atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
+}
+
+/* The geometry of a further generation: `like`, if that fits, or a new one. */
+static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
+                           struct cuckoo_geometry *out)
+{
+  const struct cuckoo_geometry *before = &c->generation[n - 1]->geometry;
+  double left = cuckoo_rate_left(c, n);
+  if (n == CUCKOO_MAX_GENERATIONS)
+    return TAMIS_EFULL;
+  if (!like || like->rate > left || cuckoo_index_bits(like) < cuckoo_index_bits(before))
+    return cuckoo_geometry_next(before, count_entries(c, n), left, out);
+  *out = *like;
+  return TAMIS_OK;
+}
+
+int tamis__generation_open(struct cuckoo *c, const struct generation *full,
+                           const struct cuckoo_geometry *like)
+{
+  int result = TAMIS_OK;
+  stripe_lock(&c->opening);
+  unsigned n = cuckoo_generations(c);
+  if (c->generation[n - 1] == full) {
+    struct cuckoo_geometry g;
+    result = plan_generation(c, n, like, &g);
+    struct generation *next = result == TAMIS_OK ? tamis__generation_create(c, &g, &result) : NULL;
+    if (next)
+      publish_generation(c, next, n);
+  }
+  stripe_unlock(&c->opening);
+  return result;
+}

@@ -18,6 +18,14 @@ struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
 
+/* Opens a generation after `full`, unless another thread has.  `like` is the geometry that it is to
+ * have if that fits the filter, or NULL.
+ *   TAMIS_OK      it is open
+ *   TAMIS_EFULL   a limit is reached
+ *   TAMIS_ENOMEM  memory was refused */
+int tamis__generation_open(struct cuckoo *c, const struct generation *full,
+                           const struct cuckoo_geometry *like);
+
 /* No other thread knows it any more. */
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
 

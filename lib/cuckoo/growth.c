@@ -246,63 +246,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   return result;
 }
 
-/* ---- open a generation, create a segment ---- */
-
-static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
-{
-  uint64_t entries = 0;
-  for (unsigned i = 0; i < generations; i++)
-    entries += cuckoo_count(c->generation[i], ENTRIES);
-  return entries;
-}
-
-/* ORDER generations.publish (seq_cst)
- *   pairs with     generations.load
- *   makes visible  the generation
- *   if weakened    see generations.load
- *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
-static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
-{
-  c->generation[n] = generation;
-  atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
-}
-
-/* The geometry of a further generation: `like`, if that fits, or a new one. */
-static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
-                           struct cuckoo_geometry *out)
-{
-  const struct cuckoo_geometry *before = &c->generation[n - 1]->geometry;
-  double left = cuckoo_rate_left(c, n);
-  if (n == CUCKOO_MAX_GENERATIONS)
-    return TAMIS_EFULL;
-  if (!like || like->rate > left || cuckoo_index_bits(like) < cuckoo_index_bits(before))
-    return cuckoo_geometry_next(before, count_entries(c, n), left, out);
-  *out = *like;
-  return TAMIS_OK;
-}
-
-/* Opens a generation after `full`, unless another thread has.  `like`: see plan_generation(). */
-static int open_generation(struct cuckoo *c, const struct generation *full,
-                           const struct cuckoo_geometry *like)
-{
-  int result = TAMIS_OK;
-  stripe_lock(&c->opening);
-  unsigned n = cuckoo_generations(c);
-  if (c->generation[n - 1] == full) {
-    struct cuckoo_geometry g;
-    result = plan_generation(c, n, like, &g);
-    struct generation *next = result == TAMIS_OK ? tamis__generation_create(c, &g, &result) : NULL;
-    if (next)
-      publish_generation(c, next, n);
-  }
-  stripe_unlock(&c->opening);
-  return result;
-}
-
-int tamis__open_generation(struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like)
-{
-  return open_generation(c, c->generation[n - 1], like);
-}
+/* ---- create a segment ---- */
 
 static bool is_newest(const struct cuckoo *c, const struct generation *generation)
 {
@@ -364,7 +308,7 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
   if (split && !tamis__many_copies(g, segment))
     result = segment->depth < generation_split_limit(generation)
                  ? split_locked(c, generation, segment, full->index, departed)
-             : may == GROW ? open_generation(c, generation, NULL)
+             : may == GROW ? tamis__generation_open(c, generation, NULL)
                            : TAMIS_EFULL;
   else if (split)
     return tamis__fold(c, generation, segment);

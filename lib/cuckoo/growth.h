@@ -24,10 +24,6 @@ int tamis__grow_any(struct cuckoo *c, const struct bucket_pair *full);
 void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
                      unsigned depth);
 
-/* Opens generation `n`, unless it has been opened; `like` is the geometry that it is to have, if
- * that fits the filter.  Results as of tamis__grow(). */
-int tamis__open_generation(struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like);
-
 /* Whether tamis__shrink() might have something to do, now that an entry has left a segment.  The
  * caller is a reader and holds no stripe. */
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse);

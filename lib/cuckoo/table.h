@@ -17,7 +17,7 @@
  *    memory.*      the filter's memory within max_bytes, and blocks made ready for a split
  *    slabs.*       where the segments of a large filter that grows have their memory
  *    segment.*     creates, takes down and retires segments; their duplicate counts
- *    generation.*  creates and takes down generations
+ *    generation.*  creates, opens and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
  *    snapshot.*    copies the segments of a filter that is in use, one after the other

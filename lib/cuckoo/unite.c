@@ -57,6 +57,7 @@
 
 #include "cuckoo/evict.h"
 #include "cuckoo/fold.h"
+#include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/remove.h"
@@ -286,7 +287,7 @@ static int open_for(struct union_of *u, unsigned n, unsigned number, const struc
   struct place place;
   if (!u->into->spec.growable || number < n) /* a new one would ask for more bits than these have */
     return TAMIS_EFULL;
-  int result = tamis__open_generation(u->into, n, e->geometry);
+  int result = tamis__generation_open(u->into, u->into->generation[n - 1], e->geometry);
   if (result == TAMIS_OK && !place_in(u->into->generation[n], e, &place))
     return TAMIS_EFULL;
   return result;
