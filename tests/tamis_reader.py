@@ -199,7 +199,7 @@ class Bloom:
             for _ in range(self.probes):
                 product = product * MULTIPLIER & MASK64
                 position = to_range(product, self.words * 64)
-                yield position // 64, 1 << (position + 32) % 64
+                yield position // 64, 1 << position % 64
             return
         word = to_range(h * MULTIPLIER & MASK64, self.words)
         if self.layout == self.BLOCKED:

@@ -472,7 +472,10 @@ typedef struct tamis_load_options {
   /* sizeof (tamis_load_options) */
   size_t struct_size;
   /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
-   * (default): no limit for the load, and later the limit that the filter was created with. */
+   * (default): no limit for the load, and later the limit that the filter was created with.  Set it
+   * for files that you do not trust.  Other memory is only asked for as the data arrives, but the
+   * directory of a cuckoo filter that grows follows from the capacity that the file names: by then
+   * the file has been read to its end. */
   uint64_t max_bytes;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied.  An allocator of yours is
    * asked for a filter's memory in growing parts as the data arrives, so while a part is copied
