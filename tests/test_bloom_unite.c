@@ -357,7 +357,7 @@ static void bad_arguments_are_refused(void **state)
 static void unions_of_mapped_filters(tamis_layout layout)
 {
   for (unsigned growable = 0; growable < 2; growable++) {
-    char path[] = "unite-XXXXXX";
+    char path[] = "/tmp/unite-XXXXXX";
     int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);

@@ -246,7 +246,7 @@ static void fixed_filters(void **state)
 static void a_mapped_filter_is_refused(void **state)
 {
   (void) state;
-  char path[] = "unite-XXXXXX";
+  char path[] = "/tmp/unite-XXXXXX";
   int file = mkstemp(path);
   assert_true(file >= 0);
   close(file);
