@@ -338,7 +338,7 @@ def read_counts(payload, lanes):
 
 
 class Cuckoo:
-    GENERATION, SEGMENT, REMOVED, COUNTS, PLACES = range(16, 21)
+    GENERATION, SEGMENT, REMOVED, COUNTS, PLACES, LIMITS = range(16, 22)
     COUNTED, PLACED = 4096, CHUNK // 8
 
     def __init__(self, container):
@@ -356,9 +356,13 @@ class Cuckoo:
             self.remove(mixed)
 
     def read_blocks(self):
-        generation = self.generations[0]
+        generation, last = self.generations[0], False
         while (block := self.container.block()) is not None:
-            if block.type == self.GENERATION:
+            need(not last, "a block after the limits")
+            if block.type == self.LIMITS:
+                need(len(block.payload) == 8 * len(self.generations), "limits")
+                last = True
+            elif block.type == self.GENERATION:
                 need(block.meanings == (len(self.generations), 0, 0, 0) and len(block.payload) == 48 and
                      len(self.generations) < 24, "generation")
                 need(generation.next % (1 << generation.depth_limit) == 0, "a root is not complete")

@@ -3,6 +3,7 @@
  * The union of two cuckoo filters.
  */
 #include "cuckoo_unit.h"
+#include "saved_unit.h"
 
 #include "cuckoo/snapshot.h"
 
@@ -240,6 +241,48 @@ static void fixed_filters(void **state)
         assert_int_equal(play(&options, (struct keys){0, n / 4}, (struct keys){n / 8, n / 4}, 100),
                          TAMIS_OK);
     }
+}
+
+/* What unions leave for growth is saved with the filter. */
+static void a_union_is_saved_with_its_limits(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(100, 0.01);
+  tamis_filter *into = make_with(&options), *loaded;
+  for (uint64_t i = 0; i < 20; i++) {
+    tamis_filter *from = make_with(&options);
+    add_range(from, i * 3000, i * 3000 + 3000);
+    int result = tamis_merge(into, from);
+    assert_true(result == TAMIS_OK || result == TAMIS_EUNSUPPORTED);
+    tamis_destroy(from);
+  }
+  const struct cuckoo *a = const_cuckoo_of(into);
+  assert_true(cuckoo_excess(a) > 0);
+  struct bytes bytes = saved_bytes(into);
+  loaded = load_bytes(&bytes);
+  const struct cuckoo *b = const_cuckoo_of(loaded);
+  assert_true(cuckoo_excess(b) == cuckoo_excess(a));
+  assert_int_equal(cuckoo_generations(b), cuckoo_generations(a));
+  for (unsigned i = 0; i < cuckoo_generations(a); i++)
+    assert_int_equal(generation_split_limit(b->generation[i]),
+                     generation_split_limit(a->generation[i]));
+  struct bytes again = saved_bytes(loaded);
+  assert_int_equal(again.size, bytes.size);
+  assert_memory_equal(again.data, bytes.data, bytes.size);
+  /* every bit of the block of limits, which is the last one before the trailer */
+  size_t block = bytes.size - 64 - 64 - (cuckoo_generations(a) * 8 + 63) / 64 * 64;
+  for (size_t bit = block * 8; bit < (bytes.size - 64) * 8; bit += 5) {
+    struct bytes changed = {.data = again.data, .size = again.size};
+    changed.data[bit / 8] ^= (unsigned char) (1 << bit % 8);
+    struct source source = source_of(&changed);
+    tamis_filter *none;
+    assert_int_equal(tamis_load(NULL, read_source, &source, &none), TAMIS_ECORRUPT);
+    changed.data[bit / 8] ^= (unsigned char) (1 << bit % 8);
+  }
+  tamis_destroy(into);
+  tamis_destroy(loaded);
+  free(bytes.data);
+  free(again.data);
 }
 
 /* A mapped filter has no union; a loaded one has. */
@@ -606,6 +649,7 @@ int main(void)
       cmocka_unit_test(unions_of_filters_with_long_strings),
       cmocka_unit_test(rates_are_kept_after_many_unions),
       cmocka_unit_test(fixed_filters),
+      cmocka_unit_test(a_union_is_saved_with_its_limits),
       cmocka_unit_test(a_mapped_filter_is_refused),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       cmocka_unit_test(intersection_and_similarity_are_unsupported),

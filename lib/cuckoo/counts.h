@@ -24,7 +24,10 @@ enum {
   SAVED_COUNTS,
   /* Of a filter that does not grow, at the end: first root, 0, 0, 0.  Where in the file the segments
    * begin, of SAVED_PLACED roots, or of all that are left. */
-  SAVED_PLACES
+  SAVED_PLACES,
+  /* Of a filter that grows, and that others have been united with, the last block: the excess of its
+   * rate (a double), 0, 0, 0.  The split limit of each generation follows. */
+  SAVED_LIMITS
 };
 enum { SAVED_COUNTED = 4096, SAVED_PLACED = SAVED_CHUNK / 8 };
 

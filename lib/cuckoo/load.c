@@ -242,17 +242,39 @@ static int load_removed(struct load *l, const struct saved_block *block)
   return TAMIS_OK;
 }
 
+static int load_limits(struct load *l, const struct saved_block *block)
+{
+  struct cuckoo *c = l->c;
+  double excess = saved_to_double(block->meanings[0]);
+  unsigned n = cuckoo_generations(c);
+  if (block->size != n * sizeof(uint64_t) || block->meanings[1] || block->meanings[2] ||
+      block->meanings[3] || !(excess >= 0 && excess < c->spec.fpp)) /* false for NaN */
+    return TAMIS_ECORRUPT;
+  for (unsigned i = 0; i < n; i++) {
+    uint64_t limit = saved_get64(block->payload + i * sizeof limit);
+    if (limit > c->generation[i]->geometry.depth_limit)
+      return TAMIS_ECORRUPT;
+    atomic_store_explicit(&c->generation[i]->split_limit, (unsigned) limit, memory_order_relaxed);
+  }
+  atomic_store_explicit(&c->excess, excess, memory_order_relaxed); /* not shared yet, both */
+  return TAMIS_OK;
+}
+
 static int load_blocks(struct load *l)
 {
   struct saved_block block;
+  bool last = false; /* only the end may follow */
   int result;
   do {
     result = tamis__saved_read_block(l->r, &block);
     if (result == TAMIS_OK && block.type != SAVED_END)
-      result = block.type == SAVED_SEGMENT      ? load_segment(l, &block)
+      result = last                             ? TAMIS_ECORRUPT
+               : block.type == SAVED_SEGMENT    ? load_segment(l, &block)
                : block.type == SAVED_GENERATION ? load_generation(l, &block)
                : block.type == SAVED_REMOVED    ? load_removed(l, &block)
+               : block.type == SAVED_LIMITS     ? load_limits(l, &block)
                                                 : TAMIS_ECORRUPT;
+    last = block.type == SAVED_LIMITS;
   } while (result == TAMIS_OK && block.type != SAVED_END);
   return result == TAMIS_OK && !root_is_complete(l) ? TAMIS_ECORRUPT : result;
 }

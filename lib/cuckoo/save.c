@@ -122,6 +122,25 @@ static void save_removed(struct saved_writer *w, struct cuckoo_snapshot *s)
   }
 }
 
+/* What unions have left for growth, if there were any.  A union announces what it takes before it
+ * brings an entry, so at the end of the snapshot this is enough for all that is in it. */
+static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned generations)
+{
+  uint64_t limits[CUCKOO_MAX_GENERATIONS];
+  double excess = cuckoo_excess(c);
+  bool united = excess > 0;
+  for (unsigned i = 0; i < generations; i++) {
+    limits[i] = generation_split_limit(c->generation[i]);
+    united |= limits[i] < c->generation[i]->geometry.depth_limit;
+  }
+  unsigned char *room = united ? tamis__saved_block_room(w, generations * sizeof *limits) : NULL;
+  if (!room)
+    return;
+  put_words(limits, generations, room);
+  tamis__saved_block(w, SAVED_LIMITS, (uint64_t[SAVED_MEANINGS]){saved_of_double(excess)},
+                     generations * sizeof *limits);
+}
+
 static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
 {
   unsigned generation = 0;
@@ -137,6 +156,7 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
   while (generation < s->generation)
     save_generation(w, s->c->generation[++generation]);
   save_removed(w, s);
+  save_limits(w, s->c, generation + 1);
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
