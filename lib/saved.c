@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -205,7 +206,7 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   ssize_t got;
   do
     got = read(*(const int *) fd, data, size);
-  while (got < 0 && errno == EINTR);
+  while (got < 0 && tamis__file_again(*(const int *) fd, POLLIN));
   return got;
 }
 

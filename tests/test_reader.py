@@ -116,7 +116,7 @@ def check_kept(tamis):
     for path in files:
         filter_ = c_void_p()
         check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
-        for i in range(100):
+        for i in range(100 if path.name.startswith("bloom") else 0):  # the others: test_cuckoo_save.c
             check(tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i)), f"{path}: key {i}")
         check(save(tamis, filter_) == path.read_bytes(), f"{path}: saved again")
         compare(tamis, filter_, path.name)

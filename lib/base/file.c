@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,12 +132,22 @@ int tamis__file_begin(struct new_file *file, const char *path)
   return exists && !S_ISREG(old.st_mode) ? begin_directly(file, path) : begin_beside(file, path);
 }
 
+bool tamis__file_again(int fd, short events)
+{
+  struct pollfd ready = {.fd = fd, .events = events};
+  if (errno == EAGAIN) /* a pipe, opened in a way that does not wait */
+    (void) poll(&ready, 1, -1);
+  else if (errno != EINTR)
+    return false;
+  return true;
+}
+
 int tamis__file_write(const struct new_file *file, const void *data, size_t size)
 {
   const char *from = data;
   while (size) {
     ssize_t written = write(file->fd, from, size);
-    if (written < 0 && errno == EINTR)
+    if (written < 0 && tamis__file_again(file->fd, POLLOUT))
       continue;
     if (written < 0)
       return TAMIS_EIO;

@@ -29,6 +29,10 @@ struct new_file {
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
 
+/* After a read or a write that has failed: whether to call it again.  If it must wait for that, it
+ * does.  `events`: POLLIN or POLLOUT. */
+bool tamis__file_again(int fd, short events);
+
 int tamis__file_begin(struct new_file *file, const char *path);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 

@@ -455,7 +455,7 @@ void tamis__saved_close(struct saved_reader *r)
 void tamis__saved_unmap(const struct saved_mapping *mapping)
 {
   if (mapping->at)
-    munmap((void *) (uintptr_t) mapping->at, (size_t) mapping->size);
+    munmap((void *) mapping->at, (size_t) mapping->size);
 }
 
 static int refuse(tamis_filter *f, uint64_t hash)

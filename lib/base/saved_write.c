@@ -95,6 +95,7 @@ static void put_header(unsigned char *to, const struct saved_head *head)
 {
   const tamis_options *o = &head->options;
   memset(to, 0, SAVED_HEADER);
+  /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): these are no strings */
   memcpy(to, SAVED_MAGIC, 8);
   saved_put32(to + 8, SAVED_VERSION);
   saved_put32(to + 12, SAVED_HEADER);
@@ -132,6 +133,7 @@ static void put_trailer(struct saved_writer *w)
   unsigned char *to = make_room(w, SAVED_UNIT);
   if (!to)
     return;
+  /* NOLINTNEXTLINE(bugprone-not-null-terminated-result) */
   memcpy(to, SAVED_TRAILER_MAGIC, 8);
   saved_put64(to + 8, w->at + SAVED_UNIT);
   saved_put64(to + 16, w->blocks);

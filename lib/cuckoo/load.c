@@ -352,12 +352,9 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
 /* Words of a file become those of this machine. */
 static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
 {
-  (void) g, (void) at;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
   uint64_t *words = (uint64_t *) (void *) (at + g->words_offset);
-  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
+  for (uint32_t i = 0; i < cuckoo_buckets(g); i++) /* nothing on most machines */
     words[i] = saved_u64(words[i]);
-#endif
 }
 
 /* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room for
@@ -418,7 +415,7 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g, bool ado
       if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - g->segment_bytes)
         return TAMIS_ECORRUPT;
       directory_publish(generation_directory_entry(newest(l), done + i),
-                        (directory_value) (uintptr_t) (l->r->mapping + place));
+                        (directory_value) (l->r->mapping + place));
     }
   }
   l->segments = roots;
@@ -441,7 +438,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   if (result != TAMIS_OK)
     return result;
   l->places = add_place(l->places, begin);
-  uint32_t used[CUCKOO_FIXED_STRIPES];
+  uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
   const uint64_t *words =
       (const uint64_t *) (const void *) ((const unsigned char *) at + g->words_offset);
   if (to)
@@ -451,8 +448,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   if (!to) {
     for (uint32_t i = 0; i <= g->stripe_mask; i++)
       l->totals[TOTAL_ENTRIES] += used[i];
-    directory_publish(generation_directory_entry(newest(l), l->segments),
-                      (directory_value) (uintptr_t) at);
+    directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
     return load_fixed_counts(l, g, words, NULL);
   }
   struct segment *segment = (struct segment *) (void *) to;
