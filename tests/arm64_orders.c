@@ -92,9 +92,19 @@ void change__index_release(unsigned index)
   release_index(index);
 }
 
-unsigned change__index_acquire(void)
+unsigned change__index_acquire(unsigned word)
 {
-  return acquire_index();
+  return acquire_index_of(word);
+}
+
+void store__counter_add(const struct counters *counters)
+{
+  counter_add(counters, 0, 1);
+}
+
+uint64_t load__counter_sum(const struct counters *counters)
+{
+  return tamis__counter_sum(counters, 0);
 }
 
 void change__counted_enter(_Atomic uint64_t *counter)

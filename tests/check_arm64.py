@@ -27,6 +27,7 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "version_bump_relaxed": "version.bump", "version_before_relaxed": "version.before",
         "directory_published_relaxed": "generations.publish", "segment_published_relaxed": "directory.load",
         "index_released_relaxed": "index.release", "index_acquired_relaxed": "index.acquire",
+        "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
         "counted_leave_relaxed": "counted.leave"}
 
 # Mnemonics of accesses, as far as compilers make use of them, with their order.
