@@ -11,6 +11,8 @@ import pathlib
 import sys
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 
+sys.dont_write_bytecode = True  # no files in the tree
+
 import tamis_reader
 from test_ctypes import Options
 
