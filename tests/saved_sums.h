@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Makes the sums of a saved filter right again after a change.
+ * What tests and the fuzzer of saved filters share: bytes that are read, in parts and with failures, and
+ * sums that are made right again after a change.
  */
 #ifndef TAMIS_TESTS_SAVED_SUMS_H
 #define TAMIS_TESTS_SAVED_SUMS_H
 
 #include "base/saved.h"
+
+#include <errno.h>
 
 struct bytes {
   unsigned char *data;
@@ -49,6 +52,30 @@ static inline bool repair(const struct bytes *b, size_t array)
   saved_put64(data + at + 48, digest);
   saved_put64(data + at + 56, hash_sum(data + at, 56, 0));
   return number > 0;
+}
+
+/* ---- bytes that come ---- */
+
+struct source {
+  const unsigned char *data;
+  size_t size, at;
+  size_t most; /* bytes in one call; 0: all */
+  unsigned calls, fail_at;
+};
+
+static inline int64_t read_source(void *context, void *data, size_t size)
+{
+  struct source *s = context;
+  if (++s->calls == s->fail_at) {
+    errno = EDQUOT;
+    return -1;
+  }
+  size_t n = s->size - s->at < size ? s->size - s->at : size;
+  if (s->most && n > s->most)
+    n = s->most;
+  memcpy(data, s->data + s->at, n);
+  s->at += n;
+  return (int64_t) n;
 }
 
 #endif

@@ -45,28 +45,6 @@ static inline struct bytes saved_bytes(const tamis_filter *f)
 
 /* ---- loading from memory ---- */
 
-struct source {
-  const unsigned char *data;
-  size_t size, at;
-  size_t most; /* bytes in one call; 0: all */
-  unsigned calls, fail_at;
-};
-
-static int64_t read_source(void *context, void *data, size_t size)
-{
-  struct source *s = context;
-  if (++s->calls == s->fail_at) {
-    errno = EDQUOT;
-    return -1;
-  }
-  size_t n = s->size - s->at < size ? s->size - s->at : size;
-  if (s->most && n > s->most)
-    n = s->most;
-  memcpy(data, s->data + s->at, n);
-  s->at += n;
-  return (int64_t) n;
-}
-
 static inline struct source source_of(const struct bytes *b)
 {
   return (struct source){.data = b->data, .size = b->size};

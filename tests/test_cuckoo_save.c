@@ -8,6 +8,7 @@
 #include "saved_unit.h"
 
 #include "cuckoo/save.h"
+#include "cuckoo/snapshot.h"
 
 #include <stdio.h>
 
@@ -105,6 +106,64 @@ static void files_that_are_kept_load_for_ever(void **state)
     tamis_destroy(f);
     tamis_destroy(loaded);
   }
+}
+
+/* ---- saves and removes ---- */
+
+/* An allocator that is never called with the snapshots' lock held, or the stripes of a segment. */
+static const struct cuckoo *used;
+static bool called_under_a_lock;
+
+static void *allocate_without_locks(void *context, size_t alignment, size_t size)
+{
+  void *block = NULL;
+  (void) context;
+  called_under_a_lock |= used && stripe_held((struct stripe *) &used->snapshots_lock);
+  return posix_memalign(&block, alignment, size) ? NULL : memset(block, 0xA5, size);
+}
+
+static void release_without_locks(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  free(block);
+}
+
+/* More keys are removed between two pieces than there are notes for at first. */
+static void many_removes_between_two_pieces(void **state)
+{
+  (void) state;
+  const tamis_allocator allocator = {allocate_without_locks, release_without_locks, NULL};
+  const uint64_t keys = 300000;
+  tamis_options options = options_for(1000, 0.01);
+  options.allocator = &allocator;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, keys);
+  used = const_cuckoo_of(f);
+  assert_int_equal(cuckoo_generations(used), 2);
+  uint64_t of_first = cuckoo_count(used->generation[0], ENTRIES);
+  assert_true(of_first > 4 * SNAPSHOT_HASHES);
+  struct cuckoo_snapshot s;
+  struct snapshot_piece piece;
+  uint64_t noted = 0;
+  assert_int_equal(tamis__snapshot_begin(&s, used), TAMIS_OK);
+  do
+    assert_int_equal(tamis__snapshot_next(&s, &piece), TAMIS_OK);
+  while (piece.generation->number == 0);
+  called_under_a_lock = false;
+  remove_range(f, 0, keys);
+  assert_false(called_under_a_lock);
+  while (tamis__snapshot_next(&s, &piece) == TAMIS_OK)
+    ;
+  const uint64_t *hashes;
+  for (size_t n; (n = tamis__snapshot_removed(&s, &hashes)) > 0;)
+    noted += n;
+  assert_int_equal(s.result, TAMIS_ABSENT);
+  /* those with an entry in the first generation, but for the keys of the segment that has been copied
+   * from the second one: these had become final */
+  assert_in_range(noted, of_first * 7 / 10, of_first);
+  tamis__snapshot_end(&s);
+  used = NULL;
+  tamis_destroy(f);
 }
 
 /* ---- round trips ---- */
@@ -337,6 +396,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(files_that_are_kept_load_for_ever),
       cmocka_unit_test(a_loaded_filter_is_the_same),
+      cmocka_unit_test(many_removes_between_two_pieces),
       cmocka_unit_test(copies_are_as_many),
       cmocka_unit_test(a_loaded_filter_goes_on_growing_and_shrinking),
       cmocka_unit_test(a_load_stays_within_max_bytes),

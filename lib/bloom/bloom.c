@@ -270,9 +270,9 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All lines of a
- * small filter are in the sample.  From 2^21 bits, of which half are set, follows the number of
- * keys with a standard deviation of 0.1 %. */
+/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All
+ * lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows the
+ * number of keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   enum { SAMPLE = 4096 };

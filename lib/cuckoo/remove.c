@@ -83,6 +83,8 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
 {
   struct locked_pairs locked;
   struct bucket_pair sparse = {.segment = NULL};
+  if (__builtin_expect(has_snapshots(c), 0)) /* one that begins after this has notes enough */
+    tamis__snapshot_provide(c);
   reader_token token = cuckoo_enter(c);
   tamis__lock_pairs(c, mixed, &locked);
   int result = remove_locked(c, mixed, &locked, &sparse);

@@ -68,7 +68,6 @@
 
 #include "base/hook.h"
 #include "base/memory.h"
-#include "cuckoo/counts.h"
 
 #include <string.h>
 
@@ -86,6 +85,12 @@ static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
     if (s->final[i] && cuckoo_address(&s->c->generation[i]->geometry, hash).index < s->final[i])
       return true;
   return false;
+}
+
+/* Relaxed: under the lock. */
+static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
 }
 
 /* ---- notes ---- */
@@ -112,10 +117,43 @@ static struct snapshot_note *pop(struct snapshot_note **list)
   return note;
 }
 
+/* Removes that may be between tamis__snapshot_provide() and their note at the same time. */
+enum { RESERVED_HASHES = SNAPSHOT_HASHES / 2 };
+
+static bool is_short_of_notes(const struct cuckoo_snapshot *s)
+{
+  return !s->spare && (!s->open || SNAPSHOT_HASHES - s->open->n < RESERVED_HASHES);
+}
+
+/* Gives the note to a snapshot that is short of notes.  NULL: it finds out whether there is one.
+ * False: there is none, and the note is still the caller's. */
+static bool give_note(struct cuckoo *c, struct snapshot_note *note)
+{
+  stripe_lock(&c->snapshots_lock);
+  struct cuckoo_snapshot *s = first_snapshot(c);
+  while (s && !is_short_of_notes(s))
+    s = s->next;
+  if (s && note)
+    push(&s->spare, note);
+  stripe_unlock(&c->snapshots_lock);
+  return s != NULL;
+}
+
+void tamis__snapshot_provide(struct cuckoo *c)
+{
+  while (give_note(c, NULL)) {
+    struct snapshot_note *note = allocate_note(c);
+    if (!note)
+      return;
+    if (!give_note(c, note))
+      tamis__memory_release(&c->head.allocator, note, sizeof *note);
+  }
+}
+
 static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 {
   if (!s->open)
-    s->open = s->spare ? pop(&s->spare) : allocate_note(s->c);
+    s->open = pop(&s->spare);
   if (!s->open) {
     s->refused = true;
     return;
@@ -147,12 +185,6 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
 }
 
 /* ---- what writers do ---- */
-
-/* Relaxed: under the lock. */
-static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
-{
-  return atomic_load_explicit(&c->snapshots, memory_order_relaxed);
-}
 
 void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash)
@@ -205,29 +237,9 @@ static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
     release(s, note, sizeof *note);
 }
 
-static void *allocate_counts(void *context, size_t size)
-{
-  struct cuckoo_snapshot *s = context;
-  return tamis__memory_allocate(&s->c->head.allocator, size);
-}
-
-static void release_counts(void *context, void *block, size_t size)
-{
-  release(context, block, size);
-}
-
-static void release_read(struct cuckoo_snapshot *s)
-{
-  struct duplicates_memory memory = {allocate_counts, release_counts, s};
-  if (s->read)
-    tamis__duplicates_clear(s->read, &memory);
-  release(s, s->read, s->read ? tamis__duplicates_bytes(s->read->buckets) : 0);
-  s->read = NULL;
-}
-
 static void release_all(struct cuckoo_snapshot *s)
 {
-  release_read(s);
+  tamis__snapshot_release_read(s);
   release(s, s->words, s->words_bytes);
   release(s, s->part, s->words_bytes);
   release(s, s->duplicates, s->duplicates_bytes);
@@ -403,69 +415,6 @@ static size_t copy_at_cursor(struct cuckoo_snapshot *s, struct generation *gener
   return needed;
 }
 
-/* ---- a mapped filter ----
- *
- * Nothing changes in it, and nothing can be locked.  The duplicate counts of a segment are in the
- * blocks that follow it in the file. */
-
-static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                       const struct saved_block *block)
-{
-  struct duplicates_memory memory = {allocate_counts, release_counts, s};
-  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g), first = (uint32_t) block->meanings[1];
-  if (block->meanings[1] % DUPLICATES_BUCKETS || block->meanings[1] > buckets ||
-      !tamis__counts_next(&counts))
-    return TAMIS_ECORRUPT;
-  for (; counts.count && first < buckets; first += DUPLICATES_BUCKETS) {
-    uint64_t to[DUPLICATES_POSITIONS];
-    uint32_t n = buckets - first < DUPLICATES_BUCKETS ? buckets - first : DUPLICATES_BUCKETS;
-    if (!s->read) {
-      s->read = allocate_counts(s, tamis__duplicates_bytes(buckets));
-      if (!s->read)
-        return TAMIS_ENOMEM;
-      tamis__duplicates_init(s->read, buckets, g->shape.lanes);
-    }
-    if (!tamis__counts_spread(&g->shape, s->words + first, n, &counts, to))
-      return TAMIS_ECORRUPT;
-    if (!tamis__duplicates_write(s->read, &memory, first / DUPLICATES_BUCKETS, to))
-      return TAMIS_ENOMEM;
-  }
-  s->copied.counts = s->read != NULL;
-  return TAMIS_OK;
-}
-
-static int copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  const struct saved_mapping *file = &s->c->mapped->file;
-  const struct segment *segment =
-      directory_segment(directory_load(generation_directory_entry(generation, s->index)));
-  memcpy(s->words, segment_words(g, segment), cuckoo_buckets(g) * sizeof(uint64_t));
-  release_read(s);
-  s->copied.counts = false;
-  s->copied.first = s->copied.at = s->index;
-  s->copied.end = ++s->index;
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
-    s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  struct saved_reader r = {
-      .mapping = file->at, .mapping_size = file->size, .allocator = s->c->head.allocator};
-  struct saved_block block = {0};
-  int result = tamis__saved_jump(&r, (uint64_t) ((const char *) segment - (const char *) file->at) +
-                                         g->segment_bytes);
-  while (result == TAMIS_OK && (block.type != SAVED_COUNTS || !block.meanings[3])) {
-    result = tamis__saved_read_block(&r, &block);
-    if (result == TAMIS_OK && block.type == SAVED_COUNTS) {
-      s->copied.copying = (uint32_t) block.meanings[2];
-      result = read_counts(s, g, &block);
-    } else if (result == TAMIS_OK && block.type != SAVED_SUMS) {
-      result = TAMIS_ECORRUPT;
-    }
-  }
-  tamis__saved_close(&r);
-  return result;
-}
-
 /* ---- entries of final keys in a new generation ---- */
 
 /* The directory index of the keys of an entry in an earlier generation `g`, which they have in
@@ -576,7 +525,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
       continue;
     }
     if (s->c->mapped) {
-      s->result = copy_mapped(s, generation);
+      s->result = tamis__snapshot_copy_mapped(s, generation);
       continue;
     }
     size_t needed = copy_at_cursor(s, generation);

@@ -91,6 +91,11 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
 
+/* Of a mapped filter: copies the segment at the cursor, and moves the cursor beyond it; and releases
+ * the counts that it has read. */
+int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation);
+void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
+
 /* ---- what writers do for snapshots ----
  *
  * The caller holds a stripe of the key's bucket pair in `generation`, under which the segment has
@@ -103,6 +108,11 @@ static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
 }
+
+/* Provides memory for the notes of removes.  It precedes a remove if snapshots are being taken; the
+ * caller holds no lock and is not a reader.  If memory is refused, or more than some thousand removes
+ * are under way at the same time, it is the snapshot that fails. */
+void tamis__snapshot_provide(struct cuckoo *c);
 
 /* A copy of a key has been removed, whose entry or count was in this generation. */
 void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,

@@ -20,7 +20,8 @@
  *    generation.*  creates, opens and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
- *    snapshot.*    copies the segments of a filter that is in use, one after the other
+ *    snapshot.*    copies the segments of a filter that is in use, one after the other;
+ *                  snapshot_mapped.c those of one that is mapped
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains

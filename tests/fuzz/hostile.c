@@ -2,6 +2,7 @@
 #include "fuzz/hostile.h"
 
 #include "cuckoo/save.h"
+#include "saved_sums.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -34,35 +35,6 @@ uint64_t hostile_own_hash(void *context, const void *key, size_t len, uint64_t s
 }
 
 static uint64_t own_context = 0x746D73;
-
-/* ---- bytes that come ---- */
-
-struct source {
-  const unsigned char *data;
-  size_t size, at;
-  size_t most; /* bytes in one call; 0: all */
-  unsigned calls, fail_at;
-};
-
-static int64_t read_source(void *context, void *data, size_t size)
-{
-  struct source *s = context;
-  if (++s->calls == s->fail_at) {
-    errno = EDQUOT;
-    return -1;
-  }
-  size_t n = s->size - s->at < size ? s->size - s->at : size;
-  if (s->most && n > s->most)
-    n = s->most;
-  memcpy(data, s->data + s->at, n);
-  s->at += n;
-  return (int64_t) n;
-}
-
-struct bytes {
-  unsigned char *data;
-  size_t size, room;
-};
 
 static int write_bytes(void *context, const void *data, size_t size)
 {
