@@ -107,8 +107,10 @@ static double classic_rate(double keys, double bits, unsigned k, double *relativ
  * same counts of bits in the words are one term of the sum. */
 struct terms {
   unsigned count;
-  double weight[4];      /* by the number of bits in one word; a term's weight is their product */
-  double hit[MAX_TERMS]; /* 1 - q, in the order of next_counts() */
+  double hit[MAX_TERMS]; /* 1 - q; blocked: in the order of next_counts() */
+  /* By the number of bits in one word.  Blocked: a term's weight is the product of those of its
+   * words.  Word: for one absent key, and for two. */
+  double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
 /* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
@@ -306,25 +308,31 @@ static void union_sizes(unsigned bits_per_key, unsigned positions, const double 
  * the second moment of the rate of one word, if the number of keys in a word has a Poisson
  * distribution.  As the number of all keys is fixed, what the rate varies with that number does not
  * count: keys * slope^2. */
-static double word_rate(struct bloom_shape shape, double keys, double words,
-                        double *relative_deviation)
+static void word_terms(struct bloom_shape shape, struct terms *terms)
 {
   double size[MAX_DRAWS + 1] = {0}, both[MAX_DRAWS + 1] = {0};
-  double of_one[MAX_DRAWS + 1] = {0}, of_two[MAX_DRAWS + 1] = {0};
   unsigned bits_per_key = shape.bits_per_probe;
   word_sizes(shape, size);
   union_sizes(bits_per_key, shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64, size,
               both);
-  subset_weights(size, bits_per_key, of_one);
-  subset_weights(both, 2 * bits_per_key, of_two);
+  subset_weights(size, bits_per_key, terms->weight);
+  subset_weights(both, 2 * bits_per_key, terms->weight_of_two);
+  terms->count = 2 * bits_per_key + 1;
+  for (unsigned a = 0; a < terms->count; a++)
+    terms->hit[a] = word_hit(shape, a);
+}
+
+static double word_rate(struct bloom_shape shape, const struct terms *terms, double keys,
+                        double words, double *relative_deviation)
+{
   double rate = 0, slope = 0, square = 0;
-  for (unsigned a = 0; a <= 2 * bits_per_key; a++) {
-    double hit = word_hit(shape, a) / words;
+  for (unsigned a = 0; a < terms->count; a++) {
+    double hit = terms->hit[a] / words;
     double none_set = exp(keys * log1p(-hit));
-    square += of_two[a] * none_set;
-    if (a <= bits_per_key) {
-      rate += of_one[a] * none_set;
-      slope -= of_one[a] * none_set * hit;
+    square += terms->weight_of_two[a] * none_set;
+    if (a <= shape.bits_per_probe) {
+      rate += terms->weight[a] * none_set;
+      slope -= terms->weight[a] * none_set * hit;
     }
   }
   double variance = (square - rate * rate) / words - keys * slope * slope;
@@ -348,12 +356,13 @@ static double log_miss(const struct bloom_geometry *g)
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 {
   double deviation, rate;
+  struct terms terms = {0};
   if (g->shape.layout == TAMIS_LAYOUT_CLASSIC)
     return classic_rate(keys, bloom_geometry_usable_bits(g), g->shape.probes, &deviation);
   if (bloom_shape_is_word(g->shape)) {
-    rate = word_rate(g->shape, keys, (double) g->lines * LINE_WORDS, &deviation);
+    word_terms(g->shape, &terms);
+    rate = word_rate(g->shape, &terms, keys, (double) g->lines * LINE_WORDS, &deviation);
   } else {
-    struct terms terms = {0};
     blocked_terms(g->shape, &terms);
     rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
   }
@@ -380,7 +389,7 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 struct plan {
   struct bloom_geometry geometry;
   const struct range *range; /* NULL: classic */
-  struct terms terms;        /* blocked only */
+  struct terms terms;        /* of the range's shape */
 };
 
 double bloom_geometry_range(tamis_layout layout, unsigned range)
@@ -395,7 +404,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
   const struct bloom_geometry *g = &plan->geometry;
   double keys = (double) g->capacity, deviation, rate;
   if (bloom_shape_is_word(g->shape)) {
-    rate = word_rate(g->shape, keys, lines * LINE_WORDS, &deviation);
+    rate = word_rate(g->shape, &plan->terms, keys, lines * LINE_WORDS, &deviation);
   } else if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
@@ -442,8 +451,7 @@ static void choose_shape(struct plan *plan)
     plan->range++;
   shape->probes = plan->range->probes;
   shape->bits_per_probe = plan->range->bits_per_probe;
-  if (shape->layout == TAMIS_LAYOUT_BLOCKED)
-    blocked_terms(*shape, &plan->terms);
+  (shape->layout == TAMIS_LAYOUT_BLOCKED ? blocked_terms : word_terms)(*shape, &plan->terms);
 }
 
 static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct bloom_geometry *out)
@@ -465,9 +473,11 @@ static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct b
  * dozens of keys the answer changes to and fro with the rate, as lines are whole. */
 static bool dense_enough(const struct bloom_geometry *g)
 {
-  struct bloom_geometry blocked;
-  return plan_any(TAMIS_LAYOUT_BLOCKED, g->capacity, g->fpp, &blocked) == TAMIS_OK &&
-         g->lines <= 2 * blocked.lines;
+  struct plan blocked;
+  blocked.geometry = *g;
+  blocked.geometry.shape = (struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 1, 1};
+  choose_shape(&blocked);
+  return g->lines <= 2 || !keeps_promise(&blocked, (double) ((g->lines - 1) / 2));
 }
 
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
