@@ -36,6 +36,7 @@ for ((slot = 0;; slot++)); do
   exec {lock}>&-
 done
 tree=$work/$slot clean=$work/$slot.clean
+export CCACHE_BASEDIR=$tree # if a cache of compilations is used, it looks at no path of this tree
 reset() { [ ! -d "$clean" ] || { rm -rf "$tree" && mv "$clean" "$tree"; }; }
 reset # the one before was killed
 trap reset EXIT
