@@ -16,13 +16,13 @@ void expect(bool good, const char *what)
   exit(2);
 }
 
-void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)
+void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, unsigned pair_bits,
+                    unsigned depth_limit)
 {
-  const double fpp = 1e-6, left = 8e-9;
   memset(&t, 0, sizeof t);
   t.keys = hash_keys_from_seed(SEED);
   struct cuckoo_geometry *g = &t.geometry;
-  g->shape = bucket_shape(64 / LANES, true);
+  g->shape = bucket_shape(width, true);
   g->first_roots = roots;
   g->pair_bits = pair_bits;
   g->depth_limit = depth_limit;
@@ -37,6 +37,11 @@ void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)
   options.seed = SEED;
   struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
   expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
+}
+
+void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit)
+{
+  make_cuckoo_of(64 / LANES, 1e-6, 8e-9, roots, pair_bits, depth_limit);
 }
 
 struct cuckoo *cuckoo(void)

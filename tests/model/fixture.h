@@ -36,7 +36,11 @@ extern const tamis_allocator from_the_world;
 
 void expect(bool good, const char *what);
 
-/* `left`: the rate that later generations may have; chosen so that their directory is small. */
+/* `left`: the rate that later generations may have. */
+void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, unsigned pair_bits,
+                    unsigned depth_limit);
+
+/* The rest of the rate is such that the directories of later generations are small. */
 void make_cuckoo(uint64_t roots, unsigned pair_bits, unsigned depth_limit);
 
 struct cuckoo *cuckoo(void);
@@ -107,6 +111,14 @@ void set_up_join(void);
 const char *check_join(void);
 
 const char *check_add_and_join(void);
+
+/* x has a copy that is counted, and can move to HOME. */
+void set_up_counted_move(void);
+
+void make_bloom(void);
+
+/* z is in. */
+void make_word_full_but_one(void);
 
 void run_unique(unsigned thread);
 

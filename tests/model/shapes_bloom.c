@@ -20,7 +20,7 @@ static void make(tamis_layout layout, uint64_t capacity, bool growable)
   t.y = 2;
 }
 
-static void make_bloom(void)
+void make_bloom(void)
 {
   make(TAMIS_LAYOUT_BLOCKED, 10, true);
 }
@@ -99,7 +99,7 @@ static const char *check_bloom_counted(void)
 
 /* ---- a filter of the word layout that is full but for one key ---- */
 
-static void make_word_full_but_one(void)
+void make_word_full_but_one(void)
 {
   make(TAMIS_LAYOUT_WORD, 2, false);
   t.z = 3;

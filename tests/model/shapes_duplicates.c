@@ -176,7 +176,7 @@ static void count_x(void)
   expect(entries_of(t.x) == 1, "that the copy is counted");
 }
 
-static void set_up_counted_move(void)
+void set_up_counted_move(void)
 {
   set_up_move();
   count_x();
