@@ -208,32 +208,41 @@ static void make_long(void)
   make_cuckoo_of(WIDTH, 0.1, 0.09, 1, 0, 1);
 }
 
-/* Opens a generation whose entries know fewer bits than those of the first one.  It has a segment
- * for x, or none. */
-static void open_short(bool with_segment)
+/* Of a generation whose entries know fewer bits. */
+static struct cuckoo_geometry short_geometry(void)
 {
-  struct cuckoo *c = cuckoo();
   struct cuckoo_geometry g = {
       .shape = {.width = 8, .ages = true}, .first_roots = 1, .depth_limit = 1, .rate = 0.01};
   expect(cuckoo_geometry_restore(&t.geometry, &g), "a geometry");
-  int result;
-  c->generation[1] = tamis__generation_create(c, &g, &result);
-  expect(c->generation[1] != NULL, "a generation");
-  c->generations = 2;
-  struct bucket_pair pair = pair_find(c->generation[1], hash_mix(&t.keys, t.x));
-  expect(!with_segment || tamis__grow(c, &pair, false) == TAMIS_OK, "a segment");
+  return g;
 }
 
-/* A new key whose first bits are those of x, as an entry of the first generation knows them that has
- * lost `age` bits.  It does not match what x has there if it is new. */
-static uint64_t key_like_x(unsigned age)
+/* It has a segment for this key (0: for none). */
+static void open_with(const struct cuckoo_geometry *g, uint64_t hash)
+{
+  struct cuckoo *c = cuckoo();
+  expect(tamis__generation_open(c, c->generation[0], g) == TAMIS_OK, "a generation");
+  expect(c->generation[1]->geometry.shape.width == g->shape.width, "its geometry");
+  struct bucket_pair pair = pair_find(c->generation[1], hash_mix(&t.keys, hash));
+  expect(!hash || tamis__grow(c, &pair, false) == TAMIS_OK, "a segment");
+}
+
+static void open_short(uint64_t hash)
+{
+  struct cuckoo_geometry g = short_geometry();
+  open_with(&g, hash);
+}
+
+/* A new key whose first bits are those of another one, as an entry of the first generation knows them
+ * that has lost `age` bits.  It does not match an entry that has lost none. */
+static uint64_t key_like(uint64_t hash, unsigned age)
 {
   const unsigned lost = age + 1; /* the lowest bit is the marker */
-  struct bucket_pair x = pair_of(t.x), pair;
+  struct bucket_pair like = pair_of(hash), pair;
   do
     pair = pair_of(++t.last_hash);
-  while (pair.segment != x.segment || pair.entry >> lost != x.entry >> lost ||
-         (age && pair.entry == x.entry));
+  while (pair.segment != like.segment || pair.entry >> lost != like.entry >> lost ||
+         (age && pair.entry == like.entry));
   return t.last_hash;
 }
 
@@ -243,8 +252,8 @@ static void set_up_save_and_exchange(void)
 {
   make_long();
   t.x = put_to_stay(key());
-  t.y = key_like_x(0);
-  open_short(true);
+  t.y = key_like(t.x, 0);
+  open_short(t.x);
   describe(1);
 }
 
@@ -258,15 +267,38 @@ static void run_save_and_exchange(unsigned thread)
   }
 }
 
+/* The same with a union, which may get the generations in any order. */
+static tamis_filter *into;
+
+static void set_up_unite_and_exchange(void)
+{
+  make_long();
+  into = t.filter;
+  set_up_save_and_exchange();
+  describe(0);
+}
+
+static void run_unite_and_exchange(unsigned thread)
+{
+  if (thread != 0)
+    run_save_and_exchange(thread);
+  else if (tamis_merge(into, t.filter) != TAMIS_OK)
+    model_fail("no union");
+}
+
+static const char *check_united(void)
+{
+  const char *reason = check_saved();
+  return reason || !filter_validate(into, &reason) ? reason : check_keys(into);
+}
+
 /* y is in the old generation, and goes on to the new one. */
 static void set_up_save_and_go_on(void)
 {
   make_long();
   t.x = put_to_stay(key());
   t.y = put(key());
-  open_short(false);
-  struct bucket_pair pair = pair_find(cuckoo()->generation[1], hash_mix(&t.keys, t.y));
-  expect(tamis__grow(cuckoo(), &pair, false) == TAMIS_OK, "a segment for y");
+  open_short(t.y);
   describe(1);
 }
 
@@ -299,8 +331,8 @@ static void set_up_save_and_fall_back(void)
 {
   make_long();
   t.x = put_to_stay(key());
-  t.y = key_like_x(0);
-  open_short(false);
+  t.y = key_like(t.x, 0);
+  open_short(0);
   cuckoo()->max_bytes = atomic_load(&cuckoo()->bytes);
   describe(1);
 }
@@ -313,31 +345,39 @@ static void run_save_and_fall_back(unsigned thread)
     must_remove(t.y);
 }
 
-/* x and another key are in two segments of the old generation, which join when z has been removed.
- * Then the entry of x knows one bit less, and matches y, which has an entry of its own in the new
- * generation. */
-static void set_up_save_and_old_join(void)
+/* Segments of the old generation join twice when z has been removed, and the entry of y forgets two
+ * bits.  The new generation has an entry that knows one bit less than that of y at first, and matches
+ * y: that of x.  If the remove of y takes it, the one that stands for x from then on has been copied
+ * with a bit that x does not have. */
+static void set_up_save_and_old_joins(void)
 {
-  enum { LEFT = 3 };
-  make_long();
-  while (figures().growths == 0)
+  enum { OLD_WIDTH = 12, KEPT = 2 };
+  make_cuckoo_of(OLD_WIDTH, 0.1, 0.09, 1, 0, 2);
+  while (figures().growths < 2)
     put_to_stay(key_at(t.n % 2, ANY, ANY));
-  t.x = put_to_stay(key_at(0, ANY, ANY));
+  uint64_t kept[KEPT] = {put(key_at(0, ANY, ANY)), put(key_at(1, ANY, ANY))};
+  t.y = put(key_at(0, ANY, ANY));
   t.z = put(key_at(1, ANY, ANY));
-  t.y = key_like_x(1);
-  while (t.n > LEFT - 1) {
-    take(t.in[0]);
-    t.in[0] = t.in[t.n - 2];
-    t.in[t.n - 2] = t.x;
-    t.n--;
-  }
-  expect(figures().segments == 2, "two segments");
-  open_short(true);
-  put(t.y);
+  expect(figures().growths == 2, "two splits");
+  while (t.n)
+    take(t.in[--t.n]);
+  t.x = t.in[t.n++] = key_like(t.y, 1); /* to be removed first: removes join loaded segments, too */
+  for (unsigned i = 0; i < KEPT; i++)
+    t.in[t.n++] = kept[i];
+  struct cuckoo_geometry g = {.shape = {.width = 10, .ages = true},
+                              .first_roots = 1,
+                              .pair_bits = 1,
+                              .depth_limit = 1,
+                              .stripe_mask = 3,
+                              .rate = 0.01};
+  expect(cuckoo_geometry_restore(&t.geometry, &g), "a geometry");
+  open_with(&g, t.x);
+  put(t.x);
+  expect(figures().segments == 4, "three old segments");
   describe(1);
 }
 
-static void run_save_and_old_join(unsigned thread)
+static void run_save_and_old_joins(unsigned thread)
 {
   if (thread == 0) {
     save(0);
@@ -347,16 +387,23 @@ static void run_save_and_old_join(unsigned thread)
   }
 }
 
-/* The segment is full and may not split.  y opens a generation, and z goes on to it. */
+/* y comes to a generation that is opened meanwhile, where z goes as well. */
+static struct cuckoo_geometry next;
+
 static void set_up_save_and_open(void)
 {
-  make_cuckoo(1, 0, 1);
-  for (unsigned i = 0; i < 3; i++)
-    put_to_stay(key());
+  make_long();
+  t.x = put_to_stay(key());
+  t.y = key_like(t.x, 0);
   t.z = put(key());
-  t.y = key();
-  cuckoo()->generation[0]->split_limit = 0;
+  next = short_geometry();
   describe(1);
+}
+
+static void open_next(void)
+{
+  if (tamis__generation_open(cuckoo(), cuckoo()->generation[0], &next) != TAMIS_OK)
+    model_fail("no generation");
 }
 
 static void run_save_and_open(unsigned thread)
@@ -364,9 +411,19 @@ static void run_save_and_open(unsigned thread)
   if (thread == 0) {
     save(0);
   } else {
-    must_add(t.y);
+    open_next();
     must_remove(t.z);
     must_add(t.z);
+  }
+}
+
+static void run_save_and_open_and_exchange(unsigned thread)
+{
+  if (thread == 0) {
+    save(0);
+  } else {
+    open_next();
+    run_save_and_exchange(thread);
   }
 }
 
@@ -411,7 +468,7 @@ static void run_save_and_refusal(unsigned thread)
     save(0);
   } else {
     must_add(t.y);
-    if (tamis_add_hash(t.filter, t.z) != TAMIS_EFULL)
+    if (add_unique(t.z) != TAMIS_EFULL)
       model_fail("the filter is not full");
   }
 }
@@ -429,16 +486,20 @@ const struct shape snapshot_shapes[] = {
      run_save_and_removes, check_saved, BOUND(3), BOUND(3)},
     {"save_and_exchange", "... whose entry the remove of another key takes?", 2, false,
      set_up_save_and_exchange, run_save_and_exchange, check_saved, BOUND(3), BOUND(3)},
+    {"unite_and_exchange", "... and is it so in a union?", 2, false, set_up_unite_and_exchange,
+     run_unite_and_exchange, check_united, BOUND(3), BOUND(3)},
     {"save_and_fall_back", "... where another key is added at a limit?", 2, false,
      set_up_save_and_fall_back, run_save_and_fall_back, check_saved, BOUND(3), BOUND(3)},
-    {"save_and_old_join", "... whose entry would forget a bit?", 2, false, set_up_save_and_old_join,
-     run_save_and_old_join, check_saved, BOUND(2), BOUND(2)},
+    {"save_and_old_joins", "... for which an entry stands that has forgotten bits?", 2, false,
+     set_up_save_and_old_joins, run_save_and_old_joins, check_saved, BOUND(2), BOUND(2)},
     {"save_and_go_on", "is a key saved once that goes on to a newer generation?", 2, false,
      set_up_save_and_go_on, run_save_and_go_on, check_saved, BOUND(3), BOUND(3)},
     {"saves_and_go_on", "... by two threads?", 3, false, set_up_saves_and_go_on,
      run_saves_and_go_on, check_saved, BOUND(2), BOUND(1)},
     {"save_and_open", "... which is opened meanwhile?", 2, false, set_up_save_and_open,
-     run_save_and_open, check_saved, BOUND(2), BOUND(2)},
+     run_save_and_open, check_saved, BOUND(3), BOUND(3)},
+    {"save_and_open_and_exchange", "... where an entry comes to stand for it?", 2, false,
+     set_up_save_and_open, run_save_and_open_and_exchange, check_saved, BOUND(3), BOUND(3)},
     {"bloom_save_and_add", "is all that is counted in what is saved?", 2, false, set_up_save_bloom,
      run_save_and_add, check_saved_bloom, FULL, FULL},
     {"word_save_and_refusal", "... of a filter that becomes full?", 2, false, set_up_save_word,
