@@ -6,6 +6,8 @@
 
 #include "cuckoo_unit.h"
 
+#include "cuckoo/growth.h"
+
 #include <math.h>
 
 static void growing_loses_nothing_and_keeps_the_rate(void **state)
@@ -327,6 +329,28 @@ static void a_large_filter_makes_its_segments_as_keys_come(void **state)
   tamis_destroy(f);
 }
 
+/* A union that may only split finds a segment full.  That is no limit of the filter, as other calls
+ * may open a generation. */
+static void a_segment_that_may_not_split_is_no_limit(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(5000, 0.01);
+  struct cuckoo *c = cuckoo_of(f);
+  atomic_store(&c->generation[0]->split_limit, 0);
+  int result = TAMIS_OK;
+  for (uint64_t i = 0; result == TAMIS_OK; i++) {
+    struct bucket_pair pair = pair_find(c->generation[0], hash_mix(&f->keys, i));
+    for (unsigned j = 0; j < 2 && pair.segment && result == TAMIS_OK; j++) /* at first it folds */
+      result = tamis__grow_any(c, &pair);
+    assert_int_equal(stats_of(f).generations, 1);
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  }
+  assert_int_equal(result, TAMIS_EFULL);
+  assert_int_equal(stats_of(f).generations, 2);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -339,6 +363,7 @@ int main(void)
       cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
       cmocka_unit_test(two_buckets_grow_through_generations),
       cmocka_unit_test(a_split_counts_what_it_copies),
+      cmocka_unit_test(a_segment_that_may_not_split_is_no_limit),
       cmocka_unit_test(a_large_filter_makes_its_segments_as_keys_come),
   };
   return cmocka_run_group_tests_name("cuckoo_growth", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "cuckoo/snapshot.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 /* ---- what a union has ---- */
 
@@ -152,6 +153,32 @@ static void unions_with_filters_that_have_shrunk(void **state)
     }
 }
 
+/* Entries of a second generation come to a first one pair by pair, so that its segments look as if
+ * they had many copies of few keys.  The filter becomes what it becomes if the keys are added. */
+static void pairs_that_fill_one_by_one_are_no_limit(void **state)
+{
+  (void) state;
+  const uint64_t others = UINT64_C(1) << 40, capacity = 100, room = 30000,
+                 keys[] = {500, 4000, 8000};
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_filter *into = make(capacity, 0.01), *from = make(capacity, 0.01);
+    tamis_filter *added = make(capacity, 0.01);
+    add_range(from, others, others + room);
+    assert_int_equal(stats_of(from).generations, 2);
+    add_range(from, 0, keys[i]);
+    remove_range(from, others, others + room);
+    add_range(added, 0, keys[i]);
+    assert_int_equal(tamis_merge(into, from), TAMIS_OK);
+    assert_int_equal(stats_of(into).generations, 1);
+    assert_in_range(stats_of(into).segments, 1, stats_of(added).segments * 9 / 8);
+    assert_valid(into);
+    remove_range(into, 0, keys[i]);
+    tamis_destroy(into);
+    tamis_destroy(from);
+    tamis_destroy(added);
+  }
+}
+
 /* Geometries whose keys need a second hash, and whose hash strings one word does not hold. */
 static void unions_of_filters_with_long_strings(void **state)
 {
@@ -285,36 +312,107 @@ static void a_union_is_saved_with_its_limits(void **state)
   free(again.data);
 }
 
-/* A mapped filter has no union; a loaded one has. */
-static void a_mapped_filter_is_refused(void **state)
+/* ---- mapped filters ---- */
+
+static const char path[] = "test_cuckoo_unite.tamis";
+
+static tamis_filter *map(bool check_all)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *f;
+  options.check_all = check_all;
+  assert_int_equal(tamis_map_file(&options, path, &f), TAMIS_OK);
+  return f;
+}
+
+/* With a mapped filter, another one becomes what it becomes with the filter that was saved. */
+static void unions_with_mapped_filters_of(uint64_t capacity, double fpp)
+{
+  tamis_options options = options_for(capacity, fpp);
+  options.growable = false;
+  struct keys of_from = {capacity / 8, capacity / 4}, own = {0, capacity / 4}, all = {0, capacity};
+  tamis_filter *from = make_with(&options);
+  add_copies(from, of_from, 20);
+  assert_int_equal(tamis_save_file(from, path), TAMIS_OK);
+  tamis_filter *sources[] = {from, map(false), map(true)};
+  struct bytes expected = {0};
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_stats before = stats_of(sources[i]);
+    tamis_filter *into = make_with(&options);
+    add_copies(into, own, 20);
+    assert_int_equal(tamis_merge(into, sources[i]), TAMIS_OK);
+    assert_valid(into);
+    assert_unchanged(sources[i], &before, of_from);
+    struct bytes bytes = saved_bytes(into);
+    if (i > 0) {
+      assert_int_equal(bytes.size, expected.size);
+      assert_memory_equal(bytes.data, expected.data, bytes.size);
+      assert_int_equal(tamis_merge(sources[i], into), TAMIS_EUNSUPPORTED);
+    }
+    free(expected.data);
+    expected = bytes;
+    remove_copies(into, of_from, 20);
+    remove_copies(into, own, 20);
+    assert_int_equal(stats_of(into).count, 0);
+    /* beyond the capacity, nothing changes */
+    add_copies(into, all, 1);
+    before = stats_of(into);
+    assert_int_equal(tamis_merge(into, sources[i]), TAMIS_EFULL);
+    assert_unchanged(into, &before, all);
+    tamis_destroy(into);
+  }
+  for (unsigned i = 0; i < 3; i++)
+    tamis_destroy(sources[i]);
+  free(expected.data);
+  unlink(path);
+}
+
+static void unions_with_mapped_filters(void **state)
 {
   (void) state;
-  char path[] = "/tmp/unite-XXXXXX";
-  int file = mkstemp(path);
-  assert_true(file >= 0);
-  close(file);
-  tamis_options options = options_for(10000, 0.01);
+  const double rates[] = {0.1, 0.01, 0.001, 1e-6};
+  for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
+    unions_with_mapped_filters_of(100, rates[r]);
+    unions_with_mapped_filters_of(100000 / SCALE, rates[r]);
+  }
+}
+
+/* A file whose counts are damaged ends the union; whatever else is damaged in it, `into` has what it
+ * had and is whole. */
+static void damaged_files_do_no_harm(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(2000, 0.01);
   options.growable = false;
-  tamis_filter *a = make_with(&options), *b = make_with(&options), *mapped, *loaded;
-  struct keys of_a = {0, 3000}, of_b = {2000, 3000};
-  add_copies(a, of_a, 20);
-  add_copies(b, of_b, 20);
-  tamis_stats before = stats_of(a);
-  assert_int_equal(tamis_save_file(b, path), TAMIS_OK);
-  assert_int_equal(tamis_map_file(NULL, path, &mapped), TAMIS_OK);
-  assert_int_equal(tamis_load_file(NULL, path, &loaded), TAMIS_OK);
-  assert_int_equal(tamis_merge(mapped, a), TAMIS_EUNSUPPORTED);
-  assert_int_equal(tamis_merge(a, mapped), TAMIS_EUNSUPPORTED);
-  assert_unchanged(a, &before, of_a);
-  assert_int_equal(tamis_merge(a, loaded), TAMIS_OK);
-  assert_valid(a);
-  remove_copies(a, of_b, 20);
-  remove_copies(a, of_a, 20);
-  assert_int_equal(stats_of(a).count, 0);
-  tamis_destroy(a);
-  tamis_destroy(b);
-  tamis_destroy(mapped);
-  tamis_destroy(loaded);
+  tamis_filter *from = make_with(&options);
+  struct keys own = {0, 500};
+  add_copies(from, (struct keys){100000, 1000}, 20);
+  struct bytes bytes = saved_bytes(from);
+  unsigned refused = 0, united = 0;
+  for (size_t at = SAVED_HEADER; at + SAVED_UNIT < bytes.size; at += 61) {
+    unsigned char was = bytes.data[at];
+    bytes.data[at] ^= 0xFF;
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
+    assert_int_equal(fclose(file), 0);
+    bytes.data[at] = was;
+    tamis_filter *damaged, *into = make_with(&options);
+    if (tamis_map_file(NULL, path, &damaged) == TAMIS_OK) { /* the damage is where nobody looked */
+      add_copies(into, own, 1);
+      int result = tamis_merge(into, damaged);
+      assert_true(result == TAMIS_OK || result == TAMIS_ECORRUPT || result == TAMIS_EFULL);
+      refused += result == TAMIS_ECORRUPT;
+      united += result == TAMIS_OK;
+      assert_keys_in(into, own);
+      assert_valid(into);
+      tamis_destroy(damaged);
+    }
+    tamis_destroy(into);
+  }
+  assert_true(refused > 2 && united > 2);
+  free(bytes.data);
+  tamis_destroy(from);
   unlink(path);
 }
 
@@ -646,11 +744,13 @@ int main(void)
       cmocka_unit_test(unions_in_all_stages_of_growth),
       cmocka_unit_test(unions_have_the_copies_of_both),
       cmocka_unit_test(unions_with_filters_that_have_shrunk),
+      cmocka_unit_test(pairs_that_fill_one_by_one_are_no_limit),
       cmocka_unit_test(unions_of_filters_with_long_strings),
       cmocka_unit_test(rates_are_kept_after_many_unions),
       cmocka_unit_test(fixed_filters),
       cmocka_unit_test(a_union_is_saved_with_its_limits),
-      cmocka_unit_test(a_mapped_filter_is_refused),
+      cmocka_unit_test(unions_with_mapped_filters),
+      cmocka_unit_test(damaged_files_do_no_harm),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       cmocka_unit_test(intersection_and_similarity_are_unsupported),
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),

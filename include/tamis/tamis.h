@@ -448,7 +448,8 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
  *            writers wait for the time that it takes to copy one, as for a split
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed, errno is as it
  *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed, from the filter's
- *            allocator, beside what max_bytes counts */
+ *            allocator, beside what max_bytes counts; TAMIS_ECORRUPT: f is a cuckoo filter that was
+ *            mapped without check_all, and its duplicate counts are damaged */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
 /* The same to a file, which is replaced only when all of it is on the disk: whatever happens
@@ -584,15 +585,16 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *   Errors   TAMIS_OK.
  *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
  *            together; nothing changed.
- *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: `from` is mapped (load it instead);
- *            the rates of both together would exceed the fpp of `into`, or entries of `from` know
- *            too little for the places where `into` has room, as when the first generations of
- *            both are nearly full.  Nothing changed.
+ *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: the rates of both together would
+ *            exceed the fpp of `into`, or entries of `from` know too little for the places where
+ *            `into` has room, as when the first generation of `into` is full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing
  *            changed, unless keys have been added to `into` while the union ran, and have taken the
  *            room.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,
  *            and has grown beyond its first generation; some keys may have been added.
  *            TAMIS_ENOMEM (cuckoo): memory was refused; some keys may have been added.
+ *            TAMIS_ECORRUPT (cuckoo): `from` was mapped without check_all, and its duplicate
+ *            counts are damaged; some keys may have been added.
  *            Where some keys may have been added, `into` has all that it had, and some of the keys
  *            of `from`, or (Bloom) some bits of them; nothing says which, so removes of keys that came
  *            from `from` must not follow, and a second try would add copies again.  `from` is never

@@ -286,10 +286,15 @@ static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct 
   return (double) segment_used(g, segment) >= full * (double) cuckoo_lanes(g);
 }
 
-static bool is_skewed(const struct cuckoo_geometry *g, const struct segment *segment)
+/* A union may bring its entries in the order of their hashes, and so those of few pairs at first.  A
+ * segment that is met half way may split.  (Relaxed: who has not seen the union has seen none of its
+ * entries, as word_load() makes visible what precedes them.) */
+static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
+                      const struct segment *segment)
 {
   return cuckoo_lanes(g) >= SKEW_MIN_LANES &&
-         SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g);
+         SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g) &&
+         atomic_load_explicit(&c->unions, memory_order_relaxed) == 0;
 }
 
 /* What a call may do besides folding.  GROW: split a segment of the newest generation, or open one.
@@ -303,7 +308,7 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
   struct generation *generation = full->generation;
   struct segment *segment = full->segment;
   const struct cuckoo_geometry *g = &generation->geometry;
-  bool split = may != FOLD && !is_skewed(g, segment);
+  bool split = may != FOLD && !is_skewed(c, g, segment);
   int result = TAMIS_EFULL;
   if (split && !tamis__many_copies(g, segment))
     result = segment->depth < generation_split_limit(generation)
@@ -353,7 +358,9 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
     return TAMIS_OK;
   int result = grow_segment_locked(c, full, may, departed);
-  if (result == TAMIS_EFULL && is_as_full_as_planned(g, full->segment) &&
+  /* a segment of the newest generation that may not split is no limit: a generation can be opened */
+  bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
+  if (limit && is_as_full_as_planned(g, full->segment) &&
       atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)
     segment_mark_full(full->segment, left + departed->counted);
   return result;

@@ -217,9 +217,12 @@ static unsigned attempt_generation(struct attempt *attempt, unsigned n)
   return n - 1 - attempt->older;
 }
 
-/* The next try is made in an older generation.  Returns RETRY, or TAMIS_EFULL if there is none. */
-static int try_older(struct attempt *attempt)
+/* The next try is made in an older generation, unless one has been opened.  Returns RETRY, or
+ * TAMIS_EFULL if there is none. */
+static int try_older(const struct cuckoo *c, struct attempt *attempt)
 {
+  if (cuckoo_generations(c) != attempt->generations)
+    return RETRY;
   if (attempt->older + 1 == attempt->generations)
     return TAMIS_EFULL;
   attempt->older++;
@@ -233,7 +236,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   int result = older && !full->segment ? TAMIS_EFULL : tamis__grow(c, full, older);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
-  return result == TAMIS_EFULL ? try_older(attempt) : result;
+  return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
 /* Whether the add may use the pair, of whose stripes it holds one.  It may always use the newest
@@ -386,7 +389,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     if (result == NO_ROOM)
       result = make_room(c, &pair, &attempt);
     else if (result == FULL)
-      result = try_older(&attempt);
+      result = try_older(c, &attempt);
   } while (result == RETRY);
   if (has_evicted && c->spec.growable)
     tamis__segment_memory_prepare(c, pair.generation);
@@ -441,7 +444,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   }
   if (result < NO_ROOM)
     return result;
-  if (result == FULL)
+  if (result == FULL && (!growable || cuckoo_generations(c) == 1))
     return TAMIS_EFULL; /* there is no other generation */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }

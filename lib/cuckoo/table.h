@@ -151,6 +151,7 @@ struct cuckoo {
   _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
   _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
+  _Atomic uint32_t unions;    /* under way, or ended too early: see is_skewed() in growth.c */
   _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
   struct ready ready;
   struct backlog backlog;

@@ -383,7 +383,7 @@ static int remove_noted(struct union_of *u, int result)
 
 /* ---- the union ---- */
 
-static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
+static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct snapshot_piece piece;
   int result;
@@ -397,6 +397,17 @@ static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
   return result == TAMIS_ABSENT ? note_removed(u, s) : result;
 }
 
+/* The entries of a later generation come in an order in which a generation of fewer pairs fills pair
+ * by pair.  After an error it stays so.  (Relaxed: see is_skewed().) */
+static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
+{
+  atomic_fetch_add_explicit(&u->into->unions, 1, memory_order_relaxed);
+  int result = unite_pieces(u, s);
+  if (result == TAMIS_OK)
+    atomic_fetch_sub_explicit(&u->into->unions, 1, memory_order_relaxed);
+  return result;
+}
+
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
 {
   struct union_of u = {.into = cuckoo_of(into)};
@@ -404,8 +415,6 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   struct union_plan plan;
   if (!cuckoo_same_geometry(&u.into->generation[0]->geometry, &from->generation[0]->geometry))
     return TAMIS_EINVAL;
-  if (from->mapped) /* its copies are counted in the file only, and it has no stripes to take */
-    return TAMIS_EUNSUPPORTED;
   int result = tamis__union_plan(u.into, from, &plan);
   if (result != TAMIS_OK)
     return result;
