@@ -153,6 +153,32 @@ static void unions_with_filters_that_have_shrunk(void **state)
     }
 }
 
+/* Entries that have come to deep segments know enough for a later generation, in which there is room
+ * when the first one is nearly full. */
+static void entries_that_know_enough_go_to_later_generations(void **state)
+{
+  (void) state;
+  const uint64_t own = 30000, early = 8000, late = 12000, first = 100000;
+  tamis_filter *into = make(100, 0.01), *from = make(100, 0.01);
+  add_range(into, 0, own);
+  assert_int_equal(stats_of(into).generations, 2);
+  remove_range(into, 0, 6000);
+  add_range(from, first, first + early + late);
+  assert_int_equal(stats_of(from).generations, 1);
+  remove_range(from, first, first + early);
+  assert_int_equal(tamis_merge(into, from), TAMIS_OK);
+  assert_int_equal(stats_of(into).generations, 2);
+  assert_valid(into);
+  assert_all_in(into, 6000, own);
+  assert_all_in(into, first + early, first + early + late);
+  assert_rate(into, 0.01, 11);
+  remove_range(into, first + early, first + early + late);
+  remove_range(into, 6000, own);
+  assert_int_equal(stats_of(into).count, 0);
+  tamis_destroy(into);
+  tamis_destroy(from);
+}
+
 /* Entries of a second generation come to a first one pair by pair, so that its segments look as if
  * they had many copies of few keys.  The filter becomes what it becomes if the keys are added. */
 static void pairs_that_fill_one_by_one_are_no_limit(void **state)
@@ -744,6 +770,7 @@ int main(void)
       cmocka_unit_test(unions_in_all_stages_of_growth),
       cmocka_unit_test(unions_have_the_copies_of_both),
       cmocka_unit_test(unions_with_filters_that_have_shrunk),
+      cmocka_unit_test(entries_that_know_enough_go_to_later_generations),
       cmocka_unit_test(pairs_that_fill_one_by_one_are_no_limit),
       cmocka_unit_test(unions_of_filters_with_long_strings),
       cmocka_unit_test(rates_are_kept_after_many_unions),

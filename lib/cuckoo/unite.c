@@ -317,7 +317,8 @@ static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 {
   for (unsigned j = cuckoo_generations(into); j-- > 0;) {
     struct generation *generation = into->generation[j];
-    if (!cuckoo_can_take(&generation->geometry, &piece->generation->geometry))
+    if (!cuckoo_can_take(&generation->geometry, &piece->generation->geometry,
+                         cuckoo_least_bits(&piece->generation->geometry)))
       continue;
     if (cuckoo_same_geometry(&generation->geometry, &piece->generation->geometry))
       tamis__split_to(into, generation, piece->index, piece->depth);

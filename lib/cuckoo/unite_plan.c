@@ -28,37 +28,40 @@
 
 #include <math.h>
 
+/* How many entries know so many bits after root0.  (An index has 64 at most but for the cell's, and
+ * an entry 31.) */
+enum { MAX_KNOWN_BITS = 128 };
+struct census {
+  uint64_t entries[MAX_KNOWN_BITS];
+};
+
 static void survey_segment(const struct cuckoo_geometry *g, const struct segment *segment,
-                           struct survey *survey)
+                           struct census *census)
 {
-  uint64_t ages[64] = {0};
+  uint64_t *entries = census->entries + cuckoo_least_bits(g) + segment->depth;
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
     for (uint64_t set = bucket_occupied(&g->shape, value); set; set &= set - 1)
-      ages[bucket_age(&g->shape, bucket_lane(&g->shape, value, bucket_first(&g->shape, set)))]++;
-  }
-  for (unsigned age = 0; age < g->shape.width; age++) {
-    survey->entries += (double) ages[age];
-    survey->rate +=
-        (double) ages[age] * cuckoo_entry_rate(g, cuckoo_least_bits(g) + segment->depth - age);
+      entries[-(int) bucket_age(&g->shape,
+                                bucket_lane(&g->shape, value, bucket_first(&g->shape, set)))]++;
   }
 }
 
 /* The segments may split and join meanwhile: this is an estimate. */
-static struct survey survey_generation(const struct cuckoo *c, const struct generation *generation)
+static void survey_generation(const struct cuckoo *c, const struct generation *generation,
+                              struct census *census)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  struct survey survey = {0, 0};
+  *census = (struct census){{0}};
   for (uint64_t index = 0; index < cuckoo_directory_size(g);) {
     reader_token token = cuckoo_enter(c);
     directory_value value = directory_load(generation_directory_entry(generation, index));
     if (directory_segment(value))
-      survey_segment(g, directory_segment(value), &survey);
+      survey_segment(g, directory_segment(value), census);
     struct directory_range range = directory_range_of(g, index, directory_depth(value));
     index = range.first + range.count;
     cuckoo_leave(c, token);
   }
-  return survey;
 }
 
 static uint64_t segments_of(const struct generation *generation)
@@ -86,17 +89,17 @@ static double room_at(const struct cuckoo_geometry *g, unsigned depth)
   return ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
 }
 
-/* How many more entries of another generation a generation of `into` has room for, besides `taken`
- * ones that are planned for it. */
+/* How many more entries of a geometry a generation of `into` has room for, besides `taken` ones that
+ * are planned for it. */
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
-                        const struct generation *source)
+                        const struct cuckoo_geometry *source)
 {
   const struct generation *generation = into->generation[j];
   const struct cuckoo_geometry *g = &generation->geometry;
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
-  if (!cuckoo_can_take(g, &source->geometry) || (j + 1 < n && !has_all_roots(generation)))
+  if (j + 1 < n && !has_all_roots(generation))
     return 0;
-  if (entries == 0 && cuckoo_same_geometry(g, &source->geometry)) /* it becomes a copy */
+  if (entries == 0 && cuckoo_same_geometry(g, source)) /* it becomes a copy */
     return INFINITY;
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
@@ -157,18 +160,30 @@ static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct
 static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
                             unsigned i, struct union_plan *plan)
 {
-  const struct generation *source = from->generation[i];
-  struct survey survey = survey_generation(from, source);
-  double rest = survey.entries;
-  for (unsigned j = n; j-- > 0 && rest > 0;) {
-    double taken = fmin(room_left(into, n, j, plan->taken[j], source), rest);
-    rest -= taken;
-    if (taken > 0)
-      take(into, n, j, source, (struct survey){taken, survey.rate * taken / survey.entries}, plan);
+  const struct cuckoo_geometry *g = &from->generation[i]->geometry;
+  struct survey taken[CUCKOO_MAX_GENERATIONS] = {{0, 0}};
+  double room[CUCKOO_MAX_GENERATIONS], left = 0;
+  struct census census;
+  survey_generation(from, from->generation[i], &census);
+  for (unsigned j = 0; j < n; j++)
+    room[j] = room_left(into, n, j, plan->taken[j], g);
+  for (unsigned bits = 0; bits < MAX_KNOWN_BITS; bits++) {
+    double rest = (double) census.entries[bits];
+    for (unsigned j = n; j-- > 0 && rest > 0;)
+      if (cuckoo_can_take(&into->generation[j]->geometry, g, bits)) {
+        double come = fmin(room[j] - taken[j].entries, rest);
+        taken[j].entries += come;
+        taken[j].rate += come * cuckoo_entry_rate(g, bits);
+        rest -= come;
+      }
+    left += rest;
   }
-  if (rest <= 0)
+  for (unsigned j = n; j-- > 0;)
+    if (taken[j].entries > 0)
+      take(into, n, j, from->generation[i], taken[j], plan);
+  if (left <= 0)
     return true;
-  plan->rate += source->geometry.rate; /* a generation like this one is opened */
+  plan->rate += g->rate; /* a generation like this one is opened */
   return i >= n;
 }
 

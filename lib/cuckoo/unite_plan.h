@@ -38,13 +38,12 @@ static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned
   return ldexp(1, -(int) bits) / (double) g->first_roots;
 }
 
-/* Whether every entry of a generation can be put into another one.  A hash string is known here as
- * far as one word holds it. */
+/* Whether an entry of another generation that knows so many bits can be put into one.  A hash string
+ * is known here as far as one word holds it. */
 static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
-                                   const struct cuckoo_geometry *from)
+                                   const struct cuckoo_geometry *from, unsigned bits)
 {
-  unsigned least = cuckoo_least_bits(from);
-  return cuckoo_same_geometry(to, from) || (least < 64 ? least : 64) >= cuckoo_least_bits(to);
+  return cuckoo_same_geometry(to, from) || (bits < 64 ? bits : 64) >= cuckoo_least_bits(to);
 }
 
 /* ---- plans ---- */
