@@ -195,6 +195,8 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
     return TAMIS_ECORRUPT;
   if (kind->figures)
     kind->figures(&saved, &saved.figures);
+  if (kind->bytes_beside)
+    saved.figures.bytes += kind->bytes_beside(&saved);
   tamis__give_stats(&saved.figures, out);
   return TAMIS_OK;
 }

@@ -346,6 +346,44 @@ static void extremes_do_no_harm(void **state)
   tamis_destroy(f);
 }
 
+/* ---- figures ---- */
+
+/* Those of a saved filter are those of the loaded one; but what only the loaded one knows is left out
+ * of `bytes`. */
+static void figures_are_those_of_the_loaded_filter(void **state)
+{
+  (void) state;
+  tamis_filter *f;
+  for (unsigned i = 0; (f = sort_of_filter(i)); i++) {
+    struct bytes bytes = saved_bytes(f);
+    struct source source = source_of(&bytes);
+    tamis_filter *g = load_bytes(&bytes);
+    tamis_stats info = TAMIS_STATS_INIT, loaded = stats_of(g);
+    assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+    assert_int_equal(info.struct_size, loaded.struct_size);
+    assert_same_contents(&info, &loaded);
+    assert_int_equal(info.capacity, loaded.capacity);
+    assert_true(info.fpp == loaded.fpp);
+    assert_true(fabs(info.fpp_estimate / fmax(loaded.fpp_estimate, 1e-300) - 1) < 1e-6 ||
+                info.fpp_estimate == loaded.fpp_estimate);
+    assert_true(info.estimated_count == loaded.estimated_count && info.load == loaded.load);
+    assert_int_equal(info.kind, loaded.kind);
+    assert_int_equal(info.layout, loaded.layout);
+    assert_int_equal(info.seed, loaded.seed);
+    assert_int_equal(info.joins, loaded.joins);
+    assert_int_equal(info.fingerprint_bits, loaded.fingerprint_bits);
+    assert_int_equal(info.bits | info.bits_set | info.bits_per_key, 0);
+    bool copies = cuckoo_count(const_cuckoo_of(g)->generation[0], DUPLICATES) > 0;
+    if (!copies && loaded.generations == 1 && loaded.bytes < 2 << 20) /* no slabs */
+      assert_int_equal(info.bytes, loaded.bytes);
+    else
+      assert_in_range(info.bytes, loaded.bytes * 3 / 4, loaded.bytes);
+    free(bytes.data);
+    tamis_destroy(f);
+    tamis_destroy(g);
+  }
+}
+
 /* ---- mapped filters ---- */
 
 static const char path[] = "test_cuckoo_save.tamis";
@@ -402,6 +440,7 @@ int main(void)
       cmocka_unit_test(a_load_stays_within_max_bytes),
       cmocka_unit_test(truncations_and_flipped_bits_are_found),
       cmocka_unit_test(extremes_do_no_harm),
+      cmocka_unit_test(figures_are_those_of_the_loaded_filter),
       cmocka_unit_test(a_mapped_filter_is_the_same),
       cmocka_unit_test(a_filter_that_grows_cannot_be_mapped),
   };

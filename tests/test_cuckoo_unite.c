@@ -592,17 +592,26 @@ struct user {
   pthread_t thread;
 };
 
-/* Adds and removes keys of its own in both filters, and adds the stable keys uniquely to one. */
+/* Adds and removes keys of its own in both filters, and adds the stable keys uniquely to one.  Before
+ * the union has brought some, it adds only few of them: otherwise `into` might fill its first
+ * generation with them before the union begins. */
 static void *use(void *arg)
 {
+  enum { EARLY = 2000 };
   struct user *user = arg;
+  bool begun = false;
   user->good = true;
   for (uint64_t i = 0; !atomic_load(user->stop); i++) {
     uint64_t key = user->first + i % TOUCHED;
     user->good &= tamis_add_hash(user->f, key) == TAMIS_OK;
     user->good &= tamis_add_hash(user->other, key) == TAMIS_OK;
     uint64_t stable = i % STABLE;
-    if (user->won && tamis_add_unique_hash(user->f, stable) == TAMIS_OK)
+    for (unsigned j = 0; !begun && j < 4; j++) /* four false positives are unlikely */
+      if (!tamis_contains_hash(user->f, STABLE - 1 - (stable + j) % (STABLE - EARLY)))
+        break;
+      else
+        begun = j == 3;
+    if (user->won && (begun || i < EARLY) && tamis_add_unique_hash(user->f, stable) == TAMIS_OK)
       __atomic_fetch_add(&user->won[stable], 1, __ATOMIC_RELAXED);
     user->good &= tamis_contains_hash(user->f, key) && tamis_contains_hash(user->other, key);
     user->good &= tamis_remove_hash(user->f, key) == TAMIS_OK;

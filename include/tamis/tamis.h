@@ -547,8 +547,10 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
                              tamis_filter **out);
 
 /* The figures of a saved filter, as they were when its save began, without building the filter.
- * `bytes` is without locks and counters, whose number differs between machines.  Only the beginning
- * of the data is read, 512 bytes, so nothing says that the rest is there.
+ * `bytes` is what a loaded one will take on this machine; but of a cuckoo filter it is without
+ * duplicate counts and, if the filter has several generations or more than some MiB, without some
+ * locks and counters: then it will take more.  Only the beginning of the data is read, 512 bytes, so
+ * nothing says that the rest is there.
  *   Threads  any      Blocks  in `read`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
  *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load; *out is not written

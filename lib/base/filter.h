@@ -67,6 +67,7 @@ struct filter_kind {
   /* Saved filters: saved.h says what these do.  NULL: TAMIS_EUNSUPPORTED. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
+  uint64_t (*bytes_beside)(const struct saved_head *saved);
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);

@@ -21,6 +21,9 @@
  *    figures    Fills in those figures that follow from others by functions of libm, which differ
  *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has none
  *               of them then.  NULL: the file has all, fpp_estimate with the precision of a float.
+ *    bytes_beside
+ *               What the filter will take on this machine beside the header's `bytes`, as far as the
+ *               header says it.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
  *               operations.  *out is written only with TAMIS_OK, and after an error nothing is left.

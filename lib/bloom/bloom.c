@@ -346,6 +346,7 @@ const struct filter_kind tamis__bloom_kind = {
     .similarity = tamis__bloom_similarity,
     .describe = tamis__bloom_describe,
     .figures = tamis__bloom_figures,
+    .bytes_beside = tamis__bloom_saved_beside,
     .save = tamis__bloom_save,
     .load = tamis__bloom_load,
 };

@@ -78,6 +78,7 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
 void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
+uint64_t tamis__bloom_saved_beside(const struct saved_head *saved);
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,

@@ -191,6 +191,12 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
     tamis__bloom_estimate(&plan.geometry, out);
 }
 
+uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
+{
+  struct bloom_plan plan;
+  return read_plan(saved, &plan) ? tamis__bloom_bytes_beside(&plan) : 0;
+}
+
 /* What the trailer says of the words, and what is counted in them. */
 struct content {
   uint64_t keys, united;

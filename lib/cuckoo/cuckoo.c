@@ -230,6 +230,7 @@ const struct filter_kind tamis__cuckoo_kind = {
     .validate = tamis__cuckoo_validate,
     .merge = tamis__cuckoo_merge,
     .describe = tamis__cuckoo_describe,
+    .bytes_beside = tamis__cuckoo_saved_beside,
     .save = tamis__cuckoo_save,
     .load = load,
 };

@@ -39,39 +39,6 @@ static struct generation *newest(const struct load *l)
   return l->c->generation[cuckoo_generations(l->c) - 1];
 }
 
-/* ---- geometries ---- */
-
-static bool read_geometry(const struct load *l, const uint64_t *figures,
-                          const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
-{
-  static const uint64_t most[] = {
-      [SAVED_WIDTH] = 64,     [SAVED_PAIR_BITS] = 63,  [SAVED_DEPTH_LIMIT] = 63,
-      [SAVED_STRIPES] = 4096, [SAVED_ROOT_SHIFT] = 63, [SAVED_RATE] = UINT64_MAX};
-  for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
-    if (figures[i] > most[i])
-      return false;
-  *g = (struct cuckoo_geometry){
-      .shape = {.width = (unsigned) figures[SAVED_WIDTH], .ages = l->saved->options.growable},
-      .first_roots = l->saved->geometry[SAVED_FIRST_ROOTS],
-      .root_shift = (unsigned) figures[SAVED_ROOT_SHIFT],
-      .pair_bits = (unsigned) figures[SAVED_PAIR_BITS],
-      .depth_limit = (unsigned) figures[SAVED_DEPTH_LIMIT],
-      .stripes_wanted = l->saved->options.stripes,
-      .stripe_mask = (uint32_t) figures[SAVED_STRIPES] - 1,
-      .rate = saved_to_double(figures[SAVED_RATE])};
-  return cuckoo_geometry_restore(before, g);
-}
-
-static bool read_first_geometry(const struct load *l, struct cuckoo_geometry *g)
-{
-  const uint64_t *figures = l->saved->geometry;
-  for (unsigned i = SAVED_FIGURES_OF_FILTER; i < SAVED_GEOMETRY; i++)
-    if (figures[i])
-      return false;
-  return figures[SAVED_COUNTS_COPIES] <= 1 && l->saved->options.layout == TAMIS_LAYOUT_BLOCKED &&
-         read_geometry(l, figures, NULL, g);
-}
-
 /* ---- duplicate counts ---- */
 
 /* Gives the buckets from `first` on, `n` of them, their counts. */
@@ -155,8 +122,9 @@ static int load_generation(struct load *l, const struct saved_block *block)
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
     figures[i] = saved_get64(block->payload + (size_t) i * 8);
-  return read_geometry(l, figures, &newest(l)->geometry, &g) ? begin_generation(l, &g)
-                                                             : TAMIS_ECORRUPT;
+  return tamis__cuckoo_read_geometry(l->saved, figures, &newest(l)->geometry, &g)
+             ? begin_generation(l, &g)
+             : TAMIS_ECORRUPT;
 }
 
 /* Whether a segment may stand there: it continues its root, or begins a later one. */
@@ -559,7 +527,7 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
   struct cuckoo_spec spec = {
       .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
   struct cuckoo_geometry g;
-  if (!read_first_geometry(&l, &g))
+  if (!tamis__cuckoo_read_first_geometry(saved, &g))
     return TAMIS_ECORRUPT;
   if (r->mapping && o->growable)
     return TAMIS_EUNSUPPORTED;

@@ -7,41 +7,6 @@
 
 #include <errno.h>
 
-/* ---- what the header says ---- */
-
-static void put_figures(const struct cuckoo_geometry *g, uint64_t *to)
-{
-  to[SAVED_WIDTH] = g->shape.width;
-  to[SAVED_PAIR_BITS] = g->pair_bits;
-  to[SAVED_DEPTH_LIMIT] = g->depth_limit;
-  to[SAVED_STRIPES] = g->stripe_mask + UINT64_C(1);
-  to[SAVED_RATE] = saved_of_double(g->rate);
-  to[SAVED_ROOT_SHIFT] = g->root_shift;
-}
-
-void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
-{
-  const struct cuckoo *c = const_cuckoo_of(f);
-  const struct cuckoo_geometry *first = &c->generation[0]->geometry;
-  out->options = (tamis_options){.capacity = c->spec.capacity,
-                                 .fpp = c->spec.fpp,
-                                 .growable = c->spec.growable,
-                                 .max_bytes = c->max_bytes,
-                                 .stripes = c->spec.stripes};
-  /* without what differs between machines, and what waits for a grace period */
-  for (unsigned i = 0; i < cuckoo_generations(c); i++) {
-    const struct generation *generation = c->generation[i];
-    const struct cuckoo_geometry *g = &generation->geometry;
-    uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
-    out->figures.bytes += segments * g->segment_bytes + cuckoo_directory_size(g) * 8;
-  }
-  put_figures(first, out->geometry);
-  out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
-  out->geometry[SAVED_SPLITS] = atomic_load_explicit(&c->splits, memory_order_relaxed);
-  out->geometry[SAVED_JOINS] = atomic_load_explicit(&c->joins, memory_order_relaxed);
-  out->geometry[SAVED_COUNTS_COPIES] = many_copies(c);
-}
-
 /* ---- duplicate counts ---- */
 
 static unsigned char *put_counts_of(const struct snapshot_piece *piece, uint32_t first, uint32_t n,
@@ -100,7 +65,7 @@ static void save_growing_segment(struct saved_writer *w, const struct snapshot_p
 static void save_generation(struct saved_writer *w, const struct generation *generation)
 {
   uint64_t figures[SAVED_FIGURES_OF_GENERATION];
-  put_figures(&generation->geometry, figures);
+  tamis__cuckoo_put_figures(&generation->geometry, figures);
   unsigned char *room = tamis__saved_block_room(w, sizeof figures);
   if (!room)
     return;

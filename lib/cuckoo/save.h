@@ -27,6 +27,14 @@ static inline void put_lanes_in_use(const struct cuckoo_geometry *g,
 
 void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w);
+uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved);
+
+void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to);
+
+/* False: no filter has it.  `before`: the generation before it, or NULL. */
+bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
+                                 const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
+bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g);
 
 /* As load() in struct filter_kind, but the filter has no operations yet. */
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,

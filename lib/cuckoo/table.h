@@ -31,7 +31,7 @@
  *    unite.*       union with another filter
  *    validate.*    whether the structure is whole, for tests
  *    create.*      creates and takes down filters
- *    save.*, load.c  saved, loaded and mapped filters
+ *    saved_head.c, save.*, load.c  saved, loaded and mapped filters
  *    cuckoo.*      the kind: sizes, creation, figures
  */
 #ifndef TAMIS_LIB_CUCKOO_TABLE_H

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: what the header of a saved cuckoo filter says.
+ */
+#include "cuckoo/save.h"
+
+#include "cuckoo/create.h"
+#include "cuckoo/fold.h"
+#include "cuckoo/slabs.h"
+
+void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
+{
+  to[SAVED_WIDTH] = g->shape.width;
+  to[SAVED_PAIR_BITS] = g->pair_bits;
+  to[SAVED_DEPTH_LIMIT] = g->depth_limit;
+  to[SAVED_STRIPES] = g->stripe_mask + UINT64_C(1);
+  to[SAVED_RATE] = saved_of_double(g->rate);
+  to[SAVED_ROOT_SHIFT] = g->root_shift;
+}
+
+void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  const struct cuckoo_geometry *first = &c->generation[0]->geometry;
+  out->options = (tamis_options){.capacity = c->spec.capacity,
+                                 .fpp = c->spec.fpp,
+                                 .growable = c->spec.growable,
+                                 .max_bytes = c->max_bytes,
+                                 .stripes = c->spec.stripes};
+  /* without what differs between machines, and what waits for a grace period */
+  for (unsigned i = 0; i < cuckoo_generations(c); i++) {
+    const struct generation *generation = c->generation[i];
+    const struct cuckoo_geometry *g = &generation->geometry;
+    uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
+    out->figures.bytes += segments * g->segment_bytes + cuckoo_directory_size(g) * 8;
+  }
+  tamis__cuckoo_put_figures(first, out->geometry);
+  out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
+  out->geometry[SAVED_SPLITS] = atomic_load_explicit(&c->splits, memory_order_relaxed);
+  out->geometry[SAVED_JOINS] = atomic_load_explicit(&c->joins, memory_order_relaxed);
+  out->geometry[SAVED_COUNTS_COPIES] = many_copies(c);
+}
+
+bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,
+                                 const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
+{
+  static const uint64_t most[] = {
+      [SAVED_WIDTH] = 64,     [SAVED_PAIR_BITS] = 63,  [SAVED_DEPTH_LIMIT] = 63,
+      [SAVED_STRIPES] = 4096, [SAVED_ROOT_SHIFT] = 63, [SAVED_RATE] = UINT64_MAX};
+  for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
+    if (figures[i] > most[i])
+      return false;
+  *g = (struct cuckoo_geometry){
+      .shape = {.width = (unsigned) figures[SAVED_WIDTH], .ages = saved->options.growable},
+      .first_roots = saved->geometry[SAVED_FIRST_ROOTS],
+      .root_shift = (unsigned) figures[SAVED_ROOT_SHIFT],
+      .pair_bits = (unsigned) figures[SAVED_PAIR_BITS],
+      .depth_limit = (unsigned) figures[SAVED_DEPTH_LIMIT],
+      .stripes_wanted = saved->options.stripes,
+      .stripe_mask = (uint32_t) figures[SAVED_STRIPES] - 1,
+      .rate = saved_to_double(figures[SAVED_RATE])};
+  return cuckoo_geometry_restore(before, g);
+}
+
+bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g)
+{
+  const uint64_t *figures = saved->geometry;
+  for (unsigned i = SAVED_FIGURES_OF_FILTER; i < SAVED_GEOMETRY; i++)
+    if (figures[i])
+      return false;
+  return figures[SAVED_COUNTS_COPIES] <= 1 && saved->options.layout == TAMIS_LAYOUT_BLOCKED &&
+         tamis__cuckoo_read_geometry(saved, figures, NULL, g);
+}
+
+/* Left out is what the header does not say: the heads of slabs, more counters than one shard for each
+ * later generation, and duplicate counts. */
+uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
+{
+  struct cuckoo_geometry g;
+  uint64_t n = saved->figures.generations;
+  if (!tamis__cuckoo_read_first_geometry(saved, &g))
+    return 0;
+  uint64_t first = cuckoo_roots(&g) * g.segment_bytes + cuckoo_directory_size(&g) * 8 +
+                   tamis__slab_heads(&g);
+  n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
+  return tamis__cuckoo_total_bytes(&g) - first +
+         (n - 1) * (sizeof(struct generation) + sizeof(struct counter_shard));
+}
