@@ -295,6 +295,11 @@ static inline int remove_one(tamis_filter *f, uint64_t hash)
   return f->operations->remove ? f->operations->remove(f, hash) : TAMIS_EUNSUPPORTED;
 }
 
+static inline uint64_t count(const tamis_filter *f, uint64_t hash)
+{
+  return f->operations->count ? f->operations->count(f, hash) : contains(f, hash);
+}
+
 bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
 {
   return f && contains(f, hash);
@@ -335,6 +340,16 @@ int tamis_remove(tamis_filter *f, const void *key, size_t len)
   return f && good_key(key, len) ? remove_one(f, filter_hash(f, key, len)) : TAMIS_EINVAL;
 }
 
+uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash)
+{
+  return f ? count(f, hash) : 0;
+}
+
+uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len)
+{
+  return f && good_key(key, len) ? count(f, filter_hash(f, key, len)) : 0;
+}
+
 /* ---- batches ---- */
 
 /* A batch is given either as keys or as hashes. */
@@ -350,7 +365,7 @@ static inline size_t group_length(const struct batch *batch, size_t start)
 }
 
 /* The hashes of a group of keys, which are written to `room`, or stand in the batch.  An invalid
- * key hashes like an empty one: only contains_many lets such a key come this far. */
+ * key hashes like an empty one: only contains_many and count_many let such a key come this far. */
 static const uint64_t *group_hashes(const tamis_filter *f, const struct batch *batch, size_t start,
                                     size_t length, uint64_t room[FILTER_GROUP])
 {
@@ -380,6 +395,35 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
       memcpy(found + start, answers, length * sizeof *found);
   }
   return hits;
+}
+
+static void count_group(const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)
+{
+  bool found[FILTER_GROUP];
+  if (f->operations->count_many) {
+    f->operations->count_many(f, hashes, n, counts);
+    return;
+  }
+  f->operations->contains_many(f, hashes, n, found);
+  for (size_t i = 0; i < n; i++)
+    counts[i] = found[i];
+}
+
+static uint64_t count_batch(const tamis_filter *f, struct batch batch, uint64_t *counts)
+{
+  uint64_t sum = 0, room[FILTER_GROUP], group[FILTER_GROUP];
+  for (size_t start = 0, length; start < batch.n; start += length) {
+    length = group_length(&batch, start);
+    count_group(f, group_hashes(f, &batch, start, length, room), length, group);
+    for (size_t i = 0; i < length; i++) {
+      if (batch.keys && !good_key(batch.keys[start + i].data, batch.keys[start + i].len))
+        group[i] = 0;
+      sum += group[i];
+    }
+    if (counts)
+      memcpy(counts + start, group, length * sizeof *counts);
+  }
+  return sum;
 }
 
 static bool good_batch(const tamis_filter *f, const struct batch *batch)
@@ -420,6 +464,17 @@ size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, s
                                 bool *found)
 {
   return f && hashes ? f->operations->contains_many(f, hashes, n, found) : 0;
+}
+
+uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n, uint64_t *counts)
+{
+  return f && keys ? count_batch(f, (struct batch){.keys = keys, .n = n}, counts) : 0;
+}
+
+uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                               uint64_t *counts)
+{
+  return f && hashes ? count_batch(f, (struct batch){.hashes = hashes, .n = n}, counts) : 0;
 }
 
 int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results)

@@ -15,6 +15,7 @@ enum effect {
   CHANGES, /* the effects above change the number of copies */
   FOUND_SOME = CHANGES,
   FOUND_NONE,
+  COUNTED, /* so many copies as the call's result */
   NO_EFFECT,
   EFFECTS
 };
@@ -30,6 +31,8 @@ static enum effect effect_of(const struct history_op *op)
     return op->result == TAMIS_OK ? WIN : FOUND_SOME;
   case HISTORY_CONTAINS:
     return op->result ? FOUND_SOME : FOUND_NONE;
+  case HISTORY_COUNT:
+    return COUNTED;
   default:
     return op->result == TAMIS_OK ? REMOVE : FOUND_NONE;
   }
@@ -63,7 +66,8 @@ struct history_checker {
   /* The pending calls, by index. */
   uint64_t returned[HISTORY_MOST_PENDING];
   uint32_t op[HISTORY_MOST_PENDING];
-  call_set used; /* the indices of pending calls */
+  uint64_t counted[HISTORY_MOST_PENDING]; /* the answers of those that count */
+  call_set used;                          /* the indices of pending calls */
   call_set with[EFFECTS];
   uint64_t base; /* copies if none of the pending calls has taken effect */
   struct history_verdict verdict;
@@ -183,7 +187,12 @@ static uint64_t copies_with(const struct history_checker *c, call_set set)
 /* The set, extended by the calls that only read and can take effect now. */
 static call_set with_reads(const struct history_checker *c, call_set set)
 {
-  return set | c->with[copies_with(c, set) ? FOUND_SOME : FOUND_NONE];
+  uint64_t copies = copies_with(c, set);
+  set |= c->with[copies ? FOUND_SOME : FOUND_NONE];
+  for (call_set rest = c->with[COUNTED] & ~set; rest; rest &= rest - 1)
+    if (c->counted[__builtin_ctzll(rest)] == copies)
+      set |= rest & -rest;
+  return set;
 }
 
 static bool possible(enum effect effect, uint64_t copies)
@@ -256,6 +265,7 @@ static bool invoke(struct history_checker *c, const struct history_op *op, uint3
   c->with[effect_of(op)] |= UINT64_C(1) << i;
   c->returned[i] = op->returned;
   c->op[i] = index;
+  c->counted[i] = (uint64_t) op->result;
   return true;
 }
 
@@ -334,14 +344,15 @@ uint64_t history_copies_after(const struct history *h)
 
 /* ---- printing ---- */
 
-enum { EVENTS_BEFORE = 44, EVENTS_AFTER = 8 };
+enum { EVENTS_BEFORE = 44, EVENTS_AFTER = 8, RESULT_BYTES = 12 };
 
-static const char *result_name(const struct history_op *op)
+static const char *result_name(const struct history_op *op, char number[RESULT_BYTES])
 {
   static const char *const contains[] = {"false", "true"};
-  if (op->call == HISTORY_CONTAINS)
-    return contains[op->result != 0];
-  return op->result == TAMIS_OK        ? "OK"
+  snprintf(number, RESULT_BYTES, "%" PRId32, op->result);
+  return op->call == HISTORY_CONTAINS  ? contains[op->result != 0]
+         : op->call == HISTORY_COUNT   ? number
+         : op->result == TAMIS_OK      ? "OK"
          : op->result == TAMIS_PRESENT ? "PRESENT"
          : op->result == TAMIS_ABSENT  ? "ABSENT"
                                        : "failed";
@@ -370,10 +381,11 @@ static void print_bar(FILE *out, const struct history_checker *c, const struct w
 static void print_call(FILE *out, const struct history_checker *c, const struct history *h,
                        const struct window *w, size_t event)
 {
-  static const char *const names[] = {"add", "add_unique", "contains", "remove"};
+  static const char *const names[] = {"add", "add_unique", "contains", "remove", "count"};
+  char number[RESULT_BYTES];
   uint32_t index = c->events[event].op;
   const struct history_op *op = &h->ops[index];
-  fprintf(out, "%6u  %-10s  %-7s  ", op->thread, names[op->call], result_name(op));
+  fprintf(out, "%6u  %-10s  %-7s  ", op->thread, names[op->call], result_name(op, number));
   print_bar(out, c, w, index);
   if (index == c->events[w->stuck].op)
     fprintf(out, "  <== no instant fits");

@@ -11,11 +11,13 @@
  *    add           OK: adds a copy
  *    add_unique    OK: there was no copy, adds one            PRESENT: there was a copy
  *    contains      true: there was a copy                     false: there was none
+ *    count         so many copies were there
  *    remove        OK: there was a copy, removes one          ABSENT: there was none
  *    a failure     no effect
  *
  * (In a Bloom filter further adds of a key change nothing.  As nothing is removed from it either,
- * it only matters whether there are copies, and the same model applies.)
+ * it only matters whether there are copies, and the same model applies.  What counts there is judged as
+ * a look-up.)
  *
  * The search goes through the invocations and returns in the order of time (Lowe, "Testing for
  * linearizability", 2017, "just in time"; after Wing and Gong, 1993).  It keeps every possible set
@@ -42,6 +44,7 @@ enum history_call {
   HISTORY_ADD_UNIQUE,
   HISTORY_CONTAINS,
   HISTORY_REMOVE,
+  HISTORY_COUNT,
   HISTORY_CALLS
 };
 
@@ -51,7 +54,7 @@ struct history_op {
   uint64_t invoked, returned;
   uint16_t thread;
   uint8_t call;
-  int8_t result; /* as the library returns it; of contains: 1 or 0 */
+  int32_t result; /* as the library returns it; of contains: 1 or 0 */
 };
 
 enum { HISTORY_MOST_PENDING = 64 }; /* at any time */

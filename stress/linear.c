@@ -246,7 +246,7 @@ static enum history_call bystander_call(struct caller *caller)
     caller->rising = false;
   bool add = random % 16 ? caller->rising : !caller->rising;
   if (caller->held_count && (random / 16 % 4 == 0 || (!add && life->variant == BLOOM)))
-    return HISTORY_CONTAINS;
+    return random / 256 % 8 ? HISTORY_CONTAINS : HISTORY_COUNT;
   if (caller->held_count && !add && life->variant != BLOOM)
     return HISTORY_REMOVE;
   return random / 64 % 4 == 0 ? HISTORY_ADD_UNIQUE : HISTORY_ADD;
@@ -266,6 +266,9 @@ static void call_one(tamis_filter *f, enum history_call call, uint64_t hash, int
   case HISTORY_CONTAINS:
     *result = tamis_contains_hash(f, hash);
     break;
+  case HISTORY_COUNT:
+    *result = (int) tamis_count_hash(f, hash);
+    break;
   default:
     *result = tamis_remove_hash(f, hash);
   }
@@ -275,12 +278,18 @@ static void call_many(tamis_filter *f, enum history_call call, const uint64_t *h
                       int *results)
 {
   bool found[MAX_BATCH];
+  uint64_t counts[MAX_BATCH];
   switch (call) {
   case HISTORY_ADD:
     tamis_add_many_hash(f, hashes, n, results);
     break;
   case HISTORY_ADD_UNIQUE:
     tamis_add_unique_many_hash(f, hashes, n, results);
+    break;
+  case HISTORY_COUNT:
+    tamis_count_many_hash(f, hashes, n, counts);
+    for (size_t i = 0; i < n; i++)
+      results[i] = (int) counts[i];
     break;
   default:
     tamis_contains_many_hash(f, hashes, n, found);
@@ -300,7 +309,7 @@ static void record_bystander(struct caller *caller, const struct request *reques
                              enum history_call call, int result)
 {
   caller->bystander_calls++;
-  if (call == HISTORY_CONTAINS && !result)
+  if ((call == HISTORY_CONTAINS || call == HISTORY_COUNT) && !result)
     report_bystander(caller, "was missed", request->hash);
   if (call == HISTORY_REMOVE) {
     if (result != TAMIS_OK)
@@ -319,7 +328,7 @@ static unsigned outcome_of(enum history_call call, int result)
 {
   if (result < 0)
     return 2;
-  return call == HISTORY_CONTAINS ? result != 0 : result == TAMIS_OK;
+  return call == HISTORY_CONTAINS || call == HISTORY_COUNT ? result != 0 : result == TAMIS_OK;
 }
 
 static void record(struct caller *caller, const struct request *request,
@@ -330,7 +339,10 @@ static void record(struct caller *caller, const struct request *request,
     return;
   }
   caller->tally[op->call][outcome_of(op->call, op->result)]++;
-  caller->entries[caller->n++] = (struct entry){*op, request->class};
+  struct entry *entry = &caller->entries[caller->n++];
+  *entry = (struct entry){*op, request->class};
+  if (caller->run->life.variant == BLOOM && op->call == HISTORY_COUNT && op->result <= 1)
+    entry->op.call = HISTORY_CONTAINS; /* what it counts there is whether the key is in */
 }
 
 /* Makes a call, or a batch of one kind; returns the number of keys. */
@@ -360,7 +372,7 @@ static size_t make_call(struct caller *caller)
   op.returned = stamp_returned(&run->stamps);
   call_ends(caller->worker, began);
   for (size_t i = 0; i < n; i++) {
-    op.result = (int8_t) results[i];
+    op.result = results[i];
     record(caller, &requests[i], &op);
   }
   return n;
@@ -424,6 +436,7 @@ static void report_history(struct caller *caller, unsigned class, const struct h
 static void check_class(struct caller *caller, unsigned class)
 {
   struct run *run = caller->run;
+  enum history_call look_up = run->life.variant == BLOOM ? HISTORY_CONTAINS : HISTORY_COUNT;
   size_t n = 0;
   for (unsigned t = 0; t < run->threads; t++) {
     const struct caller *other = &run->callers[t];
@@ -434,9 +447,9 @@ static void check_class(struct caller *caller, unsigned class)
     n += more;
   }
   struct history_op last = {.thread = (uint16_t) caller->index,
-                            .call = HISTORY_CONTAINS,
+                            .call = (uint8_t) look_up,
                             .invoked = stamp_invoked(&run->stamps)};
-  last.result = tamis_contains_hash(run->life.filter, run->life.hashes[class]);
+  call_one(run->life.filter, look_up, run->life.hashes[class], &last.result);
   last.returned = stamp_returned(&run->stamps);
   caller->history[n++] = last;
   struct history h = {caller->history, n, run->life.copies[class]};
@@ -686,15 +699,15 @@ static void begin_life(struct run *run)
 
 static struct mix next_mix(const struct run *run)
 {
-  /* Weights of add, add_unique, contains and remove.  In this order, the mixes keep about one copy
-   * or none, act like a lock, keep many copies, keep few, and mostly read. */
-  static const struct mix mixes[] = {{.calls = {20, 10, 40, 30}},
-                                     {.calls = {0, 35, 30, 35}},
-                                     {.calls = {40, 10, 20, 30}},
-                                     {.calls = {10, 10, 20, 60}},
-                                     {.calls = {5, 5, 80, 10}}};
+  /* Weights of add, add_unique, contains, remove and count.  In this order, the mixes keep about one
+   * copy or none, act like a lock, keep many copies, keep few, and mostly read. */
+  static const struct mix mixes[] = {{.calls = {20, 10, 30, 30, 10}},
+                                     {.calls = {0, 35, 20, 35, 10}},
+                                     {.calls = {40, 10, 10, 30, 10}},
+                                     {.calls = {10, 10, 15, 60, 5}},
+                                     {.calls = {5, 5, 60, 10, 20}}};
   static const struct mix bloom_mixes[] = {
-      {.calls = {0, 60, 40, 0}}, {.calls = {20, 40, 40, 0}}, {.calls = {30, 10, 60, 0}}};
+      {.calls = {0, 60, 30, 0, 10}}, {.calls = {20, 40, 40, 0}}, {.calls = {30, 10, 40, 0, 20}}};
   uint64_t random = random_at(run->seed ^ 1, run->rounds);
   struct mix mix = run->life.variant == BLOOM ? bloom_mixes[random % 3] : mixes[random % 5];
   mix.class_percent = (unsigned[]){30, 60, 90}[random / 16 % 3];
@@ -800,9 +813,9 @@ static void free_callers(struct run *run)
 
 static void print_totals(const struct run *run, double seconds)
 {
-  static const char *const calls[] = {"add", "add_unique", "contains", "remove"};
+  static const char *const calls[] = {"add", "add_unique", "contains", "remove", "count"};
   static const char *const outcomes[][2] = {
-      {"", "OK"}, {"PRESENT", "OK"}, {"false", "true"}, {"ABSENT", "OK"}};
+      {"", "OK"}, {"PRESENT", "OK"}, {"false", "true"}, {"ABSENT", "OK"}, {"none", "some"}};
   for (enum variant v = 0; v < VARIANTS; v++) {
     const struct variant_totals *t = &run->totals[v];
     if (!t->lives)

@@ -176,6 +176,8 @@ static void assert_same(const tamis_filter *a, const tamis_filter *b)
   assert_int_equal(x.capacity, y.capacity);
   for (uint64_t i = 0; i < 210000; i += 7)
     assert_int_equal(tamis_contains_hash(a, i), tamis_contains_hash(b, i));
+  for (uint64_t i = 0; i < 210000; i += i < 2000 ? 1 : 77)
+    assert_int_equal(tamis_count_hash(a, i), tamis_count_hash(b, i));
 }
 
 static void a_loaded_filter_is_the_same(void **state)

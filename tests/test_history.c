@@ -23,6 +23,7 @@ enum { MOST_OPS = 7, RANDOM_HISTORIES = 200000 };
 #define FOUND(invoked, returned) OP(HISTORY_CONTAINS, 1, invoked, returned)
 #define MISSED(invoked, returned) OP(HISTORY_CONTAINS, 0, invoked, returned)
 #define REMOVE(invoked, returned) OP(HISTORY_REMOVE, TAMIS_OK, invoked, returned)
+#define COUNT(copies, invoked, returned) OP(HISTORY_COUNT, copies, invoked, returned)
 #define ABSENT(invoked, returned) OP(HISTORY_REMOVE, TAMIS_ABSENT, invoked, returned)
 
 static struct history_checker *checker;
@@ -105,6 +106,22 @@ static void absent_while_present(void **state)
   BAD(2, REMOVE(2, 3), ABSENT(1, 4));
 }
 
+static void wrong_counts(void **state)
+{
+  (void) state;
+  GOOD(0, COUNT(0, 0, 1), ADD(2, 3), COUNT(1, 4, 5), ADD(6, 7), COUNT(2, 8, 9), REMOVE(10, 11),
+       COUNT(1, 12, 13));
+  BAD(2, COUNT(1, 0, 1));
+  BAD(2, COUNT(3, 0, 1));
+  GOOD(2, REMOVE(0, 9), COUNT(2, 1, 2), COUNT(1, 3, 4));
+  BAD(2, REMOVE(0, 9), COUNT(1, 1, 2), COUNT(2, 3, 4));
+  /* A copy that goes and one that comes were never both there. */
+  BAD(1, REMOVE(0, 4), ADD(5, 9), COUNT(2, 1, 8));
+  GOOD(1, REMOVE(0, 6), ADD(5, 9), COUNT(2, 1, 8));
+  GOOD(0, WIN(0, 9), COUNT(1, 1, 2), PRESENT(3, 4), COUNT(1, 5, 6));
+  BAD(0, ADD(0, 9), ADD(1, 8), COUNT(2, 2, 7), COUNT(0, 10, 11));
+}
+
 /* Found, then missed, while one remove is running; never the other way round. */
 static void orders_across_returns(void **state)
 {
@@ -170,6 +187,8 @@ static bool apply(const struct history_op *op, uint64_t copies, uint64_t *then)
     return op->result < 0 || (op->result == TAMIS_OK) == (copies == 0);
   case HISTORY_CONTAINS:
     return (op->result == 1) == (copies > 0);
+  case HISTORY_COUNT:
+    return (uint64_t) op->result == copies;
   default:
     *then -= op->result == TAMIS_OK;
     return (op->result == TAMIS_OK) == (copies > 0);
@@ -194,11 +213,19 @@ static bool some_order(const struct history *h, unsigned done, uint64_t copies)
 
 static struct history_op random_op(uint64_t *seed, uint64_t times)
 {
-  static const struct history_op what[] = {ADD(0, 0),    ADD(0, 0),
-                                           WIN(0, 0),    PRESENT(0, 0),
-                                           FOUND(0, 0),  MISSED(0, 0),
-                                           REMOVE(0, 0), REMOVE(0, 0),
-                                           ABSENT(0, 0), OP(HISTORY_ADD_UNIQUE, TAMIS_EFULL, 0, 0)};
+  static const struct history_op what[] = {ADD(0, 0),
+                                           ADD(0, 0),
+                                           WIN(0, 0),
+                                           PRESENT(0, 0),
+                                           FOUND(0, 0),
+                                           MISSED(0, 0),
+                                           REMOVE(0, 0),
+                                           REMOVE(0, 0),
+                                           COUNT(0, 0, 0),
+                                           COUNT(1, 0, 0),
+                                           COUNT(2, 0, 0),
+                                           ABSENT(0, 0),
+                                           OP(HISTORY_ADD_UNIQUE, TAMIS_EFULL, 0, 0)};
   struct history_op op = what[random_next(seed) % (sizeof what / sizeof *what)];
   uint64_t a = random_next(seed) % times, b = random_next(seed) % times;
   op.invoked = a < b ? a : b;
@@ -239,10 +266,11 @@ static void long_histories(void **state)
     for (unsigned i = 0; i < LONG; i++) {
       struct history_op *op = &ops[i];
       op->call = (uint8_t) (random_next(&seed) % HISTORY_CALLS);
-      op->result = (int8_t) (op->call == HISTORY_ADD          ? TAMIS_OK
-                             : op->call == HISTORY_ADD_UNIQUE ? (copies ? TAMIS_PRESENT : TAMIS_OK)
-                             : op->call == HISTORY_CONTAINS   ? copies > 0
-                                                              : (copies ? TAMIS_OK : TAMIS_ABSENT));
+      op->result = (int) (op->call == HISTORY_ADD          ? TAMIS_OK
+                          : op->call == HISTORY_ADD_UNIQUE ? (copies ? TAMIS_PRESENT : TAMIS_OK)
+                          : op->call == HISTORY_CONTAINS   ? copies > 0
+                          : op->call == HISTORY_COUNT      ? (int) copies
+                                                           : (copies ? TAMIS_OK : TAMIS_ABSENT));
       assert_true(apply(op, copies, &copies));
       op->invoked = 1000 + (uint64_t) i * STEP - random_next(&seed) % (STEP * width);
       op->returned = 1000 + (uint64_t) i * STEP + random_next(&seed) % (STEP * width);
@@ -299,6 +327,7 @@ int main(void)
                                      cmocka_unit_test(no_winner),
                                      cmocka_unit_test(stale_answers),
                                      cmocka_unit_test(absent_while_present),
+                                     cmocka_unit_test(wrong_counts),
                                      cmocka_unit_test(orders_across_returns),
                                      cmocka_unit_test(what_others_did_before),
                                      cmocka_unit_test(failures_change_nothing),

@@ -36,7 +36,8 @@
  * not unwound, so locks would stay locked.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
- * thread of the parent was inside a call that changes the filter at that time.
+ * thread of the parent was inside a call that changes or saves the filter, or counts copies in it, at
+ * that time.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -236,7 +237,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * all that it needs of the key before it returns.  Invalid arguments, below, are: f is NULL, or key
  * is NULL with len > 0.
  *
- * Each of the four calls exists for a 64-bit hash too, for callers that have one at hand.  Any
+ * Each of the five calls exists for a 64-bit hash too, for callers that have one at hand.  Any
  * 64-bit value is a legal hash, sequential integers too: the filter mixes it with its seed.
  * tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key, len)) are the same call.
  *
@@ -308,6 +309,20 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 TAMIS_API bool tamis_contains(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 
+/* How many copies of a key are in: how often it was added, less how often it was removed.  0 for
+ * invalid arguments.
+ *   Bloom    1 if tamis_contains is true, else 0.
+ *   Cuckoo   never too low.  With the filter's false-positive probability it is too high, by the
+ *            copies of other keys that the filter cannot tell from this one.  Each add of the key
+ *            makes it one more, and each remove one less.
+ *   Threads  any
+ *   Blocks   for a key that is not in: as tamis_contains.  For one that is in, Bloom: never; cuckoo:
+ *            for the locks of the key's two buckets in each generation, as a remove.  They are held
+ *            for a few steps only.  (A mapped filter has no locks)
+ *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
+TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
+TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
+
 /* Removes one copy of a key that was added before.  Never remove a key that was not added, or more
  * often than it was added: with the filter's false-positive probability that takes another key
  * away.
@@ -335,6 +350,9 @@ typedef struct tamis_key {
  *
  *   contains_many   How many were found; found[i], if found is not NULL, says which.  A key that
  *                   is NULL with len > 0 is not found.  0 if f or the array is NULL.
+ *   count_many      The sum of all counts; counts[i], if counts is not NULL, is what the single call
+ *                   would return.  That of a key that is NULL with len > 0 is 0.  0 if f or the array
+ *                   is NULL; counts is not written then.
  *   add_many, add_unique_many
  *                   results[i], if results is not NULL, is what the single call would return.
  *                   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of
@@ -346,6 +364,10 @@ TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *key
                                      bool *found);
 TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                           bool *found);
+TAMIS_API uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n,
+                                    uint64_t *counts);
+TAMIS_API uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                         uint64_t *counts);
 TAMIS_API int tamis_add_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);
 TAMIS_API int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
 TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);

@@ -34,11 +34,14 @@ struct filter_operations {
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* The same for each of at most FILTER_GROUP hashes, in their order. */
+  /* The same for each of at most FILTER_GROUP hashes, in their order (count_many, too). */
   void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
-  bool read_only;                                /* the filter is mapped: saved.h */
+  /* How many copies there are.  Both NULL: one, if `contains` is true. */
+  uint64_t (*count)(const tamis_filter *f, uint64_t hash);
+  void (*count_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts);
+  bool read_only; /* the filter is mapped: saved.h */
 };
 
 struct saved_head;

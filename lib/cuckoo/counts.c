@@ -88,6 +88,23 @@ bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint
   return true;
 }
 
+int tamis__counts_begin(struct saved_reader *r, const struct saved_mapping *file, const char *end)
+{
+  *r = (struct saved_reader){.mapping = file->at, .mapping_size = file->size};
+  return tamis__saved_jump(r, (uint64_t) (end - (const char *) file->at));
+}
+
+int tamis__counts_read_block(struct saved_reader *r, struct saved_block *block)
+{
+  if (block->type == SAVED_COUNTS && block->meanings[3])
+    return TAMIS_ABSENT; /* it was the segment's last one */
+  int result;
+  do
+    result = tamis__saved_read_block(r, block);
+  while (result == TAMIS_OK && block->type == SAVED_SUMS);
+  return result == TAMIS_OK && block->type != SAVED_COUNTS ? TAMIS_ECORRUPT : result;
+}
+
 bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
                         uint32_t used[CUCKOO_FIXED_STRIPES])
 {

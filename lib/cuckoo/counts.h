@@ -83,6 +83,13 @@ bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, u
 bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
                        const struct saved_block *block, uint64_t *copies);
 
+/* The blocks of counts that follow a segment in a mapped file.  `end` is where the segment ends.  The
+ * reader allocates nothing, and need not be closed. */
+int tamis__counts_begin(struct saved_reader *r, const struct saved_mapping *file, const char *end);
+
+/* The next of them; *block is zero before the first one.  TAMIS_ABSENT: there are no more. */
+int tamis__counts_read_block(struct saved_reader *r, struct saved_block *block);
+
 /* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
  * depth. */
 bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,

@@ -5,6 +5,7 @@
  */
 #include "cuckoo/cuckoo.h"
 
+#include "cuckoo/copies.h"
 #include "cuckoo/create.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/growth.h"
@@ -30,6 +31,8 @@
       .add_many = tamis__cuckoo_add_many_##sort,               \
       .add_unique_many = tamis__cuckoo_add_unique_many_##sort, \
       .remove = tamis__cuckoo_remove,                          \
+      .count = tamis__cuckoo_count,                            \
+      .count_many = tamis__cuckoo_count_many,                  \
   };
 OPERATIONS(any)
 OPERATIONS(growable)

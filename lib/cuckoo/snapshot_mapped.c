@@ -71,20 +71,12 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
   s->copied.end = ++s->index;
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  struct saved_reader r = {
-      .mapping = file->at, .mapping_size = file->size, .allocator = s->c->head.allocator};
+  struct saved_reader r;
   struct saved_block block = {0};
-  int result = tamis__saved_jump(&r, (uint64_t) ((const char *) segment - (const char *) file->at) +
-                                         g->segment_bytes);
-  while (result == TAMIS_OK && (block.type != SAVED_COUNTS || !block.meanings[3])) {
-    result = tamis__saved_read_block(&r, &block);
-    if (result == TAMIS_OK && block.type == SAVED_COUNTS) {
-      s->copied.copying = (uint32_t) block.meanings[2];
-      result = read_counts(s, g, &block);
-    } else if (result == TAMIS_OK && block.type != SAVED_SUMS) {
-      result = TAMIS_ECORRUPT;
-    }
+  int result = tamis__counts_begin(&r, file, (const char *) segment + g->segment_bytes);
+  while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK) {
+    s->copied.copying = (uint32_t) block.meanings[2];
+    result = read_counts(s, g, &block);
   }
-  tamis__saved_close(&r);
-  return result;
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

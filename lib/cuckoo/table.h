@@ -25,6 +25,7 @@
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
+ *    copies.*      count
  *    insert.*      add and unique add
  *    remove.*      remove
  *    unite_plan.*  whether two filters have a union, and what it costs of the rate

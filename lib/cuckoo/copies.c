@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: count, how many copies of a key are in.
+ *
+ *    count(x) = the entries that match x, in all generations, and the counted copies of each
+ *
+ * An add of x puts in one more entry that matches x, or counts one more copy of one, and a remove of
+ * x takes one of them out.  So each of them changes count(x) by one.  Moves, splits, folds and a new
+ * generation do not change it.  Adds of other keys change it as often as they are false positives
+ * for x, and a join may make such keys, as entries forget a bit in it.  It is never less than the
+ * number of copies of x that were added and not removed, because each of these has an entry or a
+ * counted copy of its own ([E] in snapshot.c).
+ *
+ * [K] A key that is not in takes no lock: the call is a look-up that misses, and takes effect when
+ *     that does ([D] in lookup.c).
+ *
+ *     Otherwise the call takes the stripes of the key's bucket pairs, generation by generation, and
+ *     reads the number of generations again under them.  Every entry that matches the key, and its
+ *     counted copies, stand in one of these pairs, and whoever changes them there holds the stripe of
+ *     the bucket.  A pair whose segment has left the directory is not taken: tamis__lock_pairs()
+ *     begins again.  So count(x) does not change while all the stripes are held, and the call takes
+ *     effect in that time.
+ *
+ *     One case remains: where a generation has no segment, there is no stripe.  An older generation
+ *     never gets one there.  The newest one may, as soon as the call has read that there is none.  The
+ *     call takes effect at that reading, because by then it holds the stripes in all older generations.
+ *
+ *     Without locks there is no such answer: an entry that is moved stands in both its buckets for a
+ *     moment, and if its mover is descheduled then, for long.  Nothing tells it from two copies.
+ *
+ * The lock of the duplicate counts is taken as well, because a block of counts belongs to 256 buckets,
+ * whose writers do not hold these stripes.
+ */
+#include "cuckoo/copies.h"
+
+#include "cuckoo/counts.h"
+#include "cuckoo/lookup.h"
+#include "cuckoo/pair.h"
+#include "cuckoo/segment.h"
+
+/* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are any. */
+static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket, bool duplicates)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
+  uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = bucket_count(set);
+  for (; duplicates && set; set &= set - 1)
+    copies +=
+        tamis__segment_copies(pair->segment, (struct lane){bucket, bucket_first(&g->shape, set)});
+  return copies;
+}
+
+static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
+{
+  bool duplicates = has_duplicates(pair->segment);
+  if (duplicates)
+    stripe_lock(&pair->segment->duplicates_lock);
+  uint64_t copies = count_in_bucket(pair, pair->lower, duplicates) +
+                    count_in_bucket(pair, pair->upper, duplicates);
+  if (duplicates)
+    stripe_unlock(&pair->segment->duplicates_lock);
+  return copies;
+}
+
+/* ---- a mapped filter ----
+ *
+ * Nothing changes in it, and its copies are counted in the blocks that follow a segment in the file. */
+
+/* The copies that a block counts for the entries of a set of lanes.  `first` is its first bucket. */
+static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, uint64_t set,
+                               const struct saved_block *block)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const word *words = segment_words(g, pair->segment);
+  uint64_t occupied = bucket_occupied(&g->shape, word_load(&words[bucket]));
+  uint64_t in_use = 0, lane = 0, copies = 0; /* in_use, lane: counted from the block's first lane */
+  for (uint64_t i = block->meanings[1]; i < bucket; i++)
+    in_use += bucket_count(bucket_occupied(&g->shape, word_load(&words[i])));
+  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
+  for (; tamis__counts_next(&counts) && counts.count; lane++) {
+    uint64_t rest = occupied;
+    lane += counts.skip;
+    for (uint64_t i = in_use; i < lane && rest; i++)
+      rest &= rest - 1;
+    if (!rest)
+      break;
+    copies += lane >= in_use && rest & -rest & set ? counts.count : 0;
+  }
+  return copies;
+}
+
+/* What a damaged file says of copies is wrong, and no more. */
+static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
+{
+  const struct cuckoo_geometry *g = &pair->generation->geometry;
+  const word *words = segment_words(g, pair->segment);
+  const uint32_t both[2] = {pair->lower, pair->upper};
+  uint64_t set[2], copies = 0;
+  for (unsigned i = 0; i < 2; i++) {
+    set[i] = bucket_match(&g->shape, word_load(&words[both[i]]), pair->entry);
+    copies += bucket_count(set[i]);
+  }
+  if (!cuckoo_count(pair->generation, DUPLICATES))
+    return copies;
+  struct saved_reader r;
+  struct saved_block block = {0};
+  int result =
+      tamis__counts_begin(&r, &c->mapped->file, (const char *) pair->segment + g->segment_bytes);
+  while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK)
+    for (unsigned i = 0; i < 2; i++)
+      if (set[i] && block.meanings[1] <= both[i] && both[i] - block.meanings[1] < SAVED_COUNTED)
+        copies += count_in_block(pair, both[i], set[i], &block);
+  return copies;
+}
+
+/* ---- the call ---- */
+
+static uint64_t count_all(const struct cuckoo *c, uint64_t mixed)
+{
+  struct locked_pairs locked;
+  uint64_t copies = 0;
+  tamis__lock_pairs(c, mixed, &locked);
+  for (unsigned i = 0; i < locked.n; i++) {
+    if (locked.pair[i].segment)
+      copies += count_in_pair_locked(&locked.pair[i]);
+    HOOK(cuckoo_pair_counted);
+  }
+  tamis__unlock_pairs(&locked);
+  return copies;
+}
+
+static uint64_t count_mixed(const struct cuckoo *c, uint64_t mixed)
+{
+  if (!tamis__contains_mixed_any(c, mixed))
+    return 0;
+  if (c->mapped) {
+    struct bucket_pair pair = pair_find(c->generation[0], mixed);
+    return count_mapped(c, &pair);
+  }
+  reader_token token = cuckoo_enter(c);
+  uint64_t copies = count_all(c, mixed);
+  cuckoo_leave(c, token);
+  return copies;
+}
+
+uint64_t tamis__cuckoo_count(const tamis_filter *f, uint64_t hash)
+{
+  return count_mixed(const_cuckoo_of(f), hash_mix(&f->keys, hash));
+}
+
+void tamis__cuckoo_count_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                              uint64_t *counts)
+{
+  uint64_t mixed[FILTER_GROUP];
+  tamis__mix_and_prefetch(const_cuckoo_of(f), hashes, n, mixed);
+  for (size_t i = 0; i < n; i++)
+    counts[i] = count_mixed(const_cuckoo_of(f), mixed[i]);
+}
