@@ -27,7 +27,13 @@ struct caller {
   unsigned char bytes[LONGEST_BATCH][LONGEST_KEY];
   int results[LONGEST_BATCH + GUARD];
   bool found[LONGEST_BATCH + GUARD];
+  uint64_t counts[LONGEST_BATCH];
 };
+
+static bool is_bloom(const struct run *run)
+{
+  return run->configuration.options.kind == TAMIS_BLOOM;
+}
 
 static void wrong(struct caller *caller, const char *what, uint64_t key)
 {
@@ -122,6 +128,34 @@ static void call_contains(struct caller *caller)
   check_guards(caller);
 }
 
+/* Of keys of the thread's own, which no other call adds or removes meanwhile. */
+static void call_count(struct caller *caller)
+{
+  const struct run *run = caller->run;
+  const tamis_filter *f = run->filter;
+  bool hashes = random_next(&caller->seed) % 2;
+  uint64_t sum = 0, all;
+  uint64_t began = call_begins(caller->worker);
+  if (!caller->batch) {
+    const tamis_key *key = &caller->keys[0];
+    all = caller->counts[0] =
+        hashes ? tamis_count_hash(f, caller->hashes[0]) : tamis_count(f, key->data, key->len);
+  } else {
+    all = hashes ? tamis_count_many_hash(f, caller->hashes, caller->n, caller->counts)
+                 : tamis_count_many(f, caller->keys, caller->n, caller->counts);
+  }
+  call_ends(caller->worker, began);
+  for (size_t i = 0; i < caller->n; i++) {
+    sum += caller->counts[i];
+    if (caller->counts[i] < run->copies[caller->numbers[i]])
+      wrong(caller, "a copy is not counted", caller->numbers[i]);
+    if (is_bloom(run) && caller->counts[i] > 1)
+      wrong(caller, "a Bloom filter counts copies", caller->numbers[i]);
+  }
+  if (sum != all)
+    wrong(caller, "a batch returns what is not the sum of its counts", all);
+}
+
 static int call_remove(struct caller *caller)
 {
   tamis_filter *f = caller->run->filter;
@@ -134,11 +168,6 @@ static int call_remove(struct caller *caller)
 }
 
 /* ---- answers ---- */
-
-static bool is_bloom(const struct run *run)
-{
-  return run->configuration.options.kind == TAMIS_BLOOM;
-}
 
 /* A limit may refuse keys when more distinct ones than the capacity have been offered.  Copies take
  * room, too. */
@@ -303,6 +332,10 @@ static void look_up_own(struct caller *caller)
   size_t n = begin_batch(caller);
   while (caller->n < n)
     add_to_batch(caller, own_key(caller, random_next(&caller->seed) % own_keys(caller)));
+  if (random_next(&caller->seed) % 4 == 0) {
+    call_count(caller);
+    return;
+  }
   call_contains(caller);
   for (size_t i = 0; i < caller->n; i++)
     if (run->copies[caller->numbers[i]] && !caller->found[i])

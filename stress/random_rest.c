@@ -188,6 +188,7 @@ struct look {
   uint64_t hashes[LONGEST_BATCH];
   unsigned char bytes[LONGEST_BATCH][LONGEST_KEY];
   bool found[LONGEST_BATCH];
+  uint64_t counts[LONGEST_BATCH];
 };
 
 static void load(const struct run *run, struct look *look)
@@ -218,6 +219,33 @@ static void compare_calls(struct run *run, struct look *look)
           "batches differ in their number of hits", hits);
 }
 
+/* Copies are counted, at least those that were added, and one less after a remove. */
+static void compare_counts(struct run *run, struct look *look)
+{
+  tamis_filter *f = run->filter;
+  uint64_t sum = 0, all = tamis_count_many_hash(f, look->hashes, look->n, look->counts);
+  uint64_t most = is_bloom(run) ? 1 : stats_of(run).count;
+  for (size_t i = 0; i < look->n; i++) {
+    uint64_t key = look->first + i, count = look->counts[i];
+    sum += count;
+    require(run, count == tamis_count(f, look->keys[i].data, look->keys[i].len),
+            "a batch counts otherwise than a single call", key);
+    require(run, count >= run->copies[key], "a copy is not counted at rest", key);
+    require(run, count <= most, "more copies are counted than there are", key);
+    if (is_bloom(run) || !run->copies[key] || random_at(run->number, key) % 16)
+      continue;
+    require(run, tamis_remove_hash(f, look->hashes[i]) == TAMIS_OK, "a copy is not removed", key);
+    require(run, tamis_count_hash(f, look->hashes[i]) == count - 1,
+            "a remove does not make one copy less", key);
+    if (tamis_add_hash(f, look->hashes[i]) == TAMIS_OK)
+      require(run, tamis_count_hash(f, look->hashes[i]) == count,
+              "an add does not make one copy more", key);
+    else
+      run->copies[key]--; /* its room is gone */
+  }
+  require(run, sum == all, "a batch returns what is not the sum of its counts", all);
+}
+
 static void look_for_all(struct run *run)
 {
   static struct look look;
@@ -227,6 +255,7 @@ static void look_for_all(struct run *run)
     look.n = look.first + look.n < run->all ? look.n : run->all - look.first;
     load(run, &look);
     compare_calls(run, &look);
+    compare_counts(run, &look);
   }
 }
 

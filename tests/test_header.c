@@ -655,6 +655,63 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
     }
 }
 
+/* ---- counts ---- */
+
+/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of groups. */
+static void counts_are_the_copies_that_are_in(void **state)
+{
+  (void) state;
+  static uint64_t numbers[LONG], hashes[LONG], counts[LONG + 1];
+  static tamis_key keys[LONG];
+  for (unsigned kind = 0; kind < KINDS; kind++) {
+    tamis_options options = options_of(kind, 20000, 1e-6);
+    tamis_filter *f = create(&options);
+    for (size_t n = 0; n < LONG; n += n < 70 ? 1 : 113) {
+      uint64_t sum = 0;
+      for (size_t i = 0; i < n; i++) {
+        numbers[i] = n * LONG + i;
+        keys[i] = (tamis_key){&numbers[i], sizeof numbers[i]};
+        hashes[i] = tamis_hash(f, &numbers[i], sizeof numbers[i]);
+        for (unsigned copies = 0; copies < i % 3; copies++)
+          assert_int_equal(tamis_add_hash(f, hashes[i]), TAMIS_OK);
+        sum += removes(kind) || i % 3 == 0 ? i % 3 : 1;
+      }
+      counts[n] = 77;
+      for (unsigned call = 0; call < 2; call++) {
+        uint64_t all = call ? tamis_count_many(f, keys, n, counts)
+                            : tamis_count_many_hash(f, hashes, n, counts);
+        assert_int_equal(all, sum);
+        for (size_t i = 0; i < n; i++) {
+          assert_int_equal(counts[i], removes(kind) ? i % 3 : i % 3 > 0);
+          assert_int_equal(counts[i], tamis_count(f, keys[i].data, keys[i].len));
+          assert_int_equal(counts[i], tamis_count_hash(f, hashes[i]));
+        }
+      }
+      assert_int_equal(counts[n], 77);
+      assert_int_equal(tamis_count_many(f, keys, n, NULL), sum);
+      for (size_t i = 0; i < n && removes(kind); i++)
+        while (tamis_count_hash(f, hashes[i]))
+          assert_int_equal(tamis_remove_hash(f, hashes[i]), TAMIS_OK);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* An invalid key is not the empty one. */
+static void an_invalid_key_has_no_copies(void **state)
+{
+  (void) state;
+  for (unsigned kind = 0; kind < KINDS; kind++) {
+    tamis_filter *f = create_kind(kind);
+    assert_int_equal(tamis_add(f, NULL, 0), TAMIS_OK);
+    tamis_key keys[] = {{NULL, 0}, {NULL, 1}, {"", 0}};
+    uint64_t counts[3];
+    assert_int_equal(tamis_count_many(f, keys, 3, counts), 2);
+    assert_true(counts[0] == 1 && counts[1] == 0 && counts[2] == 1);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- processes ---- */
 
 static void after_a_fork_the_child_has_a_copy_of_its_own(void **state)
@@ -705,6 +762,8 @@ int main(void)
       cmocka_unit_test(the_allocator_struct_is_copied),
       cmocka_unit_test(figures_are_as_asked_and_agree),
       cmocka_unit_test(a_filter_that_may_not_grow_takes_its_capacity),
+      cmocka_unit_test(counts_are_the_copies_that_are_in),
+      cmocka_unit_test(an_invalid_key_has_no_copies),
       cmocka_unit_test(after_a_fork_the_child_has_a_copy_of_its_own),
   };
   return cmocka_run_group_tests_name("header", tests, NULL, NULL);

@@ -193,6 +193,7 @@ static void null_arguments_are_refused(void **state)
   tamis_stats stats = TAMIS_STATS_INIT;
 
   tamis_destroy(NULL);
+  uint64_t counts[2] = {77, 77};
   assert_int_equal(tamis_add(NULL, "k", 1), TAMIS_EINVAL);
   assert_int_equal(tamis_add(f, NULL, 1), TAMIS_EINVAL);
   assert_int_equal(tamis_add_hash(NULL, 1), TAMIS_EINVAL);
@@ -202,6 +203,9 @@ static void null_arguments_are_refused(void **state)
   assert_false(tamis_contains(NULL, "k", 1));
   assert_false(tamis_contains(f, NULL, 1));
   assert_false(tamis_contains_hash(NULL, 1));
+  assert_int_equal(tamis_count(NULL, "k", 1), 0);
+  assert_int_equal(tamis_count(f, NULL, 1), 0);
+  assert_int_equal(tamis_count_hash(NULL, 1), 0);
   assert_int_equal(tamis_remove(NULL, "k", 1), TAMIS_EINVAL);
   assert_int_equal(tamis_remove(f, NULL, 1), TAMIS_EINVAL);
   assert_int_equal(tamis_remove_hash(NULL, 1), TAMIS_EINVAL);
@@ -212,6 +216,12 @@ static void null_arguments_are_refused(void **state)
   assert_int_equal(tamis_contains_many(f, NULL, 1, found), 0);
   assert_int_equal(tamis_contains_many_hash(NULL, hashes, 1, found), 0);
   assert_int_equal(tamis_contains_many_hash(f, NULL, 1, found), 0);
+  assert_int_equal(tamis_count_many(NULL, keys, 1, counts), 0);
+  assert_int_equal(tamis_count_many(f, NULL, 1, counts), 0);
+  assert_int_equal(tamis_count_many_hash(NULL, hashes, 1, counts), 0);
+  assert_int_equal(tamis_count_many_hash(f, NULL, 1, counts), 0);
+  assert_int_equal(tamis_count_many(f, NULL, 0, NULL), 0);
+  assert_int_equal(counts[0], 77);
   assert_int_equal(tamis_add_many(NULL, keys, 1, results), TAMIS_EINVAL);
   assert_int_equal(tamis_add_many(f, NULL, 1, results), TAMIS_EINVAL);
   assert_int_equal(tamis_add_many(f, keys, 2, results), TAMIS_EINVAL);

@@ -119,6 +119,14 @@ void make_bloom(void);
 
 /* z is in. */
 void make_word_full_but_one(void);
+/* x is in the old generation, whose entries know more than those of the new one. */
+void set_up_copy_goes_on(void);
+
+/* The same, and the new one has no segment yet. */
+void set_up_copy_goes_on_to_nothing(void);
+
+/* A second copy of x is counted. */
+void count_x(void);
 
 void run_unique(unsigned thread);
 

@@ -3,6 +3,6 @@
 
 #include <stddef.h>
 
-const struct shape *const shapes[] = {moves_shapes,    growth_shapes, unique_shapes,
-                                      reclaim_shapes,  orders_shapes, duplicates_shapes,
-                                      snapshot_shapes, bloom_shapes,  NULL};
+const struct shape *const shapes[] = {
+    moves_shapes,      growth_shapes, unique_shapes,   reclaim_shapes, orders_shapes,
+    duplicates_shapes, copies_shapes, snapshot_shapes, bloom_shapes,   NULL};

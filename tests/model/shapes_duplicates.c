@@ -104,7 +104,7 @@ static const char *check_copies_change_generations(void)
 
 /* x is in the old generation, whose entries know more than those of the new one, which has no
  * segment yet. */
-static void set_up_copy_goes_on_to_nothing(void)
+void set_up_copy_goes_on_to_nothing(void)
 {
   const double any_rate = 0.1;
   make_cuckoo(1, 0, 0);
@@ -120,7 +120,7 @@ static void set_up_copy_goes_on_to_nothing(void)
 }
 
 /* The same, but the new generation has a segment for x. */
-static void set_up_copy_goes_on(void)
+void set_up_copy_goes_on(void)
 {
   set_up_copy_goes_on_to_nothing();
   while (!pair_find(cuckoo()->generation[1], hash_mix(&t.keys, t.x)).segment)
@@ -166,7 +166,7 @@ static const char *check_fold(void)
 /* ---- counts of copies ---- */
 
 /* A second copy of x is counted. */
-static void count_x(void)
+void count_x(void)
 {
   tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
   while (!counts_copies(pair_of(t.x).segment))
