@@ -119,6 +119,7 @@ void make_bloom(void);
 
 /* z is in. */
 void make_word_full_but_one(void);
+
 /* x is in the old generation, whose entries know more than those of the new one. */
 void set_up_copy_goes_on(void);
 
