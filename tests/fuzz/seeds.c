@@ -55,9 +55,9 @@ static const struct seed seeds[] = {
     {"cuckoo-many-copies", TAMIS_CUCKOO, BLOCKED, 20, 0.001, true, 1, 20, 5000, 0, false},
     {"cuckoo-split", TAMIS_CUCKOO, BLOCKED, 60, 0.01, true, 0, 300, 0, 0, false},
     {"cuckoo-joined", TAMIS_CUCKOO, BLOCKED, 60, 0.01, true, 0, 500, 3, 450, false},
-    {"cuckoo-generations-2", TAMIS_CUCKOO, BLOCKED, 1, 0.05, true, 0, 300, 0, 0, false},
+    {"cuckoo-generations-2", TAMIS_CUCKOO, BLOCKED, 1, 0.05, true, 0, 1500, 0, 1450, false},
     {"cuckoo-generations-3", TAMIS_CUCKOO, BLOCKED, 1, 0.1, true, 1, 1500, 0, 1000, false},
-    {"cuckoo-generations-copies", TAMIS_CUCKOO, BLOCKED, 1, 0.01, true, 0, 600, 20, 400, false},
+    {"cuckoo-generations-copies", TAMIS_CUCKOO, BLOCKED, 1, 0.1, true, 0, 1300, 3, 1200, false},
     {"cuckoo-roots", TAMIS_CUCKOO, BLOCKED, 2000, 0.01, true, 0, 5, 0, 0, false},
     {"cuckoo-fixed-empty", TAMIS_CUCKOO, BLOCKED, 10, 0.01, false, 0, 0, 0, 0, false},
     {"cuckoo-fixed-2-lanes", TAMIS_CUCKOO, BLOCKED, 10, 2e-9, false, 0, 10, 0, 0, false},
@@ -98,6 +98,30 @@ static tamis_filter *make(const struct seed *seed)
   return f;
 }
 
+static void save(const char *folder, const char *name, const tamis_filter *f)
+{
+  char path[PATH_MAX];
+  (void) snprintf(path, sizeof path, "%s/%s.tamis", folder, name);
+  int result = tamis_save_file(f, path);
+  if (result == TAMIS_OK && !chmod(path, 0644))
+    return;
+  (void) fprintf(stderr, "%s: %s\n", path, tamis_strerror(result));
+  exit(1);
+}
+
+/* A filter that others have been united with, which limits how it may grow. */
+static void united(const char *folder)
+{
+  const struct seed one = {"one", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 100, 0, 0, false};
+  const struct seed more = {"more", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 150, 0, 100, false};
+  tamis_filter *into = make(&one), *from = make(&more);
+  if (tamis_merge(into, from) != TAMIS_OK)
+    exit(1);
+  save(folder, "cuckoo-united", into);
+  tamis_destroy(into);
+  tamis_destroy(from);
+}
+
 static size_t read_file(const char *path, unsigned char *to, size_t room)
 {
   FILE *file = fopen(path, "rb");
@@ -107,8 +131,9 @@ static size_t read_file(const char *path, unsigned char *to, size_t room)
   return size;
 }
 
-/* As a save writes it while keys are removed: they are to be removed from what the file holds. */
-static void with_removed(const char *folder, const char *name)
+/* As a save writes it while keys are removed, from this one on: they are to be removed from what the
+ * file holds. */
+static void with_removed(const char *folder, const char *name, uint64_t first)
 {
   static struct parts parts;
   static unsigned char data[1 << 16];
@@ -121,7 +146,7 @@ static void with_removed(const char *folder, const char *name)
   *part = (struct part){.kind = PART_BLOCK, .type = SAVED_REMOVED, .size = 64, .said = 64};
   part->data = parts_room(&parts, part->size);
   for (size_t i = 0; i < part->size / 8; i++)
-    saved_put64(part->data + i * 8, hash_mix(&keys, hostile_hash(i)));
+    saved_put64(part->data + i * 8, hash_mix(&keys, hostile_hash(first + i)));
   (void) snprintf(path, sizeof path, "%s/%s-removed.tamis", folder, name);
   FILE *file = fopen(path, "wb");
   size_t size = parts_join(&parts, REPAIR_ALL, data, sizeof data);
@@ -136,17 +161,12 @@ int main(int argc, char **argv)
     return 2;
   }
   for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-    char path[PATH_MAX];
     tamis_filter *f = make(&seeds[i]);
-    (void) snprintf(path, sizeof path, "%s/%s.tamis", argv[1], seeds[i].name);
-    int result = tamis_save_file(f, path);
+    save(argv[1], seeds[i].name, f);
     tamis_destroy(f);
-    if (result != TAMIS_OK || chmod(path, 0644)) {
-      (void) fprintf(stderr, "%s: %s\n", path, tamis_strerror(result));
-      return 1;
-    }
   }
-  with_removed(argv[1], "cuckoo-split");
-  with_removed(argv[1], "cuckoo-generations-2");
+  united(argv[1]);
+  with_removed(argv[1], "cuckoo-split", 0);
+  with_removed(argv[1], "cuckoo-generations-2", 1450);
   return 0;
 }
