@@ -6,6 +6,8 @@
 #include "saved_unit.h"
 
 #include "cuckoo/counts.h"
+#include "fuzz/parts.h"
+#include "kinds.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -14,9 +16,9 @@
 
 /* ---- a file and its parts ---- */
 
-enum { MOST_BYTES = 1 << 15, MOST_PARTS = 64 };
+enum { MOST_BYTES = 1 << 15, MOST_STRETCHES = 64 };
 
-struct part {
+struct stretch {
   size_t at;   /* of the head, or of an array */
   size_t size; /* of the payload, or of the array */
   bool array;
@@ -26,10 +28,10 @@ static struct saved {
   char name[64];
   unsigned char data[MOST_BYTES];
   size_t size;
-  struct part parts[MOST_PARTS];
+  struct stretch stretches[MOST_STRETCHES];
   unsigned n;
   size_t trailer;
-  bool cuckoo, growable;
+  bool cuckoo, growable, can_be_mapped;
 } file;
 
 static size_t up(size_t x, size_t unit)
@@ -49,15 +51,16 @@ static bool ends_array(size_t begin, size_t end)
          number_at(file.data, end + 32) == end - begin;
 }
 
-static struct part next_part(size_t at)
+static struct stretch next_stretch(size_t at)
 {
-  struct part part = {.at = at, .size = (size_t) number_at(file.data, at + 8)};
-  if (saved_get32(file.data + at) && number_at(file.data, at + 16) < MOST_PARTS)
-    return part;
-  part = (struct part){.at = up(at, SAVED_ARRAY_ALIGNMENT), .size = SAVED_UNIT, .array = true};
-  while (!ends_array(part.at, part.at + part.size))
-    part.size += SAVED_UNIT;
-  return part;
+  struct stretch stretch = {.at = at, .size = (size_t) number_at(file.data, at + 8)};
+  if (saved_get32(file.data + at) && number_at(file.data, at + 16) < MOST_STRETCHES)
+    return stretch;
+  stretch =
+      (struct stretch){.at = up(at, SAVED_ARRAY_ALIGNMENT), .size = SAVED_UNIT, .array = true};
+  while (!ends_array(stretch.at, stretch.at + stretch.size))
+    stretch.size += SAVED_UNIT;
+  return stretch;
 }
 
 static void read_file(const char *folder, const char *name)
@@ -73,13 +76,14 @@ static void read_file(const char *folder, const char *name)
   file.trailer = file.size - SAVED_UNIT;
   file.cuckoo = saved_get32(file.data + 32) == TAMIS_CUCKOO;
   file.growable = saved_get32(file.data + 44);
+  file.can_be_mapped = !file.cuckoo || !file.growable;
   file.n = 0;
   for (size_t at = SAVED_HEADER; at < file.trailer;) {
-    struct part part = next_part(at);
-    file.parts[file.n++] = part;
-    assert_true(file.n < MOST_PARTS);
-    at = part.at + part.size;
-    if (!part.array)
+    struct stretch stretch = next_stretch(at);
+    file.stretches[file.n++] = stretch;
+    assert_true(file.n < MOST_STRETCHES);
+    at = stretch.at + stretch.size;
+    if (!stretch.array)
       at = up(at + SAVED_UNIT, SAVED_UNIT);
   }
 }
@@ -91,17 +95,17 @@ static void seal(unsigned char *data)
   saved_put64(data + SAVED_HEADER - 8, hash_sum(data, SAVED_HEADER - 8, 0));
   digest = saved_next_digest(digest, number_at(data, SAVED_HEADER - 8));
   for (unsigned i = 0; i < file.n; i++) {
-    const struct part *part = &file.parts[i];
-    if (part->array) {
-      const struct part *sums = part + 1;
-      if (memcmp(data + part->at, file.data + part->at, part->size) != 0)
-        saved_put64(data + sums->at + SAVED_UNIT, hash_sum(data + part->at, part->size, 0));
+    const struct stretch *stretch = &file.stretches[i];
+    if (stretch->array) {
+      const struct stretch *sums = stretch + 1;
+      if (memcmp(data + stretch->at, file.data + stretch->at, stretch->size) != 0)
+        saved_put64(data + sums->at + SAVED_UNIT, hash_sum(data + stretch->at, stretch->size, 0));
       continue;
     }
-    uint64_t said = number_at(data, part->at + 8);
-    size_t size = said < file.size - part->at - SAVED_UNIT ? (size_t) said : part->size;
-    uint64_t sum = saved_block_sum(data + part->at, data + part->at + SAVED_UNIT, size);
-    saved_put64(data + part->at + 56, sum);
+    uint64_t said = number_at(data, stretch->at + 8);
+    size_t size = said < file.size - stretch->at - SAVED_UNIT ? (size_t) said : stretch->size;
+    uint64_t sum = saved_block_sum(data + stretch->at, data + stretch->at + SAVED_UNIT, size);
+    saved_put64(data + stretch->at + 56, sum);
     digest = saved_next_digest(digest, sum);
   }
   saved_put64(data + file.trailer + 48, digest);
@@ -139,9 +143,11 @@ static bool is_out_of_range(unsigned i, uint64_t number, bool first)
 
 static bool is_wrong_geometry(unsigned i, uint64_t number)
 {
-  enum { FIRST_ROOTS = 6, COPIES = 9, LINES = 3, BLOOM = 5 };
+  enum { FIRST_ROOTS = 6, COPIES = 9, PROBES = 1, BITS = 2, LINES = 3, BLOOM = 5 };
+  bool classic = number_at(file.data, SAVED_GEOMETRY_AT) == TAMIS_LAYOUT_CLASSIC;
   if (!file.cuckoo)
-    return i == LINES || i >= BLOOM;
+    return i == LINES || i >= BLOOM ||
+           (classic && ((i == PROBES && (!number || number > 64)) || i == BITS));
   return i < FIRST_ROOTS    ? is_out_of_range(i, number, true)
          : i == FIRST_ROOTS ? !number || number >> 48
          : i == COPIES      ? number > 1
@@ -231,10 +237,10 @@ static int try_map(const unsigned char *data, bool check_all)
 static unsigned long tried;
 
 /* Whether a change of the word at `at` must be found.  *mapped: even if not all is checked. */
-typedef bool must_be_found(const struct part *part, size_t at, uint64_t was, uint64_t number,
+typedef bool must_be_found(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                            bool *mapped);
 
-static void try_word(const struct part *part, size_t at, must_be_found *must)
+static void try_word(const struct stretch *stretch, size_t at, must_be_found *must)
 {
   static unsigned char data[MOST_BYTES];
   const uint64_t was = number_at(file.data, at);
@@ -255,45 +261,74 @@ static void try_word(const struct part *part, size_t at, must_be_found *must)
                               SAVED_CHUNK + 64,
                               INT32_MAX + UINT64_C(1),
                               UINT64_C(1) << 41,
+                              UINT64_C(0x3FE0000000000000), /* 0.5 */
+                              UINT64_C(0xBFE0000000000000),
+                              UINT64_C(0x3FF0000000000000), /* 1.0 */
                               UINT64_C(0x7FF8000000000000), /* no number */
                               UINT64_MAX};
   for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     bool mapped = false;
-    if (numbers[i] == was || !must(part, at, was, numbers[i], &mapped))
+    if (numbers[i] == was || !must(stretch, at, was, numbers[i], &mapped))
       continue;
     memcpy(data, file.data, file.size);
     saved_put64(data + at, numbers[i]);
     seal(data);
     tried++;
-    if (try_load(data) == TAMIS_OK || (!file.growable && try_map(data, true) == TAMIS_OK) ||
+    if (try_load(data) == TAMIS_OK || (file.can_be_mapped && try_map(data, true) == TAMIS_OK) ||
         (mapped && try_map(data, false) == TAMIS_OK))
       fail_msg("%s: %#llx at %zu was taken", file.name, (unsigned long long) numbers[i], at);
   }
 }
 
-static bool must_in_header(const struct part *part, size_t at, uint64_t was, uint64_t number,
+static bool must_in_header(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                            bool *mapped)
 {
-  (void) part, (void) was;
-  *mapped = !file.growable;
+  (void) stretch, (void) was;
+  *mapped = file.can_be_mapped;
   return is_wrong_in_header(at, number);
 }
 
-static bool must_in_block(const struct part *part, size_t at, uint64_t was, uint64_t number,
+static bool must_in_block(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                           bool *mapped)
 {
-  uint32_t type = saved_get32(file.data + part->at);
-  *mapped = type == SAVED_PLACES &&
-            (at - part->at < SAVED_UNIT || number % SAVED_ARRAY_ALIGNMENT || number >= file.size);
-  return is_wrong_in_block(type, at - part->at, was, number);
+  uint32_t type = saved_get32(file.data + stretch->at);
+  *mapped = type == SAVED_PLACES && (at - stretch->at < SAVED_UNIT ||
+                                     number % SAVED_ARRAY_ALIGNMENT || number >= file.size);
+  return is_wrong_in_block(type, at - stretch->at, was, number);
 }
 
-static bool must_in_trailer(const struct part *part, size_t at, uint64_t was, uint64_t number,
+static bool must_in_trailer(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                             bool *mapped)
 {
-  (void) part, (void) was;
-  *mapped = !file.growable && (at - file.trailer < 16 || at - file.trailer == 40);
+  (void) stretch, (void) was;
+  *mapped =
+      file.can_be_mapped && (at - file.trailer < 16 || at - file.trailer == 40 || !file.cuckoo);
   return is_wrong_in_trailer(at - file.trailer, number);
+}
+
+/* Bits above the last lane of a bucket. */
+static bool is_wrong_in_bucket(uint64_t was, uint64_t number)
+{
+  uint64_t width = number_at(file.data, SAVED_GEOMETRY_AT);
+  return (was ^ number) == UINT64_C(1) << 63 && 64 % width;
+}
+
+static bool must_in_buckets(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
+                            bool *mapped)
+{
+  uint64_t buckets = UINT64_C(2) << number_at(file.data, SAVED_GEOMETRY_AT + 8);
+  size_t first = file.growable ? stretch->at + SAVED_UNIT
+                               : stretch->at + stretch->size - up(buckets * 8, SAVED_UNIT);
+  *mapped = false;
+  return at >= first && at < first + buckets * 8 ? is_wrong_in_bucket(was, number) : stretch->array;
+}
+
+static void try_buckets(const struct stretch *stretch)
+{
+  size_t begin = stretch->at + (stretch->array ? 0 : SAVED_UNIT);
+  uint32_t type = saved_get32(file.data + stretch->at);
+  for (size_t at = 0; at < stretch->size && (stretch->array || type == SAVED_SEGMENT); at += 8)
+    try_word(stretch, begin + at, must_in_buckets);
 }
 
 static void try_file(void)
@@ -302,8 +337,11 @@ static void try_file(void)
   for (size_t at = 0; at < SAVED_HEADER - 8; at += 8)
     try_word(NULL, at, must_in_header);
   for (unsigned i = 0; i < file.n; i++)
-    for (size_t at = 0; !file.parts[i].array && at < SAVED_UNIT + file.parts[i].size; at += 8)
-      try_word(&file.parts[i], file.parts[i].at + at, must_in_block);
+    for (size_t at = 0; !file.stretches[i].array && at < SAVED_UNIT + file.stretches[i].size;
+         at += 8)
+      try_word(&file.stretches[i], file.stretches[i].at + at, must_in_block);
+  for (unsigned i = 0; file.cuckoo && i < file.n; i++)
+    try_buckets(&file.stretches[i]);
   for (size_t at = 0; at < SAVED_UNIT - 16; at += 8)
     try_word(NULL, file.trailer + at, must_in_trailer);
 }
@@ -329,10 +367,371 @@ static void every_number_that_matters_is_checked(void **state)
   assert_in_range(tried, 20000, UINT32_MAX);
 }
 
+/* ---- parts that are out of place ---- */
+
+static struct parts parts;
+
+static void split_file(const char *saved)
+{
+  char file_name[64];
+  snprintf(file_name, sizeof file_name, "%s.tamis", saved);
+  read_file(CORPUS, file_name);
+  assert_true(parts_split(&parts, file.data, file.size) && parts.has_trailer);
+}
+
+static unsigned char joined[1 << 18];
+
+static struct source join_with(unsigned repair)
+{
+  size_t size = parts_join(&parts, repair, joined, sizeof joined);
+  assert_true(size > 0);
+  return (struct source){.data = joined, .size = size};
+}
+
+static int load_joined(unsigned repair)
+{
+  return load_any(join_with(repair), UINT64_C(64) << 20, NULL);
+}
+
+static int map_joined(unsigned repair, bool check_all, tamis_filter **out)
+{
+  struct source s = join_with(repair);
+  int fd = memfd_create("saved", 0);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.check_all = check_all;
+  assert_int_equal(write(fd, s.data, s.size), s.size);
+  int result = tamis_map_file(&options, path_of(fd), out);
+  close(fd);
+  return result;
+}
+
+static void insert(unsigned at, struct part part)
+{
+  memmove(&parts.part[at + 1], &parts.part[at], (parts.n++ - at) * sizeof *parts.part);
+  parts.part[at] = part;
+}
+
+static void drop(unsigned at)
+{
+  memmove(&parts.part[at], &parts.part[at + 1], (--parts.n - at) * sizeof *parts.part);
+}
+
+/* The first part of this type, or its number. */
+static unsigned find(uint32_t type)
+{
+  unsigned i = 0;
+  while (i < parts.n && (parts.part[i].kind != PART_BLOCK || parts.part[i].type != type))
+    i++;
+  assert_true(i < parts.n);
+  return i;
+}
+
+static void set_depth(struct part *part, unsigned depth)
+{
+  part->meanings[0] = (uint32_t) part->meanings[0] | (uint64_t) depth << 32;
+}
+
+static unsigned depth_of(const struct part *part)
+{
+  return (unsigned) (part->meanings[0] >> 32);
+}
+
+static void segments_tile_each_root(void **state)
+{
+  (void) state;
+  const char *const names[] = {"cuckoo-split", "cuckoo-joined"};
+  for (unsigned i = 0; i < 2; i++) {
+    split_file(names[i]);
+    const unsigned n = parts.n;
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
+    for (unsigned j = 0; j < n; j++) {
+      split_file(names[i]);
+      drop(j);
+      assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+      split_file(names[i]);
+      insert(j, parts.part[j]);
+      assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+      split_file(names[i]);
+      insert(j, parts.part[(j + 1) % n]);
+      drop((j + 1) % n + ((j + 1) % n >= j));
+      assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+      split_file(names[i]);
+      set_depth(&parts.part[j], depth_of(&parts.part[j]) + 1);
+      assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+    }
+  }
+}
+
+/* A larger segment follows a smaller one, where it cannot stand. */
+static void segments_are_aligned(void **state)
+{
+  (void) state;
+  split_file("cuckoo-joined");
+  unsigned swapped = 0;
+  for (unsigned j = 0; j + 1 < parts.n; j++) {
+    struct part *larger = &parts.part[j], *smaller = larger + 1;
+    if (depth_of(larger) >= depth_of(smaller))
+      continue;
+    struct part first = *smaller, second = *larger;
+    first.meanings[1] = larger->meanings[1];
+    uint64_t limit = number_at(parts.header, SAVED_GEOMETRY_AT + 8 * SAVED_DEPTH_LIMIT);
+    second.meanings[1] = first.meanings[1] + (UINT64_C(1) << (limit - depth_of(smaller)));
+    *larger = first;
+    *smaller = second;
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+    split_file("cuckoo-joined");
+    swapped++;
+  }
+  assert_in_range(swapped, 1, UINT32_MAX);
+}
+
+/* A root that is not complete before another one, or before the next generation. */
+static void roots_are_complete(void **state)
+{
+  (void) state;
+  const char *const name = "cuckoo-generations-copies";
+  split_file(name);
+  const unsigned generation = find(SAVED_GENERATION), n = parts.n;
+  assert_in_range(generation, 1, n - 3);
+  for (unsigned j = generation + 1; j < n; j++) {
+    set_depth(&parts.part[j], depth_of(&parts.part[j]) + 1);
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+    split_file(name);
+  }
+  set_depth(&parts.part[generation - 1], depth_of(&parts.part[generation - 1]) + 1);
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+}
+
+static void sizes_are_exact(void **state)
+{
+  (void) state;
+  const struct {
+    const char *saved;
+    uint32_t type;
+    int more; /* bytes; -1: none are left */
+  } sizes[] = {{"cuckoo-split", SAVED_SEGMENT, -8},
+               {"cuckoo-generations-2", SAVED_GENERATION, 8},
+               {"cuckoo-generations-2", SAVED_GENERATION, -8},
+               {"cuckoo-split-removed", SAVED_REMOVED, -1},
+               {"cuckoo-split-removed", SAVED_REMOVED, -4},
+               {"cuckoo-united", SAVED_LIMITS, 8},
+               {"cuckoo-united", SAVED_LIMITS, -1},
+               {"cuckoo-fixed-copies", SAVED_PLACES, 8}};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    split_file(sizes[i].saved);
+    struct part *part = &parts.part[find(sizes[i].type)];
+    unsigned char *data = parts_room(&parts, part->size + 8);
+    memset(data, 0, part->size + 8);
+    memcpy(data, part->data, part->size);
+    part->data = data;
+    part->size = sizes[i].more == -1 ? 0 : part->size + (size_t) (ptrdiff_t) sizes[i].more;
+    part->said = part->size;
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+  }
+}
+
+/* More blocks than there can be, or than may follow. */
+static void blocks_too_many_are_found(void **state)
+{
+  (void) state;
+  split_file("cuckoo-generations-2");
+  unsigned first = find(SAVED_GENERATION), most = 23;
+  while (parts.n > first + 1)
+    drop(parts.n - 1);
+  for (unsigned i = 1; i < most; i++) {
+    insert(first + i, parts.part[first]);
+    parts.part[first + i].meanings[0] = i + 1;
+  }
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
+  insert(parts.n, parts.part[first]);
+  parts.part[parts.n - 1].meanings[0] = most + 1;
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+  split_file("cuckoo-united");
+  insert(parts.n, parts.part[find(SAVED_LIMITS)]);
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+  const char *const names[] = {"cuckoo-fixed-copies", "bloom-blocked"};
+  for (unsigned i = 0; i < 2; i++) {
+    split_file(names[i]);
+    insert(parts.n, (struct part){.kind = PART_BLOCK, .type = SAVED_SEGMENT, .data = joined});
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+    tamis_filter *f;
+    for (unsigned all = 0; all < 2; all++)
+      assert_int_equal(map_joined(REPAIR_ALL, all, &f), TAMIS_ECORRUPT);
+  }
+}
+
+/* ---- duplicate counts ---- */
+
+static unsigned char *put_number(unsigned char *to, uint64_t x)
+{
+  for (; x >= 0x80; x >>= 7)
+    *to++ = (unsigned char) (x | 0x80);
+  *to++ = (unsigned char) x;
+  return to;
+}
+
+/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the end. */
+static void put_counts(bool growable, const uint64_t *numbers)
+{
+  split_file(growable ? "cuckoo-copies" : "cuckoo-fixed-copies");
+  struct part *part = &parts.part[find(growable ? SAVED_SEGMENT : SAVED_COUNTS)];
+  size_t words = growable ? (size_t) (16 << number_at(file.data, SAVED_GEOMETRY_AT + 8)) : 0;
+  unsigned char *data = parts_room(&parts, words + 256), *end = data + words;
+  memcpy(data, part->data, words);
+  for (unsigned i = 0; numbers[i + 1]; i += 2)
+    end = put_number(put_number(end, numbers[i]), numbers[i + 1]);
+  part->data = data;
+  part->size = part->said = (size_t) (end - data);
+}
+
+static void counts_are_limited(void **state)
+{
+  (void) state;
+  const uint64_t most = (UINT64_C(1) << 53) - 1;
+  const uint64_t good[] = {0, most, 0, 0}, one_more[] = {0, most, 0, 1, 0, 0},
+                 many_more[] = {0, most, 0, most, 0, most, 0, 0}, large[] = {0, most + 1, 0, 0},
+                 beyond[] = {10000, 1, 0, 0};
+  tamis_filter *f;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    put_counts(growable, good);
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
+    const uint64_t *const bad[] = {one_more, many_more, large, beyond};
+    for (unsigned i = 0; i < 4; i++)
+      for (unsigned counted = 0; counted < 2; counted++) {
+        unsigned repair = counted ? (unsigned) REPAIR_ALL : REPAIR_ALL & ~(unsigned) REPAIR_COUNTS;
+        put_counts(growable, bad[i]);
+        if (!counted)
+          saved_put64(parts.trailer + 32, 0);
+        assert_int_equal(load_joined(repair), TAMIS_ECORRUPT);
+        if (!growable)
+          assert_int_equal(map_joined(repair, true, &f), TAMIS_ECORRUPT);
+      }
+  }
+  /* What has not been checked when it was mapped is checked when it is used. */
+  put_counts(false, large);
+  assert_int_equal(map_joined(REPAIR_ALL, false, &f), TAMIS_OK);
+  struct bytes none = {.data = NULL};
+  assert_int_equal(tamis_save(f, write_bytes, &none), TAMIS_ECORRUPT);
+  free(none.data);
+  tamis_destroy(f);
+}
+
+/* A number in more bytes than it needs. */
+static void numbers_are_written_in_one_way(void **state)
+{
+  (void) state;
+  const uint64_t one[] = {0, 5, 0, 0};
+  put_counts(true, one);
+  struct part *part = &parts.part[find(SAVED_SEGMENT)];
+  part->data[part->size - 1] |= 0x80;
+  part->data[part->size] = 0;
+  part->said = ++part->size;
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+}
+
+/* ---- the rest ---- */
+
+/* The header's seed is 0, and the probe follows. */
+static void a_seed_of_zero_is_none(void **state)
+{
+  (void) state;
+  split_file("bloom-blocked");
+  struct tamis_filter head = {.keys = hash_keys_from_seed(0)};
+  saved_put64(parts.header + 48, 0);
+  saved_put64(parts.header + 56, filter_probe(&head));
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+}
+
+/* Keys that are to be removed take memory beside the filter, but no more than it may take. */
+static void removed_keys_stay_within_the_limit(void **state)
+{
+  (void) state;
+  enum { HASHES = 4000, BLOCKS = 6, LIMIT = 1 << 17 };
+  split_file("cuckoo-split-removed");
+  struct part *part = &parts.part[find(SAVED_REMOVED)];
+  part->data = parts_room(&parts, HASHES * 8);
+  memset(part->data, 7, HASHES * 8);
+  part->size = part->said = HASHES * 8;
+  for (unsigned i = 1; i < BLOCKS; i++)
+    insert(parts.n, *part);
+  struct source s = join_with(REPAIR_ALL);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *f;
+  assert_int_equal(load_any(s, 0, NULL), TAMIS_ECORRUPT); /* they are not in */
+  options.max_bytes = LIMIT;
+  assert_int_equal(tamis_load(&options, read_source, &s, &f), TAMIS_EFULL);
+}
+
+/* In a mapped file, the places are found by the trailer. */
+static void parts_are_aligned(void **state)
+{
+  (void) state;
+  enum { SHIFT = 8 };
+  read_file(CORPUS, "cuckoo-fixed-copies.tamis");
+  size_t places = (size_t) number_at(file.data, file.trailer + 40);
+  memcpy(joined, file.data, places);
+  memset(joined + places, 0, SHIFT);
+  memcpy(joined + places + SHIFT, file.data + places, file.size - places);
+  file.trailer += SHIFT;
+  file.size += SHIFT;
+  saved_put64(joined + file.trailer + 8, file.size);
+  saved_put64(joined + file.trailer + 40, places + SHIFT);
+  saved_put64(joined + file.trailer + 56, hash_sum(joined + file.trailer, 56, 0));
+  assert_int_equal(try_map(joined, false), TAMIS_ECORRUPT);
+}
+
+/* The sums of an array are in as few blocks as possible. */
+static void sums_are_in_one_block(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1500000, 0.01);
+  struct bytes bytes = saved_bytes(f);
+  tamis_destroy(f);
+  size_t trailer = bytes.size - SAVED_UNIT, sums = trailer - (size_t) 2 * SAVED_UNIT;
+  assert_int_equal(number_at(bytes.data, sums + 8), 16);
+  bytes.data = realloc(bytes.data, bytes.size += (size_t) 2 * SAVED_UNIT);
+  assert_non_null(bytes.data);
+  memmove(bytes.data + trailer + (size_t) 2 * SAVED_UNIT, bytes.data + trailer, SAVED_UNIT);
+  trailer += (size_t) 2 * SAVED_UNIT;
+  unsigned char *first = bytes.data + sums, *second = first + (size_t) 2 * SAVED_UNIT;
+  memcpy(second, first, (size_t) 2 * SAVED_UNIT);
+  memcpy(second + SAVED_UNIT, first + SAVED_UNIT + 8, 8);
+  memset(first + SAVED_UNIT + 8, 0, 8);
+  memset(second + SAVED_UNIT + 8, 0, 8);
+  saved_put64(first + 8, 8);
+  saved_put64(second + 8, 8);
+  saved_put64(second + 16, 1);
+  saved_put64(second + 40, 1);
+  saved_put64(bytes.data + trailer + 8, bytes.size);
+  saved_put64(bytes.data + trailer + 16, 2);
+  uint64_t digest = saved_next_digest(0, number_at(bytes.data, SAVED_HEADER - 8));
+  for (unsigned i = 0; i < 2; i++) {
+    unsigned char *block = i ? second : first;
+    uint64_t sum = saved_block_sum(block, block + SAVED_UNIT, 8);
+    saved_put64(block + 56, sum);
+    digest = saved_next_digest(digest, sum);
+  }
+  saved_put64(bytes.data + trailer + 48, digest);
+  saved_put64(bytes.data + trailer + 56, hash_sum(bytes.data + trailer, 56, 0));
+  assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
+  free(bytes.data);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_number_that_matters_is_checked),
+      cmocka_unit_test(segments_tile_each_root),
+      cmocka_unit_test(segments_are_aligned),
+      cmocka_unit_test(roots_are_complete),
+      cmocka_unit_test(sizes_are_exact),
+      cmocka_unit_test(blocks_too_many_are_found),
+      cmocka_unit_test(counts_are_limited),
+      cmocka_unit_test(numbers_are_written_in_one_way),
+      cmocka_unit_test(a_seed_of_zero_is_none),
+      cmocka_unit_test(removed_keys_stay_within_the_limit),
+      cmocka_unit_test(parts_are_aligned),
+      cmocka_unit_test(sums_are_in_one_block),
   };
   return cmocka_run_group_tests_name("saved_read", tests, NULL, NULL);
 }

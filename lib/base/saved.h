@@ -246,7 +246,7 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
  * mapped file that is not to be checked, the array is not read.
  *   *out    what has been read: a block from the reader's allocator of exactly `size` bytes, or a
  *           part of the mapping
- *   limit   bytes that may be allocated for it at any moment; 0: no limit */
+ *   limit   bytes that may be allocated for it at any moment, at least `size`; 0: no limit */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
 
 /* The same into memory of the caller's, or in a mapping to a part of it.  *begin: where in the file

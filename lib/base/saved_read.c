@@ -370,8 +370,6 @@ static int read_array(struct saved_reader *r, uint64_t size, uint64_t limit, str
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out)
 {
   struct growing g = {NULL, 0};
-  if (limit && size > limit)
-    return TAMIS_EFULL;
   uint64_t begin;
   int result = read_array(r, size, limit, &g, out, &begin);
   if (result != TAMIS_OK)
@@ -400,28 +398,24 @@ static void release_buffer(struct saved_reader *r)
   r->buffer_size = 0;
 }
 
-/* `end` is where in the file it ends. */
+/* `end` is where in the file it ends.  Whoever reads the blocks before it has seen its magic. */
 static bool trailer_is_right(const unsigned char *trailer, uint64_t end,
                              uint64_t totals[SAVED_TOTALS])
 {
   for (unsigned i = 0; i < SAVED_TOTALS; i++)
     totals[i] = saved_get64(trailer + 24 + (size_t) i * 8);
-  return memcmp(trailer, SAVED_TRAILER_MAGIC, 8) == 0 && saved_get64(trailer + 8) == end &&
-         saved_get64(trailer + 56) == hash_sum(trailer, 56, 0);
+  return saved_get64(trailer + 8) == end && saved_get64(trailer + 56) == hash_sum(trailer, 56, 0);
 }
 
 int tamis__saved_read_totals(const struct saved_reader *r, uint64_t totals[SAVED_TOTALS])
 {
-  return r->mapping_size >= SAVED_HEADER + SAVED_UNIT &&
-                 trailer_is_right(r->mapping + r->mapping_size - SAVED_UNIT, r->mapping_size,
-                                  totals)
-             ? TAMIS_OK
-             : TAMIS_ECORRUPT;
+  const unsigned char *trailer = r->mapping + r->mapping_size - SAVED_UNIT;
+  return trailer_is_right(trailer, r->mapping_size, totals) ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 int tamis__saved_jump(struct saved_reader *r, uint64_t to)
 {
-  if (to < r->at || to > r->mapping_size || to % SAVED_UNIT)
+  if (to > r->mapping_size || to % SAVED_UNIT)
     return TAMIS_ECORRUPT;
   r->at = to;
   r->have_next = false;

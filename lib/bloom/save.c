@@ -145,7 +145,7 @@ static bool is_possible(struct bloom_shape shape)
   case TAMIS_LAYOUT_BLOCKED:
     return false BLOOM_BLOCKED_SHAPES(IS_BLOCKED);
   case TAMIS_LAYOUT_CLASSIC:
-    return shape.probes && shape.probes <= BLOOM_MAX_PROBES && shape.bits_per_probe == 1;
+    return shape.probes && shape.bits_per_probe == 1;
   case TAMIS_LAYOUT_WORD:
   case BLOOM_LAYOUT_MARKED:
     return false BLOOM_WORD_SHAPES(IS_WORD);
