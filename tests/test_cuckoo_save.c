@@ -348,6 +348,45 @@ static void extremes_do_no_harm(void **state)
   tamis_destroy(f);
 }
 
+/* Segments of any size are claimed, and do not follow (load_any() counts). */
+static void a_segment_is_not_asked_for_before_it_comes(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(false);
+  struct bytes bytes = saved_bytes(f);
+  unsigned char *geometry = bytes.data + SAVED_GEOMETRY_AT;
+  saved_put64(geometry + (size_t) SAVED_FIRST_ROOTS * 8, 1);
+  for (uint64_t pair_bits = 10; pair_bits <= 20; pair_bits++) {
+    saved_put64(geometry + (size_t) SAVED_PAIR_BITS * 8, pair_bits);
+    (void) repair(&bytes, 0);
+    assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
+    /* as many bytes as the first MiB takes do not bring the rest of 16 MiB, either */
+    struct bytes longer = {.data = calloc(1, bytes.size + (1 << 21)),
+                           .size = bytes.size + (1 << 21)};
+    memcpy(longer.data, bytes.data, SAVED_HEADER);
+    assert_int_equal(load_any(source_of(&longer), 0, NULL), TAMIS_ECORRUPT);
+    free(longer.data);
+  }
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
+/* A directory that is far too large for the capacity is not asked for. */
+static void roots_beyond_the_capacity_are_refused(void **state)
+{
+  (void) state;
+  tamis_filter *f = tiny_filter(true);
+  struct bytes bytes = saved_bytes(f);
+  unsigned char *roots = bytes.data + SAVED_GEOMETRY_AT + (size_t) SAVED_FIRST_ROOTS * 8;
+  for (uint64_t n = saved_get64(roots) * 32; n < UINT64_C(1) << 24; n *= 8) {
+    saved_put64(roots, n);
+    (void) repair(&bytes, 0);
+    assert_int_equal(load_any(source_of(&bytes), 0, NULL), TAMIS_ECORRUPT);
+  }
+  free(bytes.data);
+  tamis_destroy(f);
+}
+
 /* ---- figures ---- */
 
 /* Those of a saved filter are those of the loaded one; but what only the loaded one knows is left out
@@ -442,6 +481,8 @@ int main(void)
       cmocka_unit_test(a_load_stays_within_max_bytes),
       cmocka_unit_test(truncations_and_flipped_bits_are_found),
       cmocka_unit_test(extremes_do_no_harm),
+      cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
+      cmocka_unit_test(roots_beyond_the_capacity_are_refused),
       cmocka_unit_test(figures_are_those_of_the_loaded_filter),
       cmocka_unit_test(a_mapped_filter_is_the_same),
       cmocka_unit_test(a_filter_that_grows_cannot_be_mapped),

@@ -496,9 +496,11 @@ typedef struct tamis_load_options {
   size_t struct_size;
   /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
    * (default): no limit for the load, and later the limit that the filter was created with.  Set it
-   * for files that you do not trust.  Other memory is only asked for as the data arrives, but the
-   * directory of a cuckoo filter that grows follows from the capacity that the file names: by then
-   * the file has been read to its end. */
+   * for files that you do not trust.  Other memory is only asked for as the data arrives: less than
+   * three times what has come, and 1.5 MiB.  But the directories of a cuckoo filter that grows follow
+   * from figures that the file names, and not from its length: they are asked for when all of the
+   * file has been read and is right.  From malloc and mmap, such memory is only reserved until it is
+   * used. */
   uint64_t max_bytes;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied.  An allocator of yours is
    * asked for a filter's memory in growing parts as the data arrives, so while a part is copied

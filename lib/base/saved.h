@@ -242,17 +242,21 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 /* Reads the next block, and checks it. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
+/* Memory for arrays, which follow one another in one block from the reader's allocator.  It grows as
+ * they come.  The caller releases the block, `bytes` long, whatever the result. */
+struct saved_memory {
+  unsigned char *block; /* it moves when it grows */
+  uint64_t bytes, used;
+  uint64_t all;   /* bytes of all arrays: in the end the block is exactly as long */
+  uint64_t limit; /* bytes that may be allocated at any moment; 0: no limit */
+};
+
 /* Reads an array of `size` bytes, a multiple of SAVED_UNIT, with its sums, and checks it.  In a
  * mapped file that is not to be checked, the array is not read.
- *   *out    what has been read: a block from the reader's allocator of exactly `size` bytes, or a
- *           part of the mapping
- *   limit   bytes that may be allocated for it at any moment, at least `size`; 0: no limit */
-int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out);
-
-/* The same into memory of the caller's, or in a mapping to a part of it.  *begin: where in the file
- * the array begins. */
-int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out,
-                               uint64_t *begin);
+ *   *out    where it has been read to: a part of the memory, or of the mapping
+ *   *begin  where in the file the array begins */
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
+                            const void **out, uint64_t *begin);
 
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);

@@ -259,22 +259,20 @@ int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 
 /* ---- arrays ---- */
 
-/* Memory for an array, as it comes. */
-struct growing {
-  unsigned char *block;
-  uint64_t size;
-};
-
 /* Twice as much, or all if there would be no room for a later copy. */
-static bool grow(struct saved_reader *r, struct growing *g, uint64_t all, uint64_t limit)
+static int grow(struct saved_reader *r, struct saved_memory *m)
 {
-  uint64_t next = g->size ? 2 * g->size : SAVED_CHUNK;
-  if (next > all || (limit && next > limit - all))
-    next = all;
-  void *larger = tamis__memory_grow(&r->allocator, g->block, (size_t) g->size, (size_t) next);
-  if (larger)
-    *g = (struct growing){larger, next};
-  return larger != NULL;
+  uint64_t next = m->bytes ? 2 * m->bytes : SAVED_CHUNK;
+  if (next > m->all || (m->limit && (m->limit < m->all || next > m->limit - m->all)))
+    next = m->all;
+  if (m->limit && next > m->limit - m->bytes)
+    return TAMIS_EFULL;
+  void *larger = tamis__memory_grow(&r->allocator, m->block, (size_t) m->bytes, (size_t) next);
+  if (!larger)
+    return TAMIS_ENOMEM;
+  m->block = larger;
+  m->bytes = next;
+  return TAMIS_OK;
 }
 
 /* The number of bytes of an array's chunk. */
@@ -284,17 +282,21 @@ static size_t chunk_size(uint64_t array, uint64_t begin)
 }
 
 /* `digest` is that of the sums of what has been read. */
-static int read_chunks(struct saved_reader *r, uint64_t size, uint64_t limit, struct growing *g,
+static int read_chunks(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                        uint64_t *digest)
 {
   for (uint64_t done = 0; done < size; done += SAVED_CHUNK) {
     size_t chunk = chunk_size(size, done);
-    if (g->size < done + chunk && !grow(r, g, size, limit))
-      return TAMIS_ENOMEM;
-    int result = take(r, g->block + done, chunk);
+    int result = TAMIS_OK;
+    while (result == TAMIS_OK && m->bytes < m->used + chunk)
+      result = grow(r, m);
+    unsigned char *to = m->block + m->used;
+    if (result == TAMIS_OK)
+      result = take(r, to, chunk);
     if (result != TAMIS_OK)
       return result;
-    *digest = saved_next_digest(*digest, hash_sum(g->block + done, chunk, done / SAVED_CHUNK));
+    *digest = saved_next_digest(*digest, hash_sum(to, chunk, done / SAVED_CHUNK));
+    m->used += chunk;
   }
   return TAMIS_OK;
 }
@@ -336,7 +338,7 @@ static int read_padding(struct saved_reader *r)
 }
 
 /* In a mapping, nothing has been read ahead: an array comes before all blocks, or after padding. */
-static int map_array(struct saved_reader *r, uint64_t size, void **out, uint64_t *digest)
+static int map_array(struct saved_reader *r, uint64_t size, const void **out, uint64_t *digest)
 {
   if (r->have_next) {
     r->have_next = false;
@@ -347,45 +349,24 @@ static int map_array(struct saved_reader *r, uint64_t size, void **out, uint64_t
     return TAMIS_ECORRUPT;
   if (r->check_all)
     sum_mapped_chunks(array, size, digest);
-  *out = (void *) array;
+  *out = array;
   return TAMIS_OK;
 }
 
-static int read_array(struct saved_reader *r, uint64_t size, uint64_t limit, struct growing *g,
-                      void **out, uint64_t *begin)
+int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
+                            const void **out, uint64_t *begin)
 {
-  uint64_t digest = 0, expected = 0;
+  uint64_t digest = 0, expected = 0, used = m->used;
   int result = read_padding(r);
   *begin = position(r);
   if (result == TAMIS_OK)
-    result =
-        r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, limit, g, &digest);
+    result = r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, m, &digest);
   if (result == TAMIS_OK)
     result = read_sums(r, *begin, size, &expected);
   if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
     result = TAMIS_ECORRUPT;
-  return result;
-}
-
-int tamis__saved_read_array(struct saved_reader *r, uint64_t size, uint64_t limit, void **out)
-{
-  struct growing g = {NULL, 0};
-  uint64_t begin;
-  int result = read_array(r, size, limit, &g, out, &begin);
-  if (result != TAMIS_OK)
-    tamis__memory_release(&r->allocator, g.block, (size_t) g.size);
-  else if (!r->mapping)
-    *out = g.block;
-  return result;
-}
-
-int tamis__saved_read_array_to(struct saved_reader *r, uint64_t size, void *to, const void **out,
-                               uint64_t *begin)
-{
-  struct growing g = {to, size};
-  void *mapped = to;
-  int result = read_array(r, size, 0, &g, &mapped, begin);
-  *out = mapped;
+  if (result == TAMIS_OK && !r->mapping)
+    *out = m->block + used;
   return result;
 }
 

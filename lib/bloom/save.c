@@ -252,14 +252,17 @@ static int read_all(struct saved_reader *r, const struct saved_head *saved,
   uint64_t limit = r->mapping ? 0 : saved->limit; /* nothing is allocated for what is mapped */
   if (limit && bytes + beside > limit)
     return TAMIS_EFULL;
-  int result = tamis__saved_read_array(r, bytes, limit ? limit - beside : 0, words);
-  if (result != TAMIS_OK)
-    return result;
-  result = read_totals(r, plan, content);
+  struct saved_memory m = {.all = bytes, .limit = limit ? limit - beside : 0};
+  const void *at = NULL;
+  uint64_t begin;
+  int result = tamis__saved_read_array(r, bytes, &m, &at, &begin);
+  *words = (void *) at;
+  if (result == TAMIS_OK)
+    result = read_totals(r, plan, content);
   if (result == TAMIS_OK && (!r->mapping || r->check_all) && !check_words(plan, *words, content))
     result = TAMIS_ECORRUPT;
-  if (result != TAMIS_OK && !r->mapping)
-    tamis__memory_release(&r->allocator, *words, bytes);
+  if (result != TAMIS_OK)
+    tamis__memory_release(&r->allocator, m.block, m.bytes);
   return result;
 }
 

@@ -29,8 +29,8 @@ struct load {
   uint64_t *removed;     /* hashes */
   size_t removed_n, removed_room;
   /* Of one that does not: */
-  unsigned char *block; /* its segments */
-  uint64_t block_bytes, segments;
+  struct saved_memory memory; /* its segments */
+  uint64_t segments;
   uint64_t places; /* a digest of where the segments begin */
 };
 
@@ -282,24 +282,6 @@ static int remove_keys(struct load *l)
 
 /* ---- a filter that does not grow ---- */
 
-/* Memory for one more segment. */
-static int provide_block(struct load *l, const struct cuckoo_geometry *g)
-{
-  uint64_t all = cuckoo_roots(g) * g->segment_bytes; /* which the filter has counted already */
-  uint64_t needed = (l->segments + 1) * g->segment_bytes;
-  if (needed <= l->block_bytes)
-    return TAMIS_OK;
-  uint64_t next = 2 * l->block_bytes > needed ? 2 * l->block_bytes : needed;
-  if (next > all || !tamis__cuckoo_fits(l->c, next))
-    next = all;
-  void *larger = tamis__memory_grow(&l->r->allocator, l->block, l->block_bytes, next);
-  if (!larger)
-    return TAMIS_ENOMEM;
-  l->block = larger;
-  l->block_bytes = next;
-  return TAMIS_OK;
-}
-
 /* Whether a segment is as save.c writes it: all is zero before the words but for the lanes in use,
  * and after them. */
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
@@ -400,15 +382,16 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g, bool ado
 
 static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
 {
+  const struct cuckoo *c = l->c;
   const void *at;
   uint64_t begin;
-  int result = l->r->mapping ? TAMIS_OK : provide_block(l, g);
+  /* all of it is counted in c->bytes */
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* of one thread so far */
+  l->memory.limit = c->max_bytes ? c->max_bytes - (bytes - l->memory.all) : 0;
+  int result = tamis__saved_read_array(l->r, g->segment_bytes, &l->memory, &at, &begin);
   if (result != TAMIS_OK)
     return result;
-  unsigned char *to = l->r->mapping ? NULL : l->block + l->segments * g->segment_bytes;
-  result = tamis__saved_read_array_to(l->r, g->segment_bytes, to, &at, &begin);
-  if (result != TAMIS_OK)
-    return result;
+  unsigned char *to = l->r->mapping ? NULL : (unsigned char *) at;
   l->places = add_place(l->places, begin);
   uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
   const uint64_t *words =
@@ -450,9 +433,11 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
   }
   if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
     return map_segments(l, g);
-  if (!l->r->mapping)
-    atomic_fetch_add_explicit(&l->c->bytes, cuckoo_roots(g) * g->segment_bytes,
+  if (!l->r->mapping) {
+    l->memory.all = cuckoo_roots(g) * g->segment_bytes;
+    atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
                               memory_order_relaxed); /* checked before */
+  }
   for (; result == TAMIS_OK && l->segments < cuckoo_roots(g); l->segments += result == TAMIS_OK)
     result = load_fixed_segment(l, g);
   return result == TAMIS_OK ? read_places(l, g, false) : result;
@@ -467,12 +452,13 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
     if (result != TAMIS_OK)
       return result;
     for (uint64_t i = 0; i < l->segments; i++) {
-      struct segment *segment = (struct segment *) (void *) (l->block + i * g->segment_bytes);
+      struct segment *segment =
+          (struct segment *) (void *) (l->memory.block + i * g->segment_bytes);
       tamis__segment_init(g, segment);
       directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
     }
-    generation->block = (struct segment *) (void *) l->block;
-    l->block = NULL;
+    generation->block = (struct segment *) (void *) l->memory.block;
+    l->memory = (struct saved_memory){0};
   }
   generation->segments = l->segments;
   counter_add(&generation->counters, ENTRIES, l->totals[TOTAL_ENTRIES]);
@@ -512,11 +498,12 @@ static void release_all(struct load *l)
       next = each->next;
       tamis__segment_destroy(c, &c->generation[i]->geometry, (struct segment *) each);
     }
-  for (uint64_t i = 0; l->block && i < l->segments; i++) {
+  for (uint64_t i = 0; l->memory.block && i < l->segments; i++) {
     const struct cuckoo_geometry *g = &c->generation[0]->geometry;
-    tamis__segment_close(c, g, (struct segment *) (void *) (l->block + i * g->segment_bytes));
+    tamis__segment_close(c, g,
+                         (struct segment *) (void *) (l->memory.block + i * g->segment_bytes));
   }
-  tamis__memory_release(&l->r->allocator, l->block, l->block_bytes);
+  tamis__memory_release(&l->r->allocator, l->memory.block, l->memory.bytes);
 }
 
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,

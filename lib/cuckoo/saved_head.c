@@ -62,6 +62,15 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
   return cuckoo_geometry_restore(before, g);
 }
 
+/* Whether a filter that grows has no more roots than a plan gives it, which fills a quarter of the
+ * lanes at least.  (Twice as many are let pass: plans may change.)  So its first directory, for which
+ * memory is asked for in advance, is in proportion to its capacity. */
+static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
+{
+  return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=
+                                         8 * (double) saved->options.capacity;
+}
+
 bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cuckoo_geometry *g)
 {
   const uint64_t *figures = saved->geometry;
@@ -69,7 +78,7 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
     if (figures[i])
       return false;
   return figures[SAVED_COUNTS_COPIES] <= 1 && saved->options.layout == TAMIS_LAYOUT_BLOCKED &&
-         tamis__cuckoo_read_geometry(saved, figures, NULL, g);
+         tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
 /* Left out is what the header does not say: the heads of slabs, more counters than one shard for each
@@ -80,8 +89,8 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
   uint64_t n = saved->figures.generations;
   if (!tamis__cuckoo_read_first_geometry(saved, &g))
     return 0;
-  uint64_t first = cuckoo_roots(&g) * g.segment_bytes + cuckoo_directory_size(&g) * 8 +
-                   tamis__slab_heads(&g);
+  uint64_t first =
+      cuckoo_roots(&g) * g.segment_bytes + cuckoo_directory_size(&g) * 8 + tamis__slab_heads(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
   return tamis__cuckoo_total_bytes(&g) - first +
          (n - 1) * (sizeof(struct generation) + sizeof(struct counter_shard));

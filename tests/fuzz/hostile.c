@@ -61,16 +61,6 @@ struct memory {
 
 enum { MOST_AT_ONCE = 1 << 25 }; /* there is no more memory than that */
 
-/* A cuckoo filter that does not grow is read segment by segment, each of at most 16 MiB. */
-static size_t one_segment(const struct source *s)
-{
-  const unsigned char *geometry = s->data + SAVED_GEOMETRY_AT;
-  if (s->at < SAVED_HEADER || saved_get32(s->data + 32) != TAMIS_CUCKOO ||
-      saved_get32(s->data + 44) || saved_get64(geometry + (size_t) SAVED_PAIR_BITS * 8) > 20)
-    return 0;
-  return ((size_t) 16 << saved_get64(geometry + (size_t) SAVED_PAIR_BITS * 8)) + 1024;
-}
-
 /* The directories of a cuckoo filter that grows follow from its geometry alone.  They are asked for
  * when all of the data has come. */
 static bool directories_may_come(const struct source *s)
@@ -84,9 +74,7 @@ static bool directories_may_come(const struct source *s)
  * filter has something beside its bits, and the first MiB is asked for at once. */
 static size_t allowance(const struct source *s)
 {
-  return directories_may_come(s)
-             ? SIZE_MAX
-             : 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19) + 2 * one_segment(s);
+  return directories_may_come(s) ? SIZE_MAX : 3 * s->at + ((size_t) 1 << 20) + ((size_t) 1 << 19);
 }
 
 /* What the reader may have beside the filter: blocks as they come, and the first part of the next
