@@ -13,7 +13,7 @@ enum {
   /* No version's structs of options or figures are larger than this. */
   ABSURD_SIZE = 4096,
   /* As FIRST_OPTIONS_SIZE in tamis.c. */
-  FIRST_STATS_SIZE = offsetof(tamis_stats, occupancy) + sizeof(double)
+  FIRST_STATS_SIZE = offsetof(tamis_stats, oldest_part_age) + sizeof(uint64_t)
 };
 
 /* NULL: there is no such kind. */

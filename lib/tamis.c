@@ -503,6 +503,7 @@ void tamis__fill_stats(const tamis_filter *f, tamis_stats *out)
 {
   *out = (tamis_stats) TAMIS_STATS_INIT;
   out->kind = f->operations->kind->kind;
+  out->layers = out->parts = 1;
   f->operations->kind->stats(f, out);
   out->seed = f->keys.seed;
 }

@@ -22,7 +22,10 @@ class Stats(ctypes.Structure):
                 ("fpp_estimate", c_double), ("fpp", c_double), ("estimated_count", c_double),
                 ("bits", c_uint64), ("bits_set", c_uint64), ("bits_per_key", c_uint), ("kind", c_int),
                 ("layout", c_int), ("seed", c_uint64), ("segments", c_uint64), ("joins", c_uint64),
-                ("generations", c_uint), ("fingerprint_bits", c_uint), ("occupancy", c_double)]
+                ("generations", c_uint), ("fingerprint_bits", c_uint), ("occupancy", c_double),
+                ("evictions", c_uint64), ("failed_searches", c_uint64), ("refused_adds", c_uint64),
+                ("lookup_retries", c_uint64), ("longest_growth_ns", c_uint64), ("layers", c_uint),
+                ("parts", c_uint), ("oldest_part_age", c_uint64)]
 
 
 class Guarded(ctypes.Structure):

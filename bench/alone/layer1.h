@@ -224,6 +224,18 @@ static inline uint64_t counter_add(const struct counters *counters, unsigned kin
   return counters->shards->value[kind] += amount;
 }
 
+static inline void tamis__counter_note(const struct counters *counters, unsigned kind)
+{
+  counters->shards->value[kind]++;
+}
+
+static inline void tamis__counter_raise(const struct counters *counters, unsigned kind,
+                                        uint64_t least)
+{
+  uint64_t *value = &counters->shards->value[kind];
+  *value = *value < least ? least : *value;
+}
+
 /* ---- reclaim.h ---- */
 
 #define TAMIS_LIB_RECLAIM_H

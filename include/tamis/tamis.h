@@ -422,12 +422,33 @@ typedef struct tamis_stats {
   unsigned fingerprint_bits;
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
+  /* The next five count from the creation of the filter, or from its load, and are 0 in the figures
+   * of a saved one.
+   * Cuckoo: how often entries were moved to make room for a key. */
+  uint64_t evictions;
+  /* Cuckoo: how often no move was found that makes room: the filter then grew, counted copies, or
+   * refused the key. */
+  uint64_t failed_searches;
+  /* Adds of keys that got TAMIS_EFULL or TAMIS_ENOMEM. */
+  uint64_t refused_adds;
+  /* Cuckoo: how often a look-up began again because entries or segments had moved under it. */
+  uint64_t lookup_retries;
+  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth (a split, a new
+   * generation, a segment for new keys, or a count of the copies in one), without waiting for
+   * other such steps. */
+  uint64_t longest_growth_ns;
+  /* Filters of which this one consists, each larger than the one before it.  1 in this version. */
+  unsigned layers;
+  /* Periods of time of which keys are kept apart.  1 in this version. */
+  unsigned parts;
+  /* How many periods have ended since the oldest part began to take keys.  0 in this version. */
+  uint64_t oldest_part_age;
 } tamis_stats;
 
 #define TAMIS_STATS_INIT                                                                           \
   {                                                                                                \
     sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0, 0, \
-        0, 0, 0, 0                                                                                 \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                         \
   }
 
 /* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
@@ -445,15 +466,54 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  *            similarity measures to improve chemical retrieval", J. Chem. Inf. Model. 47 (2007) */
 TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 
+/* Takes all of the `size` bytes at `data`, and returns 0.  Any other result ends the call with
+ * TAMIS_EIO. */
+typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
+
+typedef enum tamis_text_format {
+  /* An object, and a newline.  Its members are "name", "kind" ("bloom" or "cuckoo"), "layout" of a
+   * Bloom filter ("blocked", "classic" or "word"), and the fields of tamis_stats that the kind has,
+   * by their names.  A number that JSON does not have is null. */
+  TAMIS_JSON = 1,
+  /* Prometheus' text format, version 0.0.4: metrics such as tamis_keys, tamis_bytes and
+   * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels "kind"
+   * and "layout".  All have the label "name". */
+  TAMIS_PROMETHEUS = 2
+} tamis_text_format;
+
+/* Writes the figures of a filter as text, all but the seed, which is a secret.
+ *
+ * `name` is what the filter is called there.  Bytes of it that are not UTF-8 are written as U+FFFD,
+ * and what needs an escape gets one.  NULL: there is no member or label "name".
+ *
+ * `write` is called with one part of the text after the other, at most 4 KiB each, by the calling
+ * thread, and with no lock of the filter held; so it may call the filter.  The text is the same in
+ * every locale.  Later versions may add members, metrics and labels.
+ *   Threads  any
+ *   Blocks   as tamis_get_stats, and in `write`
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL, or an unknown format; nothing is written then.
+ *            TAMIS_EIO: `write` failed, errno is as it has left it
+ *   Source   https://prometheus.io/docs/instrumenting/exposition_formats/ */
+TAMIS_API int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char *name,
+                               tamis_write_function write, void *context);
+
+/* The same for n filters.  JSON: an array of objects.  Prometheus: one page, in which the samples of a
+ * metric follow one another and its HELP and TYPE lines stand once, as the format demands.  (Texts
+ * of tamis_stats_text that are put one after the other are no such page.)  `names` has a name for
+ * each filter; in a page for Prometheus no two may be the same.  In JSON, `names` or any name may be
+ * NULL.  n may be 0; the arrays may then be NULL.
+ *   Errors   as tamis_stats_text, and TAMIS_EINVAL: an array or a filter is NULL, or for Prometheus a
+ *            name of one of several filters.  TAMIS_ENOMEM: less than 300 bytes are needed for each
+ *            filter, from the allocator of the first one */
+TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const char *const *names,
+                                    size_t n, tamis_text_format format,
+                                    tamis_write_function write, void *context);
+
 /* ---- saved filters ----
  *
  * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.  It
  * holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever reads it which
  * keys are probably in: keep it where others cannot read it. */
-
-/* Takes all of the `size` bytes at `data`, and returns 0.  Any other result ends the save with
- * TAMIS_EIO. */
-typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
 
 /* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less than
  * 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */

@@ -158,6 +158,25 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
          amount;
 }
 
+/* Relaxed, both: figures.  By read-modify-writes, as all threads without a shard share one. */
+void tamis__counter_note(const struct counters *counters, unsigned kind)
+{
+  unsigned index = tamis__thread_index;
+  bool owns = index - 1 < counters->mask; /* 0 wraps round */
+  atomic_fetch_add_explicit(&counters->shards[owns ? index : 0].value[kind], 1,
+                            memory_order_relaxed);
+}
+
+/* In shard 0 alone, so the sum is the figure. */
+void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least)
+{
+  _Atomic uint64_t *value = &counters->shards->value[kind];
+  uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+  while (now < least && !atomic_compare_exchange_weak_explicit(
+                            value, &now, least, memory_order_relaxed, memory_order_relaxed))
+    ;
+}
+
 /* ORDER counter.sum (acquire)
  *   pairs with     counter.add
  *   makes visible  see there

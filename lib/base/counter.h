@@ -46,6 +46,12 @@ uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kin
 
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 
+/* Figures on which no other data hangs, for calls that are slow anyway.  `note` adds 1, and `raise`
+ * makes `least` of a figure that is below.  Neither gives the thread an index, which may allocate
+ * memory, so a look-up may call them. */
+void tamis__counter_note(const struct counters *counters, unsigned kind);
+void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
+
 /* Adds, and returns the new value of the shard's part.
  * The owner's load is relaxed: it sees its own last store or, after index.acquire, that of the
  * previous owner.

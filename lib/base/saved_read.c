@@ -114,6 +114,8 @@ static void get_figures(const unsigned char *from, const tamis_options *o, tamis
                        .generations = (unsigned) figures[11],
                        .fingerprint_bits = (unsigned) figures[12],
                        .occupancy = saved_to_double(figures[13]),
+                       .layers = 1,
+                       .parts = 1,
                        .capacity = o->capacity,
                        .fpp = o->fpp,
                        .kind = o->kind,

@@ -305,6 +305,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->bits = bloom_geometry_bits(g);
   out->bits_per_key = bloom_geometry_bits_per_key(g);
   out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
+  out->refused_adds = tamis__counter_sum(&b->counters, REFUSED);
   out->bits_set =
       b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
   tamis__bloom_estimate(g, out);

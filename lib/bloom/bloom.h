@@ -23,8 +23,9 @@
 extern const struct filter_kind tamis__bloom_kind;
 
 /* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited.
- * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them. */
-enum bloom_counter { KEYS, BITS, UNITED };
+ * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
+ * REFUSED: adds that were refused. */
+enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
 
 /* Whether a filter that must not outgrow its capacity comes near to it.  It only goes up. */
 enum bloom_fullness { OPEN, NEAR, FULL };

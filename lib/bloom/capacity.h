@@ -53,6 +53,10 @@ static inline bool refuses(struct bloom *b)
   return fullness == FULL;
 }
 
+/* Counts an add that is refused.  (A function that returned TAMIS_EFULL as well would cost the adds
+ * that are not refused an instruction.) */
+void tamis__bloom_note_refusal(const struct bloom *b);
+
 struct bits_set {
   unsigned all;  /* bits that this call has set */
   unsigned last; /* those in the last gap */

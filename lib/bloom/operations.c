@@ -205,6 +205,11 @@ bool tamis__bloom_near_capacity(const struct bloom *b)
   return near_capacity(b);
 }
 
+void tamis__bloom_note_refusal(const struct bloom *b)
+{
+  tamis__counter_note(&b->counters, REFUSED);
+}
+
 /* ---- add and unique add ---- */
 
 FORCE_INLINE int add_in_word(struct bloom *b, struct bloom_key key, bool unique,
@@ -228,8 +233,10 @@ FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape s
       counter_add(&b->counters, KEYS, 1);
     return TAMIS_OK;
   }
-  if (refuses(b))
+  if (refuses(b)) {
+    tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
+  }
   count(b, fill_gaps(b, &gaps, shape));
   return TAMIS_OK;
 }
@@ -244,8 +251,10 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, struct bloom_key key, struc
   if (!gaps.any)
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed_under_stripe);
-  if (refuses(b))
+  if (refuses(b)) {
+    tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
+  }
   struct bits_set bits = fill_gaps(b, &gaps, shape);
   count(b, bits);
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;

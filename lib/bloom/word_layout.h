@@ -70,13 +70,18 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
     old = now;
     if (!(mask & ~old))
       return TAMIS_PRESENT;
-    if (old & WORD_MARK)
+    if (old & WORD_MARK) {
+      tamis__bloom_note_refusal(b);
       return TAMIS_EFULL;
+    }
     if (refuses(b)) {
       HOOK(bloom_word_refused);
       if (unique)
         old = word_or(at, WORD_MARK);
-      return mask & ~old ? TAMIS_EFULL : TAMIS_PRESENT;
+      if (!(mask & ~old))
+        return TAMIS_PRESENT;
+      tamis__bloom_note_refusal(b);
+      return TAMIS_EFULL;
     }
     HOOK(bloom_word_has_room);
     now = word_replace(at, old, old | mask);

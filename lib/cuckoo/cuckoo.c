@@ -204,6 +204,11 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->growths = atomic_load_explicit(&c->splits, memory_order_relaxed) + n - 1;
   out->joins = atomic_load_explicit(&c->joins, memory_order_relaxed);
   out->generations = n;
+  out->longest_growth_ns = cuckoo_count(c->generation[0], LONGEST_GROWTH);
+  out->evictions = cuckoo_count(c->generation[0], EVICTIONS);
+  out->failed_searches = cuckoo_count(c->generation[0], FAILED_SEARCHES);
+  out->refused_adds = cuckoo_count(c->generation[0], REFUSED_ADDS);
+  out->lookup_retries = cuckoo_count(c->generation[0], LOOKUP_RETRIES);
   uint64_t lanes = 0, entries_in_all = 0;
   for (unsigned i = 0; i < n; i++) {
     struct generation *generation = c->generation[i];

@@ -213,9 +213,13 @@ int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segme
 {
   struct search search;
   struct cuckoo_path path;
-  if (!plan_path(g, segment, lower, upper, &search, &path))
+  if (!plan_path(g, segment, lower, upper, &search, &path)) {
+    cuckoo_note(c, FAILED_SEARCHES);
     return TAMIS_ABSENT;
+  }
   HOOK(cuckoo_path_planned);
+  if (path.moves)
+    cuckoo_note(c, EVICTIONS);
   int result = TAMIS_OK;
   for (unsigned i = 0; i < path.moves && result == TAMIS_OK; i++) {
     const struct move *move = &path.move[i];

@@ -49,6 +49,8 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 
+#include <time.h>
+
 /* Siblings join when both together would fill at most this part of one segment's lanes.  Right
  * after a split they fill nearly all of them.  So a segment must lose more than a third of its keys
  * before it joins, and gain as many before it splits again.  Small segments may split long before
@@ -366,6 +368,13 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
   return result;
 }
 
+static uint64_t now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
+}
+
 static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth may)
 {
   struct departed departed = {NULL, 0};
@@ -374,11 +383,13 @@ static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth ma
     tamis__backlog_drain(&c->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
+  uint64_t began = now();
   /* The caller's read section has ended, so the segment may have been released, and its memory used
    * again for another segment.  If the directory still leads to it, it is the segment of this key
    * all the same, and what follows is right for it. */
   int result = pair_is_current(full) ? grow_locked(c, full, may, &departed) : TAMIS_OK;
   stripe_unlock(growth);
+  tamis__counter_raise(&c->generation[0]->counters, LONGEST_GROWTH, now() - began);
   retire_departed(c, &full->generation->geometry, &departed);
   return result;
 }

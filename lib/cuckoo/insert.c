@@ -366,6 +366,12 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
   return result;
 }
 
+static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
+{
+  cuckoo_note(c, REFUSED_ADDS);
+  return result;
+}
+
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -393,7 +399,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
   } while (result == RETRY);
   if (has_evicted && c->spec.growable)
     tamis__segment_memory_prepare(c, pair.generation);
-  return result;
+  return result < 0 ? refuse(c, result) : result;
 }
 
 /* These take mixed hashes. */
@@ -442,10 +448,10 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
     if (growable)
       registered_reader_leave(token);
   }
-  if (result < NO_ROOM)
+  if ((unsigned) result < NO_ROOM) /* and it is no failure, which is below 0 */
     return result;
-  if (result == FULL && (!growable || cuckoo_generations(c) == 1))
-    return TAMIS_EFULL; /* there is no other generation */
+  if (result < 0 || (result == FULL && (!growable || cuckoo_generations(c) == 1)))
+    return refuse(c, result < 0 ? result : TAMIS_EFULL); /* there is no other generation */
   return insert(c, hash, unique ? try_add_unique : try_add);
 }
 

@@ -197,6 +197,8 @@ static bool search(const struct cuckoo *c, uint64_t hash)
     if (search_generations(c, n, hash, &sure))
       return true;
     sure = sure && cuckoo_generations(c) == n;
+    if (!sure)
+      cuckoo_note(c, LOOKUP_RETRIES);
   } while (!sure);
   return false;
 }
@@ -207,6 +209,21 @@ bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash)
   bool found = search(c, hash);
   cuckoo_leave(c, token);
   return found;
+}
+
+/* MOVED: something has moved.  UNSURE: there is no segment, or it was marked before. */
+enum answer { MISS, HIT, UNSURE, MOVED };
+
+/* After a look-up that was made under something that moved. */
+static NEVER_INLINE bool contains_again(const struct cuckoo *c, uint64_t hash)
+{
+  cuckoo_note(c, LOOKUP_RETRIES);
+  return tamis__contains_mixed_any(c, hash);
+}
+
+static NEVER_INLINE bool contains_after(const struct cuckoo *c, uint64_t hash, enum answer answer)
+{
+  return answer == MOVED ? contains_again(c, hash) : tamis__contains_mixed_any(c, hash);
 }
 
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
@@ -319,8 +336,6 @@ FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t h
   return older_places(&g, &pair);
 }
 
-enum answer { MISS, HIT, UNSURE };
-
 FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
 {
   const struct cuckoo_geometry older_g = first_geometry(c->generation[0], true);
@@ -336,7 +351,7 @@ FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_
   bool holds = !two->older.lower_stripe || observation_holds(&two->older, &seen);
   holds &= !result.moved & !version_has_left(seen.lower_version);
   holds &= cuckoo_generations(c) == 2;
-  return holds ? MISS : UNSURE;
+  return holds ? MISS : MOVED;
 }
 
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
@@ -349,7 +364,7 @@ static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
   two.older = older_of_two(c, hash);
   enum answer answer = finish_two(c, &two);
   registered_reader_leave(token);
-  return __builtin_expect(answer != UNSURE, 1) ? answer == HIT : tamis__contains_mixed_any(c, hash);
+  return __builtin_expect(answer < UNSURE, 1) ? answer == HIT : contains_after(c, hash, answer);
 }
 
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
@@ -362,14 +377,14 @@ FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
   struct lookup_result result = first_lookup(first, hash, true);
   bool sure = result.hit | (!result.moved & (cuckoo_generations(c) == 1));
   registered_reader_leave(token);
-  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_mixed_any(c, hash);
+  return __builtin_expect(sure, 1) ? result.hit : contains_again(c, hash);
 }
 
 FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
 {
   struct lookup_result result = first_lookup(c->generation[0], hash, false);
   bool sure = result.hit | !result.moved;
-  return __builtin_expect(sure, 1) ? result.hit : tamis__contains_mixed_any(c, hash);
+  return __builtin_expect(sure, 1) ? result.hit : contains_again(c, hash);
 }
 
 bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash)
@@ -407,6 +422,16 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
   }
 }
 
+/* Looks a key of a batch up anew.  That is no retry if there has never been a segment. */
+static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
+{
+  uint64_t mixed = hash_mix(&c->head.keys, hash);
+  reader_token token = cuckoo_enter(c);
+  bool missed = !pair_find(c->generation[0], mixed).segment;
+  cuckoo_leave(c, token);
+  return missed ? tamis__contains_mixed_any(c, mixed) : contains_again(c, mixed);
+}
+
 /* Finishes look-ups that were prepared FILTER_AHEAD keys earlier.  By now a segment may have left
  * the directory, or may have been created, perhaps before the turn of the previous key, whose
  * answer must not be the newer one: each key is a call of its own.  Such a key is looked up
@@ -419,7 +444,7 @@ FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes,
     struct lookup_result result = first_lookup_finish(c->generation[0], &lookups[i], growable);
     bool hit = result.hit;
     if (__builtin_expect((!hit & result.moved) | (growable & result.stale), 0))
-      hit = tamis__cuckoo_contains_any(&c->head, hashes[i]);
+      hit = contains_late(c, hashes[i]);
     hits += hit;
     if (found)
       found[i] = hit;
@@ -475,8 +500,8 @@ static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashe
     for (size_t i = 0; i < length; i++) {
       enum answer answer = finish_two(c, &two[i]);
       bool in = answer == HIT;
-      if (__builtin_expect(answer == UNSURE, 0))
-        in = tamis__contains_mixed_any(c, mixed[i]);
+      if (__builtin_expect(answer >= UNSURE, 0))
+        in = contains_after(c, mixed[i], answer);
       hits += in;
       if (found)
         found[start + i] = in;

@@ -74,8 +74,17 @@ typedef _Atomic(directory_value) directory_entry;
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted. */
-enum generation_counter { ENTRIES, DUPLICATES };
+/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted.  The others are figures of the filter,
+ * which the first generation counts (cuckoo_note()). */
+enum generation_counter {
+  ENTRIES,
+  DUPLICATES,
+  EVICTIONS,
+  FAILED_SEARCHES,
+  REFUSED_ADDS,
+  LOOKUP_RETRIES,
+  LONGEST_GROWTH /* nanoseconds */
+};
 
 /* The slots of segments follow in memory. */
 struct slab {
@@ -234,6 +243,12 @@ static inline void cuckoo_count_change(const struct generation *generation,
                                        enum generation_counter which, int change)
 {
   counter_add(&generation->counters, which, (uint64_t) (int64_t) change);
+}
+
+/* Counts something that is slow anyway. */
+static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
+{
+  tamis__counter_note(&c->generation[0]->counters, which);
 }
 
 /* ---- the parts of a segment ---- */

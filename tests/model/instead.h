@@ -25,6 +25,10 @@
 void model_fence_acquire(void);
 void model_fence_release(void);
 
+/* No time passes. */
+#include <time.h>
+#define clock_gettime(clock, t) ((t)->tv_sec = 0, (t)->tv_nsec = 0)
+
 #define calloc model_calloc
 #define free model_free
 #define nanosleep model_nanosleep
