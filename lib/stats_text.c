@@ -18,7 +18,8 @@
 /* ---- what there is ---- */
 
 enum type { GAUGE, COUNTER };
-enum number { INTEGER, SMALL, REAL, NANOSECONDS };
+/* Metrics are in base units: seconds and bytes. */
+enum number { INTEGER, SMALL, REAL, NANOSECONDS, BITS, SMALL_BITS };
 enum who { ALL, CUCKOO_ONLY, BLOOM_ONLY };
 
 struct figure {
@@ -62,20 +63,20 @@ static const struct figure figures[] = {
          "Periods of time of which keys are kept apart."),
   FIGURE(oldest_part_age, "oldest_part_age_periods", GAUGE, INTEGER, ALL,
          "Periods that have ended since the oldest part began to take keys."),
-  FIGURE(bits, "bits", GAUGE, INTEGER, BLOOM_ONLY,
+  FIGURE(bits, "array_bytes", GAUGE, BITS, BLOOM_ONLY,
          "Size of the bit array."),
-  FIGURE(bits_set, "bits_set", GAUGE, INTEGER, BLOOM_ONLY,
-         "Bits that are set; in large filters an estimate."),
-  FIGURE(bits_per_key, "bits_per_key", GAUGE, SMALL, BLOOM_ONLY,
-         "Bits that each key sets."),
+  FIGURE(bits_set, "array_set_bytes", GAUGE, BITS, BLOOM_ONLY,
+         "Part of the bit array that is set; in large filters an estimate."),
+  FIGURE(bits_per_key, "hashes_per_key", GAUGE, SMALL, BLOOM_ONLY,
+         "Bits of the array that each key sets."),
   FIGURE(joins, "joins_total", COUNTER, INTEGER, CUCKOO_ONLY,
          "Pairs of segments that were joined to one."),
   FIGURE(segments, "segments", GAUGE, INTEGER, CUCKOO_ONLY,
          "Parts of the table that split on their own."),
   FIGURE(generations, "generations", GAUGE, SMALL, CUCKOO_ONLY,
          "Tables that a look-up searches."),
-  FIGURE(fingerprint_bits, "fingerprint_bits", GAUGE, SMALL, CUCKOO_ONLY,
-         "Bits of a new fingerprint."),
+  FIGURE(fingerprint_bits, "fingerprint_bytes", GAUGE, SMALL_BITS, CUCKOO_ONLY,
+         "Size of a new fingerprint."),
   FIGURE(occupancy, "occupancy_ratio", GAUGE, REAL, CUCKOO_ONLY,
          "Part of the room for fingerprints that is in use."),
   FIGURE(evictions, "evictions_total", COUNTER, INTEGER, CUCKOO_ONLY,
@@ -158,25 +159,33 @@ static void put_integer(struct text *t, uint64_t value)
   put(t, digits);
 }
 
-/* Neither format can be read otherwise: `without` is null or NaN. */
-static void put_real(struct text *t, double value, const char *without)
+static void put_real(struct text *t, tamis_text_format format, double value)
 {
-  put(t, isfinite(value) ? tamis__rate_text(value).text : without);
+  put(t, isfinite(value)        ? tamis__rate_text(value).text
+         : format == TAMIS_JSON ? "null"
+         : isnan(value)         ? "NaN"
+         : value > 0            ? "+Inf"
+                                : "-Inf");
 }
 
 static void put_number(struct text *t, tamis_text_format format, const struct figure *figure,
                        const tamis_stats *stats)
 {
   const char *at = (const char *) stats + figure->at;
-  const char *without = format == TAMIS_JSON ? "null" : "NaN";
-  if (figure->number == REAL)
-    put_real(t, *(const double *) (const void *) at, without);
-  else if (figure->number == SMALL)
-    put_integer(t, *(const unsigned *) (const void *) at);
-  else if (figure->number == NANOSECONDS && format == TAMIS_PROMETHEUS)
-    put_real(t, (double) *(const uint64_t *) (const void *) at / 1e9, without);
+  enum number number = figure->number;
+  bool small = number == SMALL || number == SMALL_BITS;
+  if (number == REAL) {
+    put_real(t, format, *(const double *) (const void *) at);
+    return;
+  }
+  uint64_t value =
+      small ? *(const unsigned *) (const void *) at : *(const uint64_t *) (const void *) at;
+  if (format == TAMIS_PROMETHEUS && number == NANOSECONDS)
+    put_real(t, format, (double) value / 1e9);
+  else if (format == TAMIS_PROMETHEUS && (number == BITS || number == SMALL_BITS))
+    put_real(t, format, (double) value / 8);
   else
-    put_integer(t, *(const uint64_t *) (const void *) at);
+    put_integer(t, value);
 }
 
 /* ---- names ---- */

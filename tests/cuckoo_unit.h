@@ -11,6 +11,7 @@
 #include "filter_unit.h"
 #include "harness.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,6 +138,7 @@ static inline void bank_release(void *context, void *block, size_t alignment, si
   bank->bytes -= size;
   bank->blocks--;
   free((char *) block - BANK_HEAD);
+  errno = EBADMSG; /* as free() may do */
 }
 
 /* The filter counts the bytes that the bank has given. */

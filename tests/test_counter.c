@@ -128,6 +128,49 @@ static void sums_lose_nothing(void **state)
     sum_over(n);
 }
 
+static void note(struct worker *worker)
+{
+  const struct counters *counters = worker->arg;
+  for (unsigned i = 0; i < ROUNDS; i++) {
+    tamis__counter_note(counters, 2);
+    tamis__counter_raise(counters, 3, worker->index * ROUNDS + i);
+    if (i == ROUNDS / 2)
+      (void) own_index();
+  }
+}
+
+/* Threads with an index and without one, and those that get one meanwhile. */
+static void figures_lose_nothing(void **state)
+{
+  (void) state;
+  for (unsigned n = 1; n <= MAX_SHARDS; n *= 2) {
+    struct counters counters = set_of(n);
+    struct worker workers[THREADS];
+    harness_run(THREADS, 1, note, &counters, workers);
+    assert_int_equal(tamis__counter_sum(&counters, 2), THREADS * ROUNDS);
+    assert_int_equal(tamis__counter_sum(&counters, 3), THREADS * ROUNDS - 1);
+  }
+}
+
+static void *note_first(void *counters)
+{
+  tamis__counter_note(counters, 2);
+  tamis__counter_raise(counters, 3, 1);
+  return (void *) (uintptr_t) tamis__thread_index;
+}
+
+/* A look-up makes a thread neither allocate memory nor run a destructor. */
+static void figures_need_no_index(void **state)
+{
+  (void) state;
+  struct counters counters = set_of(2);
+  pthread_t thread;
+  void *index;
+  assert_int_equal(pthread_create(&thread, NULL, note_first, &counters), 0);
+  assert_int_equal(pthread_join(thread, &index), 0);
+  assert_null(index);
+}
+
 static void a_thread_keeps_its_index(void **state)
 {
   (void) state;
@@ -487,6 +530,8 @@ int main(void)
       cmocka_unit_test(without_a_key_all_share),
       cmocka_unit_test(shards_suit_the_machine_and_the_filter),
       cmocka_unit_test(sums_lose_nothing),
+      cmocka_unit_test(figures_lose_nothing),
+      cmocka_unit_test(figures_need_no_index),
       cmocka_unit_test(a_thread_keeps_its_index),
       cmocka_unit_test(adds_return_the_new_value),
       cmocka_unit_test(threads_that_follow_each_other_lose_nothing),

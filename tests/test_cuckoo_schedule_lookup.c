@@ -21,6 +21,7 @@ static void move_between_two_reads(void **state, int (*lookup)(tamis_filter *, u
   push(&p);
   schedule_go();
   assert_true(finish(&reader));
+  assert_int_equal(stats_of(p.t.filter).lookup_retries, 1);
   finish_tiny(&p.t);
 }
 

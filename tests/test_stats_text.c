@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Figures that count what was slow, and figures as text.  What the texts say is read by
+ * test_stats_text.py; here is how they are written.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+
+enum { MOST_TEXT = 1 << 20, MOST_PART = 4096 };
+
+struct page {
+  char text[MOST_TEXT];
+  size_t size, calls, fails_at; /* fails_at: the call that fails; 0: none */
+};
+
+static struct page page;
+
+static int take(void *context, const void *data, size_t size)
+{
+  struct page *p = context;
+  assert_in_range(size, 1, MOST_PART);
+  assert_true(p->size + size < sizeof p->text);
+  if (++p->calls == p->fails_at) {
+    errno = EDQUOT;
+    return -1;
+  }
+  memcpy(p->text + p->size, data, size);
+  p->size += size;
+  p->text[p->size] = '\0';
+  return 0;
+}
+
+static const char *text_of(const tamis_filter *f, tamis_text_format format, const char *name)
+{
+  page = (struct page){.size = 0};
+  assert_int_equal(tamis_stats_text(f, format, name, take, &page), TAMIS_OK);
+  return page.text;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+  if (!strstr(text, part))
+    fail_msg("%s\nis not in\n%s", part, text);
+}
+
+static void assert_lacks(const char *text, const char *part)
+{
+  if (strstr(text, part))
+    fail_msg("%s\nis in\n%s", part, text);
+}
+
+/* ---- what is counted ---- */
+
+static void refused_adds_are_counted(void **state)
+{
+  (void) state;
+  static uint64_t hashes[1000];
+  static int results[1000];
+  for (unsigned sort = 0; sort < 4; sort++) {
+    tamis_options options = options_for(200, 0.01);
+    options.kind = sort < 3 ? TAMIS_BLOOM : TAMIS_CUCKOO;
+    options.layout = (tamis_layout) (sort % 3);
+    options.growable = false;
+    tamis_filter *f = make_with(&options);
+    uint64_t refused = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+      refused += tamis_add_hash(f, i) == TAMIS_EFULL;
+      refused += tamis_add_unique_hash(f, 1000 + i) == TAMIS_EFULL;
+      hashes[i] = 2000 + i;
+    }
+    assert_int_equal(tamis_add_many_hash(f, hashes, 1000, results), TAMIS_EFULL);
+    for (uint64_t i = 0; i < 1000; i++)
+      refused += results[i] == TAMIS_EFULL;
+    assert_int_equal(tamis_add_unique_many_hash(f, hashes, 1000, results), TAMIS_EFULL);
+    for (uint64_t i = 0; i < 1000; i++)
+      refused += results[i] == TAMIS_EFULL;
+    assert_true(refused > 2000);
+    assert_int_equal(stats_of(f).refused_adds, refused);
+    tamis_destroy(f);
+  }
+}
+
+/* A key that memory is refused for is refused, too. */
+static void adds_without_memory_are_counted(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x, 1 << 30);
+  x.bank.refused_from = 1;
+  uint64_t refused = 0;
+  for (uint64_t i = 0; i < 5000; i++)
+    refused += tamis_add_hash(x.filter, i) == TAMIS_ENOMEM;
+  for (unsigned i = 0; i < 10; i++) /* copies beyond the lanes */
+    refused += tamis_add_hash(x.filter, 0) == TAMIS_ENOMEM;
+  assert_true(refused > 0);
+  assert_int_equal(stats_of(x.filter).refused_adds, refused);
+  x.bank.refused_from = 0;
+  end(&x);
+}
+
+static void evictions_and_growth_are_counted(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(10000, 0.01);
+  for (unsigned growable = 0; growable < 2; growable++) {
+    options.growable = growable;
+    tamis_filter *f = make_with(&options);
+    uint64_t first = stats_of(f).longest_growth_ns;
+    assert_int_equal(stats_of(f).evictions, 0);
+    assert_int_equal(stats_of(f).failed_searches, 0);
+    for (uint64_t i = 0; i < 40000; i++)
+      (void) tamis_add_hash(f, i);
+    tamis_stats s = stats_of(f);
+    assert_true(s.evictions > 100 && s.evictions < 40000);
+    assert_true(s.failed_searches > 0 && s.longest_growth_ns > 0);
+    if (growable) {
+      assert_true(s.longest_growth_ns > first && s.longest_growth_ns < UINT64_C(60000000000));
+      assert_in_range(s.failed_searches, s.growths / 2, 2 * s.growths + 100);
+    }
+    assert_int_equal(s.lookup_retries, 0);
+    assert_true(s.layers == 1 && s.parts == 1 && s.oldest_part_age == 0);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- how a text is written ---- */
+
+static void bad_arguments_write_nothing(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, 0.01);
+  const tamis_filter *two[] = {f, f}, *hole[] = {f, NULL};
+  const char *names[] = {"a", "b"}, *nameless[] = {"a", NULL};
+  page = (struct page){.size = 0};
+  assert_int_equal(tamis_stats_text(NULL, TAMIS_JSON, "a", take, &page), TAMIS_EINVAL);
+  assert_int_equal(tamis_stats_text(f, TAMIS_JSON, "a", NULL, &page), TAMIS_EINVAL);
+  assert_int_equal(tamis_stats_text(f, (tamis_text_format) 0, "a", take, &page), TAMIS_EINVAL);
+  assert_int_equal(tamis_stats_text(f, (tamis_text_format) 3, "a", take, &page), TAMIS_EINVAL);
+  for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
+    assert_int_equal(tamis_stats_text_many(NULL, names, 2, format, take, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text_many(hole, names, 2, format, take, &page), TAMIS_EINVAL);
+    assert_int_equal(tamis_stats_text_many(two, names, 2, format, NULL, &page), TAMIS_EINVAL);
+  }
+  assert_int_equal(tamis_stats_text_many(two, names, 2, (tamis_text_format) 3, take, &page),
+                   TAMIS_EINVAL);
+  assert_int_equal(tamis_stats_text_many(two, NULL, 2, TAMIS_PROMETHEUS, take, &page),
+                   TAMIS_EINVAL);
+  assert_int_equal(tamis_stats_text_many(two, nameless, 2, TAMIS_PROMETHEUS, take, &page),
+                   TAMIS_EINVAL);
+  assert_int_equal(page.calls, 0);
+  assert_int_equal(tamis_stats_text_many(NULL, NULL, 0, TAMIS_PROMETHEUS, take, &page), TAMIS_OK);
+  assert_int_equal(page.calls, 0);
+  assert_int_equal(tamis_stats_text_many(NULL, NULL, 0, TAMIS_JSON, take, &page), TAMIS_OK);
+  assert_string_equal(page.text, "[]\n");
+  assert_int_equal(tamis_stats_text_many(two, NULL, 1, TAMIS_PROMETHEUS, take, &page), TAMIS_OK);
+  assert_int_equal(tamis_stats_text_many(two, nameless, 2, TAMIS_JSON, take, &page), TAMIS_OK);
+  tamis_destroy(f);
+}
+
+/* Whichever call of `write` fails, errno is as it has left it, and no call follows. */
+static void a_failing_write_ends_the_text(void **state)
+{
+  (void) state;
+  enum { MANY = 40 };
+  struct fixture x;
+  begin(&x, 0);
+  const tamis_filter *filters[MANY];
+  const char *names[MANY];
+  char room[MANY][8];
+  for (unsigned i = 0; i < MANY; i++) {
+    filters[i] = x.filter;
+    (void) snprintf(room[i], sizeof room[i], "%u", i);
+    names[i] = room[i];
+  }
+  for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
+    page = (struct page){.size = 0};
+    size_t blocks = x.bank.blocks;
+    assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page), TAMIS_OK);
+    size_t calls = page.calls;
+    assert_true(calls > 3);
+    for (size_t i = 1; i <= calls; i++) {
+      page = (struct page){.fails_at = i};
+      errno = 0;
+      assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page), TAMIS_EIO);
+      assert_int_equal(errno, EDQUOT);
+      assert_int_equal(page.calls, i);
+    }
+    page = (struct page){.fails_at = 1};
+    assert_int_equal(tamis_stats_text(x.filter, format, "a", take, &page), TAMIS_EIO);
+    assert_int_equal(errno, EDQUOT);
+    page = (struct page){.size = 0};
+    x.bank.refused_from = 1;
+    assert_int_equal(tamis_stats_text_many(filters, names, MANY, format, take, &page),
+                     TAMIS_ENOMEM);
+    x.bank.refused_from = 0;
+    assert_int_equal(page.calls, 0);
+    assert_int_equal(x.bank.blocks, blocks);
+  }
+  end(&x);
+}
+
+static void no_locale_changes_the_numbers(void **state)
+{
+  (void) state;
+  static char before[MOST_TEXT];
+  tamis_filter *f = make(1000, 0.01);
+  add_range(f, 0, 777);
+  strcpy(before, text_of(f, TAMIS_JSON, "a"));
+  assert_has(before, "\"fpp\": 0.01,");
+  assert_has(before, "\"load\": 0.777,");
+  const char *commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "ps_AF.UTF-8"};
+  for (unsigned i = 0; i < 4; i++)
+    if (setlocale(LC_ALL, commas[i]))
+      assert_string_equal(text_of(f, TAMIS_JSON, "a"), before);
+  setlocale(LC_ALL, "C");
+  tamis_destroy(f);
+}
+
+static unsigned occurrences(const char *text, const char *part)
+{
+  unsigned n = 0;
+  for (; (text = strstr(text, part)); text += strlen(part))
+    n++;
+  return n;
+}
+
+/* Each metric is introduced once, whatever the number of filters. */
+static void a_page_has_a_metric_once(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, 0.01);
+  const tamis_filter *filters[] = {f, f, f};
+  const char *names[] = {"a", "b", "c"};
+  page = (struct page){.size = 0};
+  assert_int_equal(tamis_stats_text_many(filters, names, 3, TAMIS_PROMETHEUS, take, &page),
+                   TAMIS_OK);
+  assert_int_equal(occurrences(page.text, "# HELP tamis_keys "), 1);
+  assert_int_equal(occurrences(page.text, "# TYPE tamis_keys gauge\n"), 1);
+  assert_has(page.text, "\ntamis_keys{name=\"a\"} 0\ntamis_keys{name=\"b\"} 0\n"
+                        "tamis_keys{name=\"c\"} 0\n# HELP ");
+  tamis_destroy(f);
+}
+
+static void names_are_escaped(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, 0.01);
+  const char *name = "a\"b\\c\nd\te\xff\xc3\xbc";
+  assert_has(text_of(f, TAMIS_JSON, name),
+             "{\"name\": \"a\\\"b\\\\c\\nd\\u0009e\xef\xbf\xbd\xc3\xbc\", ");
+  assert_has(text_of(f, TAMIS_PROMETHEUS, name),
+             "tamis_bytes{name=\"a\\\"b\\\\c\\nd\te\xef\xbf\xbd\xc3\xbc\"} ");
+  tamis_destroy(f);
+}
+
+/* In a filter whose bits are all set, the number of keys is infinite, or as good as that. */
+static void numbers_are_numbers_in_a_full_filter(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(1, 0.5);
+  options.kind = TAMIS_BLOOM;
+  tamis_filter *f = make_with(&options);
+  for (uint64_t i = 0; i < 100000; i++)
+    (void) tamis_add_hash(f, i);
+  assert_int_equal(stats_of(f).bits, stats_of(f).bits_set);
+  const char *json = text_of(f, TAMIS_JSON, NULL);
+  assert_lacks(json, "inf");
+  assert_lacks(json, "nan");
+  assert_lacks(json, "name");
+  if (!isfinite(stats_of(f).estimated_count))
+    assert_has(json, "\"estimated_count\": null");
+  assert_lacks(text_of(f, TAMIS_PROMETHEUS, NULL), " inf");
+  assert_lacks(page.text, "name=");
+  assert_has(page.text, "\ntamis_bytes ");
+  tamis_destroy(f);
+}
+
+/* The seed is a secret. */
+static void no_text_has_the_seed(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(1000, 0.01);
+  options.seed = UINT64_C(7777777777777777777);
+  tamis_filter *f = make_with(&options);
+  for (tamis_text_format format = TAMIS_JSON; format <= TAMIS_PROMETHEUS; format++) {
+    assert_lacks(text_of(f, format, "a"), "seed");
+    assert_lacks(page.text, "7777777");
+  }
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(refused_adds_are_counted),
+      cmocka_unit_test(adds_without_memory_are_counted),
+      cmocka_unit_test(evictions_and_growth_are_counted),
+      cmocka_unit_test(bad_arguments_write_nothing),
+      cmocka_unit_test(a_failing_write_ends_the_text),
+      cmocka_unit_test(no_locale_changes_the_numbers),
+      cmocka_unit_test(a_page_has_a_metric_once),
+      cmocka_unit_test(names_are_escaped),
+      cmocka_unit_test(numbers_are_numbers_in_a_full_filter),
+      cmocka_unit_test(no_text_has_the_seed),
+  };
+  return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);
+}
