@@ -128,12 +128,15 @@ static void sums_lose_nothing(void **state)
     sum_over(n);
 }
 
+/* A figure that has been raised is never less again. */
 static void note(struct worker *worker)
 {
   const struct counters *counters = worker->arg;
-  for (unsigned i = 0; i < ROUNDS; i++) {
+  for (uint64_t i = 0; i < ROUNDS; i++) {
+    uint64_t least = i * worker->threads + worker->index;
     tamis__counter_note(counters, 2);
-    tamis__counter_raise(counters, 3, worker->index * ROUNDS + i);
+    tamis__counter_raise(counters, 3, least);
+    worker->result += atomic_load(&counters->shards->value[3]) < least;
     if (i == ROUNDS / 2)
       (void) own_index();
   }
@@ -149,6 +152,8 @@ static void figures_lose_nothing(void **state)
     harness_run(THREADS, 1, note, &counters, workers);
     assert_int_equal(tamis__counter_sum(&counters, 2), THREADS * ROUNDS);
     assert_int_equal(tamis__counter_sum(&counters, 3), THREADS * ROUNDS - 1);
+    for (unsigned i = 0; i < THREADS; i++)
+      assert_int_equal(workers[i].result, 0);
   }
 }
 
