@@ -544,7 +544,7 @@ extern "C" int model_cond_timedwait(void *, void *, const void *)
   return timed_out; /* the time is up at once, which it may always be */
 }
 
-extern "C" int model_nanosleep(const void *, void *)
+extern "C" int model_nanosleep(const struct timespec *, struct timespec *)
 {
   return 0;
 }
