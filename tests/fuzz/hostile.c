@@ -187,6 +187,12 @@ static void look_up(const tamis_filter *f, bool found[HASHES])
     found[i] = tamis_contains_hash(f, hashes[i]);
     n += found[i];
   }
+  uint64_t counts[HASHES], copies = tamis_count_many_hash(f, hashes, HASHES, counts);
+  for (unsigned i = 0; i < HASHES; i++) {
+    demand((counts[i] > 0) == found[i], "a key that is in has no copy, or one that is not has");
+    copies -= counts[i];
+  }
+  demand(copies == 0, "a batch of counts has another sum");
   demand(tamis_contains_many_hash(f, hashes, HASHES, many) == n &&
              memcmp(many, found, sizeof many) == 0,
          "a batch of look-ups has other answers");
