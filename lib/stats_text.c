@@ -216,7 +216,7 @@ static void put_string(struct text *t, tamis_text_format format, const char *str
     } else if (*string == '\n') {
       put(t, "\\n");
     } else if (format == TAMIS_JSON && ((unsigned char) *string < ' ' || *string == 0x7f)) {
-      (void) snprintf(code, sizeof code, "\\u%04x", (unsigned) *string);
+      (void) snprintf(code, sizeof code, "\\u%04x", (unsigned char) *string);
       put(t, code);
     } else {
       put(t, *string == '"' || *string == '\\' ? "\\" : "");

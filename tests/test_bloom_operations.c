@@ -99,7 +99,9 @@ static void capacity_is_a_limit_when_not_growable(tamis_layout layout)
       assert_int_equal(tamis_add_unique_hash(f, key), there ? TAMIS_PRESENT : TAMIS_EFULL);
     }
     tamis_stats after = stats_of(f);
-    assert_memory_equal(&before, &after, sizeof before); /* nothing changed */
+    assert_true(after.refused_adds > before.refused_adds);
+    after.refused_adds = before.refused_adds;
+    assert_memory_equal(&before, &after, sizeof before); /* nothing else changed */
     for (uint64_t i = 0; i < in; i++)
       assert_true(tamis_contains_hash(f, i));
     assert_valid(f);

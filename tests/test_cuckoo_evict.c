@@ -18,6 +18,8 @@ enum { MAX_PATH_MOVES = 16 }; /* as in lib/cuckoo/evict.c */
 
 struct bench {
   struct cuckoo_geometry g;
+  struct counter_shard shard;
+  struct generation generation; /* for its counters */
   struct segment *segment;
   uint64_t seed;
 };
@@ -30,6 +32,7 @@ static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages
                             .pair_bits = pair_bits,
                             .words_offset = sizeof(struct segment) + 64},
                       .seed = 1};
+  b->generation.counters = (struct counters){&b->shard, 0};
   g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
   b->segment = aligned_alloc(64, g->segment_bytes);
   assert_non_null(b->segment);
@@ -96,7 +99,7 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
       struct bench b;
       begin(&b, 32, 5, true);
       uint32_t upper = write_chain(&b, moves, onward);
-      struct cuckoo c = {.max_bytes = 0};
+      struct cuckoo c = {.generation = {&b.generation}};
       bool possible = moves <= MAX_PATH_MOVES;
       assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
       assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
@@ -118,7 +121,7 @@ static void copies_are_carried_along(void **state)
       struct bench b;
       begin(&b, 32, 9, true); /* the two halves are different blocks of counts */
       uint32_t upper = write_chain(&b, moves, 1);
-      struct cuckoo c = {.max_bytes = 0};
+      struct cuckoo c = {.generation = {&b.generation}};
       assert_true(tamis__backlog_init(&c.backlog, tamis__segment_reclaim, &c, &c.bytes));
       stripe_init(&b.segment->duplicates_lock);
       uint64_t sum = 0;
@@ -167,7 +170,7 @@ static void a_full_segment_has_no_path(void **state)
         word_store(word_of(&b, i), random_next(&b.seed) | b.g.shape.low);
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
       assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
-      struct cuckoo c = {.max_bytes = 0};
+      struct cuckoo c = {.generation = {&b.generation}};
       assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper), TAMIS_ABSENT);
       end(&b);
     }
