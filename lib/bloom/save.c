@@ -164,7 +164,7 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
     if (g[i])
       return false;
   if (g[LAYOUT] > BLOOM_LAYOUT_MARKED || g[PROBES] > BLOOM_MAX_PROBES || g[BITS_PER_PROBE] > 64 ||
-      !g[LINES] || g[LINES] >= max_lines)
+      g[LINES] >= max_lines)
     return false;
   struct bloom_shape shape = {(tamis_layout) g[LAYOUT], (unsigned) g[PROBES],
                               (unsigned) g[BITS_PER_PROBE]};

@@ -33,7 +33,8 @@ static void recount_bloom(struct parts *p)
       bits += (uint64_t) __builtin_popcountll(value & ~mark);
       marks |= value & mark;
     }
-  put_totals(p, keys < bits ? keys : bits, bits, marks ? 1 : saved_get64(p->trailer + 40));
+  put_totals(p, keys < bits ? keys : bits, marks ? 1 : saved_get64(p->trailer + 32),
+             saved_get64(p->trailer + 40));
 }
 
 /* ---- cuckoo ---- */
