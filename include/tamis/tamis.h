@@ -32,12 +32,12 @@
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
  * Functions of yours that the library calls (an allocator's, a hash function, those that write and
- * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.  The library's frames are
- * not unwound, so locks would stay locked.
+ * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.  The
+ * library's frames are not unwound, so locks would stay locked.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
- * thread of the parent was inside a call that changes or saves the filter, or counts copies in it, at
- * that time.
+ * thread of the parent was inside a call that changes the filter, saves it, or counts copies in it,
+ * at that time.
  */
 #ifndef TAMIS_H
 #define TAMIS_H
@@ -506,8 +506,8 @@ TAMIS_API int tamis_stats_text(const tamis_filter *f, tamis_text_format format, 
  *            name of one of several filters.  TAMIS_ENOMEM: less than 300 bytes are needed for each
  *            filter, from the allocator of the first one */
 TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const char *const *names,
-                                    size_t n, tamis_text_format format,
-                                    tamis_write_function write, void *context);
+                                    size_t n, tamis_text_format format, tamis_write_function write,
+                                    void *context);
 
 /* ---- saved filters ----
  *

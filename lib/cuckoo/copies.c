@@ -4,32 +4,33 @@
  *
  *    count(x) = the entries that match x, in all generations, and the counted copies of each
  *
- * An add of x puts in one more entry that matches x, or counts one more copy of one, and a remove of
- * x takes one of them out.  So each of them changes count(x) by one.  Moves, splits, folds and a new
- * generation do not change it.  Adds of other keys change it as often as they are false positives
- * for x, and a join may make such keys, as entries forget a bit in it.  It is never less than the
- * number of copies of x that were added and not removed, because each of these has an entry or a
- * counted copy of its own ([E] in snapshot.c).
+ * An add of x puts in one more entry that matches x, or counts one more copy of one, and a remove
+ * of x takes one of them out.  So each of them changes count(x) by one.  Moves, splits, folds and a
+ * new generation do not change it.  Adds of other keys change it as often as they are false
+ * positives for x, and a join may make such keys, as entries forget a bit in it.  It is never less
+ * than the number of copies of x that were added and not removed, because each of these has an
+ * entry or a counted copy of its own ([E] in snapshot.c).
  *
  * [K] A key that is not in takes no lock: the call is a look-up that misses, and takes effect when
  *     that does ([D] in lookup.c).
  *
  *     Otherwise the call takes the stripes of the key's bucket pairs, generation by generation, and
  *     reads the number of generations again under them.  Every entry that matches the key, and its
- *     counted copies, stand in one of these pairs, and whoever changes them there holds the stripe of
- *     the bucket.  A pair whose segment has left the directory is not taken: tamis__lock_pairs()
+ *     counted copies, stand in one of these pairs, and whoever changes them there holds the stripe
+ *     of the bucket.  A pair whose segment has left the directory is not taken: tamis__lock_pairs()
  *     begins again.  So count(x) does not change while all the stripes are held, and the call takes
  *     effect in that time.
  *
  *     One case remains: where a generation has no segment, there is no stripe.  An older generation
- *     never gets one there.  The newest one may, as soon as the call has read that there is none.  The
- *     call takes effect at that reading, because by then it holds the stripes in all older generations.
+ *     never gets one there.  The newest one may, as soon as the call has read that there is none.
+ *     The call takes effect at that reading, because by then it holds the stripes in all older
+ *     generations.
  *
- *     Without locks there is no such answer: an entry that is moved stands in both its buckets for a
- *     moment, and if its mover is descheduled then, for long.  Nothing tells it from two copies.
+ *     Without locks there is no such answer: an entry that is moved stands in both its buckets for
+ *     a moment, and if its mover is descheduled then, for long.  Nothing tells it from two copies.
  *
- * The lock of the duplicate counts is taken as well, because a block of counts belongs to 256 buckets,
- * whose writers do not hold these stripes.
+ * The lock of the duplicate counts is taken as well, because a block of counts belongs to 256
+ * buckets, whose writers do not hold these stripes.
  */
 #include "cuckoo/copies.h"
 
@@ -38,7 +39,8 @@
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
 
-/* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are any. */
+/* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are
+ * any. */
 static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket, bool duplicates)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
@@ -64,9 +66,10 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 
 /* ---- a mapped filter ----
  *
- * Nothing changes in it, and its copies are counted in the blocks that follow a segment in the file. */
+ * Nothing changes in it, and its copies are counted in the blocks that follow a segment in the
+ * file. */
 
-/* The copies that a block counts for the entries of a set of lanes.  `first` is its first bucket. */
+/* The copies that a block counts for the entries of a set of lanes. */
 static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, uint64_t set,
                                const struct saved_block *block)
 {
