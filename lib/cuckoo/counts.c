@@ -105,28 +105,42 @@ int tamis__counts_read_block(struct saved_reader *r, struct saved_block *block)
   return result == TAMIS_OK && block->type != SAVED_COUNTS ? TAMIS_ECORRUPT : result;
 }
 
+/* `rows` rows of a bucket of each stripe: adds up the lanes in use.  0: all entries are possible.
+ * `ages` is a constant, and the loop has one condition, so that compilers use vectors. */
+FORCE_INLINE uint64_t check_rows(const struct bucket_shape *s, const uint64_t *words, uint32_t rows,
+                                 uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
+{
+  const struct bucket_shape shape = *s;
+  const uint64_t lanes = shape.low * bucket_lane_bits(&shape);
+  uint64_t wrong = 0;
+  for (uint32_t row = 0; row < rows; row++, words += columns)
+    for (uint32_t j = 0; j < columns; j++) {
+      uint64_t in_use = bucket_in_use(&shape, words[j]);
+      sums[j] += in_use;
+      wrong |= words[j] & ~lanes;
+      if (ages)
+        wrong |= bucket_in_use(&shape, words[j] & markers) ^ in_use;
+    }
+  return wrong;
+}
+
 bool tamis__words_check(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
                         uint32_t used[CUCKOO_FIXED_STRIPES])
 {
-  const struct bucket_shape s = g->shape;
+  const struct bucket_shape *s = &g->shape;
   const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
-  const uint64_t lanes = s.low * bucket_lane_bits(&s);
+  const uint32_t columns = stripes < buckets ? stripes : buckets; /* powers of two, both */
   /* One of the bits up to that of the oldest possible marker is set in each entry. */
-  const uint64_t markers = s.low * ((UINT64_C(2) << depth) - 1);
+  const uint64_t markers = s->low * ((UINT64_C(2) << depth) - 1);
   uint64_t wrong = 0;
   memset(used, 0, stripes * sizeof *used);
-  for (uint32_t i = 0; i < buckets;) {
+  for (uint32_t left = buckets / columns, rows; left; left -= rows, words += rows * columns) {
     uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
-    for (unsigned row = 0; row < BUCKET_ROWS && i < buckets; row++, i += stripes)
-      for (uint32_t j = 0; j < stripes && i + j < buckets; j++) {
-        uint64_t value = words[i + j], in_use = bucket_in_use(&s, value);
-        sums[j] += in_use;
-        wrong |= value & ~lanes;
-        if (s.ages)
-          wrong |= bucket_in_use(&s, value & markers) ^ in_use;
-      }
-    for (uint32_t j = 0; j < stripes; j++)
-      used[j] += (uint32_t) bucket_sum_lanes(&s, sums[j]);
+    rows = left < BUCKET_ROWS ? left : BUCKET_ROWS;
+    wrong |= s->ages ? check_rows(s, words, rows, columns, markers, true, sums)
+                     : check_rows(s, words, rows, columns, 0, false, sums);
+    for (uint32_t j = 0; j < columns; j++)
+      used[j] += (uint32_t) bucket_sum_lanes(s, sums[j]);
   }
   return !wrong;
 }
