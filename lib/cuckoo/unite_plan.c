@@ -17,7 +17,8 @@
  *    the union is refused: two filters that have used up their rates have no union that keeps
  *    it.  In the end, the excess is corrected to that of the entries that have come.
  *
- * Room.  Entries that know too little for newer generations need room in the older ones.  The union
+ * Room.  Entries that know too little for newer generations need room in the older ones: how many
+ * there are is counted for each number of known bits.  The union
  * is refused before it begins if these have too little of it at their limit.  (A filter whose first
  * generation is full, and another one like it, have no union: their entries know what tells them
  * apart in the first generation, and not more.)
