@@ -41,13 +41,13 @@ static void add_figures(const tamis_filter *f, struct saved_head *head)
   tamis__fill_stats(f, s);
   s->bytes = bytes;
   s->fpp_estimate = (float) s->fpp_estimate;
-  if (f->operations->kind->figures)
+  if (operations_of(f)->kind->figures)
     s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
 }
 
 static int save(const tamis_filter *f, tamis_write_function write, void *context)
 {
-  const struct filter_kind *kind = f->operations->kind;
+  const struct filter_kind *kind = operations_of(f)->kind;
   if (!kind->save)
     return TAMIS_EUNSUPPORTED;
   struct saved_head head = {.own_hash = f->hash != NULL, .probe = filter_probe(f)};
@@ -137,8 +137,10 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   if (result != TAMIS_OK)
     return result;
   const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
-  if (!kind || !kind->load)
-    return kind ? TAMIS_EUNSUPPORTED : TAMIS_ECORRUPT;
+  if (!kind)
+    return TAMIS_ECORRUPT;
+  if (!kind->load || saved.features & ~kind->features)
+    return TAMIS_EUNSUPPORTED;
   struct tamis_filter head = {.keys = hash_keys_from_seed(saved.options.seed),
                               .hash = options->hash,
                               .hash_context = options->hash_context,
@@ -193,6 +195,8 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
   if (!kind)
     return TAMIS_ECORRUPT;
+  if (saved.features & ~kind->features)
+    return TAMIS_EUNSUPPORTED;
   if (kind->figures)
     kind->figures(&saved, &saved.figures);
   if (kind->bytes_beside)

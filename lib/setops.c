@@ -22,7 +22,7 @@ void tamis_similarity_stats_init(tamis_similarity_stats *stats)
 /* Whether both are of one kind and hash alike.  The rest is the kind's to check. */
 static bool are_related(const tamis_filter *a, const tamis_filter *b)
 {
-  return a->operations->kind == b->operations->kind && a->keys.seed == b->keys.seed &&
+  return operations_of(a)->kind == operations_of(b)->kind && a->keys.seed == b->keys.seed &&
          filter_probe(a) == filter_probe(b);
 }
 
@@ -30,8 +30,9 @@ int tamis_merge(tamis_filter *into, const tamis_filter *from)
 {
   if (!into || !from || into == from || !are_related(into, from))
     return TAMIS_EINVAL;
-  const struct filter_kind *kind = into->operations->kind;
-  return kind->merge && !into->operations->read_only ? kind->merge(into, from) : TAMIS_EUNSUPPORTED;
+  const struct filter_operations *operations = operations_of(into);
+  const struct filter_kind *kind = operations->kind;
+  return kind->merge && !operations->read_only ? kind->merge(into, from) : TAMIS_EUNSUPPORTED;
 }
 
 int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out)
@@ -41,7 +42,7 @@ int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter *
   *out = NULL;
   if (!a || !b || !are_related(a, b))
     return TAMIS_EINVAL;
-  const struct filter_kind *kind = a->operations->kind;
+  const struct filter_kind *kind = operations_of(a)->kind;
   return kind->intersect ? kind->intersect(a, b, out) : TAMIS_EUNSUPPORTED;
 }
 
@@ -49,7 +50,7 @@ int tamis_similarity(const tamis_filter *a, const tamis_filter *b, tamis_similar
 {
   if (!a || !b || !out || out->struct_size < FIRST_SIMILARITY_SIZE || !are_related(a, b))
     return TAMIS_EINVAL;
-  const struct filter_kind *kind = a->operations->kind;
+  const struct filter_kind *kind = operations_of(a)->kind;
   if (!kind->similarity)
     return TAMIS_EUNSUPPORTED;
   tamis_similarity_stats filled = TAMIS_SIMILARITY_STATS_INIT;

@@ -231,7 +231,7 @@ int tamis_options_check(const tamis_options *options, char *why, size_t size)
 void tamis_destroy(tamis_filter *filter)
 {
   if (filter)
-    filter->operations->kind->destroy(filter);
+    operations_of(filter)->kind->destroy(filter);
 }
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
@@ -277,27 +277,29 @@ uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len)
 
 static inline bool contains(const tamis_filter *f, uint64_t hash)
 {
-  return f->operations->contains(f, hash);
+  return operations_of(f)->contains(f, hash);
 }
 
 static inline int add(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->add(f, hash);
+  return operations_of(f)->add(f, hash);
 }
 
 static inline int add_unique(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->add_unique(f, hash);
+  return operations_of(f)->add_unique(f, hash);
 }
 
 static inline int remove_one(tamis_filter *f, uint64_t hash)
 {
-  return f->operations->remove ? f->operations->remove(f, hash) : TAMIS_EUNSUPPORTED;
+  const struct filter_operations *operations = operations_of(f);
+  return operations->remove ? operations->remove(f, hash) : TAMIS_EUNSUPPORTED;
 }
 
 static inline uint64_t count(const tamis_filter *f, uint64_t hash)
 {
-  return f->operations->count ? f->operations->count(f, hash) : contains(f, hash);
+  const struct filter_operations *operations = operations_of(f);
+  return operations->count ? operations->count(f, hash) : operations->contains(f, hash);
 }
 
 bool tamis_contains_hash(const tamis_filter *f, uint64_t hash)
@@ -385,8 +387,8 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
   struct batch batch = {.keys = keys, .n = n};
   for (size_t start = 0, length; start < n; start += length) {
     length = group_length(&batch, start);
-    f->operations->contains_many(f, group_hashes(f, &batch, start, length, hashes), length,
-                                 answers);
+    operations_of(f)->contains_many(f, group_hashes(f, &batch, start, length, hashes), length,
+                                    answers);
     for (size_t i = 0; i < length; i++) {
       answers[i] &= good_key(keys[start + i].data, keys[start + i].len);
       hits += answers[i];
@@ -399,12 +401,13 @@ static size_t contains_keys(const tamis_filter *f, const tamis_key *keys, size_t
 
 static void count_group(const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)
 {
+  const struct filter_operations *operations = operations_of(f);
   bool found[FILTER_GROUP];
-  if (f->operations->count_many) {
-    f->operations->count_many(f, hashes, n, counts);
+  if (operations->count_many) {
+    operations->count_many(f, hashes, n, counts);
     return;
   }
-  f->operations->contains_many(f, hashes, n, found);
+  operations->contains_many(f, hashes, n, found);
   for (size_t i = 0; i < n; i++)
     counts[i] = found[i];
 }
@@ -447,7 +450,8 @@ static int add_batch(tamis_filter *f, struct batch batch, bool unique, int *resu
     length = group_length(&batch, start);
     const uint64_t *hashes = group_hashes(f, &batch, start, length, room);
     int *group = results ? results + start : unwanted;
-    (unique ? f->operations->add_unique_many : f->operations->add_many)(f, hashes, length, group);
+    const struct filter_operations *operations = operations_of(f);
+    (unique ? operations->add_unique_many : operations->add_many)(f, hashes, length, group);
     for (size_t i = 0; i < length && failure == TAMIS_OK; i++)
       if (group[i] < 0)
         failure = group[i];
@@ -463,7 +467,7 @@ size_t tamis_contains_many(const tamis_filter *f, const tamis_key *keys, size_t 
 size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                 bool *found)
 {
-  return f && hashes ? f->operations->contains_many(f, hashes, n, found) : 0;
+  return f && hashes ? operations_of(f)->contains_many(f, hashes, n, found) : 0;
 }
 
 uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys, size_t n, uint64_t *counts)
@@ -502,9 +506,10 @@ int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out)
 {
   *out = (tamis_stats) TAMIS_STATS_INIT;
-  out->kind = f->operations->kind->kind;
+  const struct filter_kind *kind = operations_of(f)->kind;
+  out->kind = kind->kind;
   out->layers = out->parts = 1;
-  f->operations->kind->stats(f, out);
+  kind->stats(f, out);
   out->seed = f->keys.seed;
 }
 

@@ -98,7 +98,8 @@ bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t
 {
   struct bloom_geometry g;
   struct hash_keys keys = hash_keys_from_seed(options->seed);
-  if (bloom_geometry_plan(options->layout, options->capacity, options->fpp, &g) != TAMIS_OK)
+  if (bloom_geometry_plan_layer(options->layout, 1, options->capacity, options->fpp, &g) !=
+      TAMIS_OK)
     return false;
   uint16_t *users = calloc(bloom_geometry_bits(&g), sizeof *users);
   for (unsigned i = 0; i < n && users; i++) {

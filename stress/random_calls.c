@@ -170,18 +170,21 @@ static int call_remove(struct caller *caller)
 /* ---- answers ---- */
 
 /* A limit may refuse keys when more distinct ones than the capacity have been offered.  Copies take
- * room, too. */
+ * room, too.  A Bloom filter ends its growth where a layer's part of the rate is one that 64-bit
+ * hashes cannot give. */
 static bool may_be_full(struct run *run)
 {
   const tamis_options *o = &run->configuration.options;
-  bool limited = !o->growable || (o->max_bytes && o->kind == TAMIS_CUCKOO);
+  double lowest = 4 * (double) run->all * 0x1p-64;
+  bool limited = !o->growable || o->max_bytes || (is_bloom(run) && 1e-3 * o->fpp < lowest);
   return limited && (atomic_load(&run->offered) > o->capacity || run->phase == MIX);
 }
 
 static bool good_failure(struct run *run, int result)
 {
   return (result == TAMIS_EFULL && may_be_full(run)) ||
-         (result == TAMIS_ENOMEM && !is_bloom(run) && run->configuration.memory == FAILING_MEMORY);
+         (result == TAMIS_ENOMEM && (!is_bloom(run) || run->configuration.options.growable) &&
+          run->configuration.memory == FAILING_MEMORY);
 }
 
 /* One key of a thread's own was added, or refused. */

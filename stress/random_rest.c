@@ -133,6 +133,8 @@ static void check_count(struct run *run)
     return;
   }
   uint64_t most = in;
+  if (o->growable) /* a key may be added to two layers while the later one is opened */
+    most += run->configuration.threads * (s.layers - 1);
   if (!o->growable && o->capacity + 64 * run->configuration.threads < most)
     most = o->capacity + 64 * run->configuration.threads;
   require(run, s.count <= most, "more keys are counted than were let in", s.count);
@@ -360,6 +362,14 @@ static double planned_rate(const struct run *run, const tamis_stats *s)
 static void check_bloom_rate(struct run *run, const tamis_stats *s, double hits, double asked)
 {
   const struct bloom *b = const_bloom_of(run->filter);
+  if (s->layers > 1) {
+    require(run, is_at_most(hits, 1.1 * s->fpp_estimate * asked),
+            "more false positives than the set bits explain", (uint64_t) hits);
+    if (b->geometry.capacity >= 1000)
+      require(run, s->fpp_estimate <= s->fpp, "layers have a rate above the one asked for, 1/",
+              (uint64_t) (1 / s->fpp_estimate));
+    return;
+  }
   double most,
       rate = s->layout == TAMIS_LAYOUT_CLASSIC ? classic_rate(s, &most) : blocked_rate(b, &most);
   /* Positions come from a short generator, which raises the rate slightly. */

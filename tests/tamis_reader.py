@@ -19,6 +19,7 @@ HEADER = 512
 ARRAY_ALIGNMENT = 4096
 OPTIONAL = 1 << 31
 SUMS = 1
+LAYERS = 1  # a required feature: a Bloom filter has several layers
 
 
 class Corrupt(Exception):
@@ -97,7 +98,8 @@ class Container:
         header = self.take(HEADER)
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")
-        if u32(header, 8) > 1 or u64(header, 16):
+        self.features, bloom = u64(header, 16), u32(header, 32) == 1
+        if u32(header, 8) > 1 or self.features & ~(LAYERS if bloom else 0):
             raise Unsupported("a later version")
         need(u32(header, 8) == 1 and u32(header, 12) == HEADER, "version")
         self.add_sum(u64(header, HEADER - 8))
@@ -165,31 +167,30 @@ class Container:
 
 # ---- Bloom filters ----
 
-class Bloom:
+class Layer:
+    """The bits of a Bloom filter, or of one of its layers."""
     BLOCKED, CLASSIC, WORD, MARKED = range(4)
     STEPS = (2, 3, 4, 2)
     BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (3, 2), (3, 3), (4, 3), (5, 3)}
 
-    def __init__(self, container):
-        layout, self.probes, self.bits_per_probe, lines = container.geometry[:4]
-        need(not any(container.geometry[5:]), "geometry")
+    def __init__(self, container, geometry):
+        self.layout, self.probes, self.bits_per_probe, lines = geometry
         shape = (self.probes, self.bits_per_probe)
-        need(shape in self.BLOCKED_SHAPES if layout == self.BLOCKED else
-             1 <= shape[0] <= 64 and shape[1] == 1 if layout == self.CLASSIC else
-             layout <= self.MARKED and shape[0] == 1 and 1 <= shape[1] <= 7, "shape")
-        need(layout == (self.MARKED if container.layout == 2 and not container.growable
-                        else container.layout), "layout")
+        need(shape in self.BLOCKED_SHAPES if self.layout == self.BLOCKED else
+             1 <= shape[0] <= 64 and shape[1] == 1 if self.layout == self.CLASSIC else
+             self.layout <= self.MARKED and shape[0] == 1 and 1 <= shape[1] <= 7, "shape")
         need(0 < lines < 2**41, "lines")
-        self.layout, self.words, self.mix = layout, lines * 8, Mixing(container.seed)
+        self.words, self.mix = lines * 8, Mixing(container.seed)
         self.array = container.array(lines * 64)
-        self.keys, full, united = container.end()
+
+    def check(self, keys, united, full):
         all_bits = int.from_bytes(self.array, "little")
         marks = 0
-        if layout == self.MARKED:
+        if self.layout == self.MARKED:
             mark_bits = int.from_bytes((b"\0" * 7 + b"\x80") * self.words, "little")
             marks = all_bits & mark_bits
-        need(self.keys <= bin(all_bits ^ marks).count("1") and united <= 512 * lines, "counts")
-        need(full <= (not container.growable) and (full or not marks), "full")
+        need(keys <= bin(all_bits ^ marks).count("1") and united <= 64 * self.words, "counts")
+        need(full or not marks, "full")
 
     def masks(self, hash_):
         """The words of a key, and its bits in them."""
@@ -222,6 +223,38 @@ class Bloom:
 
     def contains_hash(self, hash_):
         return all(u64(self.array, word * 8) & mask == mask for word, mask in self.masks(hash_))
+
+
+class Bloom:
+    LAYER = 16
+
+    def __init__(self, container):
+        further = container.geometry[5]
+        need(not any(container.geometry[6:]), "geometry")
+        need(further < (64 if container.growable else 1), "number of layers")
+        need(not further or container.features & LAYERS, "feature")
+        if container.features and not further:
+            raise Unsupported("a later version")
+        first = Layer(container, container.geometry[:4])
+        need(first.layout == (first.MARKED if container.layout == 2 and not container.growable
+                              else container.layout), "layout")
+        self.layers = [first]
+        for number in range(2, further + 2):
+            block = container.block()
+            need(block and block.type == self.LAYER and len(block.payload) == 48, "layer")
+            need(block.meanings[0] == number and block.meanings[3] == 0, "layer's number")
+            *geometry, capacity = struct.unpack_from("<5Q", block.payload)
+            need(geometry[0] <= Layer.CLASSIC and 0 < capacity < 2**50, "layer's capacity")
+            need(0 < f64(block.payload, 40) < 1, "layer's rate")
+            layer = Layer(container, geometry)
+            layer.check(block.meanings[1], block.meanings[2], 0)
+            self.layers.append(layer)
+        self.keys, full, united = container.end()
+        need(full <= (not container.growable), "full")
+        first.check(self.keys, united, full)
+
+    def contains_hash(self, hash_):
+        return any(layer.contains_hash(hash_) for layer in self.layers)
 
 
 # ---- cuckoo filters ----

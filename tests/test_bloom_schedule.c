@@ -442,6 +442,153 @@ static void a_union_stops_where_the_filter_is_full(void **state)
   tamis_destroy(m.from);
 }
 
+/* ---- further layers ---- */
+
+/* A filter that has room for one more key in its first layer, or for none. */
+static tamis_filter *make_full(tamis_layout layout, uint64_t keys)
+{
+  tamis_filter *f = make_filter(layout, 100, 0.0025);
+  for (uint64_t i = 0; stats_of(f).count < keys; i++)
+    assert_int_equal(tamis_add_hash(f, 1000 + i), TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 1);
+  return f;
+}
+
+/* The first add misses the key and stops; then the layer becomes full, a second one opens, and another
+ * add brings the key there. */
+static void of_two_unique_adds_across_an_opening_one_wins(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 100);
+  struct call a = {.filter = f, .hash = 7};
+  tamis_add_hash(f, 5); /* opens the second layer */
+  assert_int_equal(stats_of(f).layers, 2);
+  for (uint64_t i = 5000; stats_of(f).count < 200; i++)
+    tamis_add_hash(f, i);
+  schedule_stop_at("bloom_stripe_wanted");
+  start(&a);
+  schedule_wait("bloom_stripe_wanted", 1); /* it has read that there are two layers */
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK); /* opens the third one */
+  assert_int_equal(stats_of(f).layers, 3);
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* An add of the old operations has missed its key in the only layer, and stops before it takes the
+ * stripe.  Then that layer is full, and the key is in the next one. */
+static void a_full_layer_takes_no_unique_add(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 99);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_key_missed");
+  start(&a);
+  schedule_wait("bloom_key_missed", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(f, 5), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 2);
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* In the word layout there is no stripe yet: an add has found room in the only layer, and has not set
+ * its bits when another add brings the key to a second one. */
+static void a_word_and_a_later_layer_have_one_winner(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_WORD, 10000, 0.01);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_word_has_room");
+  start(&a);
+  schedule_wait("bloom_word_has_room", 1);
+  schedule_pass_by();
+  for (uint64_t i = 1000; stats_of(f).layers == 1; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The same, but nobody else wants the key: it wins in the first layer, late. */
+static void a_word_wins_after_an_opening(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_WORD, 10000, 0.01);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_word_has_room");
+  start(&a);
+  schedule_wait("bloom_word_has_room", 1);
+  schedule_pass_by();
+  for (uint64_t i = 1000; stats_of(f).layers == 1; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_OK);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A layer that others can see has no bits yet. */
+static void a_layer_is_empty_when_it_is_published(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 100);
+  struct call a = {.filter = f, .hash = 7};
+  schedule_stop_at("bloom_layer_created");
+  start(&a);
+  schedule_wait("bloom_layer_created", 1);
+  schedule_pass_by();
+  uint64_t found = 0;
+  for (uint64_t i = 0; i < 100000; i++)
+    found += tamis_contains_hash(f, 1000000 + i);
+  assert_in_range(found, 0, 250);
+  schedule_go();
+  finish(&a);
+  assert_int_equal(a.result, TAMIS_OK);
+  tamis_destroy(f);
+}
+
+/* Two adds create the next layer at the same time: one is thrown away.  A third one waits for them. */
+static void of_two_layers_one_is_thrown_away(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 100);
+  struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8},
+              c = {.filter = f, .hash = 9};
+  schedule_stop_at("bloom_layer_created");
+  start(&a);
+  start(&b);
+  schedule_wait("bloom_layer_created", 2);
+  start(&c);
+  schedule_wait("bloom_layer_awaited", 1);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  finish(&c);
+  assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK && c.result == TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 2);
+  for (uint64_t key = 7; key < 10; key++)
+    assert_true(tamis_contains_hash(f, key));
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -460,6 +607,12 @@ int main(void)
       cmocka_unit_test(one_unique_add_wins_while_a_union_brings_its_key),
       cmocka_unit_test(a_union_changes_no_marked_word),
       cmocka_unit_test(a_union_stops_where_the_filter_is_full),
+      cmocka_unit_test(of_two_unique_adds_across_an_opening_one_wins),
+      cmocka_unit_test(a_full_layer_takes_no_unique_add),
+      cmocka_unit_test(a_word_and_a_later_layer_have_one_winner),
+      cmocka_unit_test(a_word_wins_after_an_opening),
+      cmocka_unit_test(a_layer_is_empty_when_it_is_published),
+      cmocka_unit_test(of_two_layers_one_is_thrown_away),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

@@ -84,8 +84,8 @@ static const struct argp build_argp = {
     "The number of distinct lines is estimated from a sample of each file unless --capacity gives "
     "it.  If there are more, the files are read once more, for a filter that is large enough.  A "
     "pipe cannot be read twice, so without --kind and --capacity a cuckoo filter is made for it, "
-    "which grows.  With more lines than --capacity or --memory allows, the rate of a Bloom filter "
-    "rises, which is told; a cuckoo filter that has no room fails.\n\n"
+    "which grows.  More lines than --memory allows, or with --fixed than --capacity, are an "
+    "error.\n\n"
     "LIST appears when it is complete and on the disk; until then, and after any error or signal, "
     "an old LIST stands as it was.  A new one can be read by its owner alone, as it holds the "
     "seed: whoever knows that can choose lines that collide.  (Other users of this computer can "
@@ -147,7 +147,7 @@ static bool plan_filter(struct plan *plan, const struct build_options *options,
   if (shared.memory > 0)
     return true;
   plan->filter.layout = options->layout;
-  plan->filter.growable = !options->fixed; /* the rate of a Bloom filter may rise */
+  plan->filter.growable = !options->fixed;
   return true;
 }
 

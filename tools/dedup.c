@@ -80,8 +80,8 @@ static const struct argp dedup_argp = {
     "With --memory the filter never takes more than SIZE, and the rate that this buys is printed.  "
     "If "
     "an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (default 1e-4 "
-    "here; for half as many lines it is below 1e-6).  With more lines than expected, the rate of a "
-    "Bloom filter rises; a cuckoo filter that has no room fails.\n\n"
+    "here; for half as many lines it is below 1e-6).  More lines than there is room for are an "
+    "error.\n\n"
     "With --state, what was written in earlier runs is dropped too.  STATE is created if it is "
     "missing, with a cuckoo filter, which grows, unless --kind says otherwise; a later run takes "
     "its kind, its rate and its capacity from STATE.  RATE holds for all runs together.\n\n"
@@ -230,7 +230,7 @@ static void begin(struct run *run)
   if (!plan_make(&run->plan, &shared, run->inputs->files, run->inputs->count))
     return;
   if (options->state != NULL && shared.memory == 0)
-    run->plan.filter.growable = true; /* one filter, whose rate rises if it is a Bloom filter */
+    run->plan.filter.growable = true; /* one filter */
   if (chain_create(&run->chain, &run->plan.filter))
     dedup(run);
   chain_destroy(&run->chain);

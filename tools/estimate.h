@@ -8,8 +8,8 @@
 #include "inputs.h"
 
 /* The result is 1000 at least, and includes a margin; an input of unknown size counts as a million
- * lines.  An estimate that is too low costs speed; where memory is limited it raises the rate of a
- * Bloom filter, and may make a run with a cuckoo filter fail.  One that is too high costs memory.
+ * lines.  An estimate that is too low costs speed; where memory is limited it may make a run
+ * fail.  One that is too high costs memory.
  * Neither makes the output wrong.  *most is an upper bound: nearly all lines, as if none that are
  * far apart were equal. */
 uint64_t estimate_distinct(const struct input *inputs, size_t count, uint64_t *most);

@@ -52,7 +52,7 @@ static const struct argp merge_argp = {
     "LIST LIST... -o FILE",
     "Write the union of saved filters: what is in any of them is in FILE.\v"
     "The filters must fit together: they have the same kind, layout, seed, rate and capacity.  "
-    "'tamis build --like LIST' makes filters that fit.  The rate of a Bloom filter rises if the "
+    "'tamis build --like LIST' makes filters that fit.  The rate of a Bloom filter may rise if the "
     "union holds more lines than its capacity.  FILE may be one of the LISTs.\n\n"
     "The exit status is 0 on success, 1 after an error, and 2 if the command line is wrong, or a "
     "LIST is damaged, or does not fit.\n\n"
@@ -100,7 +100,8 @@ static bool add_one(tamis_filter *into, const char *first, const char *path)
 static void note_rate(const tamis_filter *filter)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
-  if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind == TAMIS_BLOOM && stats.load > 1.02)
+  if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind == TAMIS_BLOOM &&
+      stats.fpp_estimate > 1.02 * stats.fpp)
     note("the union holds %.1f times the lines planned for, so the rate rose from %.2g to %.2g",
          stats.load, stats.fpp, stats.fpp_estimate);
 }

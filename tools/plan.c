@@ -76,7 +76,7 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
   tamis_options *filter = &plan->filter;
   const double asked = options->fpp;
   double rate;
-  filter->growable = true; /* a Bloom filter's rate may rise, its memory may not */
+  filter->growable = true; /* as far as the memory goes */
   if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
     return false;
   plan->holds = asked == 0 || rate <= asked;
@@ -141,8 +141,8 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes < options->memory / 10 * 9)
     snprintf(taken, sizeof taken, ", which take %s of it", bytes_figure(part, (double) bytes));
   if (plan->lines == 0)
-    note("%s for up to %s lines%s: a false-positive rate of at most %.2g; more lines %s", size,
-         lines, taken, filter->fpp, filter->kind == TAMIS_BLOOM ? "raise it" : "are an error");
+    note("%s for up to %s lines%s: a false-positive rate of at most %.2g; more lines are an error",
+         size, lines, taken, filter->fpp);
   else if (plan->holds)
     note("%s for %s%s lines%s: a false-positive rate of %.2g", size,
          options->capacity > 0 ? "" : "about ", lines, taken, filter->fpp);
@@ -154,7 +154,7 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
 void plan_note_load(const struct plan *plan, const struct chain_figures *figures, const char *lines)
 {
   const tamis_options *filter = &plan->filter;
-  if (filter->kind == TAMIS_BLOOM && filter->growable && figures->load > 1.02)
+  if (filter->kind == TAMIS_BLOOM && filter->growable && figures->fpp > 1.02 * filter->fpp)
     note("there were %s%.1f times the %s planned for, so the rate rose from %.2g to %.2g; %s",
          figures->fpp > 0.5 ? "over " : "", figures->load, lines, filter->fpp, figures->fpp,
          plan->lines > 0 ? "use --capacity to plan for them" : "use a larger --memory");

@@ -77,7 +77,8 @@ typedef enum tamis_layout {
   /* Bits anywhere: the fewest bits for a rate, one memory access per bit read. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word: a look-up reads one word, and an add changes one, in one
-   * step.  So add_unique takes no lock either: all calls are wait-free.  Takes more bits than
+   * step.  So add_unique takes no lock either: all calls are wait-free, until the filter grows
+   * beyond its capacity, by layers that are blocked.  Takes more bits than
    * blocked, a quarter more at fpp 0.01.  Rates at which it would take more than twice as many are
    * refused: those below about 1.7e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
   TAMIS_LAYOUT_WORD = 2
@@ -141,7 +142,11 @@ typedef struct tamis_options {
    *   Cuckoo: by splitting one segment, a small part of the table, at a time.  The rate stays
    *   within fpp whatever the size, and removes give memory back.  Below fpp 1e-7 growth ends, at a
    *   million times the capacity or later, with TAMIS_EFULL.
-   *   Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
+   *   Bloom: by opening further layers, each with room for as many keys as all before it.  The
+   *   rates of all layers together stay within fpp, whatever the size.  The first layer has 0.61 of
+   *   it, for which it takes 5 to 10 % more bits than a filter that does not grow.  Where 64-bit
+   *   hashes cannot give the rate of a further layer, growth ends with TAMIS_EFULL: at fpp 1e-7 and
+   *   above, not before 10^12 keys.
    * false: the rate and the size stay.
    *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity (but with a
    *   probability below 1e-9, over seeds, whatever the capacity), and some time after.
@@ -149,8 +154,10 @@ typedef struct tamis_options {
    *   Bloom: the key past capacity gets TAMIS_EFULL.  Keys that a false positive hides take no
    *   room, so a full filter may have met somewhat more than capacity distinct keys. */
   bool growable;
-  /* The filter never takes more bytes than this.  Memory that waits to be released counts, so near
-   * the limit an add that got TAMIS_EFULL may succeed a moment later.  0 (default): no limit. */
+  /* The filter never takes more bytes than this.  A growable Bloom filter gets TAMIS_EFULL when its
+   * last layer is full and the next one would exceed it.  Memory of a cuckoo filter that waits to be
+   * released counts, so near the limit an add that got TAMIS_EFULL may succeed a moment later.  0
+   * (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2).  It keeps out those who prepare keys that
    * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
@@ -220,8 +227,9 @@ TAMIS_API int tamis_options_check(const tamis_options *options, char *why, size_
  *   Blocks   only in the allocator */
 TAMIS_API void tamis_destroy(tamis_filter *filter);
 
-/* The bytes that a filter with these options takes, everything included.  (A cuckoo filter that
- * grows takes them at its capacity at the latest; a large one takes them as keys come.)
+/* The bytes that a filter with these options takes, everything included.  (Beyond its capacity, a
+ * filter that grows takes more.  A cuckoo filter that grows takes them at its capacity at the
+ * latest; a large one takes them as keys come.)
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is ignored;
  *            *bytes is written only with TAMIS_OK */
@@ -255,7 +263,9 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  * which a remove takes out again.  (Copies beyond the third, at low rates beyond the second, are
  * only counted; where room is short, all but one.)
  *   Threads  any
- *   Blocks   Bloom: never (lock-free, a bounded number of steps).
+ *   Blocks   Bloom: never (lock-free).  An add that has to open a layer blocks in the allocator; and
+ *            while two other calls are there for that layer (with a max_bytes, perhaps one), it
+ *            yields until one of them is done.
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
@@ -268,12 +278,12 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
- *            TAMIS_EFULL: a filter that may not grow is at its capacity, or (cuckoo) max_bytes or
- *            the end of growth is reached; nothing changed.  Not before capacity distinct keys are
+ *            TAMIS_EFULL: a filter that may not grow is at its capacity, or max_bytes or the end of
+ *            growth is reached; nothing changed.  Not before capacity distinct keys are
  *            in.  While several threads add to a Bloom filter, a few keys of each (at most 64) may
  *            get in past it.
- *            TAMIS_ENOMEM (cuckoo): it had to grow and could not; nothing changed, and the filter
- *            goes on working */
+ *            TAMIS_ENOMEM: it had to grow and could not; nothing changed, and the filter goes on
+ *            working */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
@@ -281,8 +291,8 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  * exactly one returns TAMIS_OK, however they overlap: never two, and none if a false positive hides
  * the key, if a plain add of it came before, or if the filter is full.
  *   Threads  any
- *   Blocks   never for a key that is in.  For a key that seems new, Bloom: never in the word layout
- *            (a bounded number of steps); otherwise for a lock shared with the unique adds of a few
+ *   Blocks   never for a key that is in.  For a key that seems new, Bloom: as tamis_add, and in the
+ *            word layout no more while it has one layer; otherwise for a lock shared with the unique adds of a few
  *            other keys, held for one look-up and one insert; waiting may yield or sleep.  Cuckoo:
  *            as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
@@ -380,7 +390,7 @@ typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
-   * the same time counts once.  After tamis_merge or tamis_intersect, keys that these have brought are
+   * the same time counts once (or twice, if a layer is opened at that time).  After tamis_merge or tamis_intersect, keys that these have brought are
    * in it as they say there: an estimate.  Cuckoo: adds less removes, and copies that unions have
    * brought. */
   uint64_t count;
@@ -389,9 +399,9 @@ typedef struct tamis_stats {
   /* All memory of the filter: bits or buckets, locks, counters, the struct itself, and what waits
    * to be released.  Of a mapped filter, without the file. */
   uint64_t bytes;
-  /* Growth steps so far: splits of segments, and new generations.  0 for a Bloom filter. */
+  /* Growth steps so far: splits of segments, and new generations; Bloom: layers after the first. */
   uint64_t growths;
-  /* estimated_count / capacity.  Bloom: if it is well above 1, the rate is above fpp. */
+  /* estimated_count / capacity. */
   double load;
   /* The false-positive rate at present.  Bloom: from the number of set bits.  Cuckoo: from how full
    * the segments are and how often they have split, to a factor of two. */
@@ -400,8 +410,8 @@ typedef struct tamis_stats {
   double fpp;
   /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
   double estimated_count;
-  /* Bloom: size of the bit array, how many of its bits are 1, and bits of each key (k).  In a
-   * filter of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
+  /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
+   * (k) in the newest one.  In a layer of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
    * and so does what is computed from it: estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
@@ -437,7 +447,8 @@ typedef struct tamis_stats {
    * generation, a segment for new keys, or a count of the copies in one), without waiting for
    * other such steps. */
   uint64_t longest_growth_ns;
-  /* Filters of which this one consists, each larger than the one before it.  1 in this version. */
+  /* Bloom: layers, which take new keys one after the other, each as many as all before it.  A
+   * look-up searches all of them.  1 for a cuckoo filter. */
   unsigned layers;
   /* Periods of time of which keys are kept apart.  1 in this version. */
   unsigned parts;
@@ -455,7 +466,7 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
- * most 2^21 bits, so the cost of a large filter does not depend on its size.  (Bloom: the formula
+ * most 2^21 bits of a layer, so the cost of a large filter does not depend on its size.  (Bloom: the formula
  * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has
  * waited for readers.)
  *   Threads  any
@@ -647,14 +658,16 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them has
  * grown more than the other.  Create them with the same options, and with a seed of your own.
  * (What decides are their sizes.  Two Bloom filters of one size also fit where their options
- * differ, except that in the word layout `growable` must be the same.) */
+ * differ, but `growable` must be the same.) */
 
 /* Adds to `into` all keys that are in `from`.  Both may be in use: a key that is in `from` when the
  * call begins, and that nobody removes meanwhile, is in `into` when it ends.  What the union adds,
  * it adds key by key, and to other calls it looks like that.  Of the unique adds of a key in `into`
  * at most one wins, and none after the union has brought the key.
  *
- * Bloom: the bits of both.  tamis_stats.count of `into` rises by the count of `from`, less the
+ * Bloom: the bits of both, layer by layer; `into` opens layers that only `from` has.  A union may
+ * bring a growable filter more keys than a layer was made for, and then raises its rate above fpp
+ * (tamis_stats.fpp_estimate); adds do not.  tamis_stats.count of `into` rises by the count of `from`, less the
  * estimated number of common keys (tamis_similarity); exactly, if `into` is empty.
  *
  * Cuckoo: `into` then has the copies of both.  A key that was in each of them once is in twice, and
@@ -662,7 +675,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * growing, and so is max_bytes.  An entry of a cuckoo filter knows only the beginning of its key's
  * hash.  Therefore not all filters that fit together have a union: see docs/growth.md.
  *   Threads  any
- *   Blocks   Bloom: never.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of one
+ *   Blocks   Bloom: as tamis_add.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of one
  *            segment at a time, whose writers wait for the time that it takes to copy it.  No lock
  *            of one filter is held while a call waits for one of the other, so unions in both
  *            directions may run at the same time
@@ -676,9 +689,10 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            `into` has room, as when the first generation of `into` is full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing
  *            changed, unless keys have been added to `into` while the union ran, and have taken the
- *            room.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,
+ *            room.  Bloom, growable: max_bytes has no room for the layers of `from`; no keys were added.
+ *            Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,
  *            and has grown beyond its first generation; some keys may have been added.
- *            TAMIS_ENOMEM (cuckoo): memory was refused; some keys may have been added.
+ *            TAMIS_ENOMEM: memory was refused; (cuckoo) some keys may have been added.
  *            TAMIS_ECORRUPT (cuckoo): `from` was mapped without check_all, and its duplicate
  *            counts are damaged; some keys may have been added.
  *            Where some keys may have been added, `into` has all that it had, and some of the keys
@@ -687,7 +701,8 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            changed */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Creates a filter that finds exactly the keys that both find.  (Bloom only.)  So every key that is
+/* Creates a filter that finds exactly the keys that both find.  (Bloom only, of one layer: keys of
+ * filters that have grown are in layers of different sizes, whose bits cannot be compared.)  So every key that is
  * in both is found.  A key that is in neither is found with less than the lower one of the two rates,
  * and a key that is in one of them with the rate of the other.  The rate is above that of a filter
  * to which only the common keys were added.
@@ -698,7 +713,8 @@ TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
  *   Threads  any
  *   Blocks   only in the allocator, which is that of `a`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or the filters do not fit together;
- *            TAMIS_EUNSUPPORTED: cuckoo filters; TAMIS_ENOMEM.  On every error *out is NULL
+ *            TAMIS_EUNSUPPORTED: cuckoo filters, or one of several layers; TAMIS_ENOMEM.  On every
+ *            error *out is NULL
  *   Source   Broder and Mitzenmacher, "Network applications of Bloom filters: a survey", Internet
  *            Mathematics 1 (2004), 2.3 */
 TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
@@ -724,7 +740,7 @@ typedef struct tamis_similarity_stats {
 /* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out.  (Bloom only.)  It reads all bits of both filters.  No estimate is negative, and
+/* Fills *out.  (Bloom only, of one layer.)  It reads all bits of both filters.  No estimate is negative, and
  * `common` is at most the smaller one of the two filters.
  *
  * The estimates have no bias.  With m bits, of which a key has k, the standard deviation of
@@ -737,7 +753,7 @@ TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
  * and estimates say little.)
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this struct;
- *            TAMIS_EUNSUPPORTED: cuckoo filters; *out is not written then
+ *            TAMIS_EUNSUPPORTED: cuckoo filters, or one of several layers; *out is not written then
  *   Source   Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures to
  *            improve chemical retrieval", J. Chem. Inf. Model. 47 (2007), for the estimates; Whang,
  *            Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm for database

@@ -189,3 +189,14 @@ uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
     sum += atomic_load_explicit(&counters->shards[i].value[kind], memory_order_acquire);
   return sum;
 }
+
+/* Acquire: as counter.sum. */
+uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b)
+{
+  const struct counter_shard *shard = counters->shards, *end = shard + counters->mask + 1;
+  uint64_t sum = 0;
+  for (; shard != end; shard++)
+    sum += atomic_load_explicit(&shard->value[a], memory_order_acquire) +
+           atomic_load_explicit(&shard->value[b], memory_order_acquire);
+  return sum;
+}

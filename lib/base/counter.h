@@ -20,6 +20,7 @@
 #include "base/compiler.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { COUNTER_KINDS = 8 };
@@ -52,6 +53,15 @@ uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind);
 void tamis__counter_note(const struct counters *counters, unsigned kind);
 void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64_t least);
 
+/* The sum of two counters, in one pass. */
+uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b);
+
+/* Whether the calling thread owns a shard. */
+FORCE_INLINE bool counter_is_owned(const struct counters *counters)
+{
+  return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* 0 wraps round */
+}
+
 /* Adds, and returns the new value of the shard's part.
  * The owner's load is relaxed: it sees its own last store or, after index.acquire, that of the
  * previous owner.
@@ -63,10 +73,9 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
  *   checked by     negative/counter_added_relaxed */
 FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
-  unsigned index = tamis__thread_index;
-  if (__builtin_expect(index - 1 >= counters->mask, 0)) /* 0 wraps round */
+  if (!counter_is_owned(counters))
     return tamis__counter_add_shared(counters, kind, amount);
-  _Atomic uint64_t *value = &counters->shards[index].value[kind];
+  _Atomic uint64_t *value = &counters->shards[tamis__thread_index].value[kind];
   uint64_t sum = atomic_load_explicit(value, memory_order_relaxed) + amount;
   atomic_store_explicit(value, sum, memory_order_release);
   return sum;

@@ -13,6 +13,8 @@
 #include "base/refusal.h"
 #include "tamis/tamis.h"
 
+#include <stdatomic.h>
+
 _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
 enum {
@@ -67,7 +69,9 @@ struct filter_kind {
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
-  /* Saved filters: saved.h says what these do.  NULL: TAMIS_EUNSUPPORTED. */
+  /* Saved filters: those features of files that the kind knows. */
+  uint64_t features;
+  /* saved.h says what these do.  NULL: TAMIS_EUNSUPPORTED. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
@@ -83,14 +87,34 @@ struct filter_kind {
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 
-/* The head of every filter.  Nothing in it changes after creation. */
+/* The head of every filter.  Nothing in it changes after creation but the operations: a filter that
+ * changes its form may get others, which work on all forms that it has had (bloom/layers.c). */
 struct tamis_filter {
-  const struct filter_operations *operations;
+  const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
   tamis_hash_function hash; /* NULL: XXH3 */
   void *hash_context;
   tamis_allocator allocator; /* allocate == NULL: the system's */
 };
+
+/* ORDER operations.load (seq_cst)
+ *   pairs with     operations.swap
+ *   makes visible  that keys may be elsewhere by now, too
+ *   if weakened    acquire would keep that for calls that are ordered by other means.  But of two
+ *                  threads that each add a key and then look up the other's key, both could miss: one
+ *                  because it does not know yet where the other key went.  On x86-64 it is a plain
+ *                  load in any case
+ *   checked by     negative/operations_load_relaxed */
+static inline const struct filter_operations *operations_of(const tamis_filter *f)
+{
+  return atomic_load_explicit(&f->operations, memory_order_seq_cst);
+}
+
+/* Relaxed: the filter is not shared yet. */
+static inline void operations_begin(tamis_filter *f, const struct filter_operations *operations)
+{
+  atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
+}
 
 static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_t len)
 {
@@ -101,7 +125,7 @@ static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)
 {
-  return f->operations->kind->validate(f, reason);
+  return operations_of(f)->kind->validate(f, reason);
 }
 
 #endif

@@ -67,6 +67,9 @@ enum {
   SAVED_GEOMETRY_AT = 256
 };
 
+/* Features.  LAYERS: a Bloom filter has several. */
+#define SAVED_LAYERS UINT64_C(1)
+
 /* What a header says. */
 struct saved_head {
   /* Of the filter, as asked: kind, capacity, fpp, growable, max_bytes, layout, stripes.  The seed;
@@ -76,6 +79,7 @@ struct saved_head {
   uint64_t probe;                    /* the hash of a certain key */
   tamis_stats figures;               /* when the save began: only to be shown */
   uint64_t geometry[SAVED_GEOMETRY]; /* of the kind; the rest is zero */
+  uint64_t features;                 /* that a reader must know */
   /* Not in the file: what the load may take; 0: no limit. */
   uint64_t limit;
 };
@@ -160,6 +164,7 @@ static inline uint64_t saved_chunks(uint64_t size)
  * The first error stays in `result`.  After it all functions do nothing, and room is NULL. */
 
 struct saved_writer {
+  const struct saved_head *head;
   tamis_write_function write;
   void *context;
   tamis_allocator allocator;

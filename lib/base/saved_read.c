@@ -129,7 +129,7 @@ static int check_version(const unsigned char *header)
   if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
       saved_get64(header + SAVED_HEADER - 8) != hash_sum(header, SAVED_HEADER - 8, 0))
     return TAMIS_ECORRUPT;
-  if (saved_get32(header + 8) > SAVED_VERSION || saved_get64(header + 16))
+  if (saved_get32(header + 8) > SAVED_VERSION || saved_get64(header + 16) & ~SAVED_LAYERS)
     return TAMIS_EUNSUPPORTED;
   return saved_get32(header + 8) == SAVED_VERSION && saved_get32(header + 12) == SAVED_HEADER
              ? TAMIS_OK
@@ -164,7 +164,8 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out)
                                          .stripes = saved_get32(header + 88),
                                          .layout = (tamis_layout) saved_get32(header + 92)},
                              .own_hash = hash == SAVED_HASH_OWN,
-                             .probe = saved_get64(header + 56)};
+                             .probe = saved_get64(header + 56),
+                             .features = saved_get64(header + 16)};
   get_figures(header + SAVED_FIGURES_AT, &out->options, &out->figures);
   for (unsigned i = 0; i < SAVED_GEOMETRY; i++)
     out->geometry[i] = saved_get64(header + SAVED_GEOMETRY_AT + (size_t) i * 8);

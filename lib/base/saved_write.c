@@ -99,6 +99,7 @@ static void put_header(unsigned char *to, const struct saved_head *head)
   memcpy(to, SAVED_MAGIC, 8);
   saved_put32(to + 8, SAVED_VERSION);
   saved_put32(to + 12, SAVED_HEADER);
+  saved_put64(to + 16, head->features);
   saved_put32(to + 32, o->kind);
   saved_put32(to + 36, head->own_hash ? SAVED_HASH_OWN : SAVED_HASH_XXH3);
   saved_put32(to + 40, SAVED_MIXING);
@@ -118,6 +119,7 @@ static void put_header(unsigned char *to, const struct saved_head *head)
 
 void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head)
 {
+  w->head = head;
   w->buffer = tamis__memory_allocate_cleared(&w->allocator, BUFFER, 0);
   if (!w->buffer) {
     w->result = TAMIS_ENOMEM;

@@ -25,18 +25,20 @@ static unsigned power_of_two_up(unsigned n)
   return power;
 }
 
-/* The word layout needs no stripes.  A filter of a few lines gets no more stripes than lines: a thousand small filters should not take
- * a thousand times 8 KiB for locks. */
-static struct sizes sizes_for(unsigned stripes_wanted, const struct bloom_geometry *g)
+/* The word layout needs no stripes, and layers share those of the layer before.  A filter of a few
+ * lines gets no more stripes than lines: a thousand small filters should not take a thousand times
+ * 8 KiB for locks. */
+static struct sizes sizes_for(const struct bloom_plan *plan)
 {
+  const struct bloom_geometry *g = &plan->geometry;
   struct sizes s = {.shards = tamis__counter_shards(g->lines * LINE_BYTES),
                     .stripes = tamis__stripe_count()};
   unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
-  unsigned max = power_of_two_up(lines);
-  s.stripes = bloom_shape_is_word(g->shape) ? 0
-              : stripes_wanted              ? power_of_two_up(stripes_wanted)
-              : s.stripes < max             ? s.stripes
-                                            : max;
+  unsigned max = power_of_two_up(lines), wanted = plan->stripes_wanted;
+  s.stripes = plan->shares_stripes || bloom_shape_is_word(g->shape) ? 0
+              : wanted                                              ? power_of_two_up(wanted)
+              : s.stripes < max                                     ? s.stripes
+                                                                    : max;
   s.words_bytes = g->lines * LINE_BYTES;
   s.stripes_bytes = s.stripes * sizeof(struct padded_stripe);
   s.shards_bytes = s.shards * sizeof(struct counter_shard);
@@ -55,20 +57,29 @@ static tamis_layout layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
+/* A growable filter begins with its first layer. */
+static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
+{
+  tamis_layout layout = layout_for(options);
+  return options->growable
+             ? bloom_geometry_plan_layer(layout, 1, options->capacity, options->fpp, out)
+             : bloom_geometry_plan(layout, options->capacity, options->fpp, out);
+}
+
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
-  struct bloom_geometry g;
-  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
+  struct bloom_plan plan = {.stripes_wanted = options->stripes};
+  int result = plan_geometry(options, &plan.geometry);
   if (result != TAMIS_OK)
     return result;
-  struct sizes s = sizes_for(options->stripes, &g);
+  struct sizes s = sizes_for(&plan);
   *bytes = total_bytes(&s);
   return TAMIS_OK;
 }
 
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
 {
-  struct sizes s = sizes_for(plan->stripes_wanted, &plan->geometry);
+  struct sizes s = sizes_for(plan);
   return total_bytes(&s) - s.words_bytes;
 }
 
@@ -78,11 +89,13 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
    * fewer.  So each range of rates that has one shape is tried by itself, from the lowest range up.
    * The first range whose highest rate fits within the bytes contains the answer. */
   tamis_options candidate = *options;
-  double low = 0x1p-64;
+  double low = 0x1p-64, share = options->growable ? bloom_geometry_share(1) : 1;
   int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
     double next = bloom_geometry_range(layout_for(options), range);
-    double good = nextafter(next, 0), bad = low;
+    if (range) /* the lowest range ends where another layout begins, whatever the share is */
+      next = fmin(next / share, BLOOM_HIGHEST_RATE);
+    double good = next * (1 - 0x1p-40), bad = low;
     candidate.fpp = good;
     uint64_t needed;
     result = bytes_for(&candidate, &needed);
@@ -110,24 +123,39 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 static void destroy_beside(struct bloom *b)
 {
   tamis_allocator from = b->head.allocator;
-  if (b->stripes.all)
+  if (b->stripes.all && b->owns_stripes) {
     tamis__stripes_destroy(&b->stripes);
-  tamis__memory_release(&from, b->stripes.all,
-                        (b->stripes.mask + 1) * sizeof(struct padded_stripe));
+    tamis__memory_release(&from, b->stripes.all,
+                          (b->stripes.mask + 1) * sizeof(struct padded_stripe));
+  }
   tamis__memory_release(&from, b->counters.shards,
                         (b->counters.mask + 1) * sizeof(struct counter_shard));
-  if (b->mapping.at)
-    tamis__memory_release(&from, (void *) b->head.operations, sizeof *b->head.operations);
+  if (b->mapping.at && !b->older)
+    tamis__memory_release(&from, (void *) operations_of(&b->head),
+                          sizeof(struct filter_operations));
   tamis__memory_release(&from, b, sizeof *b);
+}
+
+void tamis__bloom_destroy_layer(struct bloom *b)
+{
+  if (!b->mapping.at)
+    tamis__memory_release(&b->head.allocator, b->words, b->geometry.lines * LINE_BYTES);
+  destroy_beside(b);
+}
+
+void tamis__bloom_destroy_layers(struct bloom *newest)
+{
+  for (struct bloom *older; newest; newest = older) {
+    older = newest->older;
+    tamis__bloom_destroy_layer(newest);
+  }
 }
 
 static void destroy(tamis_filter *f)
 {
-  struct bloom *b = bloom_of(f);
-  tamis__saved_unmap(&b->mapping);
-  if (!b->mapping.at)
-    tamis__memory_release(&f->allocator, b->words, b->geometry.lines * LINE_BYTES);
-  destroy_beside(b);
+  const struct saved_mapping mapping = bloom_of(f)->mapping;
+  tamis__bloom_destroy_layers(newest_layer(bloom_of(f)));
+  tamis__saved_unmap(&mapping);
 }
 
 /* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
@@ -146,21 +174,43 @@ static double limit_of_bits(const struct bloom_geometry *g)
 /* A mapped filter has operations of its own, and no stripes. */
 static bool create_mapped(struct bloom *b)
 {
+  if (b->older)
+    return true;
   struct filter_operations *own = tamis__memory_allocate(&b->head.allocator, sizeof *own);
   if (own)
-    *own = tamis__read_only(b->head.operations);
-  b->head.operations = own;
+    *own = tamis__read_only(&b->calls->alone);
+  operations_begin(&b->head, own);
   b->bytes += sizeof *own;
   return own != NULL;
 }
 
 static bool create_stripes(struct bloom *b, const struct sizes *s)
 {
+  b->owns_stripes = s->stripes;
+  if (b->older)
+    b->stripes = b->older->stripes;
+  if (!s->stripes)
+    return true;
   b->stripes = (struct stripes){tamis__memory_allocate(&b->head.allocator, s->stripes_bytes),
                                 s->stripes - 1};
   if (b->stripes.all)
     tamis__stripes_init(&b->stripes);
   return b->stripes.all != NULL;
+}
+
+/* What a plan says.  Relaxed: the filter is not shared yet. */
+static void begin(struct bloom *b, const struct bloom_plan *plan)
+{
+  b->geometry = plan->geometry;
+  b->stripes_wanted = plan->stripes_wanted;
+  b->max_bytes = plan->max_bytes;
+  b->limited = plan->limited;
+  atomic_store_explicit(&b->fullness, plan->limited ? COUNTED : OPEN, memory_order_relaxed);
+  b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
+  b->closes_at = plan->closes_at ? plan->closes_at : b->geometry.capacity;
+  b->older = plan->older;
+  b->number = plan->older ? plan->older->number + 1 : 1;
+  b->calls = tamis__bloom_calls(b->geometry.shape);
 }
 
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
@@ -169,24 +219,22 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
   struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
   if (!b)
     return NULL;
-  struct sizes s = sizes_for(plan->stripes_wanted, &plan->geometry);
-  b->head = *head;
-  b->head.operations = tamis__bloom_operations(plan->geometry.shape);
-  b->geometry = plan->geometry;
+  struct sizes s = sizes_for(plan);
+  begin(b, plan);
+  b->head.keys = head->keys;
+  b->head.hash = head->hash;
+  b->head.hash_context = head->hash_context;
+  b->head.allocator = head->allocator;
+  operations_begin(&b->head, &b->calls->alone);
   b->words = words;
-  b->stripes_wanted = plan->stripes_wanted;
-  b->max_bytes = plan->max_bytes;
-  b->limited = plan->limited;
-  b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
   b->bytes = mapping->at ? sizeof *b + s.shards_bytes : total_bytes(&s);
   b->mapping = *mapping;
   b->counters =
       (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
-  bool complete =
-      b->counters.shards && (mapping->at ? create_mapped(b) : !s.stripes || create_stripes(b, &s));
+  bool complete = b->counters.shards && (mapping->at ? create_mapped(b) : create_stripes(b, &s));
   if (complete) {
-    if (tamis__bloom_near_capacity(b))
-      atomic_store_explicit(&b->fullness, NEAR, memory_order_relaxed); /* not shared yet */
+    if (!mapping->at)
+      (void) tamis__bloom_watch(b);
     return b;
   }
   destroy_beside(b);
@@ -204,9 +252,8 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                             bloom_geometry_lowest_rate(layout_for(options), options->capacity));
 }
 
-/* A filter without keys. */
-static int create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
-                        struct bloom **out)
+int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                              struct bloom **out)
 {
   uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
   word *words = tamis__memory_allocate(&head->allocator, words_bytes);
@@ -222,33 +269,35 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
                                   .stripes_wanted = model->stripes_wanted,
                                   .max_bytes = model->max_bytes,
                                   .limited = model->limited,
-                                  .max_bits = model->max_bits};
-  return create_empty(&model->head, &plan, out);
+                                  .max_bits = model->max_bits,
+                                  .closes_at = model->closes_at};
+  return tamis__bloom_create_empty(&model->head, &plan, out);
 }
 
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
-  struct bloom_geometry g;
-  int result = bloom_geometry_plan(layout_for(options), options->capacity, options->fpp, &g);
+  struct bloom_plan plan = {.stripes_wanted = options->stripes,
+                            .max_bytes = options->max_bytes,
+                            .limited = !options->growable};
+  int result = plan_geometry(options, &plan.geometry);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
     return refuse_rate(why, options);
-  struct bloom_plan plan = {.geometry = g,
-                            .stripes_wanted = options->stripes,
-                            .max_bytes = options->max_bytes,
-                            .limited = !options->growable};
-  uint64_t words_bytes = g.lines * LINE_BYTES;
+  uint64_t words_bytes = plan.geometry.lines * LINE_BYTES;
   result = tamis__check_max_bytes(why, options, words_bytes + tamis__bloom_bytes_beside(&plan));
   if (result != TAMIS_OK || !out)
     return result;
 
   struct bloom *b;
-  result = create_empty(head, &plan, &b);
-  if (result == TAMIS_OK)
-    *out = &b->head;
-  return result;
+  result = tamis__bloom_create_empty(head, &plan, &b);
+  if (result != TAMIS_OK)
+    return result;
+  if (options->growable && bloom_shape_is_word(plan.geometry.shape))
+    tamis__layers_limit_first(b);
+  *out = &b->head;
+  return TAMIS_OK;
 }
 
 /* ---- figures and validation ---- */
@@ -294,42 +343,90 @@ void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
   out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
 }
 
+static uint64_t bits_set(const struct bloom *b)
+{
+  return b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
+}
+
+/* What follows from the bits of several layers.  A key that an older layer hid came into none: of the
+ * keys that were offered to a layer, those that are in it passed all layers before it. */
+static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
+{
+  const struct bloom *layers[BLOOM_MOST_LAYERS];
+  double none = 1; /* the probability that no layer so far finds a key that is not in */
+  for (const struct bloom *layer = newest; layer; layer = layer->older)
+    layers[layer->number - 1] = layer;
+  for (unsigned i = 0; i < newest->number; i++) {
+    tamis_stats s = {.bits_set = bits[i]};
+    tamis__bloom_estimate(&layers[i]->geometry, &s);
+    out->estimated_count += none > 0 ? s.estimated_count / none : 0;
+    none *= 1 - s.fpp_estimate;
+  }
+  out->fpp_estimate = 1 - none;
+  out->load = out->estimated_count / (double) layers[0]->geometry.capacity;
+}
+
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
-  const struct bloom *b = const_bloom_of(f);
-  const struct bloom_geometry *g = &b->geometry;
+  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
+  const struct bloom_geometry *g = &first->geometry;
+  uint64_t bits[BLOOM_MOST_LAYERS];
+  for (const struct bloom *layer = newest; layer; layer = layer->older) {
+    bits[layer->number - 1] = bits_set(layer);
+    out->bytes += layer->bytes;
+    out->bits += bloom_geometry_bits(&layer->geometry);
+    out->bits_set += bits[layer->number - 1];
+    out->count += tamis__counter_sum_both(&layer->counters, KEYS, UNITED);
+    out->refused_adds += tamis__counter_sum(&layer->counters, REFUSED);
+  }
+  if (newest == first)
+    tamis__bloom_estimate(g, out);
+  else
+    estimate_layers(newest, bits, out);
   out->layout = bloom_shape_is_word(g->shape) ? TAMIS_LAYOUT_WORD : g->shape.layout;
   out->capacity = g->capacity;
   out->fpp = g->fpp;
-  out->bytes = b->bytes;
-  out->bits = bloom_geometry_bits(g);
-  out->bits_per_key = bloom_geometry_bits_per_key(g);
-  out->count = tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
-  out->refused_adds = tamis__counter_sum(&b->counters, REFUSED);
-  out->bits_set =
-      b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
-  tamis__bloom_estimate(g, out);
+  out->bits_per_key = bloom_geometry_bits_per_key(&newest->geometry);
+  out->growths = newest->number - 1;
+  out->layers = newest->number;
 }
 
 /* The counters must agree with the bits, and with each other. */
-static bool validate(const tamis_filter *f, const char **reason)
+static const char *find_fault(const struct bloom *b)
 {
-  const struct bloom *b = const_bloom_of(f);
   uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
   bool marks = false;
+  int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
   for (uint64_t line = 0; line < b->geometry.lines; line++) {
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  *reason = b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
-                ? "counted bits are not the set bits"
-            : keys > bits ? "more keys than set bits"
-            : marks && atomic_load_explicit(&b->fullness, memory_order_relaxed) != FULL
-                ? "a word is marked, and the filter is not full"
-                : NULL;
   for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
     if (stripe_held(&b->stripes.all[i].stripe))
-      *reason = "a stripe is still locked";
+      return "a stripe is still locked";
+  return b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
+             ? "counted bits are not the set bits"
+         : keys > bits               ? "more keys than set bits"
+         : marks && fullness != FULL ? "a word is marked, and the filter is not full"
+                                     : NULL;
+}
+
+static bool validate(const tamis_filter *f, const char **reason)
+{
+  const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
+  *reason = NULL;
+  unsigned number = newest->number;
+  for (const struct bloom *layer = newest; layer && !*reason; layer = layer->older) {
+    int fullness = atomic_load_explicit(&layer->fullness, memory_order_relaxed);
+    *reason = layer->number != number-- || (number == 0) != (layer == first)
+                  ? "the layers are not in their order"
+              : layer != newest && !layer->mapping.at && fullness < FULL
+                  ? "a layer is not closed, and another one follows"
+                  : find_fault(layer);
+  }
+  if (!*reason && newest != first && !first->mapping.at &&
+      operations_of(f) != &tamis__bloom_layered)
+    *reason = "there are layers that the operations do not know";
   return !*reason;
 }
 
@@ -345,6 +442,7 @@ const struct filter_kind tamis__bloom_kind = {
     .merge = tamis__bloom_merge,
     .intersect = tamis__bloom_intersect,
     .similarity = tamis__bloom_similarity,
+    .features = SAVED_LAYERS,
     .describe = tamis__bloom_describe,
     .figures = tamis__bloom_figures,
     .bytes_beside = tamis__bloom_saved_beside,

@@ -6,6 +6,7 @@
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
  *    capacity.h     what an add counts, and when it is refused
+ *    layers.*       what a growable filter does that has, or may need, several layers; an essay
  *    unite.c        union, intersection and similarity of two filters
  *    save.c         saved, loaded and mapped filters
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
@@ -27,23 +28,49 @@ extern const struct filter_kind tamis__bloom_kind;
  * REFUSED: adds that were refused. */
 enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
 
-/* Whether a filter that must not outgrow its capacity comes near to it.  It only goes up. */
-enum bloom_fullness { OPEN, NEAR, FULL };
+/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  COUNTED: it
+ * is limited, and does not come near yet.  LAST: it is full, and no other layer can follow. */
+enum bloom_fullness { OPEN, COUNTED, NEAR, FULL, LAST };
 
+/* More than any address space holds. */
+enum { BLOOM_MOST_LAYERS = 64 };
+
+struct bloom;
+
+/* What is made for each shape (operations.c). */
+struct bloom_calls {
+  struct filter_operations alone; /* for a filter of one layer */
+  /* For one of several layers.  Both take mixed hashes. */
+  bool (*find)(const struct bloom *b, uint64_t mixed);
+  /* Adds a key unless the layer is full: TAMIS_OK, TAMIS_PRESENT or TAMIS_EFULL.  Unique adds hold
+   * the key's stripe, if there are stripes. */
+  int (*insert)(struct bloom *b, uint64_t mixed);
+};
+
+/* A filter, and each further layer of one: then the head only has what all layers need. */
 struct bloom {
   struct tamis_filter head;
   struct bloom_geometry geometry;
   word *words;
-  struct stripes stripes; /* none in the word layout */
+  struct stripes stripes; /* none in the word layout until there is a second layer */
   struct counters counters;
   uint64_t bytes;
-  bool limited;    /* not growable: keys past the capacity are refused */
-  double max_bits; /* more bits than this mean that more than `capacity` distinct keys are in */
-  _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most twice */
+  bool limited;       /* not growable: keys past the capacity are refused */
+  bool owns_stripes;  /* they are not those of the layer before */
+  double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
+  uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
+  const struct bloom_calls *calls;
+  _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
+  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if it
+   * is the last one, too, and has no stripes (layers.c). */
+  struct bloom *_Atomic newest;
+  _Atomic unsigned openers; /* threads that create a further layer */
   /* These do not change: */
   unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
   uint64_t max_bytes;           /* of the options */
   struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
+  unsigned number;              /* of the layer, from 1 on */
+  struct bloom *older;          /* the layer before; NULL: this is the first one */
 };
 
 static inline struct bloom *bloom_of(tamis_filter *f)
@@ -56,7 +83,38 @@ static inline const struct bloom *const_bloom_of(const tamis_filter *f)
   return (const struct bloom *) f;
 }
 
-const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape);
+/* Whether nothing has come after the first layer.
+ * ORDER layer.load (seq_cst)
+ *   pairs with     layer.append
+ *   makes visible  all of the layer, whose words are zero, and that the layer before is full
+ *   if weakened    acquire would keep that.  But a unique add in the word layout, which sets its
+ *                  bits and then looks whether there is another layer, could miss that one, while
+ *                  a call that adds the key there misses the bits: two winners
+ *   checked by     negative/layer_load_relaxed */
+static inline bool is_alone(const struct bloom *first)
+{
+  return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
+}
+
+/* See layer.load. */
+static inline struct bloom *newest_layer(const struct bloom *first)
+{
+  struct bloom *newest = atomic_load_explicit(&first->newest, memory_order_seq_cst);
+  return newest ? newest : (struct bloom *) (uintptr_t) first;
+}
+
+/* Of layers.c: the operations of several layers. */
+extern const struct filter_operations tamis__bloom_layered;
+
+/* Of layers.c: looks whether a layer is near its capacity.  Returns TAMIS_OK. */
+int tamis__bloom_watch(struct bloom *b);
+
+/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more: as
+ * files of filters that were not to have several layers are, and filters for some of the lowest rates
+ * of the word layout.  (Not if no other layer can follow.)  The filter is not shared yet. */
+void tamis__layers_limit_first(struct bloom *first);
+
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
 
 /* What a filter is made of. */
 struct bloom_plan {
@@ -64,11 +122,24 @@ struct bloom_plan {
   unsigned stripes_wanted;
   uint64_t max_bytes;
   bool limited;
-  double max_bits; /* 0: computed */
+  double max_bits;     /* 0: computed */
+  uint64_t closes_at;  /* 0: at the capacity */
+  struct bloom *older; /* the layer before */
+  bool shares_stripes; /* with that */
 };
 
 /* The bytes that it takes beside its words. */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
+
+/* Creates a filter, or a layer if plan->older is not NULL, without keys. */
+int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                              struct bloom **out);
+
+/* Destroys a layer, but not those before it. */
+void tamis__bloom_destroy_layer(struct bloom *b);
+
+/* Destroys them from the newest one to the first.  NULL is fine; a mapping stays. */
+void tamis__bloom_destroy_layers(struct bloom *newest);
 
 /* Creates a filter with words that are there already, and that are released with it unless a file is
  * mapped.  NULL: there is no memory, and the words are still the caller's.  */
@@ -84,9 +155,6 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
-
-/* near_capacity() of capacity.h, which this header cannot include. */
-bool tamis__bloom_near_capacity(const struct bloom *b);
 
 /* A filter without keys that looks like another one.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);

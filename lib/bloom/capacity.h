@@ -7,14 +7,23 @@
 
 #include "bloom/bloom.h"
 
-/* While a filter is OPEN, an add checks whether the filter is near its capacity with every 64th key
- * that a shard of the counters gets.  Summing the shards in every add would be slow. */
+/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that a
+ * shard of the counters gets.  Summing the shards in every add would be slow. */
 enum { WATCH_PERIOD = 64 };
 
+/* Counted keys, with those that unions have brought. */
+static inline uint64_t counted_keys(const struct bloom *b)
+{
+  return tamis__counter_sum_both(&b->counters, KEYS, UNITED);
+}
+
 /* The counted keys decide: there are never fewer keys than that.  There may be more, as keys that a
- * false positive hid are not counted, but not by more than the set bits allow. */
+ * false positive hid are not counted.  If the filter is limited, there are not more than the set
+ * bits allow; a growable one is planned for them (geometry.c). */
 static inline bool at_capacity(const struct bloom *b)
 {
+  if (!b->limited)
+    return counted_keys(b) >= b->closes_at;
   return tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity ||
          (double) tamis__counter_sum(&b->counters, BITS) >= b->max_bits;
 }
@@ -24,33 +33,39 @@ static inline bool at_capacity(const struct bloom *b)
 static inline bool near_capacity(const struct bloom *b)
 {
   uint64_t keys = WATCH_PERIOD * (b->counters.mask + UINT64_C(1));
+  if (!b->limited)
+    return counted_keys(b) + keys >= b->closes_at;
   double bits = (double) keys * bloom_geometry_bits_per_key(&b->geometry);
   return tamis__counter_sum(&b->counters, KEYS) + keys >= b->geometry.capacity ||
          (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->max_bits;
 }
 
-static inline void watch_capacity(struct bloom *b)
+/* A growable filter of one layer, which is not near its capacity.  Relaxed: as below. */
+static inline bool is_open(const struct bloom *b)
 {
-  if (near_capacity(b)) {
-    int open = OPEN;
-    atomic_compare_exchange_strong_explicit(&b->fullness, &open, NEAR, memory_order_relaxed,
-                                            memory_order_relaxed);
-  }
+  return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* Relaxed: a thread that still reads OPEN after it has become NEAR only lets a few more keys in.
- * The state publishes no other data, so it has no partner.  That a refusal is final does not follow
- * from this function alone: operations.c and word_layout.h say how their unique adds ensure it. */
+/* Whether any add has room without looking.  Relaxed: as below. */
+static inline bool is_far(const struct bloom *b)
+{
+  return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) < NEAR, 1);
+}
+
+/* Whether it has no room.  Relaxed: a thread that still reads OPEN or COUNTED after it has become NEAR
+ * only lets a few more keys in.  The state publishes no other data, so it has no partner.  That a refusal is
+ * final does not follow from this function alone: operations.c, word_layout.h and layers.c say how
+ * their unique adds ensure it. */
 static inline bool refuses(struct bloom *b)
 {
-  if (!b->limited)
-    return false;
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  if (__builtin_expect(fullness < NEAR, 1))
+    return false;
   if (fullness == NEAR && at_capacity(b)) {
     atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed);
     fullness = FULL;
   }
-  return fullness == FULL;
+  return fullness >= FULL;
 }
 
 /* Counts an add that is refused.  (A function that returned TAMIS_EFULL as well would cost the adds
@@ -62,16 +77,24 @@ struct bits_set {
   unsigned last; /* those in the last gap */
 };
 
+/* For a thread that owns no shard.  Returns TAMIS_OK. */
+int tamis__bloom_count_shared(struct bloom *b);
+
+/* Counts a key, and returns TAMIS_OK: at the end of a call, which then needs no registers saved. */
+FORCE_INLINE int count_key(struct bloom *b)
+{
+  if (!counter_is_owned(&b->counters))
+    return tamis__bloom_count_shared(b);
+  return counter_add(&b->counters, KEYS, 1) % WATCH_PERIOD ? TAMIS_OK : tamis__bloom_watch(b);
+}
+
 /* Only filters that refuse keys by their number count bits. */
 FORCE_INLINE void count(struct bloom *b, struct bits_set bits)
 {
   if (b->limited && bits.all)
     counter_add(&b->counters, BITS, bits.all);
-  if (!bits.last)
-    return;
-  uint64_t keys = counter_add(&b->counters, KEYS, 1);
-  if (b->limited && keys % WATCH_PERIOD == 0)
-    watch_capacity(b);
+  if (bits.last)
+    (void) count_key(b);
 }
 
 #endif

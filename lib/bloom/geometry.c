@@ -437,17 +437,19 @@ static double fewest_lines(const struct plan *plan)
   return high;
 }
 
-/* The shape for a rate that is not below the layout's lowest range. */
+/* A rate below the layout's lowest range gets that range's shape, and more lines. */
 static void choose_shape(struct plan *plan)
 {
   struct bloom_shape *shape = &plan->geometry.shape;
   double fpp = plan->geometry.fpp;
-  if (!ranges_of(shape->layout, &plan->range)) {
+  unsigned ranges = ranges_of(shape->layout, &plan->range);
+  if (!ranges) {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
     shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
     return;
   }
-  while (fpp < plan->range->min_fpp)
+  const struct range *last = plan->range + ranges - 1;
+  while (fpp < plan->range->min_fpp && plan->range != last)
     plan->range++;
   shape->probes = plan->range->probes;
   shape->bits_per_probe = plan->range->bits_per_probe;
@@ -502,6 +504,68 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   if (result == TAMIS_OK)
     *out = g;
   return result;
+}
+
+/* ---- layers ---- */
+
+double bloom_geometry_share(unsigned layer)
+{
+  const double pi = 3.14159265358979323846;
+  return 6 / (pi * pi * layer * layer);
+}
+
+/* How many keys a layer is planned for, if it is to count `capacity` of them, at this rate.  It
+ * does not count keys that it hides itself.  The rate rises with about the power ln(1 / rate) of
+ * the keys, if the bits of a key are chosen for the rate; this is its average on the way. */
+static uint64_t keys_offered(uint64_t capacity, double rate)
+{
+  return (uint64_t) round((double) capacity / (1 - rate / (1 - log(rate))));
+}
+
+/* In the word layout no more than twice the lines of the blocked one. */
+static void limit_lines(struct bloom_geometry *g)
+{
+  struct bloom_geometry blocked;
+  if (!bloom_shape_is_word(g->shape) ||
+      plan_any(TAMIS_LAYOUT_BLOCKED, g->capacity, g->fpp, &blocked) != TAMIS_OK ||
+      g->lines <= 2 * blocked.lines)
+    return;
+  g->lines = 2 * blocked.lines;
+  g->words = g->lines * LINE_WORDS;
+}
+
+/* The first layer.  Whether a rate is refused, and what is built classic, is as in a filter that does
+ * not grow: the layer's lower rate is no reason. */
+static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
+                      double rate, struct bloom_geometry *out)
+{
+  struct bloom_geometry whole;
+  int result = bloom_geometry_plan(layout, capacity, fpp, &whole);
+  if (result != TAMIS_OK)
+    return result;
+  *out = whole;
+  if (rate > hash_collision_rate(keys) && plan_any(whole.shape.layout, keys, rate, out) == TAMIS_OK)
+    limit_lines(out);
+  return TAMIS_OK;
+}
+
+int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
+                              struct bloom_geometry *out)
+{
+  double rate = fpp * bloom_geometry_share(layer);
+  if ((double) capacity * -log(rate) >= max_lines * LINE_BITS)
+    return TAMIS_EINVAL;
+  struct bloom_geometry g;
+  uint64_t keys = keys_offered(capacity, rate);
+  tamis_layout later = layout == TAMIS_LAYOUT_WORD ? TAMIS_LAYOUT_BLOCKED : layout;
+  int result = layer == 1 ? plan_first(layout, capacity, fpp, keys, rate, &g)
+                          : bloom_geometry_plan(later, keys, rate, &g);
+  if (result != TAMIS_OK)
+    return result;
+  g.capacity = capacity;
+  g.fpp = layer == 1 ? fpp : rate;
+  *out = g;
+  return TAMIS_OK;
 }
 
 double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)

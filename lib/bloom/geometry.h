@@ -70,6 +70,19 @@ struct bloom_geometry {
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
+/* A filter that is growable consists of layers, which are filters of their own (layers.c).  The part
+ * of its rate that each may take: 6 / (pi i)^2 for layer i = 1, 2, ..., which add up to 1. */
+double bloom_geometry_share(unsigned layer);
+
+/* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  The later layers of the
+ * word layout are blocked, as they have low rates.
+ *   Errors  as bloom_geometry_plan.  Of a first layer, only a rate is refused that would be if the
+ *           filter did not grow.  In the word layout, it may get fewer bits than its share needs,
+ *           and then has its share with fewer keys.  Where 64-bit hashes cannot give the share, it is
+ *           planned for the whole rate */
+int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
+                              struct bloom_geometry *out);
+
 /* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the word layout,
  * the one from which on it takes at most twice the bits of the blocked layout.  (That one is found
  * by trying.) */

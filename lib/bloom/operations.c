@@ -50,6 +50,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/layers.h"
 #include "bloom/word_layout.h"
 
 /* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
@@ -64,10 +65,15 @@ struct bloom_key {
   uint64_t first; /* the word of the first probe */
 };
 
+FORCE_INLINE struct bloom_key key_of_mixed(const struct bloom *b, uint64_t mixed,
+                                           struct bloom_shape shape)
+{
+  return (struct bloom_key){mixed, bloom_first_word(&b->geometry, mixed, shape)};
+}
+
 FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
 {
-  uint64_t mixed = hash_mix(&b->head.keys, hash);
-  return (struct bloom_key){mixed, bloom_first_word(&b->geometry, mixed, shape)};
+  return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
 /* ---- look-up ---- */
@@ -200,11 +206,6 @@ FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
   return set;
 }
 
-bool tamis__bloom_near_capacity(const struct bloom *b)
-{
-  return near_capacity(b);
-}
-
 void tamis__bloom_note_refusal(const struct bloom *b)
 {
   tamis__counter_note(&b->counters, REFUSED);
@@ -215,24 +216,26 @@ void tamis__bloom_note_refusal(const struct bloom *b)
 FORCE_INLINE int add_in_word(struct bloom *b, struct bloom_key key, bool unique,
                              struct bloom_shape shape)
 {
-  return word_add(b, &b->words[key.first], bloom_word_mask(key.hash, shape), unique, shape);
+  word *at = &b->words[key.first];
+  uint64_t mask = bloom_word_mask(key.hash, shape);
+  if (shape.layout != BLOOM_LAYOUT_MARKED)
+    return word_add_growable(b, at, mask, key.hash, unique);
+  int result = word_add_limited(b, at, mask, unique);
+  return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
 FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  if (bloom_shape_is_word(shape)) {
-    int result = add_in_word(b, key, false, shape);
-    return result == TAMIS_PRESENT ? TAMIS_OK : result;
-  }
+  if (bloom_shape_is_word(shape))
+    return add_in_word(b, key, false, shape);
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_OK;
-  if (!b->limited) {
-    if (fill_gaps_uncounted(b, &gaps, shape))
-      counter_add(&b->counters, KEYS, 1);
-    return TAMIS_OK;
-  }
+  if (is_open(b))
+    return fill_gaps_uncounted(b, &gaps, shape) ? count_key(b) : TAMIS_OK;
+  if (!b->limited)
+    return tamis__layers_add(b, key.hash);
   if (refuses(b)) {
     tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
@@ -241,18 +244,20 @@ FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape s
   return TAMIS_OK;
 }
 
-/* FULL is final for the unique adds of a key because all of them read it under the same stripe: a
- * later one reads what the earlier one read, or more (coherence, ordered by the stripe). */
-FORCE_INLINE int add_missing_locked(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+/* Adds a key to one layer, if that is not full.  Unique adds hold the stripe of the key.  FULL is
+ * final for them because all of them read it under the same stripe: a later one reads what the
+ * earlier one read, or more (coherence, ordered by the stripe). */
+FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  assert(stripe_held(stripe_of(&b->stripes, key.hash)));
+  if (bloom_shape_is_word(shape))
+    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), key.hash);
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
-  HOOK(bloom_key_missed_under_stripe);
   if (refuses(b)) {
-    tamis__bloom_note_refusal(b);
+    if (b->limited)
+      tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
   }
   struct bits_set bits = fill_gaps(b, &gaps, shape);
@@ -260,14 +265,38 @@ FORCE_INLINE int add_missing_locked(struct bloom *b, struct bloom_key key, struc
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
+/* A unique add to a filter that is near its capacity.  One that may grow may have several layers. */
+static int add_near(struct bloom *b, uint64_t mixed)
+{
+  if (!b->limited)
+    return tamis__layers_add_unique(b, mixed);
+  struct stripe *stripe = stripe_of(&b->stripes, mixed);
+  stripe_lock(stripe);
+  int result = b->calls->insert(b, mixed);
+  stripe_unlock(stripe);
+  return result;
+}
+
 /* Adds a key that was missing a moment ago. */
 FORCE_INLINE int add_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
   struct stripe *stripe = stripe_of(&b->stripes, key.hash);
+  struct gaps gaps;
   stripe_lock(stripe);
-  int result = add_missing_locked(b, key, shape);
+  find_gaps(b, key, shape, &gaps);
+  if (!gaps.any) {
+    stripe_unlock(stripe);
+    return TAMIS_PRESENT;
+  }
+  HOOK(bloom_key_missed_under_stripe);
+  if (!is_far(b)) {
+    stripe_unlock(stripe);
+    return add_near(b, key.hash);
+  }
+  struct bits_set bits = fill_gaps(b, &gaps, shape);
+  count(b, bits);
   stripe_unlock(stripe);
-  return result;
+  return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
 FORCE_INLINE int add_unique(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
@@ -383,7 +412,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
  * With the shape a constant, the compiler makes straight code of the one body above:
  * blocked_3x2_contains and its like are made here.  The classic layout has one set, which reads its
  * number of probes. */
-#define OPERATIONS(name, shape)                                                                \
+#define CALLS(name, shape)                                                                     \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
   {                                                                                            \
     return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);           \
@@ -410,39 +439,50 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
   {                                                                                            \
     add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
   }                                                                                            \
-  static const struct filter_operations name##_operations = {                                  \
-      .kind = &tamis__bloom_kind,                                                              \
-      .contains = name##_contains,                                                             \
-      .contains_many = name##_contains_many,                                                   \
-      .add = name##_add,                                                                       \
-      .add_unique = name##_add_unique,                                                         \
-      .add_many = name##_add_many,                                                             \
-      .add_unique_many = name##_add_unique_many,                                               \
+  static bool name##_find(const struct bloom *b, uint64_t mixed)                               \
+  {                                                                                            \
+    const tamis_filter *f = &b->head;                                                          \
+    return lookup(const_bloom_of(f), key_of_mixed(const_bloom_of(f), mixed, shape), shape);    \
+  }                                                                                            \
+  static int name##_insert(struct bloom *b, uint64_t mixed)                                    \
+  {                                                                                            \
+    tamis_filter *f = &b->head;                                                                \
+    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape);                \
+  }                                                                                            \
+  static const struct bloom_calls name##_calls = {                                             \
+      .alone = {.kind = &tamis__bloom_kind,                                                    \
+                .contains = name##_contains,                                                   \
+                .contains_many = name##_contains_many,                                         \
+                .add = name##_add,                                                             \
+                .add_unique = name##_add_unique,                                               \
+                .add_many = name##_add_many,                                                   \
+                .add_unique_many = name##_add_unique_many},                                    \
+      .find = name##_find,                                                                     \
+      .insert = name##_insert,                                                                 \
   };
 
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits})
-#define BLOCKED_OPERATIONS(probes, bits) \
-  OPERATIONS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
-BLOOM_BLOCKED_SHAPES(BLOCKED_OPERATIONS)
+#define BLOCKED_CALLS(probes, bits) CALLS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
+BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
-#define WORD_OPERATIONS(bits)               \
-  OPERATIONS(word_##bits, WORD_SHAPE(bits)) \
-  OPERATIONS(marked_##bits, MARKED_SHAPE(bits))
-BLOOM_WORD_SHAPES(WORD_OPERATIONS)
+#define WORD_CALLS(bits)               \
+  CALLS(word_##bits, WORD_SHAPE(bits)) \
+  CALLS(marked_##bits, MARKED_SHAPE(bits))
+BLOOM_WORD_SHAPES(WORD_CALLS)
 #define CLASSIC_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.probes, 1})
-OPERATIONS(classic, CLASSIC_SHAPE)
+CALLS(classic, CLASSIC_SHAPE)
 
-const struct filter_operations *tamis__bloom_operations(struct bloom_shape shape)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
 {
-#define WORD_TABLES(bits) {&word_##bits##_operations, &marked_##bits##_operations},
-  static const struct filter_operations *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
+#define WORD_TABLES(bits) {&word_##bits##_calls, &marked_##bits##_calls},
+  static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
     return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
 #define CHOOSE(p, b)                                                                              \
   if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \
-    return &blocked_##p##x##b##_operations;
+    return &blocked_##p##x##b##_calls;
   BLOOM_BLOCKED_SHAPES(CHOOSE)
-  return &classic_operations;
+  return &classic_calls;
 }

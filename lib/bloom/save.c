@@ -2,7 +2,7 @@
  *
  * Layer 2: saved, loaded and mapped Bloom filters.
  *
- *    header | array of the words | trailer
+ *    header | array of the words | layer 2 | its array | layer 3 | its array | ... | trailer
  *
  * [I] A snapshot under fire.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So a key whose add returned before the save began has all its
@@ -22,12 +22,18 @@
 
 #include "base/memory.h"
 #include "bloom/capacity.h"
+#include "bloom/layers.h"
 
 #include <math.h>
 
 /* What the header's geometry says, and the trailer's totals. */
-enum { LAYOUT, PROBES, BITS_PER_PROBE, LINES, MAX_BITS, GEOMETRY_NUMBERS };
+enum { LAYOUT, PROBES, BITS_PER_PROBE, LINES, MAX_BITS, FURTHER_LAYERS, GEOMETRY_NUMBERS };
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
+
+/* A further layer: its block, with what its numbers mean, and those in its payload. */
+enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
+enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
+enum { LAYER_CAPACITY = LINES + 1, LAYER_RATE, LAYER_NUMBERS };
 
 /* ---- counting bits ---- */
 
@@ -69,9 +75,17 @@ static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words
 
 /* ---- saving ---- */
 
+static void put_shape(const struct bloom *b, uint64_t *numbers)
+{
+  numbers[LAYOUT] = b->geometry.shape.layout;
+  numbers[PROBES] = b->geometry.shape.probes;
+  numbers[BITS_PER_PROBE] = b->geometry.shape.bits_per_probe;
+  numbers[LINES] = b->geometry.lines;
+}
+
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
 {
-  const struct bloom *b = const_bloom_of(f);
+  const struct bloom *b = const_bloom_of(f), *newest = newest_layer(b);
   const struct bloom_shape *shape = &b->geometry.shape;
   out->options =
       (tamis_options){.capacity = b->geometry.capacity,
@@ -80,12 +94,12 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
                       .max_bytes = b->max_bytes,
                       .layout = bloom_shape_is_word(*shape) ? TAMIS_LAYOUT_WORD : shape->layout,
                       .stripes = b->stripes_wanted};
-  out->figures.bytes = b->geometry.lines * LINE_BYTES;
-  out->geometry[LAYOUT] = shape->layout;
-  out->geometry[PROBES] = shape->probes;
-  out->geometry[BITS_PER_PROBE] = shape->bits_per_probe;
-  out->geometry[LINES] = b->geometry.lines;
+  put_shape(b, out->geometry);
   out->geometry[MAX_BITS] = saved_of_double(b->max_bits);
+  out->geometry[FURTHER_LAYERS] = newest->number - 1;
+  out->features = newest->number > 1 ? SAVED_LAYERS : 0;
+  for (; newest; newest = newest->older)
+    out->figures.bytes += newest->geometry.lines * LINE_BYTES;
 }
 
 /* Turns words of the machine to those of a file, or back.  Little-endian machines write nothing: the
@@ -109,28 +123,70 @@ static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64
   swap_bytes(to, n);
 }
 
-int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
+static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer *w)
 {
   enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
-  const struct bloom *b = const_bloom_of(f);
-  bool full = atomic_load_explicit(&b->fullness, memory_order_relaxed) == FULL;
-  uint64_t keys = tamis__counter_sum(&b->counters, KEYS);
-  uint64_t united = tamis__counter_sum(&b->counters, UNITED),
-           most = bloom_geometry_bits(&b->geometry);
-  uint64_t kept = full ? UINT64_MAX : bloom_geometry_key_bits(&b->geometry);
   tamis__saved_array_begin(w, b->geometry.lines * LINE_BYTES);
   for (uint64_t done = 0, n; done < b->geometry.words; done += n) {
     n = b->geometry.words - done < CHUNK_WORDS ? b->geometry.words - done : CHUNK_WORDS;
     uint64_t *room = tamis__saved_array_room(w, n * 8);
     if (!room)
-      return w->result;
+      return;
     copy_words(b, done, n, kept, room);
     tamis__saved_array(w, n * 8);
   }
   tamis__saved_array_end(w);
-  w->totals[TOTAL_KEYS] = keys;
+}
+
+/* A layer, and what was counted in it before words were read. */
+struct part {
+  const struct bloom *layer;
+  uint64_t keys, united;
+};
+
+static struct part part_of(const struct bloom *layer)
+{
+  uint64_t united = tamis__counter_sum(&layer->counters, UNITED), /* an estimate */
+      most = bloom_geometry_bits(&layer->geometry);
+  return (struct part){layer, tamis__counter_sum(&layer->counters, KEYS),
+                       united < most ? united : most};
+}
+
+static void save_layer(const struct part *part, struct saved_writer *w)
+{
+  const struct bloom *b = part->layer;
+  uint64_t numbers[LAYER_NUMBERS];
+  put_shape(b, numbers);
+  numbers[LAYER_CAPACITY] = b->geometry.capacity;
+  numbers[LAYER_RATE] = saved_of_double(b->geometry.fpp);
+  unsigned char *room = tamis__saved_block_room(w, sizeof numbers);
+  if (!room)
+    return;
+  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
+    saved_put64(room + (size_t) i * 8, numbers[i]);
+  const uint64_t meanings[SAVED_MEANINGS] = {
+      [LAYER_NUMBER] = b->number, [LAYER_KEYS] = part->keys, [LAYER_UNITED] = part->united};
+  tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
+  save_words(b, UINT64_MAX, w);
+}
+
+/* Saves the layers that the header knows. */
+int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
+{
+  const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
+  bool full =
+      first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) == FULL;
+  unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
+  struct part parts[BLOOM_MOST_LAYERS];
+  for (; layer; layer = layer->older)
+    if (layer->number <= n)
+      parts[layer->number - 1] = part_of(layer);
+  save_words(first, full ? UINT64_MAX : bloom_geometry_key_bits(&first->geometry), w);
+  for (unsigned i = 1; i < n; i++)
+    save_layer(&parts[i], w);
+  w->totals[TOTAL_KEYS] = parts[0].keys;
   w->totals[TOTAL_FULL] = full;
-  w->totals[TOTAL_UNITED] = united < most ? united : most; /* an estimate */
+  w->totals[TOTAL_UNITED] = parts[0].united;
   return w->result;
 }
 
@@ -154,137 +210,255 @@ static bool is_possible(struct bloom_shape shape)
   }
 }
 
-/* Reads the geometry.  False: no filter has it. */
-static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
+/* Reads what put_shape() writes.  False: no filter has it. */
+static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
+  if (numbers[LAYOUT] > BLOOM_LAYOUT_MARKED || numbers[PROBES] > BLOOM_MAX_PROBES ||
+      numbers[BITS_PER_PROBE] > 64 || !numbers[LINES] || numbers[LINES] >= max_lines)
+    return false;
+  out->shape = (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
+                                    (unsigned) numbers[BITS_PER_PROBE]};
+  out->lines = numbers[LINES];
+  out->words = numbers[LINES] * LINE_WORDS;
+  return is_possible(out->shape);
+}
+
+/* Reads the geometry of the first layer. */
+static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
+{
   const tamis_options *o = &saved->options;
   const uint64_t *g = saved->geometry;
   for (unsigned i = GEOMETRY_NUMBERS; i < SAVED_GEOMETRY; i++)
     if (g[i])
       return false;
-  if (g[LAYOUT] > BLOOM_LAYOUT_MARKED || g[PROBES] > BLOOM_MAX_PROBES || g[BITS_PER_PROBE] > 64 ||
-      g[LINES] >= max_lines)
-    return false;
-  struct bloom_shape shape = {(tamis_layout) g[LAYOUT], (unsigned) g[PROBES],
-                              (unsigned) g[BITS_PER_PROBE]};
-  *out = (struct bloom_plan){.geometry = {.shape = shape,
-                                          .lines = g[LINES],
-                                          .words = g[LINES] * LINE_WORDS,
-                                          .capacity = o->capacity,
-                                          .fpp = o->fpp},
+  *out = (struct bloom_plan){.geometry = {.capacity = o->capacity, .fpp = o->fpp},
                              .stripes_wanted = o->stripes,
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
                              .max_bits = saved_to_double(g[MAX_BITS])};
   tamis_layout asked =
       o->layout == TAMIS_LAYOUT_WORD && !o->growable ? BLOOM_LAYOUT_MARKED : o->layout;
-  return is_possible(shape) && shape.layout == asked && out->max_bits > 0 &&
-         out->max_bits <= bloom_geometry_usable_bits(&out->geometry);
+  return read_shape(g, &out->geometry) && out->geometry.shape.layout == asked &&
+         out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
+         g[FURTHER_LAYERS] < (o->growable ? BLOOM_MOST_LAYERS : 1) &&
+         (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* A header that no filter has brings no figures. */
+/* A header that no filter has brings no figures.  Of several layers, the header does not say how full
+ * each is: then the figures are those of a filter whose layers have their parts of the rate. */
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct bloom_plan plan;
-  if (read_plan(saved, &plan) && out->bits_set <= bloom_geometry_bits(&plan.geometry))
+  if (!read_plan(saved, &plan))
+    return;
+  out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
+  if (out->layers == 1 && out->bits_set <= bloom_geometry_bits(&plan.geometry))
     tamis__bloom_estimate(&plan.geometry, out);
+  if (out->layers == 1)
+    return;
+  for (unsigned i = 1; i <= out->layers; i++)
+    out->fpp_estimate += out->fpp * bloom_geometry_share(i);
+  out->estimated_count = (double) out->count;
+  out->load = out->estimated_count / (double) out->capacity;
 }
 
+/* What the first layer and those after it, as they are planned, take beside their words. */
 uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
 {
   struct bloom_plan plan;
-  return read_plan(saved, &plan) ? tamis__bloom_bytes_beside(&plan) : 0;
+  if (!read_plan(saved, &plan))
+    return 0;
+  const tamis_layout layout = plan.geometry.shape.layout;
+  uint64_t bytes = tamis__bloom_bytes_beside(&plan), capacity = saved->options.capacity;
+  for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
+    capacity *= i > 2 ? 2 : 1;
+    plan.shares_stripes = i > 2 || layout != TAMIS_LAYOUT_WORD;
+    if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
+        TAMIS_OK)
+      bytes += tamis__bloom_bytes_beside(&plan);
+  }
+  return bytes;
 }
 
-/* What the trailer says of the words, and what is counted in them. */
 struct content {
+  struct bloom_plan plan;
+  void *words;
   uint64_t keys, united;
   bool full;
   uint64_t bits; /* if the words have been read */
 };
 
-static int read_totals(struct saved_reader *r, const struct bloom_plan *plan, struct content *out)
+/* Counts what is in the words, which one thread knows so far.  False: what is said of them does not
+ * fit. */
+static bool check_words(struct content *c, bool read)
 {
-  struct saved_block block;
-  uint64_t totals[SAVED_TOTALS];
-  int result = tamis__saved_read_block(r, &block);
-  if (result == TAMIS_OK && block.type != SAVED_END)
-    result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_end(r, totals);
-  if (result != TAMIS_OK)
-    return result;
-  *out = (struct content){
-      .keys = totals[TOTAL_KEYS], .full = totals[TOTAL_FULL], .united = totals[TOTAL_UNITED]};
-  return totals[TOTAL_FULL] <= plan->limited && out->keys <= bloom_geometry_bits(&plan->geometry) &&
-                 out->united <= bloom_geometry_bits(&plan->geometry)
-             ? TAMIS_OK
-             : TAMIS_ECORRUPT;
+  const struct bloom_geometry *g = &c->plan.geometry;
+  uint64_t marks = 0, most = bloom_geometry_bits(g);
+  if (c->keys > most || c->united > most || c->full > c->plan.limited)
+    return false;
+  if (!read)
+    return true;
+  swap_bytes(c->words, g->words);
+  c->bits = count_bits(g, c->words, g->words, &marks);
+  return c->keys <= c->bits && (!marks || c->full);
 }
 
-/* Counts what is in the words, which are in the memory of one thread so far.  False: the totals do
- * not fit. */
-static bool check_words(const struct bloom_plan *plan, uint64_t *words, struct content *content)
-{
-  uint64_t marks;
-  swap_bytes(words, plan->geometry.words);
-  content->bits = count_bits(&plan->geometry, words, plan->geometry.words, &marks);
-  return content->keys <= content->bits && (!marks || content->full);
-}
-
-/* What the adds of the saved filter would have left in this one. */
+/* What the adds of the saved filter would have left in this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
   counter_add(&b->counters, KEYS, content->keys);
   counter_add(&b->counters, UNITED, content->united);
   if (b->limited)
     counter_add(&b->counters, BITS, content->bits);
-  int fullness = content->full ? FULL : tamis__bloom_near_capacity(b) ? NEAR : OPEN;
-  atomic_store_explicit(&b->fullness, fullness, memory_order_relaxed); /* not shared yet */
+  if (content->full)
+    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* not shared yet */
+  else if (!b->mapping.at)
+    (void) tamis__bloom_watch(b);
 }
 
-/* All that is read.  After an error, no words are left. */
-static int read_all(struct saved_reader *r, const struct saved_head *saved,
-                    const struct bloom_plan *plan, void **words, struct content *content)
+/* A filter that is being loaded. */
+struct loading {
+  struct saved_reader *r;
+  const struct saved_head *saved;
+  const struct tamis_filter *head;
+  uint64_t bytes; /* of all layers so far */
+  unsigned n;
+  struct content layers[BLOOM_MOST_LAYERS];
+};
+
+/* Reads the words of the next layer, whose plan is known. */
+static int load_words(struct loading *l)
 {
-  uint64_t bytes = plan->geometry.lines * LINE_BYTES, beside = tamis__bloom_bytes_beside(plan);
-  uint64_t limit = r->mapping ? 0 : saved->limit; /* nothing is allocated for what is mapped */
-  if (limit && bytes + beside > limit)
+  struct content *c = &l->layers[l->n];
+  uint64_t bytes = c->plan.geometry.lines * LINE_BYTES;
+  uint64_t beside = tamis__bloom_bytes_beside(&c->plan);
+  uint64_t limit =
+      l->r->mapping ? 0 : l->saved->limit; /* nothing is allocated for what is mapped */
+  if (limit && l->bytes + bytes + beside > limit)
     return TAMIS_EFULL;
-  struct saved_memory m = {.all = bytes, .limit = limit ? limit - beside : 0};
+  struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes - beside : 0};
   const void *at = NULL;
   uint64_t begin;
-  int result = tamis__saved_read_array(r, bytes, &m, &at, &begin);
-  *words = (void *) at;
-  if (result == TAMIS_OK)
-    result = read_totals(r, plan, content);
-  if (result == TAMIS_OK && (!r->mapping || r->check_all) && !check_words(plan, *words, content))
+  int result = tamis__saved_read_array(l->r, bytes, &m, &at, &begin);
+  if (result != TAMIS_OK) {
+    tamis__memory_release(&l->r->allocator, m.block, m.bytes);
+    return result;
+  }
+  c->words = (void *) at;
+  l->n++;
+  l->bytes += bytes + beside;
+  return TAMIS_OK;
+}
+
+/* Reads the block of a layer.  All layers after the first are blocked or classic. */
+static bool read_layer(const struct saved_block *block, unsigned number, struct bloom_plan *out)
+{
+  uint64_t numbers[LAYER_NUMBERS];
+  if (block->type != BLOCK_LAYER || block->size != sizeof numbers ||
+      block->meanings[LAYER_NUMBER] != number || block->meanings[SAVED_MEANINGS - 1])
+    return false;
+  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
+    numbers[i] = saved_get64(block->payload + (size_t) i * 8);
+  out->geometry.capacity = numbers[LAYER_CAPACITY];
+  out->geometry.fpp = saved_to_double(numbers[LAYER_RATE]);
+  return read_shape(numbers, &out->geometry) && !bloom_shape_is_word(out->geometry.shape) &&
+         out->geometry.capacity && out->geometry.capacity < UINT64_C(1) << 50 &&
+         out->geometry.fpp > 0 && out->geometry.fpp < 1;
+}
+
+static int load_layer(struct loading *l)
+{
+  struct saved_block block;
+  struct content *c = &l->layers[l->n];
+  bool after_word = l->n == 1 && bloom_shape_is_word(l->layers[0].plan.geometry.shape);
+  *c = (struct content){.plan = {.stripes_wanted = l->saved->options.stripes,
+                                 .max_bytes = l->saved->options.max_bytes,
+                                 .shares_stripes = !after_word}};
+  int result = tamis__saved_read_block(l->r, &block);
+  if (result == TAMIS_OK && !read_layer(&block, l->n + 1, &c->plan))
     result = TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
-    tamis__memory_release(&r->allocator, m.block, m.bytes);
-  return result;
+    return result;
+  c->keys = block.meanings[LAYER_KEYS];
+  c->united = block.meanings[LAYER_UNITED];
+  return load_words(l);
+}
+
+/* The trailer, which says what is in the first layer. */
+static int load_end(struct loading *l)
+{
+  struct saved_block block;
+  uint64_t totals[SAVED_TOTALS];
+  int result = tamis__saved_read_block(l->r, &block);
+  if (result == TAMIS_OK && block.type != SAVED_END)
+    result = TAMIS_ECORRUPT;
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_end(l->r, totals);
+  if (result != TAMIS_OK)
+    return result;
+  l->layers[0].keys = totals[TOTAL_KEYS];
+  l->layers[0].full = totals[TOTAL_FULL];
+  l->layers[0].united = totals[TOTAL_UNITED];
+  for (unsigned i = 0; i < l->n; i++)
+    if (totals[TOTAL_FULL] > 1 || !check_words(&l->layers[i], !l->r->mapping || l->r->check_all))
+      return TAMIS_ECORRUPT;
+  return TAMIS_OK;
+}
+
+/* Reads everything. */
+static int load_all(struct loading *l)
+{
+  if (!read_plan(l->saved, &l->layers[0].plan))
+    return TAMIS_ECORRUPT;
+  if (l->saved->features && !l->saved->geometry[FURTHER_LAYERS])
+    return TAMIS_EUNSUPPORTED; /* it is for something else */
+  int result = load_words(l);
+  for (uint64_t i = 0; i < l->saved->geometry[FURTHER_LAYERS] && result == TAMIS_OK; i++)
+    result = load_layer(l);
+  return result == TAMIS_OK ? load_end(l) : result;
+}
+
+/* The layers of what has been read.  Words that a layer has got are its own from then on. */
+static int create_layers(struct loading *l, struct bloom **newest)
+{
+  const struct saved_mapping mapping = saved_mapping_of(l->r);
+  struct bloom *first = NULL;
+  for (unsigned i = 0; i < l->n; i++) {
+    struct content *c = &l->layers[i];
+    c->plan.older = *newest;
+    struct bloom *b = tamis__bloom_create(l->head, &c->plan, c->words, &mapping);
+    if (!b)
+      return TAMIS_ENOMEM;
+    c->words = NULL;
+    *newest = b;
+    first = first ? first : b;
+    restore(b, c);
+    if (b != first)
+      tamis__layers_append(first, b);
+  }
+  if (l->n == 1 && !first->limited && !mapping.at)
+    tamis__layers_limit_first(first);
+  return TAMIS_OK;
 }
 
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out)
 {
-  struct bloom_plan plan;
-  struct content content = {0};
-  struct saved_mapping mapping = saved_mapping_of(r);
-  void *words = NULL;
-  if (!read_plan(saved, &plan))
-    return TAMIS_ECORRUPT;
-  int result = read_all(r, saved, &plan, &words, &content);
-  if (result != TAMIS_OK)
-    return result;
-  struct bloom *b = tamis__bloom_create(head, &plan, words, &mapping);
-  if (!b) {
-    if (!r->mapping)
-      tamis__memory_release(&r->allocator, words, plan.geometry.lines * LINE_BYTES);
-    return TAMIS_ENOMEM;
+  struct loading l = {.r = r, .saved = saved, .head = head};
+  struct bloom *newest = NULL;
+  int result = load_all(&l);
+  if (result == TAMIS_OK)
+    result = create_layers(&l, &newest);
+  if (result == TAMIS_OK) {
+    while (newest->older)
+      newest = newest->older;
+    *out = &newest->head;
+    return TAMIS_OK;
   }
-  restore(b, &content);
-  *out = &b->head;
-  return TAMIS_OK;
+  tamis__bloom_destroy_layers(newest);
+  for (unsigned i = 0; i < l.n && !r->mapping; i++)
+    tamis__memory_release(&r->allocator, l.layers[i].words,
+                          l.layers[i].plan.geometry.lines * LINE_BYTES);
+  return result;
 }

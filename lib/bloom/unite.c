@@ -43,6 +43,12 @@
  *     the capacity could follow if an estimate were added to it.  If a union makes it certain that
  *     the capacity is reached, the filter is FULL.
  *
+ *     A filter that grows has layers, which are united one by one: those with the same number, which
+ *     have the same size.  `into` opens those that it lacks.  A layer may get more keys than it was
+ *     planned for, and then it exceeds its part of the rate; later adds go to later layers, which
+ *     keep theirs.  For unique adds, the union's bits in any layer are as if plain adds had set
+ *     them.
+ *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
  * before the union, of `from`, and of `into` after it.  Then a + b - u keys are in both, and the
  * union brings the counted keys of `from` less these: that is exact if `into` is empty, and never
@@ -63,6 +69,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/layers.h"
 
 #include <math.h>
 
@@ -74,6 +81,12 @@ static bool fit_together(const struct bloom *a, const struct bloom *b)
   const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
   return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
          g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
+}
+
+/* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be compared. */
+static bool newest_is_first(const struct bloom *b)
+{
+  return newest_layer(b) == b;
 }
 
 /* ---- counting bits ---- */
@@ -155,11 +168,6 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 }
 
 /* ---- union ---- */
-
-static uint64_t counted_keys(const struct bloom *b)
-{
-  return tamis__counter_sum(&b->counters, KEYS) + tamis__counter_sum(&b->counters, UNITED);
-}
 
 /* No fewer keys than that set these bits. */
 static uint64_t fewest_keys(const struct bloom_geometry *g, uint64_t bits)
@@ -294,7 +302,7 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
                   : unite_line(into, from, i, true, false, progress);
   if (progress->added != before) {
     counter_add(&into->counters, BITS, progress->added - before);
-    watch_capacity(into);
+    (void) tamis__bloom_watch(into);
   }
   return room;
 }
@@ -322,25 +330,72 @@ static void count_united(struct bloom *into, const struct census *census, uint64
   counter_add(&into->counters, UNITED, (uint64_t) ceil(brought - 0.5));
 }
 
+/* ---- union of growable filters ---- */
+
+/* The layers of a filter, from the first one on.  Returns how many there are. */
+static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYERS])
+{
+  struct bloom *layer = newest_layer(b);
+  unsigned n = layer->number;
+  for (; layer; layer = layer->older)
+    layers[layer->number - 1] = layer;
+  return n;
+}
+
+/* Opens layers until `into` has as many as `from`.  All that it had before have room. */
+static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
+                       struct bloom *const from[BLOOM_MOST_LAYERS], unsigned need)
+{
+  int result = TAMIS_OK;
+  for (; have < need && result == TAMIS_OK; have++) {
+    result = tamis__layers_open(into[0], into[have - 1]);
+    if (result == TAMIS_OK) {
+      struct bloom *layer = newest_layer(into[0]); /* adds may have opened more */
+      while (layer->number > have + 1)
+        layer = layer->older;
+      into[have] = layer;
+      result = fit_together(layer, from[have]) ? TAMIS_OK : TAMIS_EINVAL;
+    }
+  }
+  return result;
+}
+
+static int merge_growable(struct bloom *into_first, struct bloom *from_first)
+{
+  struct bloom *into[BLOOM_MOST_LAYERS], *from[BLOOM_MOST_LAYERS];
+  uint64_t keys[BLOOM_MOST_LAYERS];
+  unsigned n = layers_of(from_first, from), have = layers_of(into_first, into);
+  for (unsigned i = 0; i < n && i < have; i++)
+    if (!fit_together(into[i], from[i]))
+      return TAMIS_EINVAL;
+  int result = open_layers(into, have, from, n);
+  for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
+    keys[i] = counted_keys(from[i]);
+  for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
+    struct progress progress = {0};
+    unite_all(into[i], from[i], &progress);
+    count_united(into[i], &progress.census, keys[i]);
+    (void) tamis__bloom_watch(into[i]);
+  }
+  return result;
+}
+
 int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filter)
 {
   struct bloom *into = bloom_of(into_filter);
   const struct bloom *from = const_bloom_of(from_filter);
-  if (!fit_together(into, from))
+  if (into->limited != from->limited || !fit_together(into, from))
     return TAMIS_EINVAL;
+  if (!into->limited)
+    return merge_growable(into, bloom_of((tamis_filter *) (uintptr_t) from_filter));
   const struct certain certain = certain_keys(into, from);
   const uint64_t keys_from = counted_keys(from);
-  if (into->limited && !has_room(into, from, &certain))
+  if (!has_room(into, from, &certain))
     return TAMIS_EFULL;
   struct progress progress = {0};
-  bool room = true;
-  if (into->limited)
-    room = unite_limited(into, from, &progress);
-  else
-    unite_all(into, from, &progress);
+  bool room = unite_limited(into, from, &progress);
   count_united(into, &progress.census, keys_from);
-  if (into->limited && room &&
-      certain_after(into, &certain, progress.added) >= into->geometry.capacity)
+  if (room && certain_after(into, &certain, progress.added) >= into->geometry.capacity)
     atomic_store_explicit(&into->fullness, FULL, memory_order_relaxed); /* see refuses() */
   return room ? TAMIS_OK : TAMIS_EFULL;
 }
@@ -353,6 +408,8 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
   if (!fit_together(a, b))
     return TAMIS_EINVAL;
+  if (!newest_is_first(a) || !newest_is_first(b))
+    return TAMIS_EUNSUPPORTED;
   struct bloom *both;
   int result = tamis__bloom_create_like(a, &both);
   if (result != TAMIS_OK)
@@ -368,10 +425,9 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   }
   struct estimate e = estimate_keys(&a->geometry, &census);
   counter_add(&both->counters, UNITED, (uint64_t) ceil(e.common - 0.5));
-  if (both->limited) {
+  if (both->limited)
     counter_add(&both->counters, BITS, census.b - census.added);
-    watch_capacity(both);
-  }
+  (void) tamis__bloom_watch(both);
   *out = &both->head;
   return TAMIS_OK;
 }
@@ -382,6 +438,8 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
   if (!fit_together(a, b))
     return TAMIS_EINVAL;
+  if (!newest_is_first(a) || !newest_is_first(b))
+    return TAMIS_EUNSUPPORTED;
   struct census census = {0};
   for (uint64_t i = 0; i < a->geometry.words; i += LINE_WORDS) {
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];

@@ -50,6 +50,7 @@
 #include "base/hook.h"
 #include "bloom/bloom.h"
 #include "bloom/capacity.h"
+#include "bloom/layers.h"
 
 /* `at` is the key's word, and `mask` its bits there. */
 static inline bool word_lookup(const word *at, uint64_t mask)
@@ -91,22 +92,34 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
   return TAMIS_OK;
 }
 
-static inline int word_add_growable(struct bloom *b, word *at, uint64_t mask)
+/* One that opens another layer instead. */
+FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uint64_t mixed,
+                                   bool unique)
+{
+  const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
+  if (word_lookup(at, mask))
+    return present;
+  HOOK(bloom_key_missed);
+  if (!is_far(b))
+    return unique ? tamis__layers_add_unique(b, mixed) : tamis__layers_add(b, mixed);
+  HOOK(bloom_word_has_room);
+  if (!(mask & ~word_or(at, mask)))
+    return present; /* overtaken */
+  HOOK(bloom_word_set);
+  return unique && !is_alone(b) ? tamis__layers_settle(b, mixed) : count_key(b);
+}
+
+/* The same for that layer only, near its end.  TAMIS_EFULL: it is full. */
+static inline int word_insert(struct bloom *b, word *at, uint64_t mask, uint64_t mixed)
 {
   if (word_lookup(at, mask))
     return TAMIS_PRESENT;
-  HOOK(bloom_key_missed);
+  if (refuses(b))
+    return TAMIS_EFULL;
   if (!(mask & ~word_or(at, mask)))
-    return TAMIS_PRESENT; /* overtaken */
-  counter_add(&b->counters, KEYS, 1);
-  return TAMIS_OK;
-}
-
-FORCE_INLINE int word_add(struct bloom *b, word *at, uint64_t mask, bool unique,
-                          struct bloom_shape shape)
-{
-  return shape.layout == BLOOM_LAYOUT_MARKED ? word_add_limited(b, at, mask, unique)
-                                             : word_add_growable(b, at, mask);
+    return TAMIS_PRESENT;
+  HOOK(bloom_word_set);
+  return is_alone(b) ? count_key(b) : tamis__layers_settle(b, mixed);
 }
 
 #endif

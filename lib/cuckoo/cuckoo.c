@@ -117,7 +117,7 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
   struct cuckoo *c = tamis__cuckoo_begin(head, &spec, options->max_bytes);
   if (!c)
     return TAMIS_ENOMEM;
-  c->head.operations = operations_for(g);
+  operations_begin(&c->head, operations_for(g));
   int result;
   struct generation *first = tamis__generation_create(c, g, &result);
   if (first) {
@@ -140,11 +140,12 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
   int result = tamis__cuckoo_load(r, saved, head, &c);
   if (result != TAMIS_OK)
     return result;
-  c->head.operations = operations_for(&c->generation[0]->geometry);
+  const struct filter_operations *operations = operations_for(&c->generation[0]->geometry);
   if (c->mapped) {
-    c->mapped->operations = tamis__read_only(c->head.operations);
-    c->head.operations = &c->mapped->operations;
+    c->mapped->operations = tamis__read_only(operations);
+    operations = &c->mapped->operations;
   }
+  operations_begin(&c->head, operations);
   *out = &c->head;
   return TAMIS_OK;
 }

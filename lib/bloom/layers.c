@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a Bloom filter that grows.
+ *
+ *    first (the filter)      layer 2           layer 3
+ *    capacity C              C                 2C                  4C, ...
+ *    rate 0.61 fpp           0.15 fpp          0.068 fpp           6 / (pi i)^2 fpp
+ *       ▲                       ▲                 ▲
+ *       └──────── older ────────┴───── older ─────┘
+ *       └ newest ─────────────────────────────────┘
+ *
+ * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the newest
+ * layer.  When that has counted as many keys as it was planned for, a further layer is opened, which
+ * has room for as many keys as all layers before it.  Look-ups search all layers.  A layer that has
+ * been opened stays until the filter is destroyed, so nothing needs to be reclaimed.
+ *
+ * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.  Layer
+ *     i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers there
+ *     are.  A layer keeps its part while it has no more keys than planned:
+ *
+ *     - Keys that it does not count, because it hides them itself, set no bits.  But its counted
+ *       keys are those that it did not hide, which set more bits than others: as many as all keys
+ *       that were offered to it.  It is planned for these (keys_offered() in geometry.c).
+ *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, and
+ *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
+ *       comes too late: when it has looked before another thread's key took the last room.  The
+ *       parts of layers that are not open yet are a reserve for these: they are more than
+ *       0.6 / (i + 1) of fpp.
+ *
+ *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process. Lett.
+ *     101 (2007), with rates that fall by a constant factor
+ *
+ * A filter of one layer costs nothing more.  Its operations know that layer only (operations.c).  The
+ * thread that opens the second layer replaces them, once, by those of this file.  Calls that have
+ * read the old operations may still run.  Why that is right, by the letters of operations.c:
+ *
+ * [A] No false negative.  An old look-up searches the first layer.  It has read the operations before
+ *     they were replaced, and a second layer is published after that; so whatever is added there is
+ *     added after the look-up began, which takes effect before it.  An old add sets its key's bits in
+ *     the first layer, where all look-ups search, or finds that this is full, and goes on as a new
+ *     one does.  A new look-up reads `newest`, and then finds what is in that layer and all before it.
+ *
+ * [B] One winner.  The stripes belong to the filter, and all layers use the same ones.  A unique add
+ *     that has not found its key takes the stripe, reads `newest` again, and searches all layers
+ *     again.  If the key is in none, it sets its bits in the newest one, unless this is full: then it
+ *     releases the stripe, opens a layer, and begins again.  Of all unique adds of a key, which hold
+ *     the same stripe in turns, a later one reads the same `newest` or a later one (coherence).  So
+ *     it searches the layer in which an earlier one has set the bits.  (A layer that another one
+ *     follows is full, so a call that had read an older `newest` would not set bits, either.)
+ *
+ *     An old unique add, too, takes the stripe.  If it reads there that the first layer is not full,
+ *     no unique add of this key has been beyond that layer: that one would have read, before it
+ *     released the stripe, a `newest` that was published after the layer was marked as full.
+ *     Otherwise it goes on as a new one does (add_missing()).
+ *
+ *     The word layout has no stripes while it has one layer: there an OR names the winner, whether
+ *     the operations are old or new.  The second layer brings stripes.  A call W that has set the
+ *     last of its key's bits in the first layer looks whether this is still alone.  If so, it has
+ *     won: any call that goes beyond the layer has read `newest` after W did, in the single order of
+ *     all sequentially consistent accesses, and reads the word after that; so it finds the bits.  If
+ *     not, W takes the key's stripe, and has won unless the key is in a later layer.  Let V be a
+ *     call that adds the key to a later layer, under the same stripe.  If V was first, W finds the
+ *     key there.  If W was first, V searches the first layer after that, and finds it there.  Calls
+ *     that find the bits in the first layer answer TAMIS_PRESENT in any case: if V wins, which did not
+ *     find these bits and so was running when W set them, V takes effect when W sets them.
+ *
+ * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
+ *     TAMIS_EFULL is final.  Whether a layer can be opened depends on nothing that changes: on the
+ *     sizes of the layers before it, the rate, and max_bytes.  That a layer is full does not change,
+ *     either, and all unique adds of a key read it under the same stripe.  In the word layout
+ *     without stripes, `newest` is set to the first layer itself before the first refusal, and a
+ *     call that sees this after its OR is refused, too.  (Then the bits stay: for this one key,
+ *     which is not in, the filter has a false positive.)
+ *
+ * [D] Plain adds and look-ups take no lock.  A further layer is created outside of all locks and
+ *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
+ *     thrown away; a third one that needs it yields until one of them is done.  With a max_bytes
+ *     that has no room for two, at most one thread does.
+ *
+ * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a layer
+ * is opened may be added to both layers, and counted in both.
+ */
+#include "bloom/layers.h"
+
+#include "base/hook.h"
+#include "bloom/capacity.h"
+
+#include <sched.h>
+
+enum { MOST_OPENERS = 2 };
+
+/* ---- opening a layer ---- */
+
+/* ORDER operations.swap (seq_cst)
+ *   pairs with     operations.load
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/operations_never_swapped (that there is a swap) */
+static void use_layers(struct bloom *first)
+{
+  atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
+}
+
+int tamis__bloom_watch(struct bloom *b)
+{
+  int far = b->limited ? COUNTED : OPEN;
+  if (near_capacity(b))
+    atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
+                                            memory_order_relaxed);
+  return TAMIS_OK;
+}
+
+int tamis__bloom_count_shared(struct bloom *b)
+{
+  return counter_add(&b->counters, KEYS, 1) % WATCH_PERIOD ? TAMIS_OK : tamis__bloom_watch(b);
+}
+
+static uint64_t bytes_of_layers(const struct bloom *newest)
+{
+  uint64_t bytes = 0;
+  for (; newest; newest = newest->older)
+    bytes += newest->bytes;
+  return bytes;
+}
+
+/* What the layer after `full` will be, the bytes that it takes, and how many threads may create it
+ * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
+static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
+                      unsigned *openers)
+{
+  uint64_t capacity = full == first ? full->geometry.capacity : 2 * full->geometry.capacity;
+  *plan = (struct bloom_plan){.stripes_wanted = first->stripes_wanted,
+                              .max_bytes = first->max_bytes,
+                              .older = full,
+                              .shares_stripes = full->stripes.all != NULL};
+  *openers = MOST_OPENERS;
+  if (full->number == BLOOM_MOST_LAYERS ||
+      bloom_geometry_plan_layer(first->geometry.shape.layout, full->number + 1, capacity,
+                                first->geometry.fpp, &plan->geometry) != TAMIS_OK)
+    return TAMIS_EFULL;
+  uint64_t used = bytes_of_layers(full),
+           bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
+  if (!first->max_bytes)
+    return TAMIS_OK;
+  if (used + MOST_OPENERS * bytes > first->max_bytes)
+    *openers = 1;
+  return used + bytes > first->max_bytes ? TAMIS_EFULL : TAMIS_OK;
+}
+
+/* With how many keys a layer has this rate, if with fewer than its capacity. */
+static double keys_at(const struct bloom_geometry *g, double rate)
+{
+  double low = 0, high = (double) g->capacity;
+  if (bloom_geometry_rate(g, high) <= rate)
+    return high;
+  while (high - low > 0.5 && high - low > 1e-4 * high) {
+    double middle = (low + high) / 2;
+    if (bloom_geometry_rate(g, middle) <= rate)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+void tamis__layers_limit_first(struct bloom *first)
+{
+  struct bloom_plan plan;
+  unsigned openers;
+  double share = first->geometry.fpp * bloom_geometry_share(1);
+  uint64_t keys = (uint64_t) keys_at(&first->geometry, share);
+  if (keys >= first->geometry.capacity || plan_layer(first, first, &plan, &openers) != TAMIS_OK)
+    return;
+  first->closes_at = keys;
+  (void) tamis__bloom_watch(first);
+}
+
+/* No layer can follow: see [C]. */
+static void end(struct bloom *first, struct bloom *full)
+{
+  atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed); /* saves planning again */
+  struct bloom *none = NULL;
+  if (full == first && !first->stripes.all)
+    atomic_compare_exchange_strong_explicit(&first->newest, &none, first, memory_order_seq_cst,
+                                            memory_order_seq_cst);
+}
+
+/* Puts a layer after `full`, unless there is one.
+ * ORDER layer.append (seq_cst)
+ *   pairs with     layer.load
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/layer_published_early (that it comes last) */
+static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
+{
+  struct bloom *newest = full == first ? NULL : full;
+  return atomic_compare_exchange_strong_explicit(&first->newest, &newest, layer,
+                                                 memory_order_seq_cst, memory_order_seq_cst);
+}
+
+void tamis__layers_append(struct bloom *first, struct bloom *layer)
+{
+  if (first->mapping.at)
+    *(struct filter_operations *) (uintptr_t) operations_of(&first->head) =
+        tamis__read_only(&tamis__bloom_layered);
+  else
+    use_layers(first);
+  atomic_store_explicit(&layer->older->fullness, FULL, memory_order_relaxed); /* not shared yet */
+  (void) append(first, layer->older, layer);
+}
+
+/* By a thread that may create it. */
+static int create_layer(struct bloom *first, struct bloom *full, const struct bloom_plan *plan)
+{
+  struct bloom *layer;
+  if (newest_layer(first) != full)
+    return TAMIS_OK;
+  HOOK(bloom_layer_wanted);
+  int result = tamis__bloom_create_empty(&first->head, plan, &layer);
+  if (result != TAMIS_OK)
+    return newest_layer(first) != full ? TAMIS_OK : result;
+  atomic_store_explicit(&full->fullness, FULL,
+                        memory_order_relaxed); /* layer.append publishes it */
+  use_layers(first);
+  HOOK(bloom_layer_created);
+  if (!append(first, full, layer))
+    tamis__bloom_destroy_layer(layer);
+  return TAMIS_OK;
+}
+
+int tamis__layers_open(struct bloom *first, struct bloom *full)
+{
+  struct bloom_plan plan;
+  unsigned openers;
+  if (atomic_load_explicit(&full->fullness, memory_order_relaxed) == LAST)
+    return TAMIS_EFULL;
+  int result = plan_layer(first, full, &plan, &openers);
+  if (result != TAMIS_OK) {
+    end(first, full);
+    return result;
+  }
+  /* Relaxed: the number publishes nothing, and whoever has waited looks at `newest`. */
+  while (atomic_fetch_add_explicit(&first->openers, 1, memory_order_relaxed) >= openers) {
+    atomic_fetch_sub_explicit(&first->openers, 1, memory_order_relaxed);
+    if (newest_layer(first) != full)
+      return TAMIS_OK;
+    HOOK(bloom_layer_awaited);
+    sched_yield();
+  }
+  result = create_layer(first, full, &plan);
+  atomic_fetch_sub_explicit(&first->openers, 1, memory_order_relaxed);
+  return result;
+}
+
+/* ---- single keys ---- */
+
+/* Most keys are in the newest layers. */
+static bool find(const struct bloom *layer, uint64_t mixed)
+{
+  for (; layer; layer = layer->older)
+    if (layer->calls->find(layer, mixed))
+      return true;
+  return false;
+}
+
+int tamis__layers_add(struct bloom *first, uint64_t mixed)
+{
+  for (;;) {
+    struct bloom *newest = newest_layer(first);
+    if (find(newest, mixed))
+      return TAMIS_OK;
+    int result = newest->calls->insert(newest, mixed);
+    if (result != TAMIS_EFULL)
+      return TAMIS_OK;
+    result = tamis__layers_open(first, newest);
+    if (result != TAMIS_OK) {
+      tamis__bloom_note_refusal(first);
+      return result;
+    }
+  }
+}
+
+int tamis__layers_settle(struct bloom *first, uint64_t mixed)
+{
+  (void) count_key(first);
+  const struct bloom *layer = newest_layer(first);
+  if (layer == first)
+    return TAMIS_EFULL;
+  struct stripe *stripe = stripe_of(&layer->stripes, mixed);
+  bool found = false;
+  stripe_lock(stripe);
+  for (layer = newest_layer(first); layer != first && !found; layer = layer->older)
+    found = layer->calls->find(layer, mixed);
+  stripe_unlock(stripe);
+  return found ? TAMIS_PRESENT : TAMIS_OK;
+}
+
+/* Adds a key to the newest layer, and returns that in *newest.  TAMIS_EFULL: that layer is full. */
+static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
+{
+  *newest = newest_layer(first);
+  if (!(*newest)->stripes.all)
+    return first->calls->insert(first, mixed); /* see tamis__layers_settle() */
+  struct stripe *stripe = stripe_of(&(*newest)->stripes, mixed);
+  HOOK(bloom_stripe_wanted);
+  stripe_lock(stripe);
+  *newest = newest_layer(first);
+  int result =
+      find((*newest)->older, mixed) ? TAMIS_PRESENT : (*newest)->calls->insert(*newest, mixed);
+  stripe_unlock(stripe);
+  return result;
+}
+
+int tamis__layers_add_unique(struct bloom *first, uint64_t mixed)
+{
+  for (;;) {
+    struct bloom *newest;
+    int result = insert_unique(first, mixed, &newest);
+    if (result != TAMIS_EFULL)
+      return result;
+    result = tamis__layers_open(first, newest);
+    if (result != TAMIS_OK) {
+      tamis__bloom_note_refusal(first);
+      return result;
+    }
+  }
+}
+
+static uint64_t mixed_hash(const struct bloom *b, uint64_t hash)
+{
+  return hash_mix(&b->head.keys, hash);
+}
+
+static bool layered_contains(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom *first = const_bloom_of(f);
+  return find(newest_layer(first), mixed_hash(first, hash));
+}
+
+static int layered_add(tamis_filter *f, uint64_t hash)
+{
+  return tamis__layers_add(bloom_of(f), mixed_hash(bloom_of(f), hash));
+}
+
+static int layered_add_unique(tamis_filter *f, uint64_t hash)
+{
+  struct bloom *first = bloom_of(f);
+  uint64_t mixed = mixed_hash(first, hash);
+  if (find(newest_layer(first), mixed))
+    return TAMIS_PRESENT;
+  HOOK(bloom_key_missed);
+  return tamis__layers_add_unique(first, mixed);
+}
+
+/* ---- batches ---- */
+
+/* Searches the layers one after the other, for those keys that are still missing: each layer's own
+ * batch fetches its memory ahead.  Returns how many were found. */
+static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size_t n, bool *found)
+{
+  uint64_t left[FILTER_GROUP];
+  unsigned char index[FILTER_GROUP];
+  bool in[FILTER_GROUP];
+  size_t missing = n;
+  for (size_t i = 0; i < n; i++) {
+    left[i] = hashes[i];
+    index[i] = (unsigned char) i;
+    found[i] = false;
+  }
+  for (; layer && missing; layer = layer->older) {
+    layer->calls->alone.contains_many(&layer->head, left, missing, in);
+    size_t kept = 0;
+    for (size_t i = 0; i < missing; i++) {
+      found[index[i]] = in[i];
+      left[kept] = left[i];
+      index[kept] = index[i];
+      kept += !in[i];
+    }
+    missing = kept;
+  }
+  return n - missing;
+}
+
+static size_t layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                    bool *found)
+{
+  const struct bloom *newest = newest_layer(const_bloom_of(f));
+  bool group[FILTER_GROUP];
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    hits += find_group(newest, hashes + start, length, found ? found + start : group);
+  }
+  return hits;
+}
+
+/* Keys that were missing a moment ago are searched again: two of a batch may be equal. */
+static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  bool found[FILTER_GROUP];
+  find_group(newest_layer(bloom_of(f)), hashes, n, found);
+  for (size_t i = 0; i < n; i++)
+    results[i] = found[i] ? TAMIS_OK : layered_add(f, hashes[i]);
+}
+
+static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
+{
+  bool found[FILTER_GROUP];
+  find_group(newest_layer(bloom_of(f)), hashes, n, found);
+  for (size_t i = 0; i < n; i++)
+    results[i] = found[i] ? TAMIS_PRESENT : layered_add_unique(f, hashes[i]);
+}
+
+const struct filter_operations tamis__bloom_layered = {
+    .kind = &tamis__bloom_kind,
+    .contains = layered_contains,
+    .contains_many = layered_contains_many,
+    .add = layered_add,
+    .add_unique = layered_add_unique,
+    .add_many = layered_add_many,
+    .add_unique_many = layered_add_unique_many,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the layers of a Bloom filter that grows.
+ */
+#ifndef TAMIS_LIB_BLOOM_LAYERS_H
+#define TAMIS_LIB_BLOOM_LAYERS_H
+
+#include "bloom/bloom.h"
+
+/* Adds to a filter that needs a further layer, or may have several. */
+int tamis__layers_add(struct bloom *first, uint64_t mixed);
+int tamis__layers_add_unique(struct bloom *first, uint64_t mixed);
+
+/* A call in the word layout has set the last bits of its key in the first layer, and has then seen
+ * that this is not alone any more.  Counts the key, and returns what a unique add returns. */
+int tamis__layers_settle(struct bloom *first, uint64_t mixed);
+
+/* Opens a layer after `full`, unless there is one.
+ *   Errors  TAMIS_EFULL: max_bytes, or 64-bit hashes cannot give the rate; final.  TAMIS_ENOMEM */
+int tamis__layers_open(struct bloom *first, struct bloom *full);
+
+/* Puts a layer after the newest one of a filter that is not shared yet. */
+void tamis__layers_append(struct bloom *first, struct bloom *layer);
+
+#endif

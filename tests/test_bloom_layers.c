@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bloom filters that have grown beyond their first layer.
+ */
+#include "bloom_unit.h"
+#include "saved_unit.h"
+
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* A key that is never added. */
+static uint64_t absent(uint64_t i)
+{
+  return ~i;
+}
+
+static double rate_of(const tamis_filter *f, uint64_t probes)
+{
+  uint64_t hits = 0;
+  for (uint64_t i = 0; i < probes; i++)
+    hits += tamis_contains_hash(f, absent(i));
+  return (double) hits / (double) probes;
+}
+
+static void all_keys_stay_in(tamis_layout layout)
+{
+  enum { N = 70000 / SCALE };
+  tamis_filter *f = make_filter(layout, 1000, 0.01), *g = make_filter(layout, 1000, 0.01);
+  static uint64_t keys[N];
+  static int results[N];
+  static bool found[N];
+  for (uint64_t i = 0; i < N; i++) {
+    keys[i] = i;
+    int result = tamis_add_unique_hash(f, i);
+    assert_true(result == TAMIS_OK || result == TAMIS_PRESENT);
+    assert_true(tamis_contains_hash(f, i));
+    assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_PRESENT);
+    results[i] = result;
+  }
+  static int batch[N];
+  assert_int_equal(tamis_add_unique_many_hash(g, keys, N, batch), TAMIS_OK);
+  assert_memory_equal(batch, results, sizeof batch); /* a batch is the single calls */
+  uint64_t count = stats_of(f).count;
+  assert_int_equal(tamis_add_many_hash(f, keys, N, NULL), TAMIS_OK);
+  assert_int_equal(stats_of(f).count, count); /* they change nothing */
+  assert_int_equal(stats_of(g).count, count);
+  assert_int_equal(tamis_contains_many_hash(f, keys, N, found), N);
+  for (uint64_t i = 0; i < N; i++) {
+    assert_true(found[i] && tamis_contains_hash(f, i) && tamis_contains_hash(g, i));
+    keys[i] = absent(i);
+  }
+  size_t hits = tamis_contains_many_hash(f, keys, N, found);
+  for (uint64_t i = 0; i < N; i++)
+    assert_int_equal(found[i], tamis_contains_hash(f, keys[i]));
+  assert_true(hits <= N / 90);
+  assert_true(stats_of(f).layers == (SCALE == 1 ? 8 : 4));
+  assert_valid(f);
+  assert_valid(g);
+  tamis_destroy(f);
+  tamis_destroy(g);
+}
+EACH_LAYOUT(all_keys_stay_in)
+
+/* At every doubling, when the layers are as full as they get. */
+static void the_rate_stays(tamis_layout layout)
+{
+  const double rates[] = {0.5, 0.1, 0.01, 0.003};
+  for (unsigned r = 0; r < 4; r++) {
+    tamis_filter *f = make_filter(layout, 1000, rates[r]);
+    uint64_t keys = 0;
+    for (uint64_t n = 1000; n <= 64000 / SCALE; n *= 2) {
+      for (; keys < n; keys++)
+        assert_int_equal(tamis_add_hash(f, keys), TAMIS_OK);
+      tamis_stats s = stats_of(f);
+      assert_true(rate_of(f, 200000) <= rates[r]);
+      assert_true(s.fpp_estimate <= rates[r]);
+      assert_in_range(s.estimated_count, 0.97 * (double) n, 1.03 * (double) n);
+      assert_true(s.load == s.estimated_count / 1000);
+    }
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+EACH_LAYOUT(the_rate_stays)
+
+static void a_filter_takes_what_was_told_up_to_its_capacity(tamis_layout layout)
+{
+  for (uint64_t capacity = 1; capacity <= 100000; capacity *= 10) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = layout;
+    options.capacity = capacity;
+    options.seed = 42;
+    tamis_filter *f;
+    uint64_t bytes;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+    for (uint64_t i = 0; i < capacity; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_true(stats_of(f).bytes == bytes && stats_of(f).layers == 1);
+    for (uint64_t i = capacity; i < capacity + capacity / 10 + 10; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_true(stats_of(f).layers >= 2);
+    tamis_destroy(f);
+  }
+}
+EACH_LAYOUT(a_filter_takes_what_was_told_up_to_its_capacity)
+
+/* ---- where growth ends ---- */
+
+static void assert_ended(tamis_filter *f, uint64_t keys)
+{
+  tamis_stats before = stats_of(f);
+  for (uint64_t i = 0; i < 1000; i++) {
+    bool in = tamis_contains_hash(f, keys + i);
+    assert_int_equal(tamis_add_unique_hash(f, keys + i), in ? TAMIS_PRESENT : TAMIS_EFULL);
+    assert_int_equal(tamis_add_hash(f, keys + i), in ? TAMIS_OK : TAMIS_EFULL);
+    assert_int_equal(tamis_contains_hash(f, keys + i), in);
+  }
+  for (uint64_t i = 0; i < keys; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  tamis_stats after = stats_of(f);
+  assert_true(before.count == after.count && before.bits_set == after.bits_set);
+  assert_valid(f);
+}
+
+static void max_bytes_ends_growth(tamis_layout layout)
+{
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = 1000;
+  options.seed = 42;
+  options.allocator = &allocator;
+  uint64_t one;
+  assert_int_equal(tamis_bytes_for(&options, &one), TAMIS_OK);
+  for (uint64_t limit = one; limit < 40 * one; limit = limit * 7 / 4) {
+    tamis_filter *f;
+    options.max_bytes = limit;
+    counts.most = 0;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t keys = 0;
+    while (keys < 200000 && tamis_add_unique_hash(f, keys) >= 0)
+      keys++;
+    assert_true(keys >= 1000 && keys < 200000 && counts.most <= limit && stats_of(f).bytes <= limit);
+    assert_true(rate_of(f, 50000) <= 0.011);
+    assert_ended(f, keys);
+    tamis_destroy(f);
+    assert_int_equal(counts.now, 0);
+  }
+}
+EACH_LAYOUT(max_bytes_ends_growth)
+
+/* Layers for ever lower rates would need more than 64 bits of a hash. */
+static void growth_ends_where_hashes_do(void **state)
+{
+  (void) state;
+  const double rates[] = {1e-16, 1e-17, 5e-18};
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_filter *f = make_filter(TAMIS_LAYOUT_CLASSIC, 20, rates[i]);
+    uint64_t keys = 0;
+    while (tamis_add_unique_hash(f, keys) >= 0)
+      keys++;
+    assert_in_range(keys, 20, 20000);
+    assert_ended(f, keys);
+    tamis_destroy(f);
+  }
+}
+
+static void without_memory_nothing_changes(tamis_layout layout)
+{
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = 1000;
+  options.seed = 42;
+  options.allocator = &allocator;
+  for (unsigned fail = 1; fail <= 3; fail++) {
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t key = 0;
+    for (unsigned failed = 0; failed < 4; key++) {
+      bool in = tamis_contains_hash(f, key);
+      counts.calls = 0;
+      counts.fail_at = fail;
+      size_t now = counts.now;
+      int result = tamis_add_unique_hash(f, key);
+      if (counts.calls >= fail) { /* once more, and then with memory */
+        failed++;
+        assert_int_equal(result, TAMIS_ENOMEM);
+        assert_true(!in && !tamis_contains_hash(f, key) && counts.now == now);
+        counts.calls = 0;
+        assert_int_equal(tamis_add_hash(f, key), TAMIS_ENOMEM);
+        assert_valid(f);
+        counts.fail_at = 0;
+        assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
+      }
+      assert_true(tamis_contains_hash(f, key));
+    }
+    assert_int_equal(stats_of(f).layers, 5);
+    assert_valid(f);
+    tamis_destroy(f);
+    assert_int_equal(counts.blocks, 0);
+  }
+}
+EACH_LAYOUT(without_memory_nothing_changes)
+
+/* ---- saved ---- */
+
+static tamis_filter *load(const struct bytes *b)
+{
+  tamis_filter *f = NULL;
+  assert_int_equal(
+      tamis_load(NULL, read_source, &(struct source){.data = b->data, .size = b->size}, &f),
+      TAMIS_OK);
+  return f;
+}
+
+static tamis_filter *map(const struct bytes *b, bool check_all)
+{
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/tamis-test-bloom-layers-%ld", (long) getpid());
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(b->data, 1, b->size, file), b->size);
+  assert_int_equal(fclose(file), 0);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.check_all = check_all;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_map_file(&options, path, &f), TAMIS_OK);
+  (void) unlink(path);
+  return f;
+}
+
+static void layers_are_saved_and_loaded(tamis_layout layout)
+{
+  enum { N = 20000 };
+  tamis_filter *f = make_filter(layout, 1000, 0.01);
+  for (uint64_t i = 0; i < N; i++)
+    (void) tamis_add_hash(f, i);
+  struct bytes b = saved_bytes(f);
+  tamis_stats of_f = stats_of(f), info = TAMIS_STATS_INIT;
+  assert_int_equal(
+      tamis_saved_info(read_source, &(struct source){.data = b.data, .size = b.size}, &info),
+      TAMIS_OK);
+  assert_true(info.layers == 6 && info.count == of_f.count && info.bytes == of_f.bytes);
+  assert_true(info.fpp_estimate >= of_f.fpp_estimate && info.fpp_estimate <= 0.01);
+  tamis_filter *g = load(&b);
+  assert_valid(g);
+  tamis_stats of_g = stats_of(g);
+  assert_memory_equal(&of_f, &of_g, sizeof of_f);
+  struct bytes again = saved_bytes(g);
+  assert_int_equal(again.size, b.size);
+  assert_memory_equal(again.data, b.data, b.size);
+  for (unsigned check = 0; check < 2; check++) {
+    tamis_filter *m = map(&b, check);
+    assert_valid(m);
+    for (uint64_t i = 0; i < 2 * N; i++)
+      assert_int_equal(tamis_contains_hash(m, i), tamis_contains_hash(f, i));
+    assert_int_equal(tamis_add_hash(m, 1), TAMIS_EUNSUPPORTED);
+    assert_int_equal(tamis_add_unique_hash(m, 1), TAMIS_EUNSUPPORTED);
+    struct bytes of_m = saved_bytes(m);
+    assert_memory_equal(of_m.data + SAVED_HEADER, b.data + SAVED_HEADER, b.size - SAVED_HEADER);
+    free(of_m.data);
+    tamis_destroy(m);
+  }
+  for (uint64_t i = 0; i < 4 * N; i++) /* it goes on as the other one */
+    assert_int_equal(tamis_add_unique_hash(g, i), tamis_add_unique_hash(f, i));
+  of_f = stats_of(f);
+  of_g = stats_of(g);
+  assert_memory_equal(&of_f, &of_g, sizeof of_f);
+  assert_true(rate_of(g, 100000) <= 0.01);
+  assert_valid(g);
+  tamis_destroy(f);
+  tamis_destroy(g);
+  free(b.data);
+  free(again.data);
+}
+EACH_LAYOUT(layers_are_saved_and_loaded)
+
+/* max_bytes counts all layers. */
+static void max_bytes_holds_for_all_layers(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
+  for (uint64_t i = 0; i < 7000; i++)
+    (void) tamis_add_hash(f, i);
+  struct bytes b = saved_bytes(f);
+  uint64_t bytes = stats_of(f).bytes;
+  assert_int_equal(load_any(source_of(&b), bytes, NULL), TAMIS_OK);
+  for (uint64_t less = 1; less < bytes; less += bytes / 7)
+    assert_int_equal(load_any(source_of(&b), bytes - less, NULL), TAMIS_EFULL);
+  tamis_destroy(f);
+  free(b.data);
+}
+
+/* Where the numbers of the layers are in a file: after each array and its sums. */
+static size_t next_layer_block(const struct bytes *b, size_t from)
+{
+  for (size_t at = from; at + 64 < b->size; at += 64)
+    if (saved_get32(b->data + at) == SAVED_KIND_BLOCKS && !saved_get32(b->data + at + 4) &&
+        saved_get64(b->data + at + 8) == 48)
+      return at;
+  return 0;
+}
+
+/* Each change is made in a file whose sum of the block is right, but not those after it; so what the
+ * library says is found before these are. */
+static void layers_that_cannot_be_are_refused(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
+  for (uint64_t i = 0; i < 3000; i++)
+    (void) tamis_add_hash(f, i);
+  struct bytes b = saved_bytes(f), changed = {.size = b.size, .data = malloc(b.size)};
+  size_t block = next_layer_block(&b, SAVED_ARRAY_ALIGNMENT);
+  assert_true(block);
+  const uint64_t inf = UINT64_C(0x7FF0000000000000);
+  const struct {
+    size_t at; /* in the block, or (below 64) in its head */
+    uint64_t value;
+  } numbers[] = {
+      {24, 3},          {24, 0}, {24, UINT64_MAX}, {32, UINT64_MAX}, {40, UINT64_MAX},
+      {48, 1},          {64, 2}, {64, 3},          {64, 99},         {72, 0},
+      {72, 65},         {80, 0}, {80, 99},         {88, 0},          {88, UINT64_C(1) << 41},
+      {88, UINT64_MAX}, {96, 0}, {96, UINT64_MAX}, {104, 0},         {104, inf},
+      {104, UINT64_MAX}};
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    memcpy(changed.data, b.data, b.size);
+    saved_put64(changed.data + block + numbers[i].at, numbers[i].value);
+    saved_put64(changed.data + block + 56,
+                saved_block_sum(changed.data + block, changed.data + block + 64, 48));
+    int result = load_any(source_of(&changed), 0, NULL);
+    if (result != TAMIS_ECORRUPT)
+      fail_msg("number %u: %d", i, result);
+  }
+  /* how many layers there are, in the header */
+  const struct {
+    uint64_t features, further;
+    int result;
+  } headers[] = {{0, 2, TAMIS_ECORRUPT},    {1, 0, TAMIS_EUNSUPPORTED},
+                 {1, 1, TAMIS_ECORRUPT},    {1, 3, TAMIS_ECORRUPT},
+                 {1, 64, TAMIS_ECORRUPT},   {1, UINT64_MAX, TAMIS_ECORRUPT},
+                 {3, 2, TAMIS_EUNSUPPORTED}};
+  for (unsigned i = 0; i < sizeof headers / sizeof *headers; i++) {
+    memcpy(changed.data, b.data, b.size);
+    saved_put64(changed.data + 16, headers[i].features);
+    saved_put64(changed.data + SAVED_GEOMETRY_AT + 40, headers[i].further);
+    saved_put64(changed.data + SAVED_HEADER - 8, hash_sum(changed.data, SAVED_HEADER - 8, 0));
+    int result = load_any(source_of(&changed), 0, NULL);
+    if (result != headers[i].result)
+      fail_msg("header %u: %d", i, result);
+  }
+  for (size_t size = 0; size < b.size; size += 64) { /* it ends too early */
+    struct source s = {.data = b.data, .size = size};
+    tamis_filter *g;
+    assert_int_equal(tamis_load(NULL, read_source, &s, &g), TAMIS_ECORRUPT);
+  }
+  for (size_t at = 0; at < b.size; at += SCALE == 1 ? 37 : 371) { /* a bit has changed */
+    memcpy(changed.data, b.data, b.size);
+    changed.data[at] ^= 0x10;
+    assert_true(load_any(source_of(&changed), 0, NULL) < 0);
+  }
+  tamis_destroy(f);
+  free(b.data);
+  free(changed.data);
+}
+
+/* A filter as versions before this one have saved it: one layer, for all of the rate. */
+static void a_file_that_was_planned_for_the_whole_rate_keeps_it(tamis_layout layout)
+{
+  struct bloom_plan plan = {.stripes_wanted = 0};
+  assert_int_equal(bloom_geometry_plan(layout, 10000, 0.01, &plan.geometry), TAMIS_OK);
+  const struct tamis_filter head = {.keys = hash_keys_from_seed(42)};
+  struct bloom *b;
+  assert_int_equal(tamis__bloom_create_empty(&head, &plan, &b), TAMIS_OK);
+  for (uint64_t i = 0; i < 5000; i++)
+    (void) tamis_add_hash(&b->head, i);
+  struct bytes saved = saved_bytes(&b->head);
+  tamis_filter *f = load(&saved);
+  for (uint64_t n = 5000; n <= 80000 / SCALE; n += 2500) {
+    for (uint64_t i = n - 2500; i < n; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_true(rate_of(f, 100000) <= 0.01);
+  }
+  assert_valid(f);
+  tamis_destroy(f);
+  tamis_destroy(&b->head);
+  free(saved.data);
+}
+EACH_LAYOUT(a_file_that_was_planned_for_the_whole_rate_keeps_it)
+
+/* ---- unions ---- */
+
+static void a_union_opens_layers(tamis_layout layout)
+{
+  tamis_filter *a = make_filter(layout, 1000, 0.01), *b = make_filter(layout, 1000, 0.01);
+  for (uint64_t i = 0; i < 9000; i++)
+    (void) tamis_add_hash(a, i);
+  assert_int_equal(tamis_merge(b, a), TAMIS_OK);
+  tamis_stats of_a = stats_of(a), of_b = stats_of(b);
+  assert_true(of_b.layers == of_a.layers && of_b.count == of_a.count);
+  assert_true(of_b.bits_set == of_a.bits_set);
+  for (uint64_t i = 0; i < 18000; i++)
+    assert_int_equal(tamis_contains_hash(b, i), tamis_contains_hash(a, i));
+  assert_int_equal(tamis_merge(b, a), TAMIS_OK); /* it changes nothing */
+  assert_int_equal(stats_of(b).count, of_a.count);
+  tamis_filter *c = make_filter(layout, 1000, 0.01);
+  for (uint64_t i = 20000; i < 20950; i++)
+    (void) tamis_add_hash(c, i);
+  double before = stats_of(b).fpp_estimate;
+  assert_int_equal(tamis_merge(b, c), TAMIS_OK);
+  assert_true(stats_of(b).fpp_estimate >
+              before); /* the first layer has more than it was made for */
+  for (uint64_t i = 20000; i < 20950; i++)
+    assert_true(tamis_contains_hash(b, i));
+  tamis_stats of_c = stats_of(c);
+  assert_true(of_c.layers == 1 && of_c.count <= 950);
+  assert_valid(b);
+  assert_valid(c);
+  before = stats_of(b).fpp_estimate;
+  for (uint64_t i = 30000; i < 60000; i++)
+    assert_true(tamis_add_unique_hash(b, i) >= 0);
+  assert_true(stats_of(b).fpp_estimate <= before + 0.004);
+  tamis_destroy(a);
+  tamis_destroy(b);
+  tamis_destroy(c);
+}
+EACH_LAYOUT(a_union_opens_layers)
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, SHARED = 60000 / SCALE };
+
+struct adder {
+  tamis_filter *filter;
+  unsigned char *won;
+  unsigned number;
+  bool batches, good;
+  pthread_t thread;
+};
+
+static void *add_all(void *arg)
+{
+  struct adder *a = arg;
+  a->good = true;
+  for (uint64_t i = 0; i < SHARED; i += 16) {
+    uint64_t keys[16];
+    int results[16];
+    for (uint64_t j = 0; j < 16; j++)
+      keys[j] = i + j;
+    if (a->batches && a->number % 2)
+      a->good &= tamis_add_unique_many_hash(a->filter, keys, 16, results) == TAMIS_OK;
+    else
+      for (unsigned j = 0; j < 16; j++)
+        results[j] = tamis_add_unique_hash(a->filter, keys[j]);
+    for (unsigned j = 0; j < 16; j++) {
+      if (results[j] == TAMIS_OK)
+        __atomic_fetch_add(&a->won[keys[j]], 1, __ATOMIC_RELAXED);
+      a->good &= results[j] >= 0 && tamis_contains_hash(a->filter, keys[j]);
+    }
+  }
+  return NULL;
+}
+
+/* All threads add the same keys in the same order: across all openings each key has at most one winner,
+ * and hardly any has none. */
+static void each_key_has_one_winner(tamis_layout layout)
+{
+  for (unsigned round = 0; round < 6; round++) {
+    tamis_filter *f = make_filter(layout, round % 2 ? 100 : 1000, 0.01);
+    struct adder adders[THREADS];
+    static unsigned char won[SHARED];
+    memset(won, 0, sizeof won);
+    for (unsigned t = 0; t < THREADS; t++) {
+      adders[t] = (struct adder){.filter = f, .won = won, .number = t, .batches = round > 2};
+      assert_int_equal(pthread_create(&adders[t].thread, NULL, add_all, &adders[t]), 0);
+    }
+    uint64_t none = 0;
+    for (unsigned t = 0; t < THREADS; t++) {
+      pthread_join(adders[t].thread, NULL);
+      assert_true(adders[t].good);
+    }
+    for (uint64_t i = 0; i < SHARED; i++) {
+      assert_true(won[i] <= 1 && tamis_contains_hash(f, i));
+      none += !won[i];
+    }
+    tamis_stats s = stats_of(f);
+    assert_true((double) none < 0.011 * SHARED && s.layers > (SCALE == 1 ? 5 : 3));
+    assert_in_range(s.count, SHARED - none, SHARED - none + THREADS * s.layers);
+    assert_true(rate_of(f, 100000) <= 0.01);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+EACH_LAYOUT(each_key_has_one_winner)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      EACH(all_keys_stay_in),
+      EACH(the_rate_stays),
+      EACH(a_filter_takes_what_was_told_up_to_its_capacity),
+      EACH(max_bytes_ends_growth),
+      cmocka_unit_test(growth_ends_where_hashes_do),
+      EACH(without_memory_nothing_changes),
+      EACH(layers_are_saved_and_loaded),
+      cmocka_unit_test(max_bytes_holds_for_all_layers),
+      cmocka_unit_test(layers_that_cannot_be_are_refused),
+      EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
+      EACH(a_union_opens_layers),
+      EACH(each_key_has_one_winner),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
