@@ -138,7 +138,9 @@ static void check_count(struct run *run)
   if (!o->growable && o->capacity + 64 * run->configuration.threads < most)
     most = o->capacity + 64 * run->configuration.threads;
   require(run, s.count <= most, "more keys are counted than were let in", s.count);
-  require(run, (double) s.count + most_hidden(run, (double) in, s.fpp_estimate) >= (double) in,
+  /* Keys that were refused had their chance to be hidden, too. */
+  double offered = (double) (s.refused_adds ? run->all : in);
+  require(run, (double) s.count + most_hidden(run, offered, s.fpp_estimate) >= (double) in,
           "keys are not counted", s.count);
 }
 

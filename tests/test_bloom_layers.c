@@ -145,7 +145,8 @@ static void max_bytes_ends_growth(tamis_layout layout)
     uint64_t keys = 0;
     while (keys < 200000 && tamis_add_unique_hash(f, keys) >= 0)
       keys++;
-    assert_true(keys >= 1000 && keys < 200000 && counts.most <= limit && stats_of(f).bytes <= limit);
+    assert_true(keys >= 1000 && keys < 200000 && counts.most <= limit &&
+                stats_of(f).bytes <= limit);
     assert_true(rate_of(f, 50000) <= 0.011);
     assert_ended(f, keys);
     tamis_destroy(f);

@@ -686,7 +686,7 @@ static void parts_are_aligned(void **state)
 static void sums_are_in_one_block(void **state)
 {
   (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1500000, 0.01);
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1300000, 0.01);
   struct bytes bytes = saved_bytes(f);
   tamis_destroy(f);
   size_t trailer = bytes.size - SAVED_UNIT, sums = trailer - (size_t) 2 * SAVED_UNIT;

@@ -144,7 +144,7 @@ typedef struct tamis_options {
    *   million times the capacity or later, with TAMIS_EFULL.
    *   Bloom: by opening further layers, each with room for as many keys as all before it.  The
    *   rates of all layers together stay within fpp, whatever the size.  The first layer has 0.61 of
-   *   it, for which it takes 5 to 10 % more bits than a filter that does not grow.  Where 64-bit
+   *   it, for which it takes 1.0 to 2.3 bits per key more than a filter that does not grow.  Where 64-bit
    *   hashes cannot give the rate of a further layer, growth ends with TAMIS_EFULL: at fpp 1e-7 and
    *   above, not before 10^12 keys.
    * false: the rate and the size stay.

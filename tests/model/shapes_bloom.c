@@ -22,12 +22,12 @@ static void make(tamis_layout layout, uint64_t capacity, bool growable)
 
 void make_bloom(void)
 {
-  make(TAMIS_LAYOUT_BLOCKED, 10, true);
+  make(TAMIS_LAYOUT_BLOCKED, 4000, true); /* it is far from its capacity */
 }
 
 static void make_word(void)
 {
-  make(TAMIS_LAYOUT_WORD, 10, true);
+  make(TAMIS_LAYOUT_WORD, 4000, true);
 }
 
 static void make_word_limited(void)
@@ -127,6 +127,33 @@ static const char *check_word_full(void)
                                                                  : NULL;
 }
 
+/* ---- a filter whose first layer is full, and which has to open another one ---- */
+
+static void make_full(tamis_layout layout)
+{
+  make(layout, 1, true);
+  t.z = 3;
+  must_add(t.z);
+}
+
+static void make_bloom_full(void)
+{
+  make_full(TAMIS_LAYOUT_BLOCKED);
+}
+
+static void make_word_to_grow(void)
+{
+  make_full(TAMIS_LAYOUT_WORD);
+}
+
+static const char *check_opening(void)
+{
+  return winners(2) != 1         ? "not one winner"
+         : !contains(t.x)        ? "the add was lost"
+         : figures().layers != 2 ? "not one further layer"
+                                 : NULL;
+}
+
 const struct shape bloom_shapes[] = {
     {"bloom_unique", "one winner of two?", 2, false, make_bloom, run_unique, check_bloom_unique,
      FULL, FULL},
@@ -158,5 +185,9 @@ const struct shape bloom_shapes[] = {
      run_store_buffer, check_store_buffer, FULL, NEVER},
     {"word_limited_independent", "do two readers agree on the order of two adds?", 4, false,
      make_word_limited, run_independent, check_independent, BOUND(2), NEVER},
+    {"bloom_opening", "one winner of two that open a layer?", 2, false, make_bloom_full, run_unique,
+     check_opening, BOUND(2), BOUND(2)},
+    {"word_opening", "... after one word?", 2, false, make_word_to_grow, run_unique, check_opening,
+     BOUND(2), BOUND(2)},
     {.name = NULL},
 };
