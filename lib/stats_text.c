@@ -40,7 +40,7 @@ struct figure {
 /* clang-format off */
 static const struct figure figures[] = {
   FIGURE(count, "keys", GAUGE, INTEGER, ALL,
-         "Keys in the filter; cuckoo filters count copies."),
+         "Keys in the filter; cuckoo and counting Bloom filters count copies."),
   FIGURE(estimated_count, "estimated_keys", GAUGE, REAL, ALL,
          "Keys in the filter, with those that false positives hid; an estimate."),
   FIGURE(capacity, "capacity_keys", GAUGE, INTEGER, ALL,
@@ -68,7 +68,7 @@ static const struct figure figures[] = {
   FIGURE(bits_set, "array_set_bytes", GAUGE, BITS, BLOOM_ONLY,
          "Part of the bit array that is set; in large filters an estimate."),
   FIGURE(bits_per_key, "hashes_per_key", GAUGE, SMALL, BLOOM_ONLY,
-         "Bits of the array that each key sets."),
+         "Bits of the array that each key sets, or counters that it raises."),
   FIGURE(joins, "joins_total", COUNTER, INTEGER, CUCKOO_ONLY,
          "Pairs of segments that were joined to one."),
   FIGURE(segments, "segments", GAUGE, INTEGER, CUCKOO_ONLY,

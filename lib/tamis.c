@@ -52,7 +52,8 @@ const char *tamis_strerror(int result)
 
 /* ---- kinds ---- */
 
-static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind, NULL};
+static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind,
+                                                  &tamis__counting_bloom_kind, NULL};
 
 const struct filter_kind *tamis__find_kind(tamis_kind kind)
 {

@@ -92,6 +92,9 @@ static void draw_filter(struct configuration *c, uint64_t *seed,
   o->fpp = draw_rate(o, seed);
   if (o->kind == TAMIS_BLOOM && o->fpp >= 0.0025 && o->capacity % 3 == 0)
     o->layout = TAMIS_LAYOUT_WORD;
+  if (o->kind == TAMIS_BLOOM && o->layout == TAMIS_LAYOUT_BLOCKED && o->fpp >= 1.01e-5 &&
+      o->capacity % 5 == 0)
+    o->kind = TAMIS_COUNTING_BLOOM;
   o->stripes = one_in(seed, 2) ? 0 : (unsigned) log_uniform(seed, 1, 4096);
   o->seed = one_in(seed, 16) ? UINT64_MAX : one_in(seed, 16) ? 1 : random_next(seed) | 1;
   o->hash = one_in(seed, 2) ? NULL : one_in(seed, 2) ? fnv_hash : number_hash;
@@ -117,7 +120,9 @@ struct configuration configuration_draw(uint64_t seed, const struct configuratio
   c.memory = one_in(&seed, 4) ? SYSTEM_MEMORY : one_in(&seed, 3) ? FAILING_MEMORY : LEDGER_MEMORY;
   c.threads = log_uniform(&seed, 1, limits->threads < 16 ? limits->threads : 16);
   c.keys = o->capacity;
-  if (o->growable) /* from half of the capacity to a thousand times as much */
+  /* (Counters that are full of copies never become empty again.) */
+  if (o->growable &&
+      o->kind != TAMIS_COUNTING_BLOOM) /* from half of the capacity to a thousand times as much */
     c.keys = log_uniform(&seed, (o->capacity + 1) / 2, o->capacity * 1000);
   c.keys = c.keys < limits->keys ? c.keys : log_uniform(&seed, limits->keys / 4, limits->keys);
   c.calls = log_uniform(&seed, 16, 16 + limits->keys / c.threads);
@@ -158,6 +163,7 @@ void configuration_print(const struct configuration *c)
          ", hash %s, memory %s; %" PRIu64 " threads, %" PRIu64 " keys of at most %u bytes, %" PRIu64
          " calls, batches of at most %u\n",
          o->kind == TAMIS_CUCKOO             ? "cuckoo"
+         : o->kind == TAMIS_COUNTING_BLOOM   ? "Bloom, counting"
          : o->layout == TAMIS_LAYOUT_CLASSIC ? "Bloom, classic"
          : o->layout == TAMIS_LAYOUT_WORD    ? "Bloom, word"
                                              : "Bloom, blocked",

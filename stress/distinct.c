@@ -121,3 +121,46 @@ bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t
   free(users);
   return all;
 }
+
+/* ---- counting ---- */
+
+static struct bloom_probes probes_of(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom_geometry *g = &const_bloom_of(f)->geometry;
+  return bloom_probes_begin(g, hash_mix(&f->keys, hash), g->shape);
+}
+
+bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b)
+{
+  const struct bloom_geometry *g = &const_bloom_of(counting)->geometry;
+  struct bloom_probes of_a = probes_of(counting, a);
+  for (unsigned i = 0; i < g->shape.probes; i++) {
+    struct bloom_probe x = bloom_probes_next(g, &of_a, g->shape);
+    struct bloom_probes of_b = probes_of(counting, b);
+    for (unsigned j = 0; j < g->shape.probes; j++) {
+      struct bloom_probe y = bloom_probes_next(g, &of_b, g->shape);
+      if (x.word == y.word && x.mask & y.mask)
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool in_one_line(const tamis_filter *f, uint64_t a, uint64_t b)
+{
+  return probes_of(f, a).word / LINE_WORDS == probes_of(f, b).word / LINE_WORDS;
+}
+
+void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint64_t *hashes,
+                              unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned tries = 0;; tries++) {
+      bool shared = false;
+      hashes[i] = random_next(&seed);
+      for (unsigned j = 0; j < i; j++)
+        shared |= distinct_share_counters(counting, hashes[i], hashes[j]);
+      if (!shared && (tries >= CLOSE_TRIES || in_one_line(counting, hashes[i], hashes[0])))
+        break;
+    }
+}

@@ -37,10 +37,14 @@
  *
  * Bloom filter.  A key is found exactly if all its bits are set.  So the answers about a key are
  * exact if one of its bits belongs to no other key that is ever added.
+ *
+ * Bloom filter that counts.  Other keys come and go, and what a call has done to a part of a key's
+ * counters is then seen or not.  So no counter of a key may belong to another one.
  */
 #ifndef TAMIS_STRESS_DISTINCT_H
 #define TAMIS_STRESS_DISTINCT_H
 
+#include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 
 enum { DISTINCT_BITS_MAX = 16 };
@@ -72,5 +76,12 @@ bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo)
  * n is too large for that. */
 bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
                            unsigned n);
+
+/* Chooses n hashes that have no counters in common; most of them in one line. */
+void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint64_t *hashes,
+                              unsigned n);
+
+/* Whether two keys have. */
+bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b);
 
 #endif

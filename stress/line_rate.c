@@ -6,12 +6,12 @@
 enum { PATTERNS = 16, SPREADS = 4, MOST_PROBES = 5 };
 
 /* The part of all rotations with which a word has all bits of a pattern. */
-static double match(uint64_t word, uint64_t pattern)
+static double match(uint64_t word, uint64_t pattern, struct bloom_shape shape)
 {
   uint64_t rotations = UINT64_MAX;
   for (; pattern; pattern &= pattern - 1)
     rotations &= rotate_right(word, (unsigned) __builtin_ctzll(pattern));
-  return __builtin_popcountll(rotations) / 64.0;
+  return __builtin_popcountll(rotations) / (64.0 / bloom_shape_width(shape));
 }
 
 /* Two numbers of 5 bits for the distances in the pattern.  With i from 0 to 15 the first one takes
@@ -54,7 +54,7 @@ double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uin
   for (uint64_t p = 0; p < PATTERNS; p++) {
     double matches[LINE_WORDS];
     for (unsigned w = 0; w < LINE_WORDS; w++)
-      matches[w] = match(words[w], pattern_of(shape, line, p));
+      matches[w] = match(words[w], pattern_of(shape, line, p), shape);
     for (uint64_t spread = 0; spread < SPREADS; spread++)
       for (uint64_t first = 0; first < LINE_WORDS; first++) {
         double all = 1;

@@ -26,6 +26,7 @@
  *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
  *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
  *    only
+ *    counting a Bloom filter that counts; the classes have a line in common, and no counter
  *
  * The seed determines the keys and the calls, but not how the threads overlap.
  * stress-linear-hooked is the same program with a library whose threads pause now and then between
@@ -50,11 +51,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, VARIANTS };
-static const char *const variant_names[] = {"tiny",  "opening", "grown", "fixed",
-                                            "bloom", "all",     NULL};
-/* The share of each variant in the operations, in eighths. */
-static const uint64_t variant_shares[] = {2, 2, 1, 2, 1};
+enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, COUNTING, VARIANTS };
+static const char *const variant_names[] = {"tiny",  "opening",  "grown", "fixed",
+                                            "bloom", "counting", "all",   NULL};
+/* The share of each variant in the operations, in ninths. */
+static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1};
 
 enum {
   MAX_CLASSES = 64,
@@ -181,8 +182,15 @@ static struct request class_request(struct caller *caller)
   return (struct request){life->hashes[class], class, 0};
 }
 
+/* Whether the filter may confuse a key with a class. */
 static bool is_class(const struct life *life, uint64_t hash)
 {
+  if (life->variant == COUNTING) {
+    for (unsigned i = 0; i < life->classes; i++)
+      if (distinct_share_counters(life->filter, hash, life->hashes[i]))
+        return true;
+    return false;
+  }
   uint64_t prefix = distinct_prefix(&life->distinct, hash);
   for (unsigned i = 0; i < life->classes; i++)
     if (prefix == distinct_prefix(&life->distinct, life->hashes[i]))
@@ -355,7 +363,9 @@ static size_t make_call(struct caller *caller)
   bool on_class = percent(caller, run->mix.class_percent);
   enum history_call call = on_class ? class_call(caller) : bystander_call(caller);
   size_t n = 1;
-  if (call != HISTORY_REMOVE && percent(caller, run->mix.batch_percent))
+  /* A batch of plain adds could make the counters of a class stuck. */
+  bool single = call == HISTORY_REMOVE || (run->life.variant == COUNTING && call == HISTORY_ADD);
+  if (!single && percent(caller, run->mix.batch_percent))
     n += random_next(&caller->seed) % run->batch;
   for (size_t i = 0; i < n; i++, on_class = percent(caller, run->mix.class_percent)) {
     requests[i] = on_class ? class_request(caller) : bystander_request(caller, call);
@@ -550,14 +560,14 @@ static void end_life(struct run *run)
   struct life *life = &run->life;
   struct variant_totals *totals = &run->totals[life->variant];
   if (life->variant != BLOOM && !run->wrong) {
-    if (!distinct_holds(&life->distinct, life->filter))
+    if (life->variant != COUNTING && !distinct_holds(&life->distinct, life->filter))
       error(2, 0, "the filter confuses classes: a bug of this program");
     remove_all(run);
     check_filter(run);
   }
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(life->filter, &stats);
-  if (life->variant != BLOOM) {
+  if (life->variant < BLOOM) {
     totals->generations += stats.generations - 1;
     totals->splits += stats.growths - (stats.generations - 1);
     totals->joins += stats.joins;
@@ -671,10 +681,29 @@ static int create_bloom(struct run *run, tamis_options *options)
   return tamis_create(options, &life->filter);
 }
 
+/* Few lines, so that all calls meet.  One filter in four reaches its capacity. */
+static int create_counting(struct run *run, tamis_options *options)
+{
+  static const double rates[] = {0.1, 0.01, 0.001, 1e-4};
+  struct life *life = &run->life;
+  uint64_t random = random_at(life->seed, 1);
+  options->kind = TAMIS_COUNTING_BLOOM;
+  options->growable = random % 4;
+  options->capacity = UINT64_C(16) << random / 4 % 4;
+  options->fpp = rates[random / 16 % 4];
+  options->stripes = 1u << random / 64 % 4;
+  life->peak = options->capacity * 5 / 4 / run->threads + 1;
+  life->rounds = 8;
+  int result = tamis_create(options, &life->filter);
+  if (result == TAMIS_OK)
+    distinct_choose_counting(life->filter, life->seed, life->hashes, life->classes);
+  return result;
+}
+
 static void begin_life(struct run *run)
 {
   static int (*const create[])(struct run *, tamis_options *) = {
-      create_tiny, create_opening, create_grown, create_fixed, create_bloom};
+      create_tiny, create_opening, create_grown, create_fixed, create_bloom, create_counting};
   struct life *life = &run->life;
   *life = (struct life){.variant = next_variant(run),
                         .seed = random_at(run->seed, run->lives) | 1,
@@ -684,7 +713,7 @@ static void begin_life(struct run *run)
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;
   require_created(create[life->variant](run, &options));
-  if (life->variant != BLOOM) {
+  if (life->variant < BLOOM) {
     life->distinct = distinct_of(life->filter);
     distinct_choose(&life->distinct, life->seed, life->hashes, life->classes);
   }
@@ -708,8 +737,16 @@ static struct mix next_mix(const struct run *run)
                                      {.calls = {5, 5, 60, 10, 20}}};
   static const struct mix bloom_mixes[] = {
       {.calls = {0, 60, 30, 0, 10}}, {.calls = {20, 40, 40, 0}}, {.calls = {30, 10, 40, 0, 20}}};
+  /* There are many more removes than plain adds: hardly ever has a class as many copies that its
+   * counters are stuck. */
+  static const struct mix counting_mixes[] = {{.calls = {5, 20, 30, 35, 10}},
+                                              {.calls = {0, 35, 20, 35, 10}},
+                                              {.calls = {5, 15, 15, 60, 5}},
+                                              {.calls = {1, 9, 60, 10, 20}}};
   uint64_t random = random_at(run->seed ^ 1, run->rounds);
-  struct mix mix = run->life.variant == BLOOM ? bloom_mixes[random % 3] : mixes[random % 5];
+  struct mix mix = run->life.variant == BLOOM      ? bloom_mixes[random % 3]
+                   : run->life.variant == COUNTING ? counting_mixes[random % 4]
+                                                   : mixes[random % 5];
   mix.class_percent = (unsigned[]){30, 60, 90}[random / 16 % 3];
   mix.hot_percent = (unsigned[]){0, 50, 90}[random / 64 % 3];
   mix.batch_percent = (unsigned[]){0, 5, 30}[random / 256 % 3];
@@ -825,7 +862,7 @@ static void print_totals(const struct run *run, double seconds)
            "overlapping, %" PRIu64 " calls on bystanders\n",
            variant_names[v], t->lives, t->rounds, t->operations,
            100 * (double) t->overlapping / (double) (t->operations + 1), t->bystander_calls);
-    if (v != BLOOM)
+    if (v < BLOOM)
       printf("  %" PRIu64 " splits, %" PRIu64 " joins, %" PRIu64
              " new generations, at most %" PRIu64 " at a time\n",
              t->splits, t->joins, t->generations, t->most_generations);
@@ -853,7 +890,7 @@ int main(int argc, char **argv)
   const struct harness_option options[] = {
       {"calls", 'c', "Calls of a round, over all threads (default: 4000)", .number = &s.calls,
        .least = 1, .most = 1000000},
-      {"variant", 'v', "tiny, opening, grown, fixed, bloom, or all, the default",
+      {"variant", 'v', "tiny, opening, grown, fixed, bloom, counting, or all, the default",
        .choice = &s.variant, .choice_names = variant_names},
       {0}};
   harness_parse("Checks that all calls on a filter are linearizable.", options, argc, argv,

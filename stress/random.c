@@ -67,6 +67,8 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
   if (!c->options.growable || c->options.max_bytes) /* something to be refused */
     run->all += 64 + at_most(c->keys / 2, MOST_CONTESTED);
   run->most_copies = 1 + (unsigned) (random_next(&random) % 4 ? random_next(&random) % 6 : 300);
+  if (c->options.kind == TAMIS_COUNTING_BLOOM && run->most_copies > 2)
+    run->most_copies = 2;
   run->ledger.seed = random_next(&random);
   run->ledger.odds = 2 + random_next(&random) % 8;
   run->ledger.yields = random_next(&random) % 2;
@@ -78,7 +80,7 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
 static void play(struct run *run, const struct settings *s)
 {
   const struct configuration *c = &run->configuration;
-  bool removes = c->options.kind == TAMIS_CUCKOO;
+  bool removes = c->options.kind != TAMIS_BLOOM;
   create_and_check(run);
   run_phase(run, FILL);
   check_at_rest(run);

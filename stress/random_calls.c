@@ -182,8 +182,10 @@ static bool may_be_full(struct run *run)
 
 static bool good_failure(struct run *run, int result)
 {
+  const tamis_options *o = &run->configuration.options;
   return (result == TAMIS_EFULL && may_be_full(run)) ||
-         (result == TAMIS_ENOMEM && (!is_bloom(run) || run->configuration.options.growable) &&
+         (result == TAMIS_ENOMEM &&
+          (o->kind == TAMIS_CUCKOO || (o->kind == TAMIS_BLOOM && o->growable)) &&
           run->configuration.memory == FAILING_MEMORY);
 }
 
@@ -345,10 +347,21 @@ static void look_up_own(struct caller *caller)
       wrong(caller, "a key is missing", caller->numbers[i]);
 }
 
-/* A batch may hold a key several times.  A few keys are added more often than others. */
+/* Whether one more copy is wanted of a key.  A batch may hold a key several times, but where copies
+ * could make counters stuck. */
+static bool takes_copy(const struct caller *caller, uint64_t key)
+{
+  const struct run *run = caller->run;
+  bool once = run->configuration.options.kind == TAMIS_COUNTING_BLOOM;
+  for (size_t i = 0; once && i < caller->n; i++)
+    if (caller->numbers[i] == key)
+      return false;
+  return run->copies[key] < run->most_copies;
+}
+
+/* A few keys are added more often than others. */
 static void add_own(struct caller *caller)
 {
-  struct run *run = caller->run;
   bool unique = random_next(&caller->seed) % 2;
   uint64_t range = own_keys(caller);
   if (random_next(&caller->seed) % 4 == 0 && range > 4)
@@ -356,7 +369,7 @@ static void add_own(struct caller *caller)
   size_t n = begin_batch(caller);
   for (size_t tries = 0; tries < n; tries++) {
     uint64_t key = own_key(caller, random_next(&caller->seed) % range);
-    if (run->copies[key] < run->most_copies)
+    if (takes_copy(caller, key))
       add_to_batch(caller, key);
   }
   if (!caller->batch && caller->n == 0)

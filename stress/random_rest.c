@@ -94,7 +94,7 @@ void create_and_check(struct run *run)
             tamis_strerror(result));
   }
   tamis_stats s = stats_of(run);
-  require(run, is_bloom(run) ? s.bytes == needed : s.bytes <= needed,
+  require(run, s.kind != TAMIS_CUCKOO ? s.bytes == needed : s.bytes <= needed,
           "a new filter has another size than was said", s.bytes);
   require(run, s.count == 0 && s.growths == 0 && s.load == 0 && s.fpp_estimate == 0,
           "a new filter is not empty", s.count);
@@ -335,7 +335,8 @@ static double blocked_rate(const struct bloom *b, double *most)
   for (uint64_t i = 0; i < b->geometry.lines; i++) {
     uint64_t words[LINE_WORDS];
     for (unsigned w = 0; w < LINE_WORDS; w++)
-      words[w] = word_load(&b->words[i * LINE_WORDS + w]);
+      words[w] =
+          bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->geometry.shape.layout);
     double rate = line_rate(b->geometry.shape, words, i);
     sum += rate;
     squares += rate * rate;
@@ -427,7 +428,8 @@ void check_rate(struct run *run, uint64_t most)
     asked = (uint64_t) (1000 / s.fpp) + 1;
   asked = (asked + 1023) / 1024 * 1024;
   uint64_t hits = count_false_positives(run, asked);
-  (is_bloom(run) ? check_bloom_rate : check_cuckoo_rate)(run, &s, (double) hits, (double) asked);
+  (s.kind == TAMIS_CUCKOO ? check_cuckoo_rate : check_bloom_rate)(run, &s, (double) hits,
+                                                                  (double) asked);
 }
 
 /* The rates of small filters vary too much to show that they are planned for a rate that is
@@ -444,7 +446,8 @@ void check_rate_when_large(struct run *run, uint64_t capacity, uint64_t most)
   o->capacity = capacity / BATCH * BATCH;
   o->max_bytes = 0;
   o->fpp = fmax(o->fpp, 1e-10); /* which is legal with so many keys, too */
-  if (run->configuration.options.capacity >= o->capacity || (!is_bloom(run) && run->number % 4))
+  if (run->configuration.options.capacity >= o->capacity ||
+      (o->kind == TAMIS_CUCKOO && run->number % 4))
     return; /* cuckoo filters take longer, and the lengths of their fingerprints say more */
   if (tamis_create(o, &large.filter) != TAMIS_OK)
     error(2, 0, "configuration %" PRIu64 ": cannot create a large filter", run->number);

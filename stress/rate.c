@@ -89,20 +89,25 @@ static uint64_t run(const struct settings *s, struct job job)
   return harness_results(workers, s->shared.threads);
 }
 
-static const char *const layout_names[] = {"blocked", "classic", "word", NULL};
+/* As the public layouts are numbered; and a Bloom filter that counts. */
+enum { COUNTING = 3, LAYOUTS };
+static const char *const layout_names[] = {"blocked", "classic", "word", "counting", NULL};
 
 /* Fills one filter and looks up absent keys in it. */
-static bool measure(const struct settings *s, uint64_t capacity, double fpp, tamis_layout layout,
+static bool measure(const struct settings *s, uint64_t capacity, double fpp, int layout,
                     enum key_shape shape)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.capacity = capacity;
   options.fpp = fpp;
-  options.layout = layout;
+  if (layout == COUNTING)
+    options.kind = TAMIS_COUNTING_BLOOM;
+  else
+    options.layout = (tamis_layout) layout;
   options.seed = s->shared.seed;
   options.growable = false;
-  if (layout == TAMIS_LAYOUT_WORD && tamis_options_check(&options, NULL, 0) == TAMIS_EUNSUPPORTED)
-    return true; /* too low a rate for one word */
+  if (layout >= TAMIS_LAYOUT_WORD && tamis_options_check(&options, NULL, 0) == TAMIS_EUNSUPPORTED)
+    return true; /* too low a rate for one word, or for a line of counters */
 
   tamis_filter *filter = create_filter(&options);
   struct job job = {filter, shape, s->shared.seed, 0, capacity, true};
@@ -120,7 +125,7 @@ static bool measure(const struct settings *s, uint64_t capacity, double fpp, tam
 
   double bound = 1.1 * fpp * (double) absent_keys;
   bool good = (double) hits <= bound + 4 * sqrt(bound) && lost == 0 && refused == 0;
-  double per_key = (double) stats.bits / (double) capacity;
+  double per_key = (double) stats.bits / (double) capacity / (layout == COUNTING ? 4 : 1);
   double textbook = -log(fpp) / (M_LN2 * M_LN2);
   printf("%-8s %-10s %11" PRIu64 " %8g  %9.3g %6.3f  %8.3f %6.3f  %6.3f %s\n", layout_names[layout],
          shape_names[shape], capacity, fpp, (double) hits / (double) absent_keys,
@@ -142,14 +147,13 @@ static bool measure_selected(const struct settings *s)
   bool good = true;
   for (unsigned c = 0; c < sizeof all_capacities / sizeof *all_capacities; c++)
     for (unsigned r = 0; r < sizeof all_rates / sizeof *all_rates; r++)
-      for (int layout = 0; layout < 3; layout++)
+      for (int layout = 0; layout < LAYOUTS; layout++)
         for (int shape = 0; shape < KEY_SHAPES; shape++) {
           if ((s->layout >= 0 && s->layout != layout) || (s->shape >= 0 && s->shape != shape) ||
               (s->fpp > 0 && r > 0) || (s->capacity && c > 0))
             continue;
           good &= measure(s, s->capacity ? s->capacity : all_capacities[c],
-                          s->fpp > 0 ? s->fpp : all_rates[r], (tamis_layout) layout,
-                          (enum key_shape) shape);
+                          s->fpp > 0 ? s->fpp : all_rates[r], layout, (enum key_shape) shape);
         }
   return good;
 }
@@ -161,8 +165,8 @@ int main(int argc, char **argv)
       {"capacity", 'n', "Number of keys (default: 1, 10, 1000 and 1000000 in turn)",
        .number = &s.capacity},
       {"fpp", 'p', "Requested rate (default: six rates from 0.3 to 1e-6)", .rate = &s.fpp},
-      {"layout", 'l', "Layout: blocked, classic or word (default: all)", .choice = &s.layout,
-       .choice_names = layout_names},
+      {"layout", 'l', "Layout: blocked, classic, word or counting (default: all)",
+       .choice = &s.layout, .choice_names = layout_names},
       {"keys", 'k', "Sort of keys: random, sequential or url (default: all)", .choice = &s.shape,
        .choice_names = shape_names},
       {"probes", 'q', "At most this many absent keys to look up (default: 10^8)",

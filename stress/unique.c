@@ -74,14 +74,15 @@ struct settings {
   int kind; /* index in kinds[] */
 };
 
+static const char *const kinds[] = {"bloom", "cuckoo", "counting", NULL}; /* as numbered */
 static const char *const layout_names[] = {"blocked", "classic", "word"};
 
 static bool run_round(const struct settings *s, tamis_layout layout, uint64_t seed)
 {
   struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
   tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = s->kind ? TAMIS_CUCKOO : TAMIS_BLOOM;
-  options.capacity = s->kind ? CUCKOO_CAPACITY : s->keys;
+  options.kind = (tamis_kind) (s->kind + 1);
+  options.capacity = options.kind == TAMIS_CUCKOO ? CUCKOO_CAPACITY : s->keys;
   options.fpp = s->fpp;
   options.layout = layout;
   options.seed = seed;
@@ -111,12 +112,10 @@ static bool run_round(const struct settings *s, tamis_layout layout, uint64_t se
       good,
       "%s %" PRIu64 " threads, %" PRIu64 " keys, fpp %g: %" PRIu64
       " keys with several winners, %" PRIu64 " hidden (at most %.0f allowed), count %s\n",
-      s->kind ? "cuckoo" : layout_names[layout], s->shared.threads, s->keys, s->fpp, several, none,
-      bound + 4 * sqrt(bound), stats.count == s->keys - none ? "right" : "WRONG");
+      s->kind ? kinds[s->kind] : layout_names[layout], s->shared.threads, s->keys, s->fpp, several,
+      none, bound + 4 * sqrt(bound), stats.count == s->keys - none ? "right" : "WRONG");
   return good;
 }
-
-static const char *const kinds[] = {"bloom", "cuckoo", NULL};
 
 int main(int argc, char **argv)
 {
@@ -125,7 +124,7 @@ int main(int argc, char **argv)
       {"keys", 'n', "Keys of a round (default: 1000000)", .number = &s.keys, .least = 1},
       {"fpp", 'p', "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
       {"batches", 'b', "Use batch calls", .flag = &s.batches},
-      {"kind", 'k', "bloom (the default) or cuckoo, which grows from capacity 1000",
+      {"kind", 'k', "bloom (the default), cuckoo, which grows from capacity 1000, or counting",
        .choice = &s.kind, .choice_names = kinds},
       {0}};
   harness_parse("Finds keys for which two unique adds win.", options, argc, argv, &s.shared);

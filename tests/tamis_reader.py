@@ -168,22 +168,27 @@ class Container:
 # ---- Bloom filters ----
 
 class Layer:
-    """The bits of a Bloom filter, or of one of its layers."""
-    BLOCKED, CLASSIC, WORD, MARKED = range(4)
+    """The bits of a Bloom filter, or of one of its layers; or counters."""
+    BLOCKED, CLASSIC, WORD, MARKED, COUNTING = range(5)
     STEPS = (2, 3, 4, 2)
     BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (3, 2), (3, 3), (4, 3), (5, 3)}
+    COUNTING_SHAPES = {(1, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2)}
 
     def __init__(self, container, geometry):
         self.layout, self.probes, self.bits_per_probe, lines = geometry
         shape = (self.probes, self.bits_per_probe)
         need(shape in self.BLOCKED_SHAPES if self.layout == self.BLOCKED else
              1 <= shape[0] <= 64 and shape[1] == 1 if self.layout == self.CLASSIC else
+             shape in self.COUNTING_SHAPES if self.layout == self.COUNTING else
              self.layout <= self.MARKED and shape[0] == 1 and 1 <= shape[1] <= 7, "shape")
         need(0 < lines < 2**41, "lines")
         self.words, self.mix = lines * 8, Mixing(container.seed)
         self.array = container.array(lines * 64)
 
     def check(self, keys, united, full):
+        if self.layout == self.COUNTING:
+            self.check_counters(keys, full, united)
+            return
         all_bits = int.from_bytes(self.array, "little")
         marks = 0
         if self.layout == self.MARKED:
@@ -192,8 +197,14 @@ class Layer:
         need(keys <= bin(all_bits ^ marks).count("1") and united <= 64 * self.words, "counts")
         need(full or not marks, "full")
 
+    def check_counters(self, copies, full, rest):
+        counters = [byte >> shift & 15 for byte in self.array for shift in (0, 4)]
+        of_key = self.probes * self.bits_per_probe
+        need(15 in counters or sum(counters) == copies * of_key + rest, "copies")
+        need(not full and copies < 2**62 and rest <= 15 * len(counters), "counts")
+
     def masks(self, hash_):
-        """The words of a key, and its bits in them."""
+        """The words of a key, and its bits in them: of a counter, the lowest one."""
         h = self.mix(hash_)
         if self.layout == self.CLASSIC:
             product = h
@@ -203,14 +214,15 @@ class Layer:
                 yield position // 64, 1 << position % 64
             return
         word = to_range(h * MULTIPLIER & MASK64, self.words)
-        if self.layout == self.BLOCKED:
+        if self.layout in (self.BLOCKED, self.COUNTING):
+            width = 4 if self.layout == self.COUNTING else 1
             pattern = 1 << 32
             if self.bits_per_probe > 1:
-                pattern |= 1 << (h >> 30) % 32
+                pattern |= 1 << (h >> 30) % (32 // width) * width
             if self.bits_per_probe > 2:
                 pattern |= 1 << 32 + (h >> 35 | 1) % 32
             for i in range(self.probes):
-                yield word, rotate_left(pattern, h >> 6 * i)
+                yield word, rotate_left(pattern, (h >> 6 * i) % (64 // width) * width)
                 if i + 1 < self.probes:
                     word ^= (h >> 62) + self.STEPS[i]
             return
@@ -222,7 +234,13 @@ class Layer:
         yield word, mask
 
     def contains_hash(self, hash_):
-        return all(u64(self.array, word * 8) & mask == mask for word, mask in self.masks(hash_))
+        return all(self.positions(u64(self.array, word * 8)) & mask == mask for word, mask in self.masks(hash_))
+
+    def positions(self, word):
+        """The bits that are set or, of counters that are not 0, their lowest bits."""
+        if self.layout == self.COUNTING:
+            word = (word | word >> 1 | word >> 2 | word >> 3) & 0x1111111111111111
+        return word
 
 
 class Bloom:
@@ -231,12 +249,13 @@ class Bloom:
     def __init__(self, container):
         further = container.geometry[5]
         need(not any(container.geometry[6:]), "geometry")
-        need(further < (64 if container.growable else 1), "number of layers")
+        need(further < (64 if container.growable and container.kind == 1 else 1), "number of layers")
         need(not further or container.features & LAYERS, "feature")
         if container.features and not further:
             raise Unsupported("a later version")
         first = Layer(container, container.geometry[:4])
-        need(first.layout == (first.MARKED if container.layout == 2 and not container.growable
+        need(first.layout == (first.COUNTING if container.kind == 3 and not container.layout
+                              else first.MARKED if container.layout == 2 and not container.growable
                               else container.layout), "layout")
         self.layers = [first]
         for number in range(2, further + 2):
@@ -484,7 +503,7 @@ class Cuckoo:
         return any(True for g in self.generations for _ in g.matches(mixed))
 
 
-KINDS = {1: Bloom, 2: Cuckoo}
+KINDS = {1: Bloom, 2: Cuckoo, 3: Bloom}
 
 
 # ---- any filter ----

@@ -85,6 +85,12 @@ def options_of_all_sorts(tamis):
                 tamis.tamis_options_init(byref(o))
                 o.layout, o.fpp, o.growable, o.capacity = layout, fpp, growable, KEYS
                 yield f"Bloom, layout {layout}, fpp {fpp}, growable {growable}", o
+    for fpp in (0.6, 0.3, 0.1, 0.01, 1e-3, 1e-4):
+        for growable in (False, True):
+            o = Options()
+            tamis.tamis_options_init(byref(o))
+            o.kind, o.fpp, o.growable, o.capacity = 3, fpp, growable, KEYS
+            yield f"counting, fpp {fpp}, growable {growable}", o
     for fpp in (0.03, 0.01, 0.001, 1e-6):
         for growable, capacity in ((False, KEYS), (True, KEYS), (True, 10)):
             o = Options()
@@ -94,17 +100,18 @@ def options_of_all_sorts(tamis):
 
 
 def kept():
-    """The files that are kept: name, layout, fpp, growable."""
-    for name, layout, fpp in (("blocked", 0, 0.01), ("classic", 1, 0.001), ("word", 2, 0.01)):
+    """The files that are kept: name, kind, layout, fpp, growable."""
+    for name, kind, layout, fpp in (("blocked", 1, 0, 0.01), ("classic", 1, 1, 0.001), ("word", 1, 2, 0.01),
+                                    ("counting", 3, 0, 0.01)):
         for growable in (False, True):
-            yield f"bloom-{name}{'-growable' if growable else ''}.tamis", layout, fpp, growable
+            yield f"bloom-{name}{'-growable' if growable else ''}.tamis", kind, layout, fpp, growable
 
 
 def keep(tamis, folder):
-    for name, layout, fpp, growable in kept():
+    for name, kind, layout, fpp, growable in kept():
         o = Options()
         tamis.tamis_options_init(byref(o))
-        o.layout, o.fpp, o.growable, o.capacity, o.seed = layout, fpp, growable, 100, 12345
+        o.kind, o.layout, o.fpp, o.growable, o.capacity, o.seed = kind, layout, fpp, growable, 100, 12345
         filter_ = c_void_p()
         check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
         for i in range(100):

@@ -70,8 +70,10 @@ static void every_reason_has_words(void **state)
   REFUSED(EINVAL, "struct_size is 0;", sizes, o.struct_size = 0);
   REFUSED(EINVAL, "struct_size is 8;", "TAMIS_OPTIONS_INIT", o.struct_size = 8);
   REFUSED(EINVAL, "struct_size is 4097;", "tamis_options_init()", o.struct_size = 4097);
-  REFUSED(EINVAL, "kind is 0;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 0);
-  REFUSED(EINVAL, "kind is 99;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO)", o.kind = (tamis_kind) 99);
+  REFUSED(EINVAL, "kind is 0;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO) or 3 (TAMIS_COUNTING_BLOOM)",
+          o.kind = (tamis_kind) 0);
+  REFUSED(EINVAL, "kind is 99;", "1 (TAMIS_BLOOM) or 2 (TAMIS_CUCKOO) or 3 (TAMIS_COUNTING_BLOOM)",
+          o.kind = (tamis_kind) 99);
   REFUSED(EINVAL, "layout is 7;",
           "0 (TAMIS_LAYOUT_BLOCKED) or 1 (TAMIS_LAYOUT_CLASSIC) or 2 (TAMIS_LAYOUT_WORD)",
           o.layout = (tamis_layout) 7);
@@ -96,6 +98,11 @@ static void every_reason_has_words(void **state)
           o.fpp = 2.5e-8);
   REFUSED(EUNSUPPORTED, "fpp is 1e-11;", "that does not grow for 1000 keys needs at least 9.32e-10",
           o.kind = TAMIS_CUCKOO, o.growable = false, o.fpp = 1e-11);
+  REFUSED(EUNSUPPORTED, "fpp is 1e-06;",
+          "a counting Bloom filter for 1000 keys needs at least 1e-05",
+          o.kind = TAMIS_COUNTING_BLOOM, o.fpp = 1e-6);
+  REFUSED(EUNSUPPORTED, "layout is 1;", "of a counting Bloom filter it must be 0",
+          o.kind = TAMIS_COUNTING_BLOOM, o.layout = TAMIS_LAYOUT_CLASSIC);
   REFUSED(EFULL, "max_bytes is 1000;", "or 0 for no limit", o.max_bytes = 1000);
   REFUSED(EFULL, "max_bytes is 1;", "at least ", o.kind = TAMIS_CUCKOO, o.max_bytes = 1);
   const tamis_allocator first_half = {no_memory, NULL, NULL},
@@ -140,10 +147,10 @@ static void the_range_is_the_range(void **state)
 {
   (void) state;
   const double rates[] = {0.5, 0.01, 1e-7, 1e-12};
-  for (int kind = 0; kind < 8; kind++)
+  for (int kind = 0; kind < 10; kind++)
     for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
       tamis_options o = good_options();
-      o.kind = kind < 6 ? TAMIS_BLOOM : TAMIS_CUCKOO;
+      o.kind = kind < 6 ? TAMIS_BLOOM : kind < 8 ? TAMIS_CUCKOO : TAMIS_COUNTING_BLOOM;
       o.layout = kind < 6 ? (tamis_layout) (kind / 2) : TAMIS_LAYOUT_BLOCKED;
       o.growable = kind & 1;
       o.fpp = rates[r];

@@ -252,7 +252,7 @@ static void check(const struct build_options *options)
       (shared->capacity > 0 || shared->fpp > 0 || shared->memory > 0 || shared->kind_given ||
        options->layout_given || options->fixed || options->seed != 0))
     usage_error("--like decides the form of the filter, so no other option can");
-  if (cuckoo && options->layout_given)
+  if (shared->kind != TAMIS_BLOOM && options->layout_given)
     usage_error("--layout is for Bloom filters");
   if (options->fixed && shared->kind_given && !cuckoo)
     usage_error("--fixed is for cuckoo filters");

@@ -86,6 +86,12 @@ static uint64_t file_size(const char *path)
   return known ? (uint64_t) status.st_size : 0;
 }
 
+/* As --kind takes it. */
+static const char *kind_word(tamis_kind kind)
+{
+  return kind == TAMIS_CUCKOO ? "cuckoo" : kind == TAMIS_COUNTING_BLOOM ? "counting" : "bloom";
+}
+
 /* ---- text ---- */
 
 static void print_text(const struct info_options *options, const char *path,
@@ -96,8 +102,9 @@ static void print_text(const struct info_options *options, const char *path,
   uint64_t size = file_size(path);
   if (options->file_count > 1)
     printf("file          %s\n", path);
-  printf("kind          %s%s%s\n", cuckoo ? "cuckoo" : "bloom", cuckoo ? "" : ", ",
-         cuckoo ? "" : layout_name(stats->layout));
+  bool bloom = stats->kind == TAMIS_BLOOM;
+  printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
+         bloom ? layout_name(stats->layout) : "");
   printf("lines         %.0f (%s)\n", stats->estimated_count,
          count_figure(figure, stats->estimated_count));
   printf("capacity      %" PRIu64 " (%s)\n", stats->capacity,
@@ -110,8 +117,8 @@ static void print_text(const struct info_options *options, const char *path,
   if (cuckoo)
     printf("generations   %u\n", stats->generations);
   else
-    printf("bits per key  %u set of %.4g\n", stats->bits_per_key,
-           (double) stats->bits / (double) stats->capacity);
+    printf(bloom ? "bits per key  %u set of %.4g\n" : "counters      %u of a key, of %.4g\n",
+           stats->bits_per_key, (double) stats->bits / (bloom ? 1 : 4) / (double) stats->capacity);
   if (options->seed)
     printf("seed          0x%016" PRIx64 "\n", stats->seed);
   if (options->check)
@@ -169,11 +176,11 @@ static void print_integer(const char *name, uint64_t value)
 static void print_json(const struct info_options *options, const char *path,
                        const tamis_stats *stats)
 {
-  bool cuckoo = stats->kind == TAMIS_CUCKOO;
+  bool cuckoo = stats->kind == TAMIS_CUCKOO, bloom = stats->kind == TAMIS_BLOOM;
   printf("{\"file\": ");
   print_string(path);
-  printf(", \"kind\": \"%s\"", cuckoo ? "cuckoo" : "bloom");
-  if (!cuckoo)
+  printf(", \"kind\": \"%s\"", kind_word(stats->kind));
+  if (bloom)
     printf(", \"layout\": \"%s\"", layout_name(stats->layout));
   print_integer("count", stats->count);
   print_number("estimated_count", stats->estimated_count);
@@ -193,7 +200,7 @@ static void print_json(const struct info_options *options, const char *path,
   } else {
     print_integer("bits", stats->bits);
     print_integer("bits_set", stats->bits_set);
-    print_integer("bits_per_key", stats->bits_per_key);
+    print_integer(bloom ? "bits_per_key" : "counters_per_key", stats->bits_per_key);
   }
   if (options->seed) /* a string, as many programs read numbers as floating point */
     printf(", \"seed\": \"0x%016" PRIx64 "\"", stats->seed);

@@ -27,7 +27,9 @@ static tamis_kind parse_kind(const char *text)
     return TAMIS_BLOOM;
   if (strcmp(text, "cuckoo") == 0)
     return TAMIS_CUCKOO;
-  usage_error("--kind: '%s' is neither bloom nor cuckoo", text);
+  if (strcmp(text, "counting") == 0)
+    return TAMIS_COUNTING_BLOOM;
+  usage_error("--kind: '%s' is neither bloom nor cuckoo nor counting", text);
 }
 
 tamis_options shared_filter(const struct shared_options *options)
@@ -35,14 +37,16 @@ tamis_options shared_filter(const struct shared_options *options)
   tamis_options filter = TAMIS_OPTIONS_INIT;
   filter.kind = options->kind;
   filter.capacity = options->capacity;
-  filter.fpp = options->fpp > 0 ? options->fpp : DEFAULT_FPP;
+  filter.fpp = options->fpp > 0 ? options->fpp : default_fpp(options->kind);
   filter.growable = options->kind == TAMIS_CUCKOO;
   return filter;
 }
 
 const char *kind_name(tamis_kind kind)
 {
-  return kind == TAMIS_CUCKOO ? "cuckoo" : "Bloom";
+  return kind == TAMIS_CUCKOO           ? "cuckoo"
+         : kind == TAMIS_COUNTING_BLOOM ? "counting Bloom"
+                                        : "Bloom";
 }
 
 static const char *const layouts[] = {[TAMIS_LAYOUT_BLOCKED] = "blocked",
@@ -140,7 +144,10 @@ static const struct argp_option filter_entries[] = {
     {"memory", 'm', "SIZE", 0,
      "Limit of the filter's memory: 300000, 1.5G; K, M, G are powers of 1024", 1},
     {"kind", 'k', "KIND", 0,
-     "Kind of filter: bloom (the default), or cuckoo, which grows by itself", 1},
+     "Kind of filter: bloom (the default), cuckoo, which grows by itself, or counting, a Bloom "
+     "filter "
+     "for programs that remove keys (default RATE 1e-4)",
+     1},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 

@@ -26,7 +26,11 @@ struct shared_options {
   bool quiet;
 };
 
-#define DEFAULT_FPP 1e-6
+/* At lower rates a counting Bloom filter is refused, or takes many more bits than others do. */
+static inline double default_fpp(tamis_kind kind)
+{
+  return kind == TAMIS_COUNTING_BLOOM ? 1e-4 : 1e-6;
+}
 
 #define SHARED_OPTIONS_INIT                                          \
   {                                                                  \

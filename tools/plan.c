@@ -42,6 +42,11 @@ static bool cannot_put(const tamis_options *filter, const char *lines, uint64_t 
   return false;
 }
 
+static tamis_layout densest_layout(const tamis_options *filter)
+{
+  return filter->kind == TAMIS_BLOOM ? TAMIS_LAYOUT_CLASSIC : TAMIS_LAYOUT_BLOCKED;
+}
+
 /* Sets the form of the filter, and the rate that `memory` allows it.  Each kind has a preferred
  * form: the blocked layout, which is faster, or a cuckoo filter that leaves half of the memory for
  * growth.  If that does not reach the wanted rate, the denser form is used where it is worth it:
@@ -50,13 +55,13 @@ static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wante
 {
   bool cuckoo = filter->kind == TAMIS_CUCKOO;
   int result = tamis_fpp_for(filter, cuckoo ? memory / 2 : memory, rate);
-  if (result == TAMIS_OK && *rate <= wanted)
+  if (result == TAMIS_OK && (*rate <= wanted || filter->kind == TAMIS_COUNTING_BLOOM))
     return true;
 
   tamis_options denser = *filter;
   double denser_rate;
   denser.growable = !cuckoo;
-  denser.layout = TAMIS_LAYOUT_CLASSIC;
+  denser.layout = densest_layout(filter);
   int denser_result = tamis_fpp_for(&denser, memory, &denser_rate);
   if (denser_result == TAMIS_OK && (result != TAMIS_OK || denser_rate * DENSER_MIN_GAIN < *rate)) {
     *filter = denser;
@@ -76,8 +81,9 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
   tamis_options *filter = &plan->filter;
   const double asked = options->fpp;
   double rate;
-  filter->growable = true; /* as far as the memory goes */
-  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : DEFAULT_FPP, &rate))
+  filter->growable = true; /* as far as the memory goes; a counting Bloom filter's rate rises */
+  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : default_fpp(filter->kind),
+                       &rate))
     return false;
   plan->holds = asked == 0 || rate <= asked;
   filter->fpp = asked > 0 && plan->holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;
@@ -85,7 +91,7 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
    * memory. */
   uint64_t bytes;
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes > options->memory)
-    filter->layout = TAMIS_LAYOUT_CLASSIC;
+    filter->layout = densest_layout(filter);
   if (filter->kind == TAMIS_CUCKOO)
     return true;
   /* Memory that is left over is used where the estimate may be too low. */
@@ -100,9 +106,9 @@ static bool plan_unknown(struct plan *plan, const struct shared_options *options
 {
   tamis_options *filter = &plan->filter;
   uint64_t bytes;
-  filter->growable = filter->kind == TAMIS_BLOOM;
-  filter->layout = TAMIS_LAYOUT_CLASSIC;
-  if (options->fpp == 0 && filter->kind == TAMIS_BLOOM)
+  filter->growable = filter->kind != TAMIS_CUCKOO;
+  filter->layout = densest_layout(filter);
+  if (options->fpp == 0 && filter->kind != TAMIS_CUCKOO)
     filter->fpp = UNKNOWN_BLOOM_FPP;
   filter->capacity = capacity_for(filter, options->memory);
   plan->holds = true;
@@ -141,8 +147,9 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes < options->memory / 10 * 9)
     snprintf(taken, sizeof taken, ", which take %s of it", bytes_figure(part, (double) bytes));
   if (plan->lines == 0)
-    note("%s for up to %s lines%s: a false-positive rate of at most %.2g; more lines are an error",
-         size, lines, taken, filter->fpp);
+    note("%s for up to %s lines%s: a false-positive rate of at most %.2g; more lines %s", size,
+         lines, taken, filter->fpp,
+         filter->kind == TAMIS_COUNTING_BLOOM ? "raise it" : "are an error");
   else if (plan->holds)
     note("%s for %s%s lines%s: a false-positive rate of %.2g", size,
          options->capacity > 0 ? "" : "about ", lines, taken, filter->fpp);

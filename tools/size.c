@@ -71,7 +71,7 @@ static void check(const struct size_options *options)
   bool cuckoo = shared->kind == TAMIS_CUCKOO;
   if (shared->capacity == 0 && shared->memory == 0)
     usage_error("size needs --capacity or --memory; see 'tamis size --help'");
-  if (cuckoo && options->layout_given)
+  if (shared->kind != TAMIS_BLOOM && options->layout_given)
     usage_error("--layout is for Bloom filters");
   if (!cuckoo && options->fixed)
     usage_error("--fixed is for cuckoo filters");
@@ -125,6 +125,8 @@ static void print_filter(const tamis_options *filter)
     return;
   if (filter->kind == TAMIS_CUCKOO)
     printf("kind          cuckoo, %s\n", filter->growable ? "growing" : "fixed");
+  else if (filter->kind == TAMIS_COUNTING_BLOOM)
+    puts("kind          counting");
   else
     /* The library uses the classic layout below this rate. */
     printf("kind          bloom, %s\n",

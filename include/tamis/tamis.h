@@ -64,9 +64,13 @@ extern "C" {
 typedef struct tamis_filter tamis_filter;
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1, /* add, add_unique and contains; add and contains are lock-free, and in the word
+  TAMIS_BLOOM = 1,  /* add, add_unique and contains; add and contains are lock-free, and in the word
                       layout add_unique too */
-  TAMIS_CUCKOO = 2 /* also remove, and growth at a bounded rate; contains is lock-free */
+  TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
+  TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes: a counter of four bits in place of each
+                              bit; add and contains are lock-free.  A cuckoo filter takes a fraction
+                              of its memory, and is nearly always the better choice
+                              (docs/counting.md) */
 } tamis_kind;
 
 typedef enum tamis_layout {
@@ -147,12 +151,15 @@ typedef struct tamis_options {
    *   it, for which it takes 1.0 to 2.3 bits per key more than a filter that does not grow.  Where 64-bit
    *   hashes cannot give the rate of a further layer, growth ends with TAMIS_EFULL: at fpp 1e-7 and
    *   above, not before 10^12 keys.
+   *   Counting Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
    * false: the rate and the size stay.
    *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity (but with a
    *   probability below 1e-9, over seeds, whatever the capacity), and some time after.
    *   Removes make room again.  At most sizes this takes fewer bits than a filter that grows.
    *   Bloom: the key past capacity gets TAMIS_EFULL.  Keys that a false positive hides take no
-   *   room, so a full filter may have met somewhat more than capacity distinct keys. */
+   *   room, so a full filter may have met somewhat more than capacity distinct keys.
+   *   Counting Bloom: the copy past capacity gets TAMIS_EFULL, exactly; copies of one key take a
+   *   place each, and so do adds that are under way.  Removes make room again. */
   bool growable;
   /* The filter never takes more bytes than this.  A growable Bloom filter gets TAMIS_EFULL when its
    * last layer is full and the next one would exceed it.  Memory of a cuckoo filter that waits to be
@@ -163,7 +170,7 @@ typedef struct tamis_options {
    * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
    * (SECURITY.md). */
   uint64_t seed;
-  /* Bloom: default TAMIS_LAYOUT_BLOCKED. */
+  /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
   tamis_layout layout;
   /* Locks, at most 4096, rounded up to a power of two; 0 (default): chosen by the library.  Bloom:
    * those that unique adds spread over; the word layout has none.  Cuckoo: those of each segment,
@@ -205,7 +212,8 @@ TAMIS_API void tamis_options_init(tamis_options *options);
  *            address space holds, stripes over 4096, half an allocator.
  *            TAMIS_EUNSUPPORTED: an fpp below 4 * capacity * 2^-64, which 64-bit hashes cannot
  *            give, or below 9.4e-10 for a cuckoo filter (3e-8 if it grows), or at which the word
- *            layout takes more than twice the bits of the blocked one; options of a newer
+ *            layout takes more than twice the bits of the blocked one, or below 1e-5 for a counting
+ *            Bloom filter, or another layout than blocked for it; options of a newer
  *            header that this library does not know; no seed given, and no getrandom(2).
  *            TAMIS_EFULL: the filter would need more than max_bytes.
  *            TAMIS_ENOMEM.
@@ -261,11 +269,15 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
 /* Adds a key.  Once it has returned, every contains of that key that starts later is true.  Adding
  * a key that is in changes nothing in a Bloom filter.  A cuckoo filter then holds one copy more,
  * which a remove takes out again.  (Copies beyond the third, at low rates beyond the second, are
- * only counted; where room is short, all but one.)
+ * only counted; where room is short, all but one.)  A counting Bloom filter holds copies, too.  One
+ * of its counters that has reached 15, by copies of one key or of several that share it, is stuck:
+ * it never changes again.  A key whose counters are all stuck stays, however often it is removed.
  *   Threads  any
  *   Blocks   Bloom: never (lock-free).  An add that has to open a layer blocks in the allocator; and
  *            while two other calls are there for that layer (with a max_bytes, perhaps one), it
  *            yields until one of them is done.
+ *            Counting Bloom: never (lock-free; it repeats a step only when another call has changed
+ *            the same word meanwhile).
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
@@ -292,14 +304,15 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  * the key, if a plain add of it came before, or if the filter is full.
  *   Threads  any
  *   Blocks   never for a key that is in.  For a key that seems new, Bloom: as tamis_add, and in the
- *            word layout no more while it has one layer; otherwise for a lock shared with the unique adds of a few
- *            other keys, held for one look-up and one insert; waiting may yield or sleep.  Cuckoo:
+ *            word layout no more while it has one layer; otherwise for a lock shared with the unique
+ *            adds (counting Bloom: and removes) of a few other keys, held for one look-up and one
+ *            insert; waiting may yield or sleep.  Cuckoo:
  *            as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
  *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique
  *            lets that key in, so the caller may go on to a next filter without a second winner in
- *            this one.  Cuckoo: room may come back */
+ *            this one.  Cuckoo, counting Bloom: room may come back */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
@@ -322,6 +335,8 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
 /* How many copies of a key are in: how often it was added, less how often it was removed.  0 for
  * invalid arguments.
  *   Bloom    1 if tamis_contains is true, else 0.
+ *   Counting Bloom  up to 14, an upper bound: too high by what other keys have added to all of the
+ *            key's counters, which is not 0 for as many keys as the rate says.  15: 15 or more.
  *   Cuckoo   never too low.  With the filter's false-positive probability it is too high, by the
  *            copies of other keys that the filter cannot tell from this one.  Each add of the key
  *            makes it one more, and each remove one less.
@@ -337,11 +352,11 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  * often than it was added: with the filter's false-positive probability that takes another key
  * away.
  *   Threads  any
- *   Blocks   as tamis_add
+ *   Blocks   as tamis_add; counting Bloom: for the lock that its unique adds take
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_ABSENT: no entry matches; TAMIS_EUNSUPPORTED on a Bloom filter,
- *            whatever the key; TAMIS_EINVAL: invalid arguments.  (If giving memory back would
- *            itself need memory that is not there, it is left for later.)
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in; TAMIS_EUNSUPPORTED on a Bloom filter that
+ *            does not count, whatever the key; TAMIS_EINVAL: invalid arguments.  (If giving memory
+ *            back would itself need memory that is not there, it is left for later.)
  *            TAMIS_ENOMEM: keys with dozens of copies each, whose counts are packed tightly, need
  *            memory while the counts become different, and there is none (or max_bytes is
  *            reached); nothing changed */
@@ -390,7 +405,9 @@ typedef struct tamis_stats {
   /* In: sizeof (tamis_stats).  Out: how much of it was filled. */
   size_t struct_size;
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
-   * the same time counts once (or twice, if a layer is opened at that time).  After tamis_merge or tamis_intersect, keys that these have brought are
+   * the same time counts once (or twice, if a layer is opened at that time).  Counting Bloom: adds
+   * less removes, which is exact as long as no counter is stuck.  After tamis_merge or
+   * tamis_intersect, keys that these have brought are
    * in it as they say there: an estimate.  Cuckoo: adds less removes, and copies that unions have
    * brought. */
   uint64_t count;
@@ -408,11 +425,14 @@ typedef struct tamis_stats {
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;
-  /* Bloom: distinct keys, hidden ones too, from the number of set bits.  Cuckoo: count. */
+  /* Bloom: distinct keys, hidden ones too, from the number of set bits (or counters above 0).
+   * Cuckoo: count. */
   double estimated_count;
   /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
-   * (k) in the newest one.  In a layer of more than 2^21 bits that is growable or mapped, bits_set comes from a sample of that many bits,
-   * and so does what is computed from it: estimated_count to 0.1 % or so. */
+   * (k) in the newest one.  Counting Bloom: size of the array, how many of its bits are in counters
+   * above 0, and counters of each key.  In a layer of more than 2^21 bits that is growable, mapped or
+   * counting, bits_set comes from a sample of that many bits, and so does what is computed from it:
+   * estimated_count to 0.1 % or so. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
@@ -625,8 +645,8 @@ TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function 
 TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *path,
                               tamis_filter **out);
 
-/* Maps a file that holds a Bloom filter, or a cuckoo filter that does not grow.  The call reads
- * only the beginning and the end of the file, whatever its size, unless options->check_all says
+/* Maps a file that holds a Bloom filter of either kind, or a cuckoo filter that does not grow.  The
+ * call reads only the beginning and the end of the file, whatever its size, unless options->check_all says
  * otherwise.  Look-ups then read the file where the system keeps it in memory, which all processes
  * that map it share.
  *
@@ -665,6 +685,8 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * it adds key by key, and to other calls it looks like that.  Of the unique adds of a key in `into`
  * at most one wins, and none after the union has brought the key.
  *
+ * Counting Bloom: the copies of both; the sum of two counters is stuck from 15 on.
+ *
  * Bloom: the bits of both, layer by layer; `into` opens layers that only `from` has.  A union may
  * bring a growable filter more keys than a layer was made for, and then raises its rate above fpp
  * (tamis_stats.fpp_estimate); adds do not.  tamis_stats.count of `into` rises by the count of `from`, less the
@@ -701,8 +723,9 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            changed */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
-/* Creates a filter that finds exactly the keys that both find.  (Bloom only, of one layer: keys of
- * filters that have grown are in layers of different sizes, whose bits cannot be compared.)  So every key that is
+/* Creates a filter that finds exactly the keys that both find.  (Bloom filters of one layer that do
+ * not count only: keys of filters that have grown are in layers of different sizes, whose bits cannot
+ * be compared.)  So every key that is
  * in both is found.  A key that is in neither is found with less than the lower one of the two rates,
  * and a key that is in one of them with the rate of the other.  The rate is above that of a filter
  * to which only the common keys were added.
@@ -713,8 +736,8 @@ TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
  *   Threads  any
  *   Blocks   only in the allocator, which is that of `a`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or the filters do not fit together;
- *            TAMIS_EUNSUPPORTED: cuckoo filters, or one of several layers; TAMIS_ENOMEM.  On every
- *            error *out is NULL
+ *            TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; TAMIS_ENOMEM.  On
+ *            every error *out is NULL
  *   Source   Broder and Mitzenmacher, "Network applications of Bloom filters: a survey", Internet
  *            Mathematics 1 (2004), 2.3 */
 TAMIS_API int tamis_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
@@ -740,7 +763,8 @@ typedef struct tamis_similarity_stats {
 /* The same as *stats = TAMIS_SIMILARITY_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
-/* Fills *out.  (Bloom only, of one layer.)  It reads all bits of both filters.  No estimate is negative, and
+/* Fills *out.  (Bloom filters of one layer that do not count only.)  It reads all bits of both
+ * filters.  No estimate is negative, and
  * `common` is at most the smaller one of the two filters.
  *
  * The estimates have no bias.  With m bits, of which a key has k, the standard deviation of
@@ -753,7 +777,8 @@ TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
  * and estimates say little.)
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this struct;
- *            TAMIS_EUNSUPPORTED: cuckoo filters, or one of several layers; *out is not written then
+ *            TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; *out is not written
+ *            then
  *   Source   Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures to
  *            improve chemical retrieval", J. Chem. Inf. Model. 47 (2007), for the estimates; Whang,
  *            Vander-Zanden and Taylor, "A linear-time probabilistic counting algorithm for database

@@ -50,18 +50,13 @@ static uint64_t total_bytes(const struct sizes *s)
   return s->words_bytes + s->stripes_bytes + s->shards_bytes + sizeof(struct bloom);
 }
 
-/* What the filter's bits are laid out as. */
-static tamis_layout layout_for(const tamis_options *options)
-{
-  return options->layout == TAMIS_LAYOUT_WORD && !options->growable ? BLOOM_LAYOUT_MARKED
-                                                                    : options->layout;
-}
-
-/* A growable filter begins with its first layer. */
+/* A filter that opens layers begins with its first one. */
 static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
-  tamis_layout layout = layout_for(options);
-  return options->growable
+  tamis_layout layout = bloom_layout_for(options);
+  if (options->kind == TAMIS_COUNTING_BLOOM && options->layout != TAMIS_LAYOUT_BLOCKED)
+    return TAMIS_EUNSUPPORTED;
+  return bloom_opens_layers(options)
              ? bloom_geometry_plan_layer(layout, 1, options->capacity, options->fpp, out)
              : bloom_geometry_plan(layout, options->capacity, options->fpp, out);
 }
@@ -89,10 +84,10 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
    * fewer.  So each range of rates that has one shape is tried by itself, from the lowest range up.
    * The first range whose highest rate fits within the bytes contains the answer. */
   tamis_options candidate = *options;
-  double low = 0x1p-64, share = options->growable ? bloom_geometry_share(1) : 1;
+  double low = 0x1p-64, share = bloom_opens_layers(options) ? bloom_geometry_share(1) : 1;
   int result = TAMIS_EFULL;
   for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
-    double next = bloom_geometry_range(layout_for(options), range);
+    double next = bloom_geometry_range(bloom_layout_for(options), range);
     if (range) /* the lowest range ends where another layout begins, whatever the share is */
       next = fmin(next / share, BLOOM_HIGHEST_RATE);
     double good = next * (1 - 0x1p-40), bad = low;
@@ -245,11 +240,18 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
   if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
     return TAMIS_EUNSUPPORTED;
-  return tamis__refuse_rate(why, options,
-                            options->layout == TAMIS_LAYOUT_WORD
-                                ? "a Bloom filter of TAMIS_LAYOUT_WORD"
-                                : "a Bloom filter",
-                            bloom_geometry_lowest_rate(layout_for(options), options->capacity));
+  bool counting = options->kind == TAMIS_COUNTING_BLOOM;
+  if (counting && options->layout != TAMIS_LAYOUT_BLOCKED)
+    return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                         "layout is %d; of a counting Bloom filter it must be %d "
+                         "(TAMIS_LAYOUT_BLOCKED)",
+                         (int) options->layout, TAMIS_LAYOUT_BLOCKED);
+  return tamis__refuse_rate(
+      why, options,
+      counting                               ? "a counting Bloom filter"
+      : options->layout == TAMIS_LAYOUT_WORD ? "a Bloom filter of TAMIS_LAYOUT_WORD"
+                                             : "a Bloom filter",
+      bloom_geometry_lowest_rate(bloom_layout_for(options), options->capacity));
 }
 
 int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
@@ -305,8 +307,11 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 static uint64_t count_bits(const struct bloom *b, uint64_t line)
 {
   uint64_t bits = 0, keys = bloom_geometry_key_bits(&b->geometry);
-  for (unsigned i = 0; i < LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[line * LINE_WORDS + i]) & keys);
+  for (unsigned i = 0; i < LINE_WORDS; i++) {
+    uint64_t bits_of_word = word_load(&b->words[line * LINE_WORDS + i]) & keys;
+    bits += (unsigned) __builtin_popcountll(
+        bloom_positions_set(bits_of_word, b->geometry.shape.layout));
+  }
   return bits;
 }
 
@@ -338,14 +343,25 @@ static uint64_t sample_bits_set(const struct bloom *b)
 
 void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
 {
-  out->estimated_count = bloom_geometry_keys(g, out->bits_set);
+  out->estimated_count = bloom_geometry_keys(g, out->bits_set / bloom_shape_width(g->shape));
   out->load = out->estimated_count / (double) g->capacity;
   out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
 }
 
 static uint64_t bits_set(const struct bloom *b)
 {
-  return b->limited && !b->mapping.at ? tamis__counter_sum(&b->counters, BITS) : sample_bits_set(b);
+  const struct bloom_shape shape = b->geometry.shape;
+  bool counted = b->limited && !b->mapping.at && shape.layout != BLOOM_LAYOUT_COUNTING;
+  return counted ? tamis__counter_sum(&b->counters, BITS)
+                 : sample_bits_set(b) * bloom_shape_width(shape);
+}
+
+/* Of a layer. */
+static uint64_t count_keys(const struct bloom *b)
+{
+  return b->geometry.shape.layout == BLOOM_LAYOUT_COUNTING
+             ? tamis__counting_keys(b).copies
+             : tamis__counter_sum_both(&b->counters, KEYS, UNITED);
 }
 
 /* What follows from the bits of several layers.  A key that an older layer hid came into none: of the
@@ -374,16 +390,16 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   for (const struct bloom *layer = newest; layer; layer = layer->older) {
     bits[layer->number - 1] = bits_set(layer);
     out->bytes += layer->bytes;
-    out->bits += bloom_geometry_bits(&layer->geometry);
+    out->bits += layer->geometry.lines * LINE_BITS;
     out->bits_set += bits[layer->number - 1];
-    out->count += tamis__counter_sum_both(&layer->counters, KEYS, UNITED);
+    out->count += count_keys(layer);
     out->refused_adds += tamis__counter_sum(&layer->counters, REFUSED);
   }
   if (newest == first)
     tamis__bloom_estimate(g, out);
   else
     estimate_layers(newest, bits, out);
-  out->layout = bloom_shape_is_word(g->shape) ? TAMIS_LAYOUT_WORD : g->shape.layout;
+  out->layout = bloom_geometry_public_layout(g);
   out->capacity = g->capacity;
   out->fpp = g->fpp;
   out->bits_per_key = bloom_geometry_bits_per_key(&newest->geometry);
@@ -392,7 +408,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 }
 
 /* The counters must agree with the bits, and with each other. */
-static const char *find_fault(const struct bloom *b)
+static const char *find_fault_of_bits(const struct bloom *b)
 {
   uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
   bool marks = false;
@@ -401,14 +417,20 @@ static const char *find_fault(const struct bloom *b)
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
-    if (stripe_held(&b->stripes.all[i].stripe))
-      return "a stripe is still locked";
   return b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
              ? "counted bits are not the set bits"
          : keys > bits               ? "more keys than set bits"
          : marks && fullness != FULL ? "a word is marked, and the filter is not full"
                                      : NULL;
+}
+
+static const char *find_fault(const struct bloom *b)
+{
+  for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
+    if (stripe_held(&b->stripes.all[i].stripe))
+      return "a stripe is still locked";
+  return b->geometry.shape.layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_fault(b)
+                                                           : find_fault_of_bits(b);
 }
 
 static bool validate(const tamis_filter *f, const char **reason)
@@ -443,6 +465,23 @@ const struct filter_kind tamis__bloom_kind = {
     .intersect = tamis__bloom_intersect,
     .similarity = tamis__bloom_similarity,
     .features = SAVED_LAYERS,
+    .describe = tamis__bloom_describe,
+    .figures = tamis__bloom_figures,
+    .bytes_beside = tamis__bloom_saved_beside,
+    .save = tamis__bloom_save,
+    .load = tamis__bloom_load,
+};
+
+const struct filter_kind tamis__counting_bloom_kind = {
+    .kind = TAMIS_COUNTING_BLOOM,
+    .name = "TAMIS_COUNTING_BLOOM",
+    .bytes_for = bytes_for,
+    .fpp_for = fpp_for,
+    .create = create,
+    .destroy = destroy,
+    .stats = stats,
+    .validate = validate,
+    .merge = tamis__counting_merge,
     .describe = tamis__bloom_describe,
     .figures = tamis__bloom_figures,
     .bytes_beside = tamis__bloom_saved_beside,

@@ -5,6 +5,7 @@
  *    bloom.c        the kind: sizes, creation, figures, validation
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
+ *    counting.h     what is different where counters stand in the place of bits; with counting.c
  *    capacity.h     what an add counts, and when it is refused
  *    layers.*       what a growable filter does that has, or may need, several layers; an essay
  *    unite.c        union, intersection and similarity of two filters
@@ -21,11 +22,13 @@
 #include "base/word.h"
 #include "bloom/geometry.h"
 
-extern const struct filter_kind tamis__bloom_kind;
+extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
 
 /* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited.
  * UNITED: further keys, which a union or an intersection has brought, as unite.c estimates them.
- * REFUSED: adds that were refused. */
+ * REFUSED: adds that were refused.
+ * With counters in the place of bits: KEYS are copies, if the filter is not limited; UNITED is the
+ * rest (counting.c). */
 enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
 
 /* Whether a layer comes near to the number of keys that it may take.  It only goes up.  COUNTED: it
@@ -40,7 +43,7 @@ struct bloom;
 /* What is made for each shape (operations.c). */
 struct bloom_calls {
   struct filter_operations alone; /* for a filter of one layer */
-  /* For one of several layers.  Both take mixed hashes. */
+  /* For one of several layers, which those with counters never are.  Both take mixed hashes. */
   bool (*find)(const struct bloom *b, uint64_t mixed);
   /* Adds a key unless the layer is full: TAMIS_OK, TAMIS_PRESENT or TAMIS_EFULL.  Unique adds hold
    * the key's stripe, if there are stripes. */
@@ -61,6 +64,7 @@ struct bloom {
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   const struct bloom_calls *calls;
   _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
+  word copies; /* that are in a limited filter with counters, whose hot calls only use this here */
   /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if it
    * is the last one, too, and has no stripes (layers.c). */
   struct bloom *_Atomic newest;
@@ -81,6 +85,30 @@ static inline struct bloom *bloom_of(tamis_filter *f)
 static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 {
   return (const struct bloom *) f;
+}
+
+/* What the filter's bits are laid out as. */
+static inline tamis_layout bloom_layout_for(const tamis_options *options)
+{
+  if (options->kind == TAMIS_COUNTING_BLOOM)
+    return BLOOM_LAYOUT_COUNTING;
+  return options->layout == TAMIS_LAYOUT_WORD && !options->growable ? BLOOM_LAYOUT_MARKED
+                                                                    : options->layout;
+}
+
+/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not: a
+ * remove would have to know which layer a key is in. */
+static inline bool bloom_opens_layers(const tamis_options *options)
+{
+  return options->growable && options->kind == TAMIS_BLOOM;
+}
+
+/* Whether each key has the same bits in both. */
+static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
+{
+  const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
+  return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
+         g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
 }
 
 /* Whether nothing has come after the first layer.
@@ -156,6 +184,12 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
 
+/* Counting: the copies that are in, and the raises that belong to none of them (counting.c). */
+struct counting_keys {
+  uint64_t copies, rest;
+};
+struct counting_keys tamis__counting_keys(const struct bloom *b);
+
 /* A filter without keys that looks like another one.  Returns TAMIS_OK or TAMIS_ENOMEM. */
 int tamis__bloom_create_like(const struct bloom *model, struct bloom **out);
 
@@ -164,5 +198,9 @@ int tamis__bloom_merge(tamis_filter *into, const tamis_filter *from);
 int tamis__bloom_intersect(const tamis_filter *a, const tamis_filter *b, tamis_filter **out);
 int tamis__bloom_similarity(const tamis_filter *a, const tamis_filter *b,
                             tamis_similarity_stats *out);
+int tamis__counting_merge(tamis_filter *into, const tamis_filter *from);
+
+/* A part of validate() in bloom.c. */
+const char *tamis__counting_fault(const struct bloom *b);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "bloom/geometry.h"
 
+#include "bloom/ranges.h"
+
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -29,37 +31,16 @@ static double one_in_a_thousand(tamis_layout layout, double deviation)
  * (docs/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* The shape for a range of rates, from the highest range down. */
-struct range {
-  double min_fpp; /* the lower end of the range */
-  unsigned probes, bits_per_probe;
-  double line_deviation; /* blocked only */
-};
-
-/* The blocked layout has the shape with the fewest probes of those that need at most 3 % more bits
- * than the best one.  `line_deviation` is the standard deviation of the rate of a filter over its
- * mean, times the root of the number of lines, at the lower end of the range (docs/bloom.md says
- * how it was simulated). */
-static const struct range blocked_ranges[] = {
-    {0.45, 1, 1, 0.026}, {0.17, 1, 2, 0.053},  {0.13, 1, 3, 0.079}, {0.025, 2, 2, 0.126},
-    {0.004, 3, 2, 0.30}, {0.0006, 3, 3, 0.76}, {2.5e-5, 4, 3, 2.3}, {9e-6, 5, 3, 4.0},
-    {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
-};
-
-/* The same for the word layouts. */
-static const struct range word_ranges[] = {
-    {0.36, 1, 1, 0},   {0.14, 1, 2, 0},   {0.047, 1, 3, 0},  {0.0135, 1, 4, 0},
-    {0.0031, 1, 5, 0}, {0.0007, 1, 6, 0}, {0.0001, 1, 7, 0},
-};
-
 /* The number of ranges, and the first one.  The classic layout has none. */
 static unsigned ranges_of(tamis_layout layout, const struct range **ranges)
 {
-  bool classic = layout == TAMIS_LAYOUT_CLASSIC, blocked = layout == TAMIS_LAYOUT_BLOCKED;
-  *ranges = classic ? NULL : blocked ? blocked_ranges : word_ranges;
-  return classic   ? 0
-         : blocked ? sizeof blocked_ranges / sizeof *blocked_ranges
-                   : sizeof word_ranges / sizeof *word_ranges;
+#define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
+  *ranges = NULL;
+  return layout == TAMIS_LAYOUT_CLASSIC    ? 0
+         : layout == TAMIS_LAYOUT_BLOCKED  ? RANGES(blocked_ranges)
+         : layout == BLOOM_LAYOUT_COUNTING ? RANGES(counting_ranges)
+                                           : RANGES(word_ranges);
+#undef RANGES
 }
 
 enum {
@@ -114,7 +95,7 @@ struct terms {
 };
 
 /* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
- * for two random patterns: `hits[a]` of the 64 rotations of the one set any of `a` bits of the
+ * for two random patterns: `hits[a]` of the rotations of the one set any of `a` bits of the
  * other, on average over the choices of `a` bits.  The patterns are the same in each word, so all
  * words have the same row. */
 struct overlap {
@@ -122,6 +103,7 @@ struct overlap {
   double hits[4];
 };
 
+/* Of the rotations that there are: 64, or 16 of counters. */
 enum { OVERLAPS = 8 };
 
 static const struct overlap overlaps[][OVERLAPS] = {
@@ -135,6 +117,11 @@ static const struct overlap overlaps[][OVERLAPS] = {
      {64 / 262144.0, {0, 3, 14 / 3.0, 6}},
      {64 / 262144.0, {0, 3, 14 / 3.0, 5}},
      {40 / 262144.0, {0, 3, 13 / 3.0, 5}}},
+};
+
+static const struct overlap counting_overlaps[][OVERLAPS] = {
+    {{1, {0, 1}}},
+    {{56 / 64.0, {0, 2, 4}}, {7 / 64.0, {0, 2, 3}}, {1 / 64.0, {0, 2, 2}}},
 };
 
 static double choose(unsigned n, unsigned k)
@@ -210,7 +197,7 @@ static void shared_words(struct bloom_shape shape, double shared[1 << MAX_BLOCKE
  * the product of those of which `m` has a bit.  Each level puts in the chance of the last probe.
  * Returns what follows in q[]. */
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as a key has probes, which are five at most */
-static double *add_misses(unsigned probes, unsigned bits, const struct overlap *o,
+static double *add_misses(unsigned probes, unsigned bits, const double miss[],
                           const double coefficient[], double *q)
 {
   if (probes == 0) {
@@ -221,8 +208,8 @@ static double *add_misses(unsigned probes, unsigned bits, const struct overlap *
   unsigned half = 1u << (probes - 1);
   for (unsigned a = 0; a <= bits; a++) {
     for (unsigned m = 0; m < half; m++)
-      rest[m] = coefficient[m] + (1 - o->hits[a] / 64) * coefficient[half + m];
-    q = add_misses(probes - 1, bits, o, rest, q);
+      rest[m] = coefficient[m] + miss[a] * coefficient[half + m];
+    q = add_misses(probes - 1, bits, miss, rest, q);
   }
   return q;
 }
@@ -234,14 +221,17 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
   double shared[1 << MAX_BLOCKED_PROBES], q[MAX_TERMS] = {0};
   shared_words(shape, shared);
   terms->count = 0;
-  for (unsigned i = 0; i < OVERLAPS; i++) {
-    const struct overlap *o = &overlaps[shape.bits_per_probe - 1][i];
-    double coefficient[1 << MAX_BLOCKED_PROBES] = {0};
+  const bool counting = shape.layout == BLOOM_LAYOUT_COUNTING;
+  const struct overlap *o = (counting ? counting_overlaps : overlaps)[shape.bits_per_probe - 1];
+  for (const struct overlap *end = o + OVERLAPS; o < end; o++) {
+    double coefficient[1 << MAX_BLOCKED_PROBES] = {0}, miss[4];
+    for (unsigned a = 0; a <= shape.bits_per_probe; a++)
+      miss[a] = 1 - o->hits[a] / (64 / bloom_shape_width(shape));
     for (unsigned m = 0; m < 1u << shape.probes; m++)
       coefficient[m] = o->probability * shared[m];
     if (o->probability > 0)
       terms->count =
-          (unsigned) (add_misses(shape.probes, shape.bits_per_probe, o, coefficient, q) - q);
+          (unsigned) (add_misses(shape.probes, shape.bits_per_probe, miss, coefficient, q) - q);
   }
   for (unsigned i = 0; i < terms->count; i++)
     terms->hit[i] = 1 - q[i];
@@ -348,7 +338,7 @@ static double log_miss(const struct bloom_geometry *g)
   double words = (double) g->lines * LINE_WORDS;
   if (bloom_shape_is_word(g->shape))
     return log1p(-word_hit(g->shape, 1) / words);
-  if (g->shape.layout == TAMIS_LAYOUT_BLOCKED)
+  if (bloom_shape_is_blocked(g->shape))
     return log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
   return g->shape.probes * log1p(-1 / bloom_geometry_usable_bits(g));
 }
@@ -405,7 +395,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
   double keys = (double) g->capacity, deviation, rate;
   if (bloom_shape_is_word(g->shape)) {
     rate = word_rate(g->shape, &plan->terms, keys, lines * LINE_WORDS, &deviation);
-  } else if (g->shape.layout == TAMIS_LAYOUT_BLOCKED) {
+  } else if (bloom_shape_is_blocked(g->shape)) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
     deviation = plan->range->line_deviation / sqrt(lines) *
@@ -453,7 +443,7 @@ static void choose_shape(struct plan *plan)
     plan->range++;
   shape->probes = plan->range->probes;
   shape->bits_per_probe = plan->range->bits_per_probe;
-  (shape->layout == TAMIS_LAYOUT_BLOCKED ? blocked_terms : word_terms)(*shape, &plan->terms);
+  (bloom_shape_is_blocked(*shape) ? blocked_terms : word_terms)(*shape, &plan->terms);
 }
 
 static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct bloom_geometry *out)
@@ -572,6 +562,8 @@ double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
 {
   if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
     return hash_collision_rate(capacity);
+  if (layout == BLOOM_LAYOUT_COUNTING)
+    return fmax(hash_collision_rate(capacity), bloom_geometry_range(layout, 0));
   /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters, which
    * are tried at each hundredth. */
   enum { SMALL = 20000 };

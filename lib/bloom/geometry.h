@@ -20,6 +20,8 @@
  *   word      one probe, in one word.
  *   marked    the word layout of a filter that must not outgrow its capacity.  The highest bit of a
  *             word is no key's: it is the word's mark (word_layout.h).  It leaves 63 positions.
+ *   counting  the blocked layout with a counter of four bits in place of each bit: a line has 128
+ *             positions, 16 in each word.  A mask has the lowest bits of the key's counters.
  *
  * All functions here are pure: values in, values out.
  */
@@ -38,6 +40,9 @@ enum { BLOOM_MAX_PROBES = 64 };
 /* What TAMIS_LAYOUT_WORD becomes in a filter that is not growable; of no public meaning. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
 
+/* What a filter of the kind TAMIS_COUNTING_BLOOM has; of no public meaning. */
+#define BLOOM_LAYOUT_COUNTING ((tamis_layout) 4)
+
 /* Marked layout: the bits of a word that keys use, and the one that they do not. */
 enum { MARKED_POSITIONS = 63 };
 #define WORD_MARK (UINT64_C(1) << MARKED_POSITIONS)
@@ -53,6 +58,10 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3) SHAPE(5, 3)
 
+/* The same for the counting layout. */
+#define BLOOM_COUNTING_SHAPES(SHAPE) \
+  SHAPE(1, 1) SHAPE(1, 2) SHAPE(2, 2) SHAPE(3, 2) SHAPE(4, 2) SHAPE(5, 2)
+
 /* The same for the word and the marked layout, which have one probe: bits_per_probe. */
 #define BLOOM_WORD_SHAPES(SHAPE) SHAPE(1) SHAPE(2) SHAPE(3) SHAPE(4) SHAPE(5) SHAPE(6) SHAPE(7)
 
@@ -66,7 +75,8 @@ struct bloom_geometry {
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
  *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
- *           that rate, or the word layout would take more than twice the bits of the blocked one */
+ *           that rate, or the word layout would take more than twice the bits of the blocked one, or
+ *           the counting layout is not planned for it */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
@@ -83,9 +93,9 @@ double bloom_geometry_share(unsigned layer);
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the word layout,
- * the one from which on it takes at most twice the bits of the blocked layout.  (That one is found
- * by trying.) */
+/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
+ * layout, the end of its lowest range or, in the word layout, the one from which on it takes at most
+ * twice the bits of the blocked layout.  (That one is found by trying.) */
 double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* The ranges of rates that have one shape each, from the lowest range up.  Returns the rate below
@@ -100,9 +110,31 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 /* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
+/* Whether a key has several words of one line. */
+FORCE_INLINE bool bloom_shape_is_blocked(struct bloom_shape shape)
+{
+  return shape.layout == TAMIS_LAYOUT_BLOCKED || shape.layout == BLOOM_LAYOUT_COUNTING;
+}
+
+/* The bits that a position takes in a word: one, or a counter. */
+enum { COUNTER_BITS = 4 };
+FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
+{
+  return shape.layout == BLOOM_LAYOUT_COUNTING ? COUNTER_BITS : 1;
+}
+
+/* The positions of a word that are set, each as its lowest bit. */
+FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
+{
+  if (layout != BLOOM_LAYOUT_COUNTING)
+    return bits;
+  return (bits | bits >> 1 | bits >> 2 | bits >> 3) & UINT64_C(0x1111111111111111);
+}
+
+/* In all of the filter: bits or, in the counting layout, counters. */
 static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 {
-  return g->lines * LINE_BITS;
+  return g->lines * (LINE_BITS / bloom_shape_width(g->shape));
 }
 
 /* The bits of a word that keys use, and all such bits. */
@@ -113,7 +145,8 @@ static inline uint64_t bloom_geometry_key_bits(const struct bloom_geometry *g)
 
 static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
 {
-  unsigned in_word = g->shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64;
+  unsigned in_word =
+      g->shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64 / bloom_shape_width(g->shape);
   return (double) (g->lines * LINE_WORDS) * in_word;
 }
 
@@ -121,6 +154,14 @@ static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
 FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
 {
   return shape.layout == TAMIS_LAYOUT_WORD || shape.layout == BLOOM_LAYOUT_MARKED;
+}
+
+/* What the options say of it. */
+static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
+{
+  return bloom_shape_is_word(g->shape)      ? TAMIS_LAYOUT_WORD
+         : bloom_shape_is_blocked(g->shape) ? TAMIS_LAYOUT_BLOCKED
+                                            : TAMIS_LAYOUT_CLASSIC;
 }
 
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
@@ -140,6 +181,8 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *   blocked   The first word comes from the top of hash * multiplier, the rest from the mixed hash
  *             itself: from the lowest bit up 6 bits for each rotation, from bit 30 up 5 bits for
  *             each distance in the pattern, and the highest 2 bits for the spread.
+ *   counting  As blocked, with a quarter of the rotations and distances: the lowest bits of those
+ *             numbers, times the four bits of a counter.
  *   classic   The positions are a multiplicative sequence.  Each comes from the top of the next
  *             product, which depends on all bits of the hash.
  *   word      The word comes from the top of hash * multiplier, as the blocked layout's first one does.
@@ -181,10 +224,12 @@ FORCE_INLINE uint64_t rotate_right(uint64_t x, unsigned by)
 
 /* The first bit of a pattern is bit 32.  The second one is any of the 32 bits below, which allows
  * each distance of two bits of a word in one direction, and the third one is any odd bit above.  So
- * the bits of a pattern differ. */
-FORCE_INLINE unsigned second_bit(uint64_t hash)
+ * the bits of a pattern differ.  (Counting: the first counter is that at bit 32, and the second one
+ * any of the 8 below.  There is no third one.) */
+FORCE_INLINE unsigned second_bit(uint64_t hash, struct bloom_shape shape)
 {
-  return (unsigned) (hash >> DISTANCES_FROM_BIT) % 32;
+  const unsigned width = bloom_shape_width(shape);
+  return (unsigned) (hash >> DISTANCES_FROM_BIT) % (32 / width) * width;
 }
 
 FORCE_INLINE unsigned third_bit(uint64_t hash) /* less 32 */
@@ -198,19 +243,19 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
     return 1;
   uint64_t pattern = UINT64_C(1) << 32;
   if (shape.bits_per_probe > 1)
-    pattern |= UINT64_C(1) << second_bit(hash);
+    pattern |= UINT64_C(1) << second_bit(hash, shape);
   if (shape.bits_per_probe > 2)
     pattern |= UINT64_C(1) << 32 << third_bit(hash);
   return pattern;
 }
 
-/* Blocked: bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
+/* Blocked and counting: bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
  * meaningless.  This is less work than to make the pattern: shifts of 32 bits need no masks. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
   if (shape.bits_per_probe > 1)
-    all &= low >> second_bit(hash);
+    all &= low >> second_bit(hash, shape);
   if (shape.bits_per_probe > 2)
     all &= high >> third_bit(hash);
   return all;
@@ -258,9 +303,10 @@ FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g
                                                   struct bloom_shape shape)
 {
   struct bloom_probe probe;
-  if (shape.layout == TAMIS_LAYOUT_BLOCKED) {
+  if (bloom_shape_is_blocked(shape)) {
+    const unsigned width = bloom_shape_width(shape);
     probe.word = probes->word;
-    probe.rotation = (unsigned) probes->rotations % 64;
+    probe.rotation = (unsigned) probes->rotations % (64 / width) * width;
     probes->rotations >>= ROTATION_BITS;
     if (probes->next + 1 < shape.probes)
       probes->word ^= probes->spread + bloom_steps[probes->next++];

@@ -50,6 +50,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/counting.h"
 #include "bloom/layers.h"
 #include "bloom/word_layout.h"
 
@@ -89,7 +90,8 @@ FORCE_INLINE bool lookup_blocked(const struct bloom *b, struct bloom_key key,
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
-    in &= rotate_right(word_load(&words[probe.word]), probe.rotation);
+    uint64_t set = bloom_positions_set(word_load(&words[probe.word]), shape.layout);
+    in &= rotate_right(set, probe.rotation);
   }
   return bloom_pattern_matches(in, key.hash, shape) & 1;
 }
@@ -228,6 +230,8 @@ FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape s
 {
   if (bloom_shape_is_word(shape))
     return add_in_word(b, key, false, shape);
+  if (shape.layout == BLOOM_LAYOUT_COUNTING)
+    return counting_add(b, key.hash, key.first, shape);
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
@@ -299,6 +303,16 @@ FORCE_INLINE int add_missing(struct bloom *b, struct bloom_key key, struct bloom
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
+/* The same, with counters. */
+FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+{
+  struct stripe *stripe = stripe_of_line(b, key.first);
+  stripe_lock(stripe);
+  int result = counting_add_missing_locked(b, key.hash, key.first, shape);
+  stripe_unlock(stripe);
+  return result;
+}
+
 FORCE_INLINE int add_unique(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
@@ -306,7 +320,8 @@ FORCE_INLINE int add_unique(struct bloom *b, struct bloom_key key, struct bloom_
   if (lookup(b, key, shape))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
-  return add_missing(b, key, shape);
+  return shape.layout == BLOOM_LAYOUT_COUNTING ? count_missing(b, key, shape)
+                                               : add_missing(b, key, shape);
 }
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
@@ -386,15 +401,16 @@ FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, in
 }
 
 /* Where there are stripes, all keys are searched first, and the stripes of those that are missing
- * are fetched: another core has used half of them last. */
+ * are fetched: another core has used half of them last.  (With counters, keys that have been found
+ * may be removed before those that come before them are added.  So each is added in its turn.) */
 FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
                                   struct bloom_shape shape)
 {
   struct bloom_key keys[FILTER_GROUP];
   prepare_group(b, hashes, n, keys, shape);
-  if (bloom_shape_is_word(shape)) {
+  if (bloom_shape_is_word(shape) || shape.layout == BLOOM_LAYOUT_COUNTING) {
     for (size_t i = 0; i < n; i++)
-      results[i] = add_in_word(b, keys[i], true, shape);
+      results[i] = add_unique(b, keys[i], shape);
     return;
   }
   for (size_t i = 0; i < n; i++) {
@@ -407,12 +423,22 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
       results[i] = add_missing(b, keys[i], shape);
 }
 
+/* Of keys of a filter with counters. */
+FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size_t n,
+                             uint64_t *counts, struct bloom_shape shape)
+{
+  struct bloom_key keys[FILTER_GROUP];
+  prepare_group(b, hashes, n, keys, shape);
+  for (size_t i = 0; i < n; i++)
+    counts[i] = counting_copies(b, keys[i].hash, keys[i].first, shape);
+}
+
 /* ---- the same for each shape ----
  *
  * With the shape a constant, the compiler makes straight code of the one body above:
  * blocked_3x2_contains and its like are made here.  The classic layout has one set, which reads its
  * number of probes. */
-#define CALLS(name, shape)                                                                     \
+#define FUNCTIONS(name, shape)                                                                 \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
   {                                                                                            \
     return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);           \
@@ -438,32 +464,59 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
                                      int *results)                                             \
   {                                                                                            \
     add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
-  }                                                                                            \
-  static bool name##_find(const struct bloom *b, uint64_t mixed)                               \
-  {                                                                                            \
-    const tamis_filter *f = &b->head;                                                          \
-    return lookup(const_bloom_of(f), key_of_mixed(const_bloom_of(f), mixed, shape), shape);    \
-  }                                                                                            \
-  static int name##_insert(struct bloom *b, uint64_t mixed)                                    \
-  {                                                                                            \
-    tamis_filter *f = &b->head;                                                                \
-    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape);                \
-  }                                                                                            \
-  static const struct bloom_calls name##_calls = {                                             \
-      .alone = {.kind = &tamis__bloom_kind,                                                    \
-                .contains = name##_contains,                                                   \
-                .contains_many = name##_contains_many,                                         \
-                .add = name##_add,                                                             \
-                .add_unique = name##_add_unique,                                               \
-                .add_many = name##_add_many,                                                   \
-                .add_unique_many = name##_add_unique_many},                                    \
-      .find = name##_find,                                                                     \
-      .insert = name##_insert,                                                                 \
-  };
+  }
+
+/* What differs between the kinds stands behind the name. */
+#define ALONE(name, ...)                               \
+  .alone = {.contains = name##_contains,               \
+            .contains_many = name##_contains_many,     \
+            .add = name##_add,                         \
+            .add_unique = name##_add_unique,           \
+            .add_many = name##_add_many,               \
+            .add_unique_many = name##_add_unique_many, \
+            __VA_ARGS__}
+
+#define CALLS(name, shape)                                                                  \
+  FUNCTIONS(name, shape)                                                                    \
+  static bool name##_find(const struct bloom *b, uint64_t mixed)                            \
+  {                                                                                         \
+    const tamis_filter *f = &b->head;                                                       \
+    return lookup(const_bloom_of(f), key_of_mixed(const_bloom_of(f), mixed, shape), shape); \
+  }                                                                                         \
+  static int name##_insert(struct bloom *b, uint64_t mixed)                                 \
+  {                                                                                         \
+    tamis_filter *f = &b->head;                                                             \
+    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape);             \
+  }                                                                                         \
+  static const struct bloom_calls name##_calls = {ALONE(name, .kind = &tamis__bloom_kind),  \
+                                                  .find = name##_find, .insert = name##_insert};
 
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits})
 #define BLOCKED_CALLS(probes, bits) CALLS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
+#define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits})
+#define COUNTING_CALLS(probes, bits)                                                              \
+  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                  \
+  {                                                                                               \
+    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));         \
+    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));       \
+  }                                                                                               \
+  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)        \
+  {                                                                                               \
+    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));   \
+    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits)); \
+  }                                                                                               \
+  static void counting_##probes##x##bits##_count_many(                                            \
+      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                  \
+  {                                                                                               \
+    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));               \
+  }                                                                                               \
+  FUNCTIONS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                             \
+  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                    \
+      counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind,                            \
+      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count, \
+      .count_many = counting_##probes##x##bits##_count_many)};
+BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
 #define WORD_CALLS(bits)               \
@@ -480,9 +533,12 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
   static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
     return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
-#define CHOOSE(p, b)                                                                              \
-  if (shape.layout == TAMIS_LAYOUT_BLOCKED && shape.probes == (p) && shape.bits_per_probe == (b)) \
-    return &blocked_##p##x##b##_calls;
-  BLOOM_BLOCKED_SHAPES(CHOOSE)
+#define CHOOSE(of_layout, name, p, b)                                                    \
+  if (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b)) \
+    return &name##_##p##x##b##_calls;
+#define CHOOSE_BLOCKED(p, b) CHOOSE(TAMIS_LAYOUT_BLOCKED, blocked, p, b)
+#define CHOOSE_COUNTING(p, b) CHOOSE(BLOOM_LAYOUT_COUNTING, counting, p, b)
+  BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
+  BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
   return &classic_calls;
 }

@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "bloom/capacity.h"
+#include "bloom/counting.h"
 #include "bloom/layers.h"
 
 #include <math.h>
@@ -34,6 +35,15 @@ enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = LINES + 1, LAYER_RATE, LAYER_NUMBERS };
+
+/* No filter has more copies of keys, which only stuck counters could hide; and what a counter says
+ * at most. */
+static const uint64_t max_copies = UINT64_C(1) << 62, max_count = 15;
+
+static bool has_counters(const struct bloom_geometry *g)
+{
+  return g->shape.layout == BLOOM_LAYOUT_COUNTING;
+}
 
 /* ---- counting bits ---- */
 
@@ -86,14 +96,12 @@ static void put_shape(const struct bloom *b, uint64_t *numbers)
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct bloom *b = const_bloom_of(f), *newest = newest_layer(b);
-  const struct bloom_shape *shape = &b->geometry.shape;
-  out->options =
-      (tamis_options){.capacity = b->geometry.capacity,
-                      .fpp = b->geometry.fpp,
-                      .growable = !b->limited,
-                      .max_bytes = b->max_bytes,
-                      .layout = bloom_shape_is_word(*shape) ? TAMIS_LAYOUT_WORD : shape->layout,
-                      .stripes = b->stripes_wanted};
+  out->options = (tamis_options){.capacity = b->geometry.capacity,
+                                 .fpp = b->geometry.fpp,
+                                 .growable = !b->limited,
+                                 .max_bytes = b->max_bytes,
+                                 .layout = bloom_geometry_public_layout(&b->geometry),
+                                 .stripes = b->stripes_wanted};
   put_shape(b, out->geometry);
   out->geometry[MAX_BITS] = saved_of_double(b->max_bits);
   out->geometry[FURTHER_LAYERS] = newest->number - 1;
@@ -116,14 +124,17 @@ static void swap_bytes(uint64_t *words, uint64_t n)
 }
 
 static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64_t kept,
-                       uint64_t *to)
+                       uint64_t *to, struct counting_census *census)
 {
   for (uint64_t i = 0; i < n; i++)
     to[i] = word_load(&b->words[first + i]) & kept;
+  for (uint64_t i = 0; has_counters(&b->geometry) && i < n; i++)
+    counting_census_add(census, to[i]);
   swap_bytes(to, n);
 }
 
-static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer *w)
+static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer *w,
+                       struct counting_census *census)
 {
   enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
   tamis__saved_array_begin(w, b->geometry.lines * LINE_BYTES);
@@ -132,13 +143,13 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
     uint64_t *room = tamis__saved_array_room(w, n * 8);
     if (!room)
       return;
-    copy_words(b, done, n, kept, room);
+    copy_words(b, done, n, kept, room, census);
     tamis__saved_array(w, n * 8);
   }
   tamis__saved_array_end(w);
 }
 
-/* A layer, and what was counted in it before words were read. */
+/* A layer, and what was counted in it before words were read; with counters, what these say. */
 struct part {
   const struct bloom *layer;
   uint64_t keys, united;
@@ -146,10 +157,23 @@ struct part {
 
 static struct part part_of(const struct bloom *layer)
 {
+  if (has_counters(&layer->geometry)) {
+    struct counting_keys keys = tamis__counting_keys(layer);
+    return (struct part){layer, keys.copies, keys.rest};
+  }
   uint64_t united = tamis__counter_sum(&layer->counters, UNITED), /* an estimate */
       most = bloom_geometry_bits(&layer->geometry);
   return (struct part){layer, tamis__counter_sum(&layer->counters, KEYS),
                        united < most ? united : most};
+}
+
+/* With counters. */
+static void count_again(struct part *part, const struct counting_census *census)
+{
+  struct counting_keys keys = {part->keys, part->united};
+  keys = tamis__counting_keys_read(&part->layer->geometry, keys, census);
+  part->keys = keys.copies;
+  part->united = keys.rest;
 }
 
 static void save_layer(const struct part *part, struct saved_writer *w)
@@ -167,7 +191,7 @@ static void save_layer(const struct part *part, struct saved_writer *w)
   const uint64_t meanings[SAVED_MEANINGS] = {
       [LAYER_NUMBER] = b->number, [LAYER_KEYS] = part->keys, [LAYER_UNITED] = part->united};
   tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
-  save_words(b, UINT64_MAX, w);
+  save_words(b, UINT64_MAX, w, NULL);
 }
 
 /* Saves the layers that the header knows. */
@@ -178,10 +202,13 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
       first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) == FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
   struct part parts[BLOOM_MOST_LAYERS];
+  struct counting_census census = {0};
   for (; layer; layer = layer->older)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
-  save_words(first, full ? UINT64_MAX : bloom_geometry_key_bits(&first->geometry), w);
+  save_words(first, full ? UINT64_MAX : bloom_geometry_key_bits(&first->geometry), w, &census);
+  if (has_counters(&first->geometry))
+    count_again(&parts[0], &census);
   for (unsigned i = 1; i < n; i++)
     save_layer(&parts[i], w);
   w->totals[TOTAL_KEYS] = parts[0].keys;
@@ -196,6 +223,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 static bool is_possible(struct bloom_shape shape)
 {
 #define IS_BLOCKED(p, b) || (shape.probes == (p) && shape.bits_per_probe == (b))
+#define IS_COUNTING(p, b) IS_BLOCKED(p, b)
 #define IS_WORD(b) || (shape.probes == 1 && shape.bits_per_probe == (b))
   switch ((int) shape.layout) {
   case TAMIS_LAYOUT_BLOCKED:
@@ -205,6 +233,8 @@ static bool is_possible(struct bloom_shape shape)
   case TAMIS_LAYOUT_WORD:
   case BLOOM_LAYOUT_MARKED:
     return false BLOOM_WORD_SHAPES(IS_WORD);
+  case BLOOM_LAYOUT_COUNTING:
+    return false BLOOM_COUNTING_SHAPES(IS_COUNTING);
   default:
     return false;
   }
@@ -214,7 +244,7 @@ static bool is_possible(struct bloom_shape shape)
 static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
-  if (numbers[LAYOUT] > BLOOM_LAYOUT_MARKED || numbers[PROBES] > BLOOM_MAX_PROBES ||
+  if (numbers[LAYOUT] > BLOOM_LAYOUT_COUNTING || numbers[PROBES] > BLOOM_MAX_PROBES ||
       numbers[BITS_PER_PROBE] > 64 || !numbers[LINES] || numbers[LINES] >= max_lines)
     return false;
   out->shape = (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
@@ -237,11 +267,10 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
                              .max_bits = saved_to_double(g[MAX_BITS])};
-  tamis_layout asked =
-      o->layout == TAMIS_LAYOUT_WORD && !o->growable ? BLOOM_LAYOUT_MARKED : o->layout;
-  return read_shape(g, &out->geometry) && out->geometry.shape.layout == asked &&
+  return read_shape(g, &out->geometry) && out->geometry.shape.layout == bloom_layout_for(o) &&
+         (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
          out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
-         g[FURTHER_LAYERS] < (o->growable ? BLOOM_MOST_LAYERS : 1) &&
+         g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
@@ -253,7 +282,7 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
   if (!read_plan(saved, &plan))
     return;
   out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
-  if (out->layers == 1 && out->bits_set <= bloom_geometry_bits(&plan.geometry))
+  if (out->layers == 1 && out->bits_set <= plan.geometry.lines * LINE_BITS)
     tamis__bloom_estimate(&plan.geometry, out);
   if (out->layers == 1)
     return;
@@ -289,17 +318,40 @@ struct content {
   uint64_t bits; /* if the words have been read */
 };
 
+/* Whether what is said of the words can be. */
+static bool is_possible_content(const struct content *c)
+{
+  uint64_t most = bloom_geometry_bits(&c->plan.geometry);
+  if (has_counters(&c->plan.geometry))
+    return !c->full && c->keys < max_copies && c->united <= max_count * most;
+  return c->keys <= most && c->united <= most && c->full <= c->plan.limited;
+}
+
+/* Without a counter that is stuck, the counters say how many copies there are. */
+static bool check_counters(const struct content *c)
+{
+  const uint64_t *words = c->words;
+  struct counting_census census = {0};
+  for (uint64_t i = 0; i < c->plan.geometry.words; i++)
+    counting_census_add(&census, words[i]);
+  uint64_t of_key = bloom_geometry_bits_per_key(&c->plan.geometry);
+  return census.stuck || (census.sum >= c->united && (census.sum - c->united) / of_key == c->keys &&
+                          (census.sum - c->united) % of_key == 0);
+}
+
 /* Counts what is in the words, which one thread knows so far.  False: what is said of them does not
  * fit. */
 static bool check_words(struct content *c, bool read)
 {
   const struct bloom_geometry *g = &c->plan.geometry;
-  uint64_t marks = 0, most = bloom_geometry_bits(g);
-  if (c->keys > most || c->united > most || c->full > c->plan.limited)
+  uint64_t marks = 0;
+  if (!is_possible_content(c))
     return false;
   if (!read)
     return true;
   swap_bytes(c->words, g->words);
+  if (has_counters(g))
+    return check_counters(c);
   c->bits = count_bits(g, c->words, g->words, &marks);
   return c->keys <= c->bits && (!marks || c->full);
 }
@@ -309,6 +361,7 @@ static void restore(struct bloom *b, const struct content *content)
 {
   counter_add(&b->counters, KEYS, content->keys);
   counter_add(&b->counters, UNITED, content->united);
+  atomic_store_explicit(&b->copies, content->keys, memory_order_relaxed); /* not shared yet */
   if (b->limited)
     counter_add(&b->counters, BITS, content->bits);
   if (content->full)
@@ -362,9 +415,10 @@ static bool read_layer(const struct saved_block *block, unsigned number, struct 
     numbers[i] = saved_get64(block->payload + (size_t) i * 8);
   out->geometry.capacity = numbers[LAYER_CAPACITY];
   out->geometry.fpp = saved_to_double(numbers[LAYER_RATE]);
-  return read_shape(numbers, &out->geometry) && !bloom_shape_is_word(out->geometry.shape) &&
-         out->geometry.capacity && out->geometry.capacity < UINT64_C(1) << 50 &&
-         out->geometry.fpp > 0 && out->geometry.fpp < 1;
+  return read_shape(numbers, &out->geometry) &&
+         out->geometry.shape.layout <= TAMIS_LAYOUT_CLASSIC && out->geometry.capacity &&
+         out->geometry.capacity < UINT64_C(1) << 50 && out->geometry.fpp > 0 &&
+         out->geometry.fpp < 1;
 }
 
 static int load_layer(struct loading *l)
@@ -437,7 +491,7 @@ static int create_layers(struct loading *l, struct bloom **newest)
     if (b != first)
       tamis__layers_append(first, b);
   }
-  if (l->n == 1 && !first->limited && !mapping.at)
+  if (l->n == 1 && bloom_opens_layers(&l->saved->options) && !mapping.at)
     tamis__layers_limit_first(first);
   return TAMIS_OK;
 }

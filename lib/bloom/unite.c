@@ -76,13 +76,6 @@
 /* Lines after which a union of limited filters counts the bits that it has set. */
 enum { CHUNK_LINES = 64 };
 
-static bool fit_together(const struct bloom *a, const struct bloom *b)
-{
-  const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
-  return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
-         g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
-}
-
 /* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be compared. */
 static bool newest_is_first(const struct bloom *b)
 {
@@ -354,7 +347,7 @@ static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
       while (layer->number > have + 1)
         layer = layer->older;
       into[have] = layer;
-      result = fit_together(layer, from[have]) ? TAMIS_OK : TAMIS_EINVAL;
+      result = bloom_fit_together(layer, from[have]) ? TAMIS_OK : TAMIS_EINVAL;
     }
   }
   return result;
@@ -366,7 +359,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
   uint64_t keys[BLOOM_MOST_LAYERS];
   unsigned n = layers_of(from_first, from), have = layers_of(into_first, into);
   for (unsigned i = 0; i < n && i < have; i++)
-    if (!fit_together(into[i], from[i]))
+    if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
   int result = open_layers(into, have, from, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
@@ -384,7 +377,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
 {
   struct bloom *into = bloom_of(into_filter);
   const struct bloom *from = const_bloom_of(from_filter);
-  if (into->limited != from->limited || !fit_together(into, from))
+  if (into->limited != from->limited || !bloom_fit_together(into, from))
     return TAMIS_EINVAL;
   if (!into->limited)
     return merge_growable(into, bloom_of((tamis_filter *) (uintptr_t) from_filter));
@@ -406,7 +399,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
                            tamis_filter **out)
 {
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
-  if (!fit_together(a, b))
+  if (!bloom_fit_together(a, b))
     return TAMIS_EINVAL;
   if (!newest_is_first(a) || !newest_is_first(b))
     return TAMIS_EUNSUPPORTED;
@@ -436,7 +429,7 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
                             tamis_similarity_stats *out)
 {
   const struct bloom *a = const_bloom_of(a_filter), *b = const_bloom_of(b_filter);
-  if (!fit_together(a, b))
+  if (!bloom_fit_together(a, b))
     return TAMIS_EINVAL;
   if (!newest_is_first(a) || !newest_is_first(b))
     return TAMIS_EUNSUPPORTED;

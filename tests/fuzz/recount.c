@@ -37,6 +37,17 @@ static void recount_bloom(struct parts *p)
              saved_get64(p->trailer + 40));
 }
 
+/* With counters that are stuck, any number of copies would do. */
+static void recount_counting(struct parts *p)
+{
+  enum { PROBES_FIGURE = 1, COUNTERS_FIGURE = 2 };
+  uint64_t sum = 0, of_key = figure(p, PROBES_FIGURE) * figure(p, COUNTERS_FIGURE);
+  for (unsigned i = 0; i < p->n; i++)
+    for (size_t at = 0; p->part[i].kind == PART_ARRAY && at < p->part[i].size; at++)
+      sum += (p->part[i].data[at] & 15) + (p->part[i].data[at] >> 4);
+  put_totals(p, of_key ? sum / of_key : 0, 0, of_key ? sum % of_key : 0);
+}
+
 /* ---- cuckoo ---- */
 
 /* Of the generation whose segments follow. */
@@ -160,6 +171,9 @@ void parts_recount(struct parts *p)
     break;
   case TAMIS_CUCKOO:
     recount_cuckoo(p);
+    break;
+  case TAMIS_COUNTING_BLOOM:
+    recount_counting(p);
     break;
   default:;
   }

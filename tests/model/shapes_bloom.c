@@ -4,10 +4,11 @@
  */
 #include "fixture.h"
 
-static void make(tamis_layout layout, uint64_t capacity, bool growable)
+static void make_kind(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable)
 {
   memset(&t, 0, sizeof t);
   tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = kind;
   options.layout = layout;
   options.capacity = capacity;
   options.fpp = 0.1;
@@ -18,6 +19,11 @@ static void make(tamis_layout layout, uint64_t capacity, bool growable)
   expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
   t.x = 1;
   t.y = 2;
+}
+
+static void make(tamis_layout layout, uint64_t capacity, bool growable)
+{
+  make_kind(TAMIS_BLOOM, layout, capacity, growable);
 }
 
 void make_bloom(void)
@@ -154,6 +160,136 @@ static const char *check_opening(void)
                                  : NULL;
 }
 
+/* ---- a filter that counts, in which a key has two counters in each of two words ---- */
+
+static void make_counting(void)
+{
+  make_kind(TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, 10, true);
+}
+
+static void make_counting_one_in(void)
+{
+  make_counting();
+  must_add(t.x);
+}
+
+static const char *copies_are(uint64_t copies)
+{
+  const char *reason = NULL;
+  if (figures().count != copies)
+    return "copies were not counted";
+  if (contains(t.x) != (copies > 0))
+    return "the key is in or not, against what was said";
+  filter_validate(t.filter, &reason);
+  return reason;
+}
+
+/* Of one or two unique adds and a plain one. */
+static const char *check_counting_unique_and_add(void)
+{
+  return copies_are(winners(1) + 1);
+}
+
+static const char *check_counting_unique_2_and_add(void)
+{
+  return winners(2) > 1 ? "two winners" : copies_are(winners(2) + 1);
+}
+
+static const char *check_counting_unique(void)
+{
+  return winners(2) != 1 ? "not one winner" : copies_are(1);
+}
+
+static void run_counting_removes(unsigned thread)
+{
+  t.result[thread][0] = tamis_remove_hash(t.filter, t.x);
+}
+
+static const char *check_counting_removes(void)
+{
+  return winners(2) != 1 ? "not one remove of one copy" : copies_are(0);
+}
+
+/* One copy is always in. */
+static void run_counting_look(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    must_remove(t.x);
+  } else {
+    must_find(t.x);
+  }
+}
+
+static const char *check_counting_look(void)
+{
+  return copies_are(1);
+}
+
+/* The same, counted. */
+static void run_counting_count(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    must_remove(t.x);
+  } else {
+    uint64_t copies = tamis_count_hash(t.filter, t.x);
+    if (copies < 1 || copies > 2)
+      model_fail("a count that never was");
+  }
+}
+
+/* Adds and removes pass each other; what a look-up sees twice fits one order. */
+static void run_counting_cross(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+  } else if (thread == 1) {
+    must_remove(t.x);
+  } else {
+    bool absent = !contains(t.x), in = contains(t.x), absent_again = !contains(t.x);
+    if (absent && in && absent_again)
+      model_fail("the key was absent, in, and absent");
+  }
+}
+
+/* A remove, and a unique add that may come before it or after. */
+static void run_counting_remove_and_unique(unsigned thread)
+{
+  if (thread == 0)
+    must_remove(t.x);
+  else
+    t.result[1][0] = add_unique(t.x);
+}
+
+static const char *check_counting_remove_and_unique(void)
+{
+  return copies_are(t.result[1][0] == TAMIS_OK);
+}
+
+/* y shares counters with x, or not; the calls on one change nothing of the other. */
+static void make_counting_two(void)
+{
+  make_counting();
+  must_add(t.x);
+  must_add(t.y);
+}
+
+static void run_counting_two(unsigned thread)
+{
+  if (thread == 0)
+    must_remove(t.y);
+  else {
+    must_add(t.y);
+    must_find(t.x);
+  }
+}
+
+static const char *check_counting_two(void)
+{
+  return !contains(t.y) ? "the add was lost" : copies_are(2);
+}
+
 const struct shape bloom_shapes[] = {
     {"bloom_unique", "one winner of two?", 2, false, make_bloom, run_unique, check_bloom_unique,
      FULL, FULL},
@@ -189,5 +325,27 @@ const struct shape bloom_shapes[] = {
      check_opening, BOUND(2), BOUND(2)},
     {"word_opening", "... after one word?", 2, false, make_word_to_grow, run_unique, check_opening,
      BOUND(2), BOUND(2)},
+    {"counting_unique", "one winner of two, with counters?", 2, false, make_counting, run_unique,
+     check_counting_unique, FULL, FULL},
+    {"counting_unique_and_add", "... or an add before it?", 2, false, make_counting,
+     run_bloom_unique_and_add, check_counting_unique_and_add, FULL, FULL},
+    {"counting_unique_2_and_add", "... two, and an add?", 3, false, make_counting,
+     run_bloom_unique_2_and_add, check_counting_unique_2_and_add, BOUND(3), BOUND(3)},
+    {"counting_removes", "does one of two removes find one copy?", 2, false, make_counting_one_in,
+     run_counting_removes, check_counting_removes, FULL, FULL},
+    {"counting_remove_and_unique", "a remove, and a unique add?", 2, false, make_counting_one_in,
+     run_counting_remove_and_unique, check_counting_remove_and_unique, FULL, FULL},
+    {"counting_look", "is a key found while copies of it come and go?", 2, false,
+     make_counting_one_in, run_counting_look, check_counting_look, FULL, FULL},
+    {"counting_count", "... and are they counted?", 2, false, make_counting_one_in,
+     run_counting_count, check_counting_look, FULL, FULL},
+    {"counting_cross", "do an add and a remove have one order?", 3, false, make_counting_one_in,
+     run_counting_cross, check_counting_look, BOUND(3), BOUND(3)},
+    {"counting_two", "is another key of the line left alone?", 2, false, make_counting_two,
+     run_counting_two, check_counting_two, FULL, FULL},
+    {"counting_store_buffer", "do two adds miss each other?", 2, false, make_counting,
+     run_store_buffer, check_store_buffer, FULL, NEVER},
+    {"counting_independent", "do two readers agree on the order of two adds?", 4, false,
+     make_counting, run_independent, check_independent, BOUND(2), NEVER},
     {.name = NULL},
 };

@@ -135,7 +135,7 @@ bytes=$(row bytes out)
 run common --capacity 1k --fpp 0.001 --kind cuckoo --memory "$bytes" thousand thousand
 check "size: these bytes are enough" cmp -s out thousand
 for form in "--kind bloom" "--layout classic" "--layout blocked --fpp 0.01" "--layout word --fpp 0.01" "--kind cuckoo" \
-  "--kind cuckoo --fixed --fpp 1e-3" "--fpp 1e-10"; do
+  "--kind cuckoo --fixed --fpp 1e-3" "--kind counting" "--fpp 1e-10"; do
   # shellcheck disable=SC2086
   {
     run size --memory 4M $form
@@ -153,6 +153,9 @@ run size --capacity 1M --fpp 1e-9
 check "size: the layout in use" grep -q '^kind *bloom, classic$' out
 run size --capacity 1M --layout word --fpp 0.01
 check "size: the layout of one word" grep -q '^kind *bloom, word$' out
+run size --capacity 1M --kind counting
+check "size: counters" grep -q '^kind *counting$' out
+size_is fpp 0.0001 --capacity 1M --kind counting
 size_usage() {
   local text=$1
   shift
@@ -163,7 +166,9 @@ size_usage "needs --capacity or --memory"
 size_usage "takes no files" --capacity 1M file
 size_usage "--layout: 'round' is neither" --capacity 1M --layout round
 size_usage "for Bloom filters" --capacity 1M --kind cuckoo --layout classic
+size_usage "for Bloom filters" --capacity 1M --kind counting --layout classic
 size_usage "for cuckoo filters" --capacity 1M --fixed
+size_usage "--kind: 'round' is neither bloom nor cuckoo nor counting" --capacity 1M --kind round
 size_usage "unrecognized option '--threads=2'" --capacity 1M --threads=2
 run size --memory 10
 check "size: too little memory" one_line 1 "10 B is too little"
@@ -171,6 +176,8 @@ run size --memory 10 --capacity 1M
 check "size: too little memory for a capacity" one_line 1 "10 B is too little"
 run size --memory 1G --fpp 1e-30
 check "size: a rate that no filter gives" one_line 1 "lower than a Bloom filter can give"
+run size --capacity 1M --fpp 1e-6 --kind counting
+check "size: a rate that counters cannot give" one_line 1 "lower than a counting Bloom filter can give"
 run size --capacity 1M --fpp 1e-12 --kind cuckoo
 check "size: a rate that a cuckoo filter cannot give" one_line 1 "lower than a cuckoo filter can give"
 "$tamis" size --capacity 1M >/dev/full 2>err

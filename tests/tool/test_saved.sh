@@ -184,6 +184,12 @@ check "info: kind" grep -q '^kind *bloom, classic$' out
 check "info: lines" gawk -v n="$(wc -l <paths.sorted)" \
   '/^lines/ { found = $2 > 0.99 * n && $2 < 1.01 * n } END { exit !found }' out
 check "info: the seed is a secret" test -z "$(row seed)"
+run build --kind counting -o counting.tamis numbers
+check "a list of counters" test "$status" -eq 0
+run info counting.tamis
+check "info: counters" test "$(row kind) $(row counters)" = "counting 10"
+run query counting.tamis numbers
+check "query: counters" same_as numbers
 run info --json list.tamis
 check "info --json: one line" test "$(wc -l <out)" -eq 1
 check "info --json: the seed is a secret" test -z "$(grep seed out)"

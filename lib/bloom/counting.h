@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: adds and removes of a Bloom filter that counts.
+ *
+ *    hash ──────► line of 8 words of 16 counters, 4 bits each:   word 1: 0 0 2 0 1 ...
+ *                                                                word 3: 1 0 0 5 0 ...
+ *                 an add raises the key's counters               word 6: 0 1 0 0 1 ...
+ *                 from the first word to the last,  ▼
+ *                 a remove lowers them from the last to the first  ▲
+ *
+ * The counters of a key lie where a blocked filter with 16 positions in a word has its bits, and a
+ * key is found if none of them is 0.  One compare-and-swap changes all counters of a key in one
+ * word.  A counter that has reached 15 is stuck: nothing changes it any more.  So at every instant
+ * a counter is either stuck or the exact number of the raises that are in it, and no counter wraps.
+ *
+ * Of the raises of one key x, this order leaves a *prefix*: an add that is under way has raised the
+ * counters of some first words, and a remove that is under way has left those of some first words.
+ * So of all adds and removes of x together, no word has more raises than a word before it, and the
+ * last word has the fewest: it has one for each copy of x that is in.  An add takes effect when it
+ * changes the last word, and a remove when it does.
+ *
+ * [A] No false negative.  If a look-up reads a counter of x as 0, then no raise of x was in this word
+ *     at that instant, so none in the last word either: x was not in.  And for x to be found, it need
+ *     only be in while the last word is read.  What adds and removes of other keys do to shared
+ *     counters, they do beside the raises of x: a remove takes away what the add of its own key
+ *     has brought.  This is why nobody must remove a key that was not added.
+ *
+ *     Linearization: a look-up that misses takes effect when it reads a 0; one that finds the key,
+ *     when it reads the key's last word.  (If it finds it without a copy being in, the key is a false
+ *     positive then.)  It may read the words in any order.
+ *
+ * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed the
+ *     word meanwhile.
+ *
+ * Removes and unique adds hold the stripe of the key's *line*, and not of its hash.  All keys that
+ * share a counter share its line.  So while a call holds the stripe, no other call lowers any counter
+ * of the key, and those of plain adds and unions only raise them.
+ *
+ * [C] All or nothing.  A remove reads all counters first, under the stripe.  None that is above 0
+ *     then can fall before the remove lowers it, even if the key was never added.  So no counter
+ *     goes below 0, and no remove has to stop half-way.  A counter that is 0 means that the key is
+ *     not in, as above, and the remove changes nothing.
+ *
+ * [B] One winner.  A unique add that misses its key takes the stripe, and searches again; so of
+ *     several, one comes first.  While it holds the stripe, no counter of the key falls.  But plain
+ *     adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap* be the
+ *     last word in which a counter of the key is 0.  The call raises the words before the gap, and
+ *     then decides:
+ *
+ *        L  reads the gap
+ *        O  reads the words before it, less its own raises: is any counter of the key 0?
+ *        C  replaces the gap by what a raise leaves, if it is still what L read
+ *
+ *     If no counter was 0, neither in O nor in the gap, the key was in, or seemed so, when L read the
+ *     gap.  The call lowers what it has raised, from the last word to the first, and answers
+ *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if nobody has changed
+ *     the gap since L, so that no copy has come in: the call takes effect with C, and has won.  It
+ *     then raises the words after the gap, which the key has found above 0.  If C fails, the call
+ *     begins again with L.
+ *
+ *     One case remains: other keys have raised the key's counters in the gap until all are stuck, and
+ *     an add of the key leaves no trace there.  The call then takes effect when O reads the 0.  No
+ *     copy was in at that instant, and from then on the key is found.
+ *
+ *     (While the call runs, what it has raised may make its key a false positive, as with any add.)
+ *
+ * How many copies are in, the least of the key's counters says, or more.  At the instant when a counter
+ * is read there are at most as many copies as it says.  If no other key has counters in common
+ * with this one, the result is exact: that of the last word is exact when it is read, the number
+ * of copies changes in steps of one, and so it was equal to the least counter at some instant.
+ *
+ * A filter that must not outgrow its capacity counts copies in one word.  An add takes its place
+ * there before it raises a counter, and a remove gives it back when it is done.
+ */
+#ifndef TAMIS_LIB_BLOOM_COUNTING_H
+#define TAMIS_LIB_BLOOM_COUNTING_H
+
+#include "base/compiler.h"
+#include "base/hook.h"
+#include "bloom/bloom.h"
+#include "bloom/capacity.h"
+
+/* ---- a word of counters, as a value; `own` has the lowest bits of a key's counters ---- */
+
+/* Those of `own` that are not stuck. */
+FORCE_INLINE uint64_t counters_free(uint64_t counters, uint64_t own)
+{
+  return own & ~(counters & counters >> 1 & counters >> 2 & counters >> 3);
+}
+
+FORCE_INLINE uint64_t counters_raised(uint64_t counters, uint64_t own)
+{
+  return counters + counters_free(counters, own);
+}
+
+FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
+{
+  return counters - counters_free(counters, own);
+}
+
+/* Whether none of a key's counters is 0. */
+FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
+{
+  return !(own & ~bloom_positions_set(counters, BLOOM_LAYOUT_COUNTING));
+}
+
+/* ---- the counters of a key ---- */
+
+struct key_counters {
+  word *words;              /* of the line */
+  uint64_t own[LINE_WORDS]; /* 0: the key has none in this word */
+};
+
+FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t hash,
+                                                 uint64_t first, struct bloom_shape shape)
+{
+  struct key_counters key = {.words = &b->words[first - first % LINE_WORDS]};
+  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  for (unsigned i = 0; i < shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    key.own[probe.word % LINE_WORDS] = probe.mask;
+  }
+  return key;
+}
+
+/* The stripe of a line.  Neighbours have different ones. */
+FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first)
+{
+  return stripe_of(&b->stripes, first / LINE_WORDS);
+}
+
+static inline void raise_word(word *w, uint64_t own)
+{
+  uint64_t old, now = word_load(w);
+  do {
+    old = now;
+    if (!counters_free(old, own))
+      return;
+    HOOK(counting_word_read);
+    now = word_replace(w, old, counters_raised(old, own));
+  } while (now != old);
+  HOOK(counting_word_raised);
+}
+
+/* The caller holds the line's stripe, and knows that the counters are above 0. */
+static inline void lower_word_locked(word *w, uint64_t own)
+{
+  uint64_t old, now = word_load(w);
+  do {
+    old = now;
+    assert(counters_have(old, own));
+    if (!counters_free(old, own))
+      return;
+    HOOK(counting_word_read);
+    now = word_replace(w, old, counters_lowered(old, own));
+  } while (now != old);
+  HOOK(counting_word_lowered);
+}
+
+/* In some words, from the first one to the last. */
+static inline void raise_words(const struct key_counters *key, unsigned first, unsigned end)
+{
+  for (unsigned i = first; i < end; i++)
+    if (key->own[i])
+      raise_word(&key->words[i], key->own[i]);
+}
+
+/* In the words before `end`, from the last one to the first. */
+static inline void lower_words_locked(const struct key_counters *key, unsigned end)
+{
+  while (end-- > 0)
+    if (key->own[end])
+      lower_word_locked(&key->words[end], key->own[end]);
+}
+
+/* Whether no counter in the words before `end` is 0.  If the caller has raised them, its raises are
+ * not counted. */
+static inline bool words_have(const struct key_counters *key, unsigned end, bool raised)
+{
+  bool all = true;
+  for (unsigned i = 0; i < end; i++) {
+    uint64_t counters = word_load(&key->words[i]);
+    if (raised)
+      counters = counters_lowered(counters, key->own[i]);
+    all &= counters_have(counters, key->own[i]);
+  }
+  return all;
+}
+
+/* ---- how many copies are in ---- */
+
+/* Takes a place for each of `copies`.  False: there are not as many. */
+static inline bool take_places(struct bloom *b, uint64_t copies)
+{
+  uint64_t old, now = word_load(&b->copies);
+  do {
+    old = now;
+    if (old >= b->geometry.capacity || b->geometry.capacity - old < copies)
+      return false;
+    HOOK(counting_places_read);
+    now = word_replace(&b->copies, old, old + copies);
+  } while (now != old);
+  return true;
+}
+
+/* Where keys with stuck counters are removed too often, no place is left to give back. */
+static inline void give_places(struct bloom *b, uint64_t copies)
+{
+  uint64_t old, now = word_load(&b->copies);
+  do {
+    old = now;
+    now = word_replace(&b->copies, old, old < copies ? 0 : old - copies);
+  } while (now != old);
+}
+
+FORCE_INLINE bool counting_takes(struct bloom *b)
+{
+  if (!b->limited || take_places(b, 1))
+    return true;
+  tamis__bloom_note_refusal(b);
+  return false;
+}
+
+/* ---- the calls ---- */
+
+FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
+                              struct bloom_shape shape)
+{
+  if (!counting_takes(b))
+    return TAMIS_EFULL;
+  struct key_counters key = counters_of_key(b, hash, first, shape);
+  raise_words(&key, 0, LINE_WORDS);
+  if (!b->limited)
+    counter_add(&b->counters, KEYS, 1);
+  return TAMIS_OK;
+}
+
+/* The last word in which a counter of the key is 0; -1: there is none. */
+static inline int last_gap_locked(const struct key_counters *key)
+{
+  int gap = -1;
+  for (int i = 0; i < LINE_WORDS; i++)
+    if (!counters_have(word_load(&key->words[i]), key->own[i]))
+      gap = i;
+  return gap;
+}
+
+/* L, O and C: see above.  Whether the key was missing, and has been added up to the gap. */
+static inline bool counting_wins_locked(const struct key_counters *key, unsigned gap)
+{
+  const uint64_t own = key->own[gap];
+  for (;;) {
+    uint64_t now = word_load(&key->words[gap]);
+    HOOK(counting_gap_read);
+    if (counters_have(now, own) && words_have(key, gap, true))
+      return false;
+    HOOK(counting_others_read);
+    if (word_replace(&key->words[gap], now, counters_raised(now, own)) == now)
+      return true;
+  }
+}
+
+static inline int counting_fill_locked(const struct key_counters *key, unsigned gap)
+{
+  raise_words(key, 0, gap);
+  if (!counting_wins_locked(key, gap)) {
+    lower_words_locked(key, gap);
+    return TAMIS_PRESENT;
+  }
+  HOOK(counting_won);
+  raise_words(key, gap + 1, LINE_WORDS);
+  return TAMIS_OK;
+}
+
+/* Adds a key, if it is missing.  The caller holds the stripe of its line. */
+FORCE_INLINE int counting_add_missing_locked(struct bloom *b, uint64_t hash, uint64_t first,
+                                             struct bloom_shape shape)
+{
+  assert(stripe_held(stripe_of_line(b, first)));
+  struct key_counters key = counters_of_key(b, hash, first, shape);
+  int gap = last_gap_locked(&key);
+  if (gap < 0)
+    return TAMIS_PRESENT;
+  HOOK(bloom_key_missed_under_stripe);
+  if (!counting_takes(b))
+    return TAMIS_EFULL;
+  int result = counting_fill_locked(&key, (unsigned) gap);
+  if (b->limited && result == TAMIS_PRESENT)
+    give_places(b, 1);
+  else if (!b->limited && result == TAMIS_OK)
+    counter_add(&b->counters, KEYS, 1);
+  return result;
+}
+
+FORCE_INLINE int counting_remove(struct bloom *b, uint64_t hash, uint64_t first,
+                                 struct bloom_shape shape)
+{
+  struct key_counters key = counters_of_key(b, hash, first, shape);
+  struct stripe *stripe = stripe_of_line(b, first);
+  stripe_lock(stripe);
+  bool in = words_have(&key, LINE_WORDS, false);
+  HOOK(counting_key_found_under_stripe);
+  if (in)
+    lower_words_locked(&key, LINE_WORDS);
+  stripe_unlock(stripe);
+  if (!in)
+    return TAMIS_ABSENT;
+  if (b->limited)
+    give_places(b, 1);
+  else
+    counter_add(&b->counters, KEYS, (uint64_t) -1);
+  return TAMIS_OK;
+}
+
+/* The least of a key's counters: an upper bound of its copies. */
+static inline uint64_t counting_copies(const struct bloom *b, uint64_t hash, uint64_t first,
+                                       struct bloom_shape shape)
+{
+  struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  uint64_t least = 15;
+  for (unsigned i = 0; i < shape.probes; i++) {
+    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    uint64_t counters = word_load(&b->words[probe.word]);
+    for (uint64_t own = probe.mask; own; own &= own - 1) {
+      uint64_t counter = counters >> __builtin_ctzll(own) & 15;
+      least = counter < least ? counter : least;
+    }
+  }
+  return least;
+}
+
+/* ---- all counters of a filter ---- */
+
+/* What a filter's words hold. */
+struct counting_census {
+  uint64_t sum;
+  bool stuck; /* some counters are */
+};
+
+static inline void counting_census_add(struct counting_census *census, uint64_t counters)
+{
+  const uint64_t halves = UINT64_C(0x0F0F0F0F0F0F0F0F);
+  uint64_t pairs = (counters & halves) + (counters >> 4 & halves);
+  census->sum += pairs * UINT64_C(0x0101010101010101) >> 56;
+  census->stuck |= (counters & counters >> 1 & counters >> 2 & counters >> 3 &
+                    bloom_positions_set(UINT64_MAX, BLOOM_LAYOUT_COUNTING)) != 0;
+}
+
+/* tamis__counting_keys() of words that have been read while the filter was in use. */
+struct counting_keys tamis__counting_keys_read(const struct bloom_geometry *g,
+                                               struct counting_keys of_filter,
+                                               const struct counting_census *read);
+
+#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between the steps of a Bloom filter that counts, each replayed exactly.  Built with the
+ * hooks.
+ */
+#include "unit.h"
+
+#include "bloom/counting.h"
+#include "filter_unit.h"
+#include "schedule.h"
+
+#include <pthread.h>
+
+struct call {
+  tamis_filter *filter;
+  uint64_t hash;
+  int (*function)(tamis_filter *, uint64_t);
+  const tamis_filter *from; /* not NULL: a union */
+  int result;
+  pthread_t thread;
+};
+
+static void *make_call(void *arg)
+{
+  struct call *call = arg;
+  call->result =
+      call->from ? tamis_merge(call->filter, call->from) : call->function(call->filter, call->hash);
+  HOOK(call_returned);
+  return NULL;
+}
+
+static void start(struct call *call)
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, make_call, call), 0);
+}
+
+static void finish(struct call *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+}
+
+/* Three words of two counters for each key. */
+static tamis_filter *make(void)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_COUNTING_BLOOM;
+  options.capacity = 100;
+  options.seed = 42;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_int_equal(const_bloom_of(f)->geometry.shape.probes, 3);
+  return f;
+}
+
+/* Starts a call, lets it come to a hook, and stops it there. */
+static void stop_at(struct call *call, const char *hook)
+{
+  schedule_stop_at(hook);
+  start(call);
+  schedule_wait(hook, 1);
+  schedule_pass_by();
+}
+
+static void go_on(struct call *call)
+{
+  schedule_go();
+  finish(call);
+}
+
+static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
+{
+  const struct bloom *b = const_bloom_of(f);
+  uint64_t mixed = hash_mix(&f->keys, hash);
+  return counters_of_key(b, mixed, bloom_first_word(&b->geometry, mixed, b->geometry.shape),
+                         b->geometry.shape);
+}
+
+/* Whether two keys have the same words, or with `shared` the same line, and a counter in common only
+ * with `shared`. */
+static bool related(const tamis_filter *f, uint64_t a, uint64_t b, bool shared)
+{
+  struct key_counters of_a = counters_of(f, a), of_b = counters_of(f, b);
+  bool same_words = true, common = false;
+  for (unsigned i = 0; i < LINE_WORDS; i++) {
+    same_words &= !of_a.own[i] == !of_b.own[i];
+    common |= (of_a.own[i] & of_b.own[i]) != 0;
+  }
+  return of_a.words == of_b.words && (same_words || shared) && common == shared;
+}
+
+static uint64_t relative_of(const tamis_filter *f, uint64_t a, bool shared)
+{
+  for (uint64_t b = 1000;; b++)
+    if (related(f, a, b, shared))
+      return b;
+}
+
+/* Adds keys that have the key's counters in its last word, and none of its others. */
+static void fill_last_word(tamis_filter *f, uint64_t hash)
+{
+  struct key_counters key = counters_of(f, hash);
+  unsigned last = LINE_WORDS - 1;
+  while (!key.own[last])
+    last--;
+  uint64_t covered = 0;
+  for (uint64_t i = 1000; covered != key.own[last]; i++) {
+    struct key_counters other = counters_of(f, i);
+    bool elsewhere = false;
+    for (unsigned w = 0; w < last; w++)
+      elsewhere |= (other.own[w] & key.own[w]) != 0;
+    if (other.words != key.words || elsewhere || !(other.own[last] & key.own[last] & ~covered))
+      continue;
+    tamis_add_hash(f, i);
+    covered |= other.own[last] & key.own[last];
+  }
+}
+
+/* ---- half-done calls ---- */
+
+static void a_half_added_key_is_absent(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  struct call add = {.filter = f, .hash = 7, .function = tamis_add_hash};
+  stop_at(&add, "counting_word_raised");
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
+  go_on(&add);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void a_half_removed_key_is_absent(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  tamis_add_hash(f, 7);
+  struct call removal = {.filter = f, .hash = 7, .function = tamis_remove_hash};
+  stop_at(&removal, "counting_word_lowered");
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  assert_true(tamis_contains_hash(f, 7));
+  go_on(&removal);
+  assert_int_equal(removal.result, TAMIS_OK);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The last word tells whether a key is in.  A remove that has changed one word has changed the last
+ * one, and an add that has changed one the first. */
+static void adds_and_removes_go_opposite_ways(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  struct key_counters key = counters_of(f, 7);
+  unsigned first = 0, last = LINE_WORDS - 1;
+  while (!key.own[first])
+    first++;
+  while (!key.own[last])
+    last--;
+  struct call add = {.filter = f, .hash = 7, .function = tamis_add_hash}, removal = add,
+              unique = add;
+  removal.function = tamis_remove_hash;
+  unique.function = tamis_add_unique_hash;
+  stop_at(&add, "counting_word_raised");
+  assert_true(counters_have(key.words[first], key.own[first]));
+  assert_int_equal(key.words[last], 0);
+  go_on(&add);
+  stop_at(&removal, "counting_word_lowered");
+  assert_true(counters_have(key.words[first], key.own[first]));
+  assert_int_equal(key.words[last], 0);
+  go_on(&removal);
+  stop_at(&unique, "counting_word_raised");
+  assert_true(counters_have(key.words[first], key.own[first]));
+  assert_int_equal(key.words[last], 0);
+  go_on(&unique);
+  tamis_destroy(f);
+}
+
+/* ---- words that change meanwhile ---- */
+
+/* Another key's counters in the same word change between a reading of the word and its change. */
+static void no_change_of_a_word_is_lost(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 4; round++) {
+    tamis_filter *f = make();
+    uint64_t other = relative_of(f, 7, false);
+    bool removes = round % 2, other_removes = round / 2;
+    if (removes)
+      tamis_add_hash(f, 7);
+    if (other_removes)
+      tamis_add_hash(f, other);
+    struct call call = {
+        .filter = f, .hash = 7, .function = removes ? tamis_remove_hash : tamis_add_hash};
+    stop_at(&call, "counting_word_read");
+    if (!other_removes)
+      assert_int_equal(tamis_add_hash(f, other), TAMIS_OK);
+    else if (!removes) /* two removes of one line come one after the other */
+      assert_int_equal(tamis_remove_hash(f, other), TAMIS_OK);
+    go_on(&call);
+    assert_int_equal(call.result, TAMIS_OK);
+    assert_int_equal(tamis_contains_hash(f, 7), !removes);
+    assert_int_equal(tamis_contains_hash(f, other), !other_removes || removes);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- the stripe of a line ---- */
+
+static void of_two_removes_of_one_copy_one_finds_it(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  tamis_add_hash(f, 7);
+  struct call a = {.filter = f, .hash = 7, .function = tamis_remove_hash}, b = a;
+  schedule_stop_at("counting_key_found_under_stripe");
+  start(&a);
+  schedule_wait("counting_key_found_under_stripe", 1);
+  start(&b);
+  schedule_wait_either("stripe_wait", 1, "counting_key_found_under_stripe", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal((a.result == TAMIS_ABSENT) + (b.result == TAMIS_ABSENT), 1);
+  assert_valid(f);
+  assert_int_equal(stats_of(f).bits_set, 0);
+  tamis_destroy(f);
+}
+
+/* A key that was never added, and that others hide, is removed while one of these is.  That takes
+ * keys away, but no counter goes below 0. */
+static void a_false_positive_is_removed_with_the_key_that_hides_it(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  uint64_t x = 7, hidden = 0;
+  for (uint64_t seed = 1; !hidden; seed++) { /* few keys in its line hide it */
+    uint64_t hash = 100000 + seed;
+    if (related(f, x, hash, true))
+      hidden = hash;
+  }
+  struct key_counters wanted = counters_of(f, hidden);
+  tamis_add_hash(f, x);
+  for (uint64_t i = 2000; !tamis_contains_hash(f, hidden); i++) {
+    struct key_counters key = counters_of(f, i);
+    bool helps = false, hurts = false;
+    for (unsigned w = 0; w < LINE_WORDS; w++) {
+      helps |= (key.own[w] & wanted.own[w] &
+                ~bloom_positions_set(wanted.words[w], BLOOM_LAYOUT_COUNTING)) != 0;
+      hurts |= (key.own[w] & wanted.own[w] & counters_of(f, x).own[w]) != 0;
+    }
+    if (key.words == wanted.words && helps && !hurts)
+      tamis_add_hash(f, i);
+  }
+  uint64_t count = stats_of(f).count;
+  struct call a = {.filter = f, .hash = hidden, .function = tamis_remove_hash}, b = a;
+  b.hash = x;
+  schedule_stop_at("counting_key_found_under_stripe");
+  start(&a);
+  schedule_wait("counting_key_found_under_stripe", 1);
+  start(&b);
+  schedule_wait_either("stripe_wait", 1, "counting_key_found_under_stripe", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  /* Whichever came first, the other one found a counter at 0 that both need. */
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal(stats_of(f).count, count - 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- unique adds ---- */
+
+static void of_two_unique_adds_one_wins(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  struct call a = {.filter = f, .hash = 7, .function = tamis_add_unique_hash}, b = a;
+  schedule_stop_at("bloom_key_missed");
+  start(&a);
+  start(&b);
+  schedule_wait("bloom_key_missed", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A plain add brings the key while a unique add is at each of its steps. */
+static void a_unique_add_that_is_overtaken_does_not_win(void **state)
+{
+  (void) state;
+  static const char *const hooks[] = {"bloom_key_missed",   "bloom_key_missed_under_stripe",
+                                      "counting_word_read", "counting_word_raised",
+                                      "counting_gap_read",  "counting_others_read"};
+  for (unsigned i = 0; i < sizeof hooks / sizeof *hooks; i++) {
+    tamis_filter *f = make();
+    struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+    stop_at(&unique, hooks[i]);
+    assert_false(tamis_contains_hash(f, 7));
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+    go_on(&unique);
+    assert_int_equal(unique.result, TAMIS_PRESENT);
+    assert_int_equal(tamis_count_hash(f, 7), 1);
+    assert_int_equal(stats_of(f).count, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* It has won by then. */
+static void an_add_that_comes_after_the_gap_does_not_undo_a_win(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&unique, "counting_won");
+  assert_true(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  go_on(&unique);
+  assert_int_equal(unique.result, TAMIS_OK);
+  assert_int_equal(tamis_count_hash(f, 7), 2);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Other keys have the key's last counters, so the gap is an earlier word.  The key is not found before
+ * the call has won, so nobody can see it and be told afterwards that it was not added. */
+static void the_gap_is_raised_last(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  fill_last_word(f, 7);
+  struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&unique, "counting_gap_read");
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  go_on(&unique);
+  assert_int_equal(unique.result, TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Other keys fill the gap while the call runs.  The key was not in, and is added. */
+static void a_gap_that_another_key_fills_is_no_copy(void **state)
+{
+  (void) state;
+  tamis_filter *f = make();
+  struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&unique, "bloom_key_missed_under_stripe");
+  fill_last_word(f, 7);
+  uint64_t count = stats_of(f).count;
+  go_on(&unique);
+  assert_int_equal(unique.result, TAMIS_OK);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_int_equal(stats_of(f).count, count + 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The room that an overtaken unique add has taken comes back. */
+static void an_overtaken_unique_add_takes_no_room(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_COUNTING_BLOOM;
+  options.capacity = 2;
+  options.growable = false;
+  options.seed = 42;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&unique, "counting_gap_read");
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 8), TAMIS_EFULL); /* the other place is taken */
+  go_on(&unique);
+  assert_int_equal(unique.result, TAMIS_PRESENT);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 9), TAMIS_EFULL);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Two adds want the last place: the second one takes it while the first one is about to. */
+static void a_place_is_taken_once(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_COUNTING_BLOOM;
+  options.capacity = 1;
+  options.growable = false;
+  options.seed = 42;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  struct call add = {.filter = f, .hash = 7, .function = tamis_add_hash};
+  stop_at(&add, "counting_places_read");
+  assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
+  go_on(&add);
+  assert_int_equal(add.result, TAMIS_EFULL);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_false(tamis_contains_hash(f, 7));
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- unions ---- */
+
+static void a_union_loses_nothing_that_changes_meanwhile(void **state)
+{
+  (void) state;
+  tamis_filter *into = make(), *from = make();
+  for (uint64_t i = 0; i < 50; i++)
+    tamis_add_hash(from, i);
+  struct call merge = {.filter = into, .from = from};
+  stop_at(&merge, "counting_union_word_read");
+  for (uint64_t i = 100; i < 150; i++)
+    assert_int_equal(tamis_add_hash(into, i), TAMIS_OK);
+  go_on(&merge);
+  assert_int_equal(merge.result, TAMIS_OK);
+  for (uint64_t i = 0; i < 50; i++) {
+    assert_int_equal(tamis_remove_hash(into, i), TAMIS_OK);
+    assert_true(tamis_contains_hash(into, 100 + i));
+  }
+  assert_int_equal(stats_of(into).count, 50);
+  assert_valid(into);
+  tamis_destroy(into);
+  tamis_destroy(from);
+}
+
+/* A unique add of a key that a union is bringing does not win once it is there. */
+static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
+{
+  (void) state;
+  tamis_filter *into = make(), *from = make();
+  tamis_add_hash(from, 7);
+  struct call unique = {.filter = into, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&unique, "counting_others_read");
+  assert_int_equal(tamis_merge(into, from), TAMIS_OK);
+  go_on(&unique);
+  assert_int_equal(unique.result, TAMIS_PRESENT);
+  assert_int_equal(tamis_count_hash(into, 7), 1);
+  assert_valid(into);
+  tamis_destroy(into);
+  tamis_destroy(from);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_half_added_key_is_absent),
+      cmocka_unit_test(a_half_removed_key_is_absent),
+      cmocka_unit_test(adds_and_removes_go_opposite_ways),
+      cmocka_unit_test(no_change_of_a_word_is_lost),
+      cmocka_unit_test(of_two_removes_of_one_copy_one_finds_it),
+      cmocka_unit_test(a_false_positive_is_removed_with_the_key_that_hides_it),
+      cmocka_unit_test(of_two_unique_adds_one_wins),
+      cmocka_unit_test(a_unique_add_that_is_overtaken_does_not_win),
+      cmocka_unit_test(an_add_that_comes_after_the_gap_does_not_undo_a_win),
+      cmocka_unit_test(the_gap_is_raised_last),
+      cmocka_unit_test(a_gap_that_another_key_fills_is_no_copy),
+      cmocka_unit_test(an_overtaken_unique_add_takes_no_room),
+      cmocka_unit_test(a_place_is_taken_once),
+      cmocka_unit_test(a_union_loses_nothing_that_changes_meanwhile),
+      cmocka_unit_test(a_unique_add_that_a_union_overtakes_does_not_win),
+  };
+  return cmocka_run_group_tests_name("bloom_schedule_counting", tests, NULL, NULL);
+}
