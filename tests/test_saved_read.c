@@ -31,7 +31,7 @@ static struct saved {
   struct stretch stretches[MOST_STRETCHES];
   unsigned n;
   size_t trailer;
-  bool cuckoo, growable, can_be_mapped;
+  bool cuckoo, counting, growable, can_be_mapped;
 } file;
 
 static size_t up(size_t x, size_t unit)
@@ -75,6 +75,7 @@ static void read_file(const char *folder, const char *name)
   assert_true(file.size < sizeof file.data);
   file.trailer = file.size - SAVED_UNIT;
   file.cuckoo = saved_get32(file.data + 32) == TAMIS_CUCKOO;
+  file.counting = saved_get32(file.data + 32) == TAMIS_COUNTING_BLOOM;
   file.growable = saved_get32(file.data + 44);
   file.can_be_mapped = !file.cuckoo || !file.growable;
   file.n = 0;
@@ -203,6 +204,8 @@ static bool is_wrong_in_trailer(size_t at, uint64_t number)
 {
   if (at < 24)
     return true;
+  if (at == 24 && file.counting) /* beside a stuck counter, any number of copies may be in */
+    return number >> 62;
   return at < 48 && (file.cuckoo || number > INT32_MAX || (at == 32 && number > 1));
 }
 

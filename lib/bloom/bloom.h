@@ -64,16 +64,16 @@ struct bloom {
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   const struct bloom_calls *calls;
   _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
+  _Atomic unsigned openers;          /* threads that create a further layer */
   word copies; /* that are in a limited filter with counters, whose hot calls only use this here */
   /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if it
    * is the last one, too, and has no stripes (layers.c). */
   struct bloom *_Atomic newest;
-  _Atomic unsigned openers; /* threads that create a further layer */
   /* These do not change: */
   unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
+  unsigned number;              /* of the layer, from 1 on */
   uint64_t max_bytes;           /* of the options */
   struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
-  unsigned number;              /* of the layer, from 1 on */
   struct bloom *older;          /* the layer before; NULL: this is the first one */
 };
 
