@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/counter.c"
 #include "base/stripe.c"
+#include "bloom/layers.c"
 #include "cuckoo/generation.c"
 
 /* `plain` is what the stripe protects. */
@@ -130,4 +131,24 @@ uint64_t change__counted_flip(struct counted_readers *readers)
 bool load__counted_drained(const struct counted_readers *readers, uint64_t phase)
 {
   return counted_have_left(readers, phase);
+}
+
+const struct filter_operations *load__operations_load(const tamis_filter *f)
+{
+  return operations_of(f);
+}
+
+void store__operations_swap(struct bloom *first)
+{
+  use_layers(first);
+}
+
+bool load__layer_load(const struct bloom *first)
+{
+  return is_alone(first);
+}
+
+bool change__layer_append(struct bloom *first, struct bloom *full, struct bloom *layer)
+{
+  return append(first, full, layer);
 }

@@ -28,7 +28,8 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "directory_published_relaxed": "generations.publish", "segment_published_relaxed": "directory.load",
         "index_released_relaxed": "index.release", "index_acquired_relaxed": "index.acquire",
         "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
-        "counted_leave_relaxed": "counted.leave"}
+        "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",
+        "layer_load_relaxed": "layer.load"}
 
 # Mnemonics of accesses, as far as compilers make use of them, with their order.
 LSE = r"(?:cas|swp|ldadd|ldclr|ldset|ldeor)"
