@@ -128,7 +128,7 @@ static inline bool is_alone(const struct bloom *first)
 static inline struct bloom *newest_layer(const struct bloom *first)
 {
   struct bloom *newest = atomic_load_explicit(&first->newest, memory_order_seq_cst);
-  return newest ? newest : (struct bloom *) (uintptr_t) first;
+  return newest ? newest : (struct bloom *) first;
 }
 
 /* Of layers.c: the operations of several layers. */

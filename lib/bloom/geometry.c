@@ -226,7 +226,7 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
   for (const struct overlap *end = o + OVERLAPS; o < end; o++) {
     double coefficient[1 << MAX_BLOCKED_PROBES] = {0}, miss[4];
     for (unsigned a = 0; a <= shape.bits_per_probe; a++)
-      miss[a] = 1 - o->hits[a] / (64 / bloom_shape_width(shape));
+      miss[a] = 1 - o->hits[a] * bloom_shape_width(shape) / 64;
     for (unsigned m = 0; m < 1u << shape.probes; m++)
       coefficient[m] = o->probability * shared[m];
     if (o->probability > 0)
@@ -469,7 +469,8 @@ static bool dense_enough(const struct bloom_geometry *g)
   blocked.geometry = *g;
   blocked.geometry.shape = (struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 1, 1};
   choose_shape(&blocked);
-  return g->lines <= 2 || !keeps_promise(&blocked, (double) ((g->lines - 1) / 2));
+  uint64_t too_few = (g->lines - 1) / 2;
+  return too_few == 0 || !keeps_promise(&blocked, (double) too_few);
 }
 
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,

@@ -201,7 +201,7 @@ static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 void tamis__layers_append(struct bloom *first, struct bloom *layer)
 {
   if (first->mapping.at)
-    *(struct filter_operations *) (uintptr_t) operations_of(&first->head) =
+    *(struct filter_operations *) operations_of(&first->head) =
         tamis__read_only(&tamis__bloom_layered);
   else
     use_layers(first);

@@ -201,15 +201,15 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   bool full =
       first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) == FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
-  struct part parts[BLOOM_MOST_LAYERS];
+  struct part parts[BLOOM_MOST_LAYERS] = {part_of(first)};
   struct counting_census census = {0};
-  for (; layer; layer = layer->older)
+  for (; layer->older; layer = layer->older)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
   save_words(first, full ? UINT64_MAX : bloom_geometry_key_bits(&first->geometry), w, &census);
   if (has_counters(&first->geometry))
     count_again(&parts[0], &census);
-  for (unsigned i = 1; i < n; i++)
+  for (unsigned i = 1; i < n && parts[i].layer; i++) /* all of them are there */
     save_layer(&parts[i], w);
   w->totals[TOTAL_KEYS] = parts[0].keys;
   w->totals[TOTAL_FULL] = full;
@@ -504,7 +504,7 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
   int result = load_all(&l);
   if (result == TAMIS_OK)
     result = create_layers(&l, &newest);
-  if (result == TAMIS_OK) {
+  if (result == TAMIS_OK && newest) {
     while (newest->older)
       newest = newest->older;
     *out = &newest->head;

@@ -380,7 +380,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
   if (into->limited != from->limited || !bloom_fit_together(into, from))
     return TAMIS_EINVAL;
   if (!into->limited)
-    return merge_growable(into, bloom_of((tamis_filter *) (uintptr_t) from_filter));
+    return merge_growable(into, bloom_of((tamis_filter *) from_filter));
   const struct certain certain = certain_keys(into, from);
   const uint64_t keys_from = counted_keys(from);
   if (!has_room(into, from, &certain))

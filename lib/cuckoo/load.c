@@ -391,22 +391,22 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   int result = tamis__saved_read_array(l->r, g->segment_bytes, &l->memory, &at, &begin);
   if (result != TAMIS_OK)
     return result;
-  unsigned char *to = l->r->mapping ? NULL : (unsigned char *) at;
+  const bool mapped = l->r->mapping != NULL;
   l->places = add_place(l->places, begin);
   uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
   const uint64_t *words =
       (const uint64_t *) (const void *) ((const unsigned char *) at + g->words_offset);
-  if (to)
-    swap_words(g, to);
-  if ((to || l->r->check_all) && !segment_is_whole(g, at, used))
+  if (!mapped)
+    swap_words(g, (unsigned char *) at);
+  if ((!mapped || l->r->check_all) && !segment_is_whole(g, at, used))
     return TAMIS_ECORRUPT;
-  if (!to) {
+  if (mapped) {
     for (uint32_t i = 0; i <= g->stripe_mask; i++)
       l->totals[TOTAL_ENTRIES] += used[i];
     directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
     return load_fixed_counts(l, g, words, NULL);
   }
-  struct segment *segment = (struct segment *) (void *) to;
+  struct segment *segment = (struct segment *) at;
   set_used(l, g, segment, used);
   result = load_fixed_counts(l, g, words, segment);
   if (result != TAMIS_OK)
