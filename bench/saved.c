@@ -32,8 +32,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { MAX_ROUNDS = 101, WRITERS = 2 };
 
 static struct {

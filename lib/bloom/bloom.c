@@ -387,14 +387,16 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
   const struct bloom_geometry *g = &first->geometry;
   uint64_t bits[BLOOM_MOST_LAYERS];
-  for (const struct bloom *layer = newest; layer; layer = layer->older) {
+  const struct bloom *layer = newest;
+  do {
     bits[layer->number - 1] = bits_set(layer);
     out->bytes += layer->bytes;
     out->bits += layer->geometry.lines * LINE_BITS;
     out->bits_set += bits[layer->number - 1];
     out->count += count_keys(layer);
     out->refused_adds += tamis__counter_sum(&layer->counters, REFUSED);
-  }
+    layer = layer->older;
+  } while (layer);
   if (newest == first)
     tamis__bloom_estimate(g, out);
   else
