@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the files of the library keep to its layers.
+"""Checks that the files of the library keep to its layers, and that no file is too large.
 
     check_layers.py TREE
 
@@ -12,7 +12,8 @@ The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
   - lib/base includes no filter, and no folder of a filter includes another one.
   - No modules include each other in a circle.  NAME.c and NAME.h are one module.
   - Each library from outside has one file that includes its headers.
-  - No file of lib/ has more than 600 lines, no file of tests/ more than 900.
+  - No source file of lib/ has more than 600 lines, and no other one more than 900.
+  - No file at all has more than 256 KiB: what a program has written is not a part of the project.
 
 Each rule is tried first on a copy of the tree that breaks it.
 """
@@ -28,17 +29,29 @@ OUTSIDE = {  # how the headers of a library are named, and the file that may inc
     "urcu": "lib/base/reclaim.h",
     "xxh": "lib/base/hash.h",
 }
-MOST_LINES = {"lib": 600, "tests": 900}
+MOST_LINES = {"lib": 600, "bench": 900, "stress": 900, "tests": 900, "tools": 900}
+MOST_BYTES = 256 * 1024
 
 
 def read(tree):
-    """The files of the tree that have rules, as a mapping from path to text."""
+    """The files of the tree, as a mapping from path to text, which is bytes where it is no UTF-8."""
     files = {}
-    for pattern in ("lib/**/*.[ch]", "tests/**/*"):
-        for path in sorted(tree.glob(pattern)):
-            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".tamis":
-                files[path.relative_to(tree).as_posix()] = path.read_text()
+    for top in sorted(tree.iterdir()):
+        if top.name in ("build", ".git"):
+            continue
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file() and "__pycache__" not in path.parts:
+                data = path.read_bytes()
+                try:
+                    data = data.decode()
+                except UnicodeDecodeError:
+                    pass
+                files[path.relative_to(tree).as_posix()] = data
     return files
+
+
+def is_source(path):
+    return path.startswith("tests/") or re.search(r"\.(c|h|cpp|hpp|py|sh)$", path)
 
 
 def layer_of(files, path):
@@ -79,12 +92,14 @@ def circle(graph):
 
 def violations(files):
     for path, text in files.items():
-        most = MOST_LINES[path.split("/")[0]]
-        lines = text.count("\n")
-        if lines > most:
+        if len(text) > MOST_BYTES:
+            yield f"{path}: {len(text)} bytes, more than {MOST_BYTES}"
+        most = MOST_LINES.get(path.split("/")[0])
+        if isinstance(text, str) and most and is_source(path) and text.count("\n") > most:
+            lines = text.count("\n")
             yield f"{path}: {lines} lines, more than {most}"
 
-    library = [path for path in files if path.startswith("lib/")]
+    library = [path for path in files if re.match(r"lib/.*\.[ch]$", path)]
     layers = {path: layer_of(files, path) for path in library}
     graph = {}
     for path in library:
@@ -142,6 +157,8 @@ BROKEN = [
      r"lib/tamis\.c: includes xxhash\.h, which only lib/base/hash\.h may"),
     (appended("lib/tamis.c", "\n" * 600), r"lib/tamis\.c: \d+ lines, more than 600"),
     (appended("tests/test_hash.c", "\n" * 900), r"tests/test_hash\.c: \d+ lines, more than 900"),
+    (appended("stress/fill.c", "\n" * 900), r"stress/fill\.c: \d+ lines, more than 900"),
+    (appended("README.md", "-" * 2 ** 18), r"README\.md: \d+ bytes, more than 262144"),
 ]
 
 
