@@ -254,7 +254,7 @@ FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape s
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
-    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), key.hash);
+    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape));
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
