@@ -174,6 +174,55 @@ static bool is_wrong_in_header(size_t at, uint64_t number)
   }
 }
 
+/* The array of a layer comes after its block. */
+static uint64_t bits_set_after(const struct stretch *block)
+{
+  uint64_t bits = 0;
+  for (size_t at = 0; at < block[1].size; at += 8)
+    bits += (uint64_t) __builtin_popcountll(number_at(file.data, block[1].at + at));
+  return bits;
+}
+
+/* Whether no layer has the shape that this block would have with another one of its numbers. */
+static bool is_wrong_shape(size_t block, size_t at, uint64_t number)
+{
+  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2},
+                                           {3, 2}, {3, 3}, {4, 3}, {5, 3}};
+  uint64_t shape[3];
+  for (unsigned i = 0; i < 3; i++)
+    shape[i] = at == SAVED_UNIT + i * 8 ? number : number_at(file.data, block + SAVED_UNIT + i * 8);
+  bool possible = shape[0] == TAMIS_LAYOUT_CLASSIC && shape[1] - 1 < 64 && shape[2] == 1;
+  for (unsigned i = 0; i < sizeof pairs / sizeof *pairs && shape[0] == TAMIS_LAYOUT_BLOCKED; i++)
+    possible |= shape[1] == pairs[i][0] && shape[2] == pairs[i][1];
+  return !possible;
+}
+
+/* A number of a further layer of a Bloom filter.  *mapped: see must_be_found. */
+static bool is_wrong_in_layer(const struct stretch *block, size_t at, uint64_t number, bool *mapped)
+{
+  const double rate = saved_to_double(number);
+  const uint64_t lines = number_at(file.data, block->at + SAVED_UNIT + 24);
+  *mapped = at != 32 || number > lines * 512;
+  switch (at) {
+  case 32: /* keys */
+    return number > bits_set_after(block);
+  case 40: /* what unions have brought */
+    return number > lines * 512;
+  case 56: /* the sum */
+    return false;
+  case SAVED_UNIT:
+  case SAVED_UNIT + 8:
+  case SAVED_UNIT + 16:
+    return is_wrong_shape(block->at, at, number);
+  case SAVED_UNIT + 32: /* keys that it is made for */
+    return !number || number >> 50;
+  case SAVED_UNIT + 40:
+    return !(rate > 0 && rate < 1);
+  default: /* its type, size and numbers; and lines, of which the array has as many */
+    return true;
+  }
+}
+
 /* A number in the head of a block, or in the payload. */
 static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t number)
 {
@@ -295,6 +344,8 @@ static bool must_in_block(const struct stretch *stretch, size_t at, uint64_t was
                           bool *mapped)
 {
   uint32_t type = saved_get32(file.data + stretch->at);
+  if (!file.cuckoo && type == SAVED_KIND_BLOCKS)
+    return is_wrong_in_layer(stretch, at - stretch->at, number, mapped);
   *mapped = type == SAVED_PLACES && (at - stretch->at < SAVED_UNIT ||
                                      number % SAVED_ARRAY_ALIGNMENT || number >= file.size);
   return is_wrong_in_block(type, at - stretch->at, was, number);
@@ -565,6 +616,48 @@ static void blocks_too_many_are_found(void **state)
   }
 }
 
+/* Each layer stands once, in its place, with its array; and the header says how many there are. */
+static void layers_follow_each_other(void **state)
+{
+  (void) state;
+  const char *const names[] = {"bloom-layers", "bloom-layers-classic", "bloom-layers-word"};
+  for (unsigned i = 0; i < 3; i++) {
+    split_file(names[i]);
+    const unsigned n = parts.n;
+    tamis_filter *f;
+    assert_in_range(n, 5, 64);
+    assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
+    for (unsigned change = 0; change < 4; change++)
+      for (unsigned j = 0; j < n; j++) {
+        unsigned next = (j + 1) % n;
+        split_file(names[i]);
+        struct part moved = parts.part[j];
+        if (change != 1) /* one is missing */
+          drop(j);
+        if (change == 1 || change == 2) /* doubled; or at the end */
+          insert(change == 1 ? j : parts.n, moved);
+        if (change == 3 && j != n - 1) /* after the next one */
+          insert(next, moved);
+        if ((change == 2 || change == 3) && j == n - 1)
+          continue;
+        int result = load_joined(REPAIR_ALL);
+        if (result != TAMIS_ECORRUPT)
+          fail_msg("%s, change %u of part %u: %d", names[i], change, j, result);
+        for (unsigned all = 0; all < 2; all++)
+          assert_int_equal(map_joined(REPAIR_ALL, all, &f), TAMIS_ECORRUPT);
+      }
+    split_file(names[i]); /* a layer more; the header must say so */
+    struct part block = parts.part[n - 2], array = parts.part[n - 1];
+    block.meanings[0]++;
+    insert(n, block);
+    insert(n + 1, array);
+    for (unsigned further = n / 2; further < n / 2 + 3; further++) {
+      saved_put64(parts.header + SAVED_GEOMETRY_AT + 40, further);
+      assert_int_equal(load_joined(REPAIR_ALL), further == n / 2 + 1 ? TAMIS_OK : TAMIS_ECORRUPT);
+    }
+  }
+}
+
 /* ---- duplicate counts ---- */
 
 static unsigned char *put_number(unsigned char *to, uint64_t x)
@@ -732,6 +825,7 @@ int main(void)
       cmocka_unit_test(roots_are_complete),
       cmocka_unit_test(sizes_are_exact),
       cmocka_unit_test(blocks_too_many_are_found),
+      cmocka_unit_test(layers_follow_each_other),
       cmocka_unit_test(counts_are_limited),
       cmocka_unit_test(numbers_are_written_in_one_way),
       cmocka_unit_test(a_seed_of_zero_is_none),
