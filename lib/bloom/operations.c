@@ -102,11 +102,12 @@ FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
 {
   const word *words = b->words;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  for (unsigned i = 0; i < shape.probes; i++) {
+  unsigned left = shape.probes; /* counted down, as clang keeps a second counter otherwise */
+  do {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
     if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
       return false;
-  }
+  } while (--left);
   return true;
 }
 
