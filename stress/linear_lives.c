@@ -75,6 +75,12 @@ static int create_fixed(struct life *life, tamis_options *options)
 
 static int create_bloom(struct life *life, tamis_options *options)
 {
+  /* By layout: so small that there are several layers in the end, and yet large enough for each key to
+   * have a bit of its own in all of them. */
+  static const struct {
+    uint64_t capacity;
+    double fpp;
+  } small[] = {{32, 1e-6}, {128, 1e-4}, {64, 0.0025}};
   uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
   options->kind = TAMIS_BLOOM;
   options->layout = random % 2        ? TAMIS_LAYOUT_BLOCKED
@@ -83,6 +89,10 @@ static int create_bloom(struct life *life, tamis_options *options)
   options->capacity = MAX_CLASSES + BLOOM_BYSTANDERS;
   options->fpp = random / 2 % 2 || options->layout == TAMIS_LAYOUT_WORD ? 0.01 : 1e-4;
   options->stripes = 1u << random / 4 % 4;
+  if (random / 32 % 4) { /* it opens layers */
+    options->capacity = small[options->layout].capacity;
+    options->fpp = small[options->layout].fpp;
+  }
   life->classes = MAX_CLASSES;
   life->peak = MAX_HELD;
   life->rounds = 1;
