@@ -136,7 +136,7 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   int result = tamis__saved_read_header(r, &saved);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
+  const struct filter_kind *kind = tamis__find_kind(saved.options.kind, false);
   if (!kind)
     return TAMIS_ECORRUPT;
   if (!kind->load || saved.features & ~kind->features)
@@ -192,7 +192,7 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   cancellation_restore(cancellation);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
+  const struct filter_kind *kind = tamis__find_kind(saved.options.kind, false);
   if (!kind)
     return TAMIS_ECORRUPT;
   if (saved.features & ~kind->features)
