@@ -113,9 +113,9 @@ static inline uint64_t epoch_period_of(uint64_t epoch, unsigned stamp, unsigned 
  *                  threads that each add a key and then look up the other's key, both could read an
  *                  older word, and so miss what was added to a new layer
  *   checked by     negative/epoch_before_relaxed */
-static inline uint64_t epoch_before(const epoch_word *word)
+static inline uint64_t epoch_before(const epoch_word *at)
 {
-  return atomic_load_explicit(word, memory_order_seq_cst);
+  return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
 /* By a look-up, at its end.  The loads of the buckets come before it, and acquire; so this one is not
@@ -128,9 +128,9 @@ static inline uint64_t epoch_before(const epoch_word *word)
  *                  one, even if it is relaxed.  But a call that finds the word unchanged takes effect
  *                  in the order of all seq_cst accesses, and tamis_advance, too
  *   checked by     negative/epoch_not_read_again_by_lookups (that it is read) */
-static inline uint64_t epoch_after(const epoch_word *word)
+static inline uint64_t epoch_after(const epoch_word *at)
 {
-  return atomic_load_explicit(word, memory_order_seq_cst);
+  return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
 /* By a thread that holds the stripes of a key's buckets: before it searches them, and after it has
@@ -141,9 +141,9 @@ static inline uint64_t epoch_after(const epoch_word *word)
  *   if weakened    the load after the write could be done before it.  Then a look-up in the next period
  *                  could see a key as forgotten, and the add return without having renewed it
  *   checked by     negative/not_looked_again_after_writing (that it is read again) */
-static inline uint64_t epoch_locked(const epoch_word *word)
+static inline uint64_t epoch_locked(const epoch_word *at)
 {
-  return atomic_load_explicit(word, memory_order_seq_cst);
+  return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
 /* Replaces the word, if it still is *old; else *old becomes what it is.
@@ -153,9 +153,9 @@ static inline uint64_t epoch_locked(const epoch_word *word)
  *   if weakened    a look-up may follow a layer whose words it cannot see yet; and the end of a period
  *                  would have no place in the order of all other calls
  *   checked by     negative/epoch_published_relaxed */
-static inline bool epoch_publish(epoch_word *word, uint64_t *old, uint64_t epoch)
+static inline bool epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
 {
-  return atomic_compare_exchange_strong_explicit(word, old, epoch, memory_order_seq_cst,
+  return atomic_compare_exchange_strong_explicit(at, old, epoch, memory_order_seq_cst,
                                                  memory_order_seq_cst);
 }
 

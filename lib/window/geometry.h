@@ -73,6 +73,9 @@ bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 /* The lowest rate that a window can have, whatever the capacity. */
 double window_geometry_lowest_rate(unsigned periods, bool growable);
 
+/* The lowest rate that one shape can give.  INFINITY: it cannot have such a window. */
+double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
+
 /* The part of the rate that belongs to an index. */
 double window_geometry_share(unsigned index);
 
