@@ -9,7 +9,8 @@
 
 /* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns how
  * many were cleared.  The caller holds the word's stripe. */
-static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsigned dead, uint64_t *left)
+static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsigned dead,
+                                  uint64_t *left)
 {
   uint64_t value = word_load(at);
   uint64_t used = window_used(s, value), gone = used & window_dead(s, value, dead);

@@ -17,6 +17,7 @@ struct window_plan {
 };
 
 /* An empty filter, or NULL: there is no memory.  max_bytes has been checked. */
-struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan);
+struct window *tamis__window_create(const struct tamis_filter *head,
+                                    const struct window_plan *plan);
 
 #endif

@@ -21,8 +21,9 @@ enum {
 
 struct node {
   uint64_t bucket;
-  uint32_t entry;  /* the one that leads here */
-  uint16_t parent; /* index of the node in whose bucket that is; the first two are their own parents */
+  uint32_t entry; /* the one that leads here */
+  uint16_t
+      parent; /* index of the node in whose bucket that is; the first two are their own parents */
   uint16_t lane;
 };
 
@@ -94,8 +95,7 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
                              uint64_t bucket)
 {
   uint64_t name = atomic_load_explicit(&w->frozen, memory_order_relaxed);
-  return name &&
-         name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
+  return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
 enum moved { DONE, IMPOSSIBLE, FROZEN };

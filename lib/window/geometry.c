@@ -6,19 +6,26 @@
 
 #include <math.h>
 
-/* What was measured of each shape, with the search of evict.c: the load factor at which a table of
- * 4096 lanes finds no room for the first time, on average; how much that falls when the table
- * doubles; its least deviation; and the deviation of small tables, as a multiple of the root of their
- * lanes.  Tables of few lanes may get fuller than `most`, which follows from the load. */
 static const struct form {
   unsigned char width, lanes, buckets; /* of a lane, of a bucket, of a word */
-  unsigned char least_bits;            /* of a fingerprint: with fewer, buckets have too few partners */
-  double load, fall, deviation, small;
-} forms[WINDOW_SHAPES] = {
-    {8, 8, 1, 6, 0.9900, 0.0005, 0.0015, 0.27},  {9, 7, 1, 6, 0.9900, 0.0005, 0.0015, 0.27},
-    {10, 6, 1, 6, 0.9850, 0.0007, 0.0015, 0.27}, {12, 5, 1, 6, 0.9770, 0.0009, 0.0012, 0.27},
-    {16, 4, 1, 8, 0.9717, 0.0010, 0.0010, 0.27}, {16, 2, 2, 10, 0.8800, 0.0018, 0.0015, 0.40},
-    {21, 3, 1, 10, 0.9450, 0.0014, 0.0012, 0.30}, {32, 2, 1, 10, 0.8800, 0.0018, 0.0015, 0.40}};
+  unsigned char least_bits; /* of a fingerprint: with fewer, buckets have too few partners */
+} forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
+                          {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
+
+/* How full a table gets before an insert finds no room, by the number of lanes in a bucket: the load
+ * factor with 4096 buckets, how much it falls when their number doubles, and its deviation.  The search
+ * is that of a cuckoo filter that does not grow, but for the last steps.  With a fingerprint of less
+ * than ten bits, a bucket has few partners, and tables get less full, the more so the larger they
+ * are. */
+struct fullness {
+  double load, fall, deviation;
+};
+static const struct fullness fullness[] = {
+    [2] = {0.8790, 0.0017, 0.0040}, [3] = {0.9470, 0.0012, 0.0030}, [4] = {0.9695, 0.0010, 0.0025},
+    [5] = {0.9770, 0.0010, 0.0025}, [6] = {0.9800, 0.0010, 0.0025}, [7] = {0.9850, 0.0010, 0.0025},
+    [8] = {0.9850, 0.0010, 0.0025}};
+static const struct fullness few_partners = {0.9600, 0.0040, 0.0100};
+enum { MANY_PARTNERS = 10, MEASURED_BUCKETS = 4096 };
 
 enum {
   USUAL_SEGMENT_WORDS = 65536, /* half a MiB, where there are several */
@@ -31,12 +38,11 @@ static const double reserve = 1.02;
 
 static const double first_share = 0.9;
 
-/* The probability, over seeds, that a filter that does not grow refuses a key before its capacity is
- * 10^-9: half of it comes from overfull buckets, half from the load, and 6.11 deviations are exceeded
- * with this half.  A filter that grows would open a layer instead, which should be rare. */
-static const struct certainty {
-  double overfull, deviations;
-} fixed_certainty = {0.5e-9, 6.11}, growing_certainty = {1e-3, 3.1};
+/* The probability, over seeds, with which a filter finds no room for a key before its capacity is 10^-9:
+ * half of it because a few buckets are overfull, half because of the load.  A filter that does not grow
+ * would refuse the key, one that grows would open a layer: so both are planned alike.  A normal
+ * distribution exceeds so many deviations with that half. */
+static const double early = 0.5e-9, early_deviations = 6.11;
 
 static struct window_shape shape_of(unsigned index, unsigned periods, unsigned buckets)
 {
@@ -55,10 +61,10 @@ static double rate_at(const struct window_shape *s, double load)
   return 2 * s->lanes * load * (1 + 2 / values) / values;
 }
 
-/* Of a layer that is full: the mean load of small tables, which are fuller than large ones. */
-static double full_rate(unsigned index, const struct window_shape *s)
+/* Of a layer that is full: that load of a table of 64 buckets, as small ones get fuller. */
+static double full_rate(const struct window_shape *s)
 {
-  return rate_at(s, fmin(1, forms[index].load + 0.01));
+  return rate_at(s, fullness[s->lanes].load + 6 * fullness[s->lanes].fall);
 }
 
 double window_geometry_rate(const struct window_geometry *g, uint64_t used)
@@ -84,7 +90,7 @@ double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned
   if (form->width < window_stamp_bits(periods) + form->least_bits)
     return INFINITY;
   struct window_shape s = shape_of(index, periods, 1);
-  return reserve * full_rate(index, &s) / (growable ? first_share : 1);
+  return reserve * full_rate(&s) / (growable ? first_share : 1);
 }
 
 double window_geometry_lowest_rate(unsigned periods, bool growable)
@@ -96,60 +102,48 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 
 /* ---- sizes ---- */
 
-static double full_load(const struct form *form, double lanes)
-{
-  return fmin(1, form->load - form->fall * log2(lanes / 4096));
-}
-
-static double deviation_of(const struct form *form, double lanes)
-{
-  return fmax(form->deviation, form->small / sqrt(lanes));
-}
-
 /* How many keys a table of so many lanes has room for, if it is one of several segments, into which
  * keys fall at random, and if it is the only one. */
-static double room_of_segment(const struct form *form, double lanes, double segments,
-                              const struct certainty *sure)
+static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
-  double full = full_load(form, lanes), deviation = deviation_of(form, lanes);
+  const struct fullness *f =
+      window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
+  double full = fmin(1, f->load - f->fall * log2(lanes / s->lanes / MEASURED_BUCKETS));
+  double small = (s->lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
+  double deviation = fmax(f->deviation, small);
   /* The tail of a normal distribution falls like exp (-x^2 / 2). */
-  double x = sqrt(sure->deviations * sure->deviations + 2 * log(segments));
+  double x = sqrt(early_deviations * early_deviations + 2 * log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
 
 /* The lanes of each of so many segments. */
-static double lanes_for(const struct form *form, double keys, double segments,
-                        const struct certainty *sure)
+static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
-  double low = 0, high = 5 * keys / segments + 1;
-  for (unsigned i = 0; i < 50 && high - low > 0.5; i++) {
+  double low = 0, high = 5 * keys / segments + s->lanes;
+  while (high - low > 0.5 && high - low > 1e-6 * high) {
     double middle = (low + high) / 2;
-    if (middle > 1 && room_of_segment(form, middle, segments, sure) * segments >= keys)
-      high = middle;
-    else
-      low = middle;
+    *(room_of_segment(s, middle, segments) * segments >= keys ? &high : &low) = middle;
   }
   return high;
 }
 
 /* Plans the segments of a table; false: no address space holds it. */
-static bool plan_table(const struct form *form, double keys, const struct certainty *sure,
-                       struct window_geometry *g)
+static bool plan_table(double keys, struct window_geometry *g)
 {
-  double segments = 1, of_bucket = form->lanes, lanes = lanes_for(form, keys, 1, sure);
-  double words = lanes / (of_bucket * form->buckets);
+  const struct window_shape *s = &g->shape;
+  double segments = 1, lanes = lanes_for(s, keys, 1), words = lanes / g->whole.lanes;
   if (words > MOST_WORDS_OF_ONE) {
     segments = ceil(words / USUAL_SEGMENT_WORDS);
-    lanes = lanes_for(form, keys, segments, sure);
+    lanes = lanes_for(s, keys, segments);
   }
-  double half = ceil(lanes / of_bucket / 2);
+  double half = ceil(lanes / s->lanes / 2), step = 1u << g->bucket_shift;
   /* Keys that fit in one pair of buckets always do. */
-  while (keys > 2 * of_bucket &&
-         tamis__overfull_sets(form->lanes, half, segments, keys / segments) > sure->overfull)
+  while (keys > 2 * s->lanes &&
+         tamis__overfull_sets(s->lanes, half, segments, keys / segments) > early)
     half = ceil(half * 1.03) + 1;
-  half = fmax(form->buckets, ceil(half / form->buckets) * form->buckets);
-  if (segments * half * 2 / form->buckets > 0x1p53)
+  half = ceil(half / step) * step;
+  if (segments * half * 2 / step > 0x1p53)
     return false;
   g->segments = (uint64_t) segments;
   g->half = (uint64_t) half;
@@ -165,7 +159,7 @@ static void derive(unsigned periods, struct window_geometry *g)
   unsigned others = 64 - window_fingerprint_bits(&g->shape);
   g->one = UINT64_C(1) << others;
   g->top = ~(g->one - 1);
-  g->rate = full_rate(g->shape_index, &g->shape);
+  g->rate = full_rate(&g->shape);
 }
 
 /* The shape that takes the least memory within a rate. */
@@ -179,11 +173,8 @@ static int plan(const struct window_spec *spec, double rate, uint64_t keys,
     if (window_geometry_lowest_of_shape(spec->periods, false, i) > rate)
       continue;
     possible = true;
-    if (!plan_table(&forms[i], (double) keys, spec->growable ? &growing_certainty : &fixed_certainty,
-                    &g))
-      continue;
     derive(spec->periods, &g);
-    if ((double) window_words(&g) < fewest) {
+    if (plan_table((double) keys, &g) && (double) window_words(&g) < fewest) {
       fewest = (double) window_words(&g);
       *out = g;
     }

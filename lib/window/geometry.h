@@ -83,7 +83,8 @@ double window_geometry_share(unsigned index);
  * has one only if it leaves enough bits for the fingerprint. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
-  DO(0, 8, 8) DO(1, 9, 7) DO(2, 10, 6) DO(3, 12, 5) DO(4, 16, 4) DO(5, 16, 2) DO(6, 21, 3) DO(7, 32, 2)
+  DO(0, 8, 8)                     \
+  DO(1, 9, 7) DO(2, 10, 6) DO(3, 12, 5) DO(4, 16, 4) DO(5, 16, 2) DO(6, 21, 3) DO(7, 32, 2)
 
 static inline uint64_t window_segment_buckets(const struct window_geometry *g)
 {
@@ -163,9 +164,8 @@ static inline uint64_t window_other_bucket(const struct window_geometry *g, uint
 {
   uint64_t in_segment = bucket % window_segment_buckets(g), base = bucket - in_segment;
   uint64_t top = entry << (64 - g->shape.width) & g->top;
-  return in_segment < g->half
-             ? base + g->half + window_reflect(g->half, top, in_segment)
-             : base + window_reflect(g->half, top, in_segment - g->half);
+  return in_segment < g->half ? base + g->half + window_reflect(g->half, top, in_segment)
+                              : base + window_reflect(g->half, top, in_segment - g->half);
 }
 
 FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)

@@ -59,8 +59,7 @@ static struct found find_entry(const struct pair *pair)
 
 static bool is_live(const struct window_layer *layer, const struct found *found, uint64_t epoch)
 {
-  return found->entry &&
-         window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
+  return found->entry && window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
 }
 
 /* ---- without stripes ---- */

@@ -153,44 +153,44 @@ FORCE_INLINE size_t contains_many(const struct window *w, const struct window_ge
 
 /* ---- the operations of each shape ---- */
 
-#define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                          \
-  static enum window_answer find_##INDEX##SUFFIX(                                                  \
-      const struct window *w, const struct window_layer *layer, uint64_t mixed, unsigned dead)     \
-  {                                                                                                \
-    const struct window_geometry g =                                                               \
-        shaped(&layer->geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) - 1);                        \
-    return find(w, layer, &g, mixed, dead, SEGMENTED);                                             \
-  }                                                                                                \
-  static bool contains_##INDEX##SUFFIX(const tamis_filter *f, uint64_t hash)                       \
-  {                                                                                                \
-    const struct window *w = const_window_of(f);                                                   \
-    const struct window_geometry g =                                                               \
-        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) - 1);                      \
-    return contains(w, &g, hash, SEGMENTED);                                                       \
-  }                                                                                                \
-  static size_t contains_many_##INDEX##SUFFIX(const tamis_filter *f, const uint64_t *hashes,       \
-                                              size_t n, bool *found)                               \
-  {                                                                                                \
-    const struct window *w = const_window_of(f);                                                   \
-    const struct window_geometry g =                                                               \
-        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) - 1);                      \
-    return contains_many(w, &g, hashes, n, found, SEGMENTED);                                      \
+#define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                      \
+  static enum window_answer find_##INDEX##SUFFIX(                                              \
+      const struct window *w, const struct window_layer *layer, uint64_t mixed, unsigned dead) \
+  {                                                                                            \
+    const struct window_geometry g =                                                           \
+        shaped(&layer->geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                     \
+    return find(w, layer, &g, mixed, dead, SEGMENTED);                                         \
+  }                                                                                            \
+  static bool contains_##INDEX##SUFFIX(const tamis_filter *f, uint64_t hash)                   \
+  {                                                                                            \
+    const struct window *w = const_window_of(f);                                               \
+    const struct window_geometry g =                                                           \
+        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    return contains(w, &g, hash, SEGMENTED);                                                   \
+  }                                                                                            \
+  static size_t contains_many_##INDEX##SUFFIX(const tamis_filter *f, const uint64_t *hashes,   \
+                                              size_t n, bool *found)                           \
+  {                                                                                            \
+    const struct window *w = const_window_of(f);                                               \
+    const struct window_geometry g =                                                           \
+        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    return contains_many(w, &g, hashes, n, found, SEGMENTED);                                  \
   }
 
-#define FUNCTIONS_OF_SHAPE(INDEX, WIDTH, LANES)    \
-  FUNCTIONS(INDEX, WIDTH, LANES, _whole, false)    \
+#define FUNCTIONS_OF_SHAPE(INDEX, WIDTH, LANES) \
+  FUNCTIONS(INDEX, WIDTH, LANES, _whole, false) \
   FUNCTIONS(INDEX, WIDTH, LANES, _segmented, true)
 
-#define CALLS(INDEX, SUFFIX)                                           \
-  {                                                                    \
-    .operations = {.kind = &tamis__window_bloom_kind,                  \
-                   .contains = contains_##INDEX##SUFFIX,               \
-                   .contains_many = contains_many_##INDEX##SUFFIX,     \
-                   .add = tamis__window_add,                           \
-                   .add_unique = tamis__window_add_unique,             \
-                   .add_many = tamis__window_add_many,                 \
-                   .add_unique_many = tamis__window_add_unique_many},  \
-    .find = find_##INDEX##SUFFIX                                       \
+#define CALLS(INDEX, SUFFIX)                                          \
+  {                                                                   \
+    .operations = {.kind = &tamis__window_bloom_kind,                 \
+                   .contains = contains_##INDEX##SUFFIX,              \
+                   .contains_many = contains_many_##INDEX##SUFFIX,    \
+                   .add = tamis__window_add,                          \
+                   .add_unique = tamis__window_add_unique,            \
+                   .add_many = tamis__window_add_many,                \
+                   .add_unique_many = tamis__window_add_unique_many}, \
+    .find = find_##INDEX##SUFFIX                                      \
   }
 #define CALLS_OF_SHAPE(INDEX, WIDTH, LANES) {CALLS(INDEX, _whole), CALLS(INDEX, _segmented)},
 

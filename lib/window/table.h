@@ -134,8 +134,9 @@ struct window {
   struct tamis_filter head;
   struct window_layer first;
   version_counter *versions;
-  unsigned version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
-  unsigned stamps;        /* G + 2 */
+  unsigned
+      version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
+  unsigned stamps;   /* G + 2 */
   struct window_spec spec;
   bool renews;             /* unique adds renew, too */
   unsigned stripes_wanted; /* by the user; 0: chosen here */

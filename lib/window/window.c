@@ -191,12 +191,10 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return tamis__refuse_rate(
-        why, options, "a window",
-        fmax(window_geometry_lowest_rate(options->window, options->growable),
-             hash_collision_rate(options->capacity)));
-  result =
-      tamis__check_max_bytes(why, options, total_bytes(&plan.geometry, plan.stripes_wanted));
+    return tamis__refuse_rate(why, options, "a window",
+                              fmax(window_geometry_lowest_rate(options->window, options->growable),
+                                   hash_collision_rate(options->capacity)));
+  result = tamis__check_max_bytes(why, options, total_bytes(&plan.geometry, plan.stripes_wanted));
   if (result != TAMIS_OK || !out)
     return result;
   struct window *w = tamis__window_create(head, &plan);
