@@ -152,9 +152,11 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
  *
  * A lane that equals the pattern is forgotten.  It becomes all ones, and takes 1 more from the next
  * lane, which would be missed if it had the same fingerprint.  So of the lanes of a key's two buckets
- * only one may have a certain fingerprint, with whatever stamp.  (If the stamp of a lane is dead, its
- * fingerprint matches one other that differs in the lowest bit, instead of itself: no more false
- * positives than it would cause if it were alive.) */
+ * only one may have a certain fingerprint, with whatever stamp.
+ *
+ * Two fingerprints that differ in the lowest bit are then sometimes taken for each other: that of a lane
+ * whose stamp is dead, and that of the lane after one that equals the pattern.  This replaces false
+ * positives that these lanes would cause if their stamps were live, so the rate is no higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

@@ -19,8 +19,8 @@
 enum {
   MOST_VERSIONS = 256,
   LEAST_VERSIONS = 2, /* a fingerprint is shifted by less than 64 bits */
-  LINES_PER_STRIPE = 16,
-  LINES_PER_VERSION = 2,
+  LINES_PER_STRIPE = 32,
+  LINES_PER_VERSION = 4,
   LEAST_STRIPES = 2,
 };
 
