@@ -14,7 +14,11 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
+  word *words; /* of the first layer, which become the filter's; NULL: they are allocated */
 };
+
+/* What a filter takes beside the words of its first layer. */
+uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted);
 
 /* An empty filter, or NULL: there is no memory.  max_bytes has been checked. */
 struct window *tamis__window_create(const struct tamis_filter *head,

@@ -101,6 +101,13 @@ static inline uint64_t window_words(const struct window_geometry *g)
   return g->segments * window_segment_words(g);
 }
 
+/* The bytes of the words, in whole lines: an array of a saved filter has no others. */
+static inline uint64_t window_bytes(const struct window_geometry *g)
+{
+  uint64_t lines = (window_words(g) + WINDOW_LINE_WORDS - 1) / WINDOW_LINE_WORDS;
+  return lines * WINDOW_LINE_WORDS * sizeof(uint64_t);
+}
+
 static inline uint64_t window_lanes(const struct window_geometry *g)
 {
   return window_words(g) * g->whole.lanes;

@@ -28,7 +28,7 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
   while (layer->block_shift < WINDOW_MAX_BLOCK_SHIFT &&
          words >> layer->block_shift > w->stripes.mask)
     layer->block_shift++;
-  return words * sizeof(word);
+  return window_bytes(g);
 }
 
 /* The lowest index that no layer has which is searched now. */
@@ -77,7 +77,7 @@ static int open_locked(struct window *w, const struct window_layer *full)
   int result = window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity, &g);
   if (result != TAMIS_OK)
     return result;
-  uint64_t words = window_words(&g) * sizeof(word), more = words + sizeof(struct window_layer);
+  uint64_t words = window_bytes(&g), more = words + sizeof(struct window_layer);
   uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
   if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
     return TAMIS_EFULL;
@@ -114,7 +114,7 @@ void tamis__window_destroy_layers(struct window *w)
   for (; layer != &w->first; layer = older) {
     older = layer->older;
     tamis__memory_release(&w->head.allocator, layer->words,
-                          window_words(&layer->geometry) * sizeof(word));
+                          window_bytes(&layer->geometry));
     tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
   }
 }

@@ -41,16 +41,20 @@ static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_
     s.stripes *= 2;
   while (s.versions > LEAST_VERSIONS && s.versions > lines / LINES_PER_VERSION)
     s.versions /= 2;
-  s.shards = tamis__counter_shards(window_words(g) * sizeof(word) / 8);
+  s.shards = tamis__counter_shards(window_bytes(g) / 8);
   s.beside = s.stripes * sizeof(struct padded_stripe) + s.shards * sizeof(struct counter_shard) +
              s.versions * sizeof(version_counter);
   return s;
 }
 
+uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted)
+{
+  return sizeof(struct window) + sizes_for(g, stripes_wanted).beside;
+}
+
 static uint64_t total_bytes(const struct window_geometry *g, unsigned stripes_wanted)
 {
-  return sizeof(struct window) + sizes_for(g, stripes_wanted).beside +
-         window_words(g) * sizeof(word);
+  return tamis__window_bytes_beside(g, stripes_wanted) + window_bytes(g);
 }
 
 static struct window_spec spec_of(const tamis_options *options)
@@ -127,9 +131,10 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted);
   struct window *w = tamis__memory_allocate(from, sizeof *w);
   void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
-  word *words =
-      beside ? tamis__memory_allocate(from, window_words(&plan->geometry) * sizeof(word)) : NULL;
-  if (!words) {
+  word *words = plan->words;
+  if (!words && beside)
+    words = tamis__memory_allocate(from, window_bytes(&plan->geometry));
+  if (!beside || !words) {
     tamis__memory_release(from, beside, s.beside);
     tamis__memory_release(from, w, sizeof *w);
     return NULL;
@@ -164,7 +169,7 @@ static void destroy(tamis_filter *f)
   stripe_destroy(&w->advancing);
   stripe_destroy(&w->opening);
   stripe_destroy(&w->saving);
-  tamis__memory_release(&from, w->first.words, window_words(&w->first.geometry) * sizeof(word));
+  tamis__memory_release(&from, w->first.words, window_bytes(&w->first.geometry));
   tamis__memory_release(&from, w->stripes.all, beside_bytes(w));
   tamis__memory_release(&from, w, sizeof *w);
 }
