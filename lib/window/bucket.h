@@ -34,6 +34,7 @@ struct window_shape {
   unsigned width;        /* w */
   unsigned lanes;        /* b */
   unsigned stamp_bits;   /* e */
+  unsigned reciprocal;   /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
   uint64_t low, high;    /* the lowest and the highest bit of each lane */
   uint64_t fingerprints; /* all bits of the fingerprints */
   uint64_t units;        /* the lowest bit of each fingerprint */
@@ -53,7 +54,8 @@ static inline unsigned window_stamp_bits(unsigned periods)
 
 static inline struct window_shape window_shape(unsigned width, unsigned lanes, unsigned stamp_bits)
 {
-  struct window_shape s = {.width = width, .lanes = lanes, .stamp_bits = stamp_bits};
+  struct window_shape s = {
+      .width = width, .lanes = lanes, .stamp_bits = stamp_bits, .reciprocal = 65535 / width + 1};
   for (unsigned i = 0; i < lanes; i++)
     s.low |= UINT64_C(1) << i * width;
   s.high = s.low << (width - 1);
@@ -87,7 +89,7 @@ static inline uint64_t window_fingerprint_of(const struct window_shape *s, uint6
 /* The lowest lane of a set, which must not be empty. */
 static inline unsigned window_first(const struct window_shape *s, uint64_t set)
 {
-  return (unsigned) __builtin_ctzll(set) / s->width;
+  return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
 }
 
 static inline unsigned window_count(uint64_t set)

@@ -26,12 +26,23 @@ struct pair {
   uint64_t fingerprint;
 };
 
-static struct pair pair_in(struct window_layer *layer, uint64_t mixed)
+static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
 {
   const struct window_geometry *g = &layer->geometry;
   struct pair pair = {.layer = layer, .place = window_place_of(g, mixed, g->segments > 1)};
   pair.fingerprint = window_fingerprint(&g->shape, &pair.place);
   return pair;
+}
+
+/* What the two buckets hold. */
+struct view {
+  uint64_t lower, upper;
+};
+
+static inline struct view look_at(const struct pair *pair)
+{
+  return (struct view){window_load(pair->layer, pair->place.lower),
+                       window_load(pair->layer, pair->place.upper)};
 }
 
 /* A lane of the pair. */
@@ -42,22 +53,20 @@ struct found {
 };
 
 /* The lane that has the key's fingerprint, with whatever stamp. */
-static struct found find_entry(const struct pair *pair)
+static inline struct found find_entry(const struct pair *pair, const struct view *view)
 {
   const struct window_shape *s = &pair->layer->geometry.shape;
-  uint64_t buckets[2] = {pair->place.lower, pair->place.upper};
-  for (unsigned i = 0; i < 2; i++) {
-    uint64_t value = window_load(pair->layer, buckets[i]);
-    uint64_t match = window_match(s, value, pair->fingerprint);
-    if (match) {
-      unsigned lane = window_first(s, match);
-      return (struct found){window_lane(s, value, lane), buckets[i], lane};
-    }
-  }
-  return (struct found){0};
+  uint64_t in_lower = window_match(s, view->lower, pair->fingerprint);
+  uint64_t in_upper = window_match(s, view->upper, pair->fingerprint);
+  if (!(in_lower | in_upper))
+    return (struct found){0};
+  unsigned lane = window_first(s, in_lower ? in_lower : in_upper);
+  return (struct found){window_lane(s, in_lower ? view->lower : view->upper, lane),
+                        in_lower ? pair->place.lower : pair->place.upper, lane};
 }
 
-static bool is_live(const struct window_layer *layer, const struct found *found, uint64_t epoch)
+static inline bool is_live(const struct window_layer *layer, const struct found *found,
+                           uint64_t epoch)
 {
   return found->entry && window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
 }
@@ -72,7 +81,8 @@ static bool is_settled(const struct window *w, uint64_t mixed, bool renews)
   for (struct window_layer *layer = window_newest(w, epoch); layer;
        layer = window_next(layer, epoch)) {
     struct pair pair = pair_in(layer, mixed);
-    struct found found = find_entry(&pair);
+    struct view view = look_at(&pair);
+    struct found found = find_entry(&pair, &view);
     HOOK(window_entry_seen);
     if (is_live(layer, &found, epoch))
       return (!renews ||
@@ -138,25 +148,22 @@ static void write_locked(struct window *w, const struct pair *pair, uint64_t buc
     window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(again));
 }
 
-/* Adds a key to the newest layer, in which it has no live lane.  A dead one that has its fingerprint is
- * used again: only one lane of a pair may have it. */
-static int insert_locked(struct window *w, const struct pair *pair, uint64_t epoch)
+/* Adds a key to the newest layer, in which it has no live lane; `at` is a dead one that has its
+ * fingerprint, if there is one.  That is used again: only one lane of a pair may have it. */
+static int insert_locked(struct window *w, const struct pair *pair, const struct view *view,
+                         struct found at, uint64_t epoch)
 {
-  struct window_layer *layer = pair->layer;
-  const struct window_shape *s = &layer->geometry.shape;
-  struct found at = find_entry(pair);
+  const struct window_shape *s = &pair->layer->geometry.shape;
   if (!at.entry) {
-    unsigned dead = epoch_dead(epoch);
-    uint64_t lower = window_load(layer, pair->place.lower);
-    uint64_t upper = window_load(layer, pair->place.upper);
-    uint64_t lower_free = window_free(s, lower, dead), upper_free = window_free(s, upper, dead);
+    uint64_t lower_free = window_free(s, view->lower, epoch_dead(epoch));
+    uint64_t upper_free = window_free(s, view->upper, epoch_dead(epoch));
     if (!(lower_free | upper_free))
       return NO_ROOM;
     bool to_lower = window_count(lower_free) >= window_count(upper_free);
     at.bucket = to_lower ? pair->place.lower : pair->place.upper;
     at.lane = window_first(s, to_lower ? lower_free : upper_free);
-    if (!window_lane(s, to_lower ? lower : upper, at.lane))
-      stripe_use(window_stripe(w, layer, at.bucket), 1);
+    if (!window_lane(s, to_lower ? view->lower : view->upper, at.lane))
+      stripe_use(window_stripe(w, pair->layer, at.bucket), 1);
   }
   write_locked(w, pair, at.bucket, at.lane, epoch);
   return TAMIS_OK;
@@ -168,16 +175,22 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
   HOOK(window_epoch_read_locked);
   if (epoch_newest(epoch) != locked->pair[0].layer->number)
     return OTHER_LAYERS;
+  struct view newest = look_at(&locked->pair[0]), view = newest;
+  struct found dead = {0};
   for (unsigned i = 0; i < locked->pairs; i++) {
     const struct pair *pair = &locked->pair[i];
-    struct found found = find_entry(pair);
-    if (!is_live(pair->layer, &found, epoch))
-      continue;
-    if (renews)
-      write_locked(w, pair, found.bucket, found.lane, epoch);
-    return unique ? TAMIS_PRESENT : TAMIS_OK;
+    if (i)
+      view = look_at(pair);
+    struct found found = find_entry(pair, &view);
+    if (is_live(pair->layer, &found, epoch)) {
+      if (renews)
+        write_locked(w, pair, found.bucket, found.lane, epoch);
+      return unique ? TAMIS_PRESENT : TAMIS_OK;
+    }
+    if (!i)
+      dead = found;
   }
-  return insert_locked(w, &locked->pair[0], epoch);
+  return insert_locked(w, &locked->pair[0], &newest, dead, epoch);
 }
 
 /* ---- the calls ---- */

@@ -113,8 +113,7 @@ void tamis__window_destroy_layers(struct window *w)
   struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed), *older;
   for (; layer != &w->first; layer = older) {
     older = layer->older;
-    tamis__memory_release(&w->head.allocator, layer->words,
-                          window_bytes(&layer->geometry));
+    tamis__memory_release(&w->head.allocator, layer->words, window_bytes(&layer->geometry));
     tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
   }
 }

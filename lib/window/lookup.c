@@ -15,8 +15,6 @@
 #include "window/lookup.h"
 
 #include "base/compiler.h"
-#include "window/insert.h"
-#include "window/window.h"
 
 /* ---- one layer ---- */
 
@@ -151,7 +149,7 @@ FORCE_INLINE size_t contains_many(const struct window *w, const struct window_ge
   return hits;
 }
 
-/* ---- the operations of each shape ---- */
+/* ---- the calls of each shape ---- */
 
 #define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                      \
   static enum window_answer find_##INDEX##SUFFIX(                                              \
@@ -181,16 +179,9 @@ FORCE_INLINE size_t contains_many(const struct window *w, const struct window_ge
   FUNCTIONS(INDEX, WIDTH, LANES, _whole, false) \
   FUNCTIONS(INDEX, WIDTH, LANES, _segmented, true)
 
-#define CALLS(INDEX, SUFFIX)                                          \
-  {                                                                   \
-    .operations = {.kind = &tamis__window_bloom_kind,                 \
-                   .contains = contains_##INDEX##SUFFIX,              \
-                   .contains_many = contains_many_##INDEX##SUFFIX,    \
-                   .add = tamis__window_add,                          \
-                   .add_unique = tamis__window_add_unique,            \
-                   .add_many = tamis__window_add_many,                \
-                   .add_unique_many = tamis__window_add_unique_many}, \
-    .find = find_##INDEX##SUFFIX                                      \
+#define CALLS(INDEX, SUFFIX)                                                      \
+  {                                                                               \
+    contains_##INDEX##SUFFIX, contains_many_##INDEX##SUFFIX, find_##INDEX##SUFFIX \
   }
 #define CALLS_OF_SHAPE(INDEX, WIDTH, LANES) {CALLS(INDEX, _whole), CALLS(INDEX, _segmented)},
 

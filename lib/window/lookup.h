@@ -12,7 +12,8 @@ enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
 
 /* What is compiled for each shape, and for tables of one segment and of several. */
 struct window_calls {
-  struct filter_operations operations;
+  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   /* Searches one layer.  The caller has read the epoch word, whose dead stamp this is, and reads it
    * again. */
   enum window_answer (*find)(const struct window *w, const struct window_layer *layer,

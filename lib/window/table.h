@@ -132,6 +132,7 @@ typedef _Atomic uint64_t version_counter;
 
 struct window {
   struct tamis_filter head;
+  struct filter_operations operations; /* those of the first layer's shape */
   struct window_layer first;
   version_counter *versions;
   unsigned
@@ -223,8 +224,9 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 {
   const struct window_geometry *g = &layer->geometry;
   word *at = window_word(layer, bucket);
-  unsigned before = window_shift_of(&g->shape, g->bucket_shift, bucket) / g->shape.width;
-  word_store(at, lane_replaced(word_load(at), g->shape.width, before + lane, entry));
+  unsigned shift = window_shift_of(&g->shape, g->bucket_shift, bucket) + lane * g->shape.width;
+  uint64_t others = word_load(at) & ~(lane_bits(g->shape.width) << shift);
+  word_store(at, others | entry << shift);
 }
 
 /* ---- versions ----

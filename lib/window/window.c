@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "window/advance.h"
 #include "window/create.h"
+#include "window/insert.h"
 #include "window/layers.h"
 #include "window/lookup.h"
 
@@ -125,6 +126,17 @@ static void set_beside(struct window *w, const struct sizes *s, void *block)
   stripe_init(&w->saving);
 }
 
+static struct filter_operations operations_for(const struct window_calls *calls)
+{
+  return (struct filter_operations){.kind = &tamis__window_bloom_kind,
+                                    .contains = calls->contains,
+                                    .contains_many = calls->contains_many,
+                                    .add = tamis__window_add,
+                                    .add_unique = tamis__window_add_unique,
+                                    .add_many = tamis__window_add_many,
+                                    .add_unique_many = tamis__window_add_unique_many};
+}
+
 struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan)
 {
   const tamis_allocator *from = &head->allocator;
@@ -152,7 +164,8 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
   w->first.words = words;
   w->first.index = plan->index;
-  operations_begin(&w->head, &w->first.calls->operations);
+  w->operations = operations_for(w->first.calls);
+  operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, total_bytes(&plan->geometry, plan->stripes_wanted),
                         memory_order_relaxed); /* this and the next: the filter is not shared yet */
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
