@@ -139,7 +139,7 @@ static void judge(struct run *run, const struct before *before, uint64_t end, bo
     if (end == before->earliest && end - earliest(before->added) == window &&
         earliest(before->added) == latest(before->added))
       atomic_fetch_add_explicit(&run->exactly_late, 1, memory_order_relaxed);
-  } else if (alone && before->earliest - latest(before->added) > window) {
+  } else if (alone && before->earliest > latest(before->added) + window) {
     atomic_fetch_add_explicit(&run->forgotten, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&run->found, there, memory_order_relaxed);
   }
