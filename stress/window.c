@@ -59,8 +59,8 @@ struct run {
   const struct settings *settings;
   tamis_filter *filter;
   struct id *ids;
-  uint64_t n;          /* ids; their numbers come again after so many */
-  uint64_t *ends;      /* how many ids have been delivered when a period should end */
+  uint64_t n;     /* ids; their numbers come again after so many */
+  uint64_t *ends; /* how many ids have been delivered when a period should end */
   uint64_t periods, round;
   _Atomic uint64_t next;          /* number of the next new id */
   _Atomic uint64_t begun, ended;  /* calls of tamis_advance, and FIRST_PERIOD */
@@ -131,7 +131,8 @@ static struct before call_with(struct run *run, struct id *id)
 }
 
 /* Judges whether an id may have been there, or not.  `alone`: no other call with it ran meanwhile. */
-static void judge(struct run *run, const struct before *before, uint64_t end, bool there, bool alone)
+static void judge(struct run *run, const struct before *before, uint64_t end, bool there,
+                  bool alone)
 {
   uint64_t window = run->settings->window;
   if (before->added && end - earliest(before->added) <= window) {
@@ -311,7 +312,8 @@ static void begin(struct run *run, uint64_t seed)
   options.fpp = s->fpp;
   options.seed = seed;
   /* Of late ids, some are new again. */
-  options.capacity = s->growable ? (s->window + 1) * longest / 8 + 1 : 3 * (s->window + 3) * longest / 2;
+  options.capacity =
+      s->growable ? (s->window + 1) * longest / 8 + 1 : 3 * (s->window + 3) * longest / 2;
   run->filter = create_filter(&options);
   atomic_store(&run->begun, FIRST_PERIOD);
   atomic_store(&run->ended, FIRST_PERIOD);

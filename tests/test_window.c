@@ -459,7 +459,8 @@ static void the_rate_of_a_full_window_is_kept(void **state)
           tamis_destroy(f);
         }
         if (sum > 1.02 * all[i].fpp + 4 * sqrt(all[i].fpp / PROBES / SEEDS))
-          fail_msg("window %u, fpp %g, pattern %d: rate %g", all[i].window, all[i].fpp, pattern, sum);
+          fail_msg("window %u, fpp %g, pattern %d: rate %g", all[i].window, all[i].fpp, pattern,
+                   sum);
       }
 }
 
@@ -600,7 +601,8 @@ static void a_growing_window_keeps_its_rate(void **state)
     uint64_t next = 0;
     for (unsigned turn = 0; turn < 4; turn++) {
       uint64_t first = next;
-      for (uint64_t n = CAPACITY; n <= CAPACITY * (turn % 2 ? 1 : 32 / (SCALE == 1 ? 1 : 4)); n *= 2) {
+      for (uint64_t n = CAPACITY; n <= CAPACITY * (turn % 2 ? 1 : 32 / (SCALE == 1 ? 1 : 4));
+           n *= 2) {
         for (; next - first < n; next++)
           assert_int_equal(tamis_add_hash(f, next), TAMIS_OK);
         double rate = rate_of(f, PROBES);
@@ -789,7 +791,8 @@ static void advance_needs_a_window(void **state)
 static void calls_that_a_window_does_not_have_are_refused(void **state)
 {
   (void) state;
-  tamis_filter *f = make_window(2, 1000, low_rate, true), *g = make_window(2, 1000, low_rate, true), *out;
+  tamis_filter *f = make_window(2, 1000, low_rate, true), *g = make_window(2, 1000, low_rate, true),
+               *out;
   tamis_similarity_stats similarity = TAMIS_SIMILARITY_STATS_INIT;
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(f, 7), TAMIS_EUNSUPPORTED);

@@ -68,7 +68,7 @@ static void *call_advance(void *arg)
   return NULL;
 }
 
-static void start(struct call *call, void *(*what)(void *))
+static void start(struct call *call, void *(*what)(void *) )
 {
   assert_int_equal(pthread_create(&call->thread, NULL, what, call), 0);
 }
@@ -351,7 +351,7 @@ static struct moves prepare_moves(void)
   advance(m.f);
   m.x = key_at(&m, L0, 0);
   assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* so it goes to U0 */
-  advance(m.f);                                          /* L0 is empty */
+  advance(m.f);                                         /* L0 is empty */
   fill(&m, L1, FAR, 2 * lanes);
   fill(&m, L1, 0, lanes - 1);
   m.z = key_at(&m, L1, 0);

@@ -35,8 +35,8 @@ static inline double default_fpp(const struct shared_options *options)
   return options->kind == TAMIS_COUNTING_BLOOM ? 1e-4 : options->window > 0 ? 1e-5 : 1e-6;
 }
 
-#define SHARED_OPTIONS_INIT                                          \
-  {                                                                  \
+#define SHARED_OPTIONS_INIT                                                    \
+  {                                                                            \
     NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, 0, false, NULL, false, false \
   }
 

@@ -142,6 +142,7 @@ struct window {
   bool renews;             /* unique adds renew, too */
   unsigned stripes_wanted; /* by the user; 0: chosen here */
   uint64_t max_bytes;
+  uint64_t growths; /* before the filter was loaded, of the layers that had left */
   struct stripes stripes;
   struct counters counters;
   struct stripe advancing;

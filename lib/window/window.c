@@ -11,6 +11,7 @@
 #include "window/insert.h"
 #include "window/layers.h"
 #include "window/lookup.h"
+#include "window/save.h"
 
 #include <math.h>
 #include <string.h>
@@ -264,7 +265,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->fpp_estimate = rate_now(w, epoch, out->count);
   out->layout = TAMIS_LAYOUT_BLOCKED;
   out->layers = newest->number - epoch_oldest(epoch) + 1;
-  out->growths = newest->number;
+  out->growths = w->growths + newest->number;
   out->parts = w->spec.periods + 1;
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
   out->fingerprint_bits = window_fingerprint_bits(&newest->geometry.shape);
@@ -356,4 +357,10 @@ const struct filter_kind tamis__window_bloom_kind = {
     .stats = stats,
     .validate = validate,
     .advance = tamis__window_advance,
+    .features = SAVED_WINDOW,
+    .describe = tamis__window_describe,
+    .figures = tamis__window_figures,
+    .bytes_beside = tamis__window_saved_beside,
+    .save = tamis__window_save,
+    .load = tamis__window_load,
 };
