@@ -20,6 +20,12 @@ static inline uint64_t lane_value(uint64_t value, unsigned width, unsigned lane)
   return value >> lane * width & lane_bits(width);
 }
 
+static inline uint64_t lane_replaced(uint64_t value, unsigned width, unsigned lane, uint64_t entry)
+{
+  unsigned shift = lane * width;
+  return (value & ~(lane_bits(width) << shift)) | entry << shift;
+}
+
 /* The lanes that are not 0.  Below the highest bit of each lane, adding all ones carries into the
  * highest bit unless all these bits are 0.  Nothing carries out of a lane, because the highest bits
  * are left out of the sum. */

@@ -67,8 +67,7 @@ static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t value,
 static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t value, unsigned lane,
                                       uint64_t entry)
 {
-  unsigned shift = lane * s->width;
-  return (value & ~(bucket_lane_bits(s) << shift)) | entry << shift;
+  return lane_replaced(value, s->width, lane, entry);
 }
 
 /* ---- sets of lanes: lanes.h ---- */

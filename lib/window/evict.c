@@ -152,13 +152,13 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   unsigned dead = epoch_dead(epoch_locked(&w->epoch));
   const struct node *room = find_room(layer, place, dead, nodes);
   if (!room) {
-    tamis__counter_note(&w->counters, FAILED_SEARCHES);
+    tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
     return TAMIS_EFULL;
   }
   unsigned moves = trace_path(nodes, room, path);
   HOOK(window_path_planned);
   if (moves)
-    tamis__counter_note(&w->counters, EVICTIONS);
+    tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
   enum moved result = DONE;
   for (unsigned i = 0; i < moves && result == DONE; i++)
     result = execute(w, layer, &path[i]);

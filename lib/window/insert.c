@@ -209,7 +209,7 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool 
         result = tamis__window_open_layer(w, full);
       if (result == TAMIS_OK)
         continue;
-      tamis__counter_note(&w->counters, REFUSED);
+      tamis__counter_note(&w->counters, WINDOW_REFUSED);
     }
     if (result != OTHER_LAYERS)
       return result;

@@ -92,7 +92,7 @@ static bool contains_any(const struct window *w, uint64_t mixed)
     enum window_answer answer = search(w, mixed);
     if (answer != WINDOW_MOVED)
       return answer == WINDOW_HIT;
-    tamis__counter_note(&w->counters, LOOKUP_RETRIES);
+    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
   }
 }
 
@@ -100,7 +100,7 @@ static bool contains_any(const struct window *w, uint64_t mixed)
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
   if (!epoch_has_grown(epoch_before(&w->epoch)))
-    tamis__counter_note(&w->counters, LOOKUP_RETRIES);
+    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
   return contains_any(w, mixed);
 }
 

@@ -112,7 +112,7 @@
 #include "window/geometry.h"
 
 /* Indices of the counters. */
-enum { EVICTIONS, FAILED_SEARCHES, REFUSED, LOOKUP_RETRIES };
+enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
 
 struct window_calls;
 

@@ -270,10 +270,10 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
   out->fingerprint_bits = window_fingerprint_bits(&newest->geometry.shape);
   out->occupancy = out->estimated_count / (double) lanes;
-  out->evictions = tamis__counter_sum(&w->counters, EVICTIONS);
-  out->failed_searches = tamis__counter_sum(&w->counters, FAILED_SEARCHES);
-  out->refused_adds = tamis__counter_sum(&w->counters, REFUSED);
-  out->lookup_retries = tamis__counter_sum(&w->counters, LOOKUP_RETRIES);
+  out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
+  out->failed_searches = tamis__counter_sum(&w->counters, WINDOW_FAILED_SEARCHES);
+  out->refused_adds = tamis__counter_sum(&w->counters, WINDOW_REFUSED);
+  out->lookup_retries = tamis__counter_sum(&w->counters, WINDOW_LOOKUP_RETRIES);
 }
 
 /* ---- validation ---- */
