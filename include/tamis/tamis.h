@@ -400,8 +400,7 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 /* Ends a period of a filter with a window (tamis_options.window).  At one instant, for all threads,
  * the keys are forgotten whose last add was in the oldest period that was remembered.  A call that
  * adds a key while this one runs adds it in any one of the periods in which it runs: it may be the
- * one that ends.  However long a thread stops inside an add, the key is remembered from its return on
- * for at least G periods.
+ * one that ends.  But whoever has found the key absent since then knows that it is added later.
  *
  * The call then clears what has been forgotten.  It reads all of the table, which takes about 7
  * nanoseconds for 64 bits of it.  Other calls go on meanwhile.  It allocates nothing.
