@@ -383,7 +383,7 @@ int main(int argc, char **argv)
       {"window", 'w', "Periods for which an id is remembered (default: 4)", .number = &s.window,
        .least = 1, .most = 64},
       {"fpp", 'p', "Requested false-positive rate (default: 0.001)", .rate = &s.fpp},
-      {"renews", 'e', "Unique adds that find an id renew it", .flag = &s.renews},
+      {"renews", 'R', "Unique adds that find an id renew it", .flag = &s.renews},
       {"growable", 'g', "A filter that has to grow", .flag = &s.growable},
       {0}};
   harness_parse("Finds ids that a window forgets too early, lets win twice, or keeps too long.",

@@ -293,6 +293,7 @@ class WindowLayer:
         need(self.fingerprint_bits >= self.LEAST_BITS[shape], "bits of a fingerprint")
         need(self.segments and self.half and self.segments * self.half <= 2**53, "size")
         need(self.half % self.buckets_of_word == 0 and 0 < self.capacity < 2**53 and 0 < self.index <= 64, "layer")
+        need(self.capacity <= self.segments * 2 * self.half * self.lanes, "capacity of a layer")
         self.segment_words = 2 * self.half // self.buckets_of_word
         words, self.mix = self.segments * self.segment_words, Mixing(container.seed)
         array = container.array(words * 8 + -words * 8 % UNIT)

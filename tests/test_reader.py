@@ -25,14 +25,9 @@ def check(condition, what):
         sys.exit(f"BAD: {what}")
 
 
-class WindowOptions(Options):
-    _fields_ = [("window", ctypes.c_uint), ("window_renews", c_bool)]
-
-
 def windows(tamis, window, fpp, growable, capacity):
-    o = WindowOptions()
+    o = Options()
     tamis.tamis_options_init(byref(o))
-    o.struct_size = ctypes.sizeof(o)
     o.window, o.fpp, o.growable, o.capacity, o.window_renews = window, fpp, growable, capacity, window % 2
     return o
 

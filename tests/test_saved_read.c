@@ -159,8 +159,8 @@ static bool is_wrong_in_layer(unsigned i, uint64_t was, uint64_t number)
     return true; /* they say how long the array is */
   case SAVED_LAYER_HALF:
     return number - was + 1 > 2;
-  case SAVED_LAYER_CAPACITY:
-    return !number || number >> 53;
+  case SAVED_LAYER_CAPACITY: /* more than there are lanes */
+    return !number || number > 16 * (uint64_t) file.size;
   default:
     return !number || number > 64;
   }

@@ -755,21 +755,6 @@ static void options_that_cannot_be_are_refused(void **state)
   assert_refused(&options, TAMIS_EUNSUPPORTED, "fpp");
 }
 
-/* A program that was built before there were windows. */
-static void options_of_an_older_program_have_no_window(void **state)
-{
-  (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 1000;
-  options.window = 3;
-  options.window_renews = true;
-  options.struct_size = offsetof(tamis_options, window);
-  tamis_filter *f = create(&options);
-  assert_int_equal(tamis_advance(f), TAMIS_EUNSUPPORTED);
-  assert_int_equal(stats_of(f).parts, 1);
-  tamis_destroy(f);
-}
-
 static void advance_needs_a_window(void **state)
 {
   (void) state;
@@ -855,7 +840,6 @@ int main(void)
       cmocka_unit_test(figures_tell_the_truth),
       cmocka_unit_test(figures_are_text_too),
       cmocka_unit_test(options_that_cannot_be_are_refused),
-      cmocka_unit_test(options_of_an_older_program_have_no_window),
       cmocka_unit_test(advance_needs_a_window),
       cmocka_unit_test(calls_that_a_window_does_not_have_are_refused),
       cmocka_unit_test(invalid_arguments_change_nothing),

@@ -408,8 +408,7 @@ static void each_lane_is_checked(void **state)
                      stamp == 1 || stamp == 3 || stamp == 4 ? TAMIS_OK : TAMIS_ECORRUPT);
   assert_int_equal(load_with_word(&saved, g, at, 1), TAMIS_ECORRUPT); /* no fingerprint */
   /* A second lane with the fingerprint, in the same bucket or in the other one. */
-  assert_int_equal(load_with_word(&saved, g, at, lane_replaced(value, s->width, 1, entry)),
-                   TAMIS_ECORRUPT);
+  assert_int_equal(load_with_word(&saved, g, at, value | entry << s->width), TAMIS_ECORRUPT);
   uint64_t other = window_other_bucket(g, bucket, entry);
   unsigned shift = window_shift_of(s, g->bucket_shift, other);
   assert_int_equal(

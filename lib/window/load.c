@@ -35,6 +35,7 @@ struct load {
 
 /* ---- numbers ---- */
 
+/* No layer has more keys than lanes; the next one would be made for twice as many. */
 static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct content *out)
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
@@ -46,7 +47,8 @@ static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct
                                        .segments = numbers[SAVED_LAYER_SEGMENTS],
                                        .half = numbers[SAVED_LAYER_HALF],
                                        .capacity = numbers[SAVED_LAYER_CAPACITY]}};
-  return window_geometry_restore(periods, &out->geometry);
+  return window_geometry_restore(periods, &out->geometry) &&
+         out->geometry.capacity <= window_lanes(&out->geometry);
 }
 
 /* Of layers that exist at the same time, each is larger than those before it, and each has another
