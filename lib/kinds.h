@@ -16,8 +16,9 @@ enum {
   FIRST_STATS_SIZE = offsetof(tamis_stats, oldest_part_age) + sizeof(uint64_t)
 };
 
-/* NULL: there is no such kind. */
-const struct filter_kind *tamis__find_kind(tamis_kind kind);
+/* The filters of a kind, with a sliding window or without.  NULL: there is no such kind, or it has no
+ * windows. */
+const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);

@@ -129,6 +129,15 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
   return saved->own_hash ? TAMIS_EINVAL : TAMIS_ECORRUPT;
 }
 
+/* NULL: there is no such kind.  One that has no windows does not know the feature. */
+static const struct filter_kind *kind_of(const struct saved_head *saved)
+{
+  const struct filter_kind *kind = NULL;
+  if (saved->features & SAVED_WINDOW)
+    kind = tamis__find_kind(saved->options.kind, true);
+  return kind ? kind : tamis__find_kind(saved->options.kind, false);
+}
+
 /* The bytes of a filter, and nothing after them.  The kind releases what it holds after an error. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
@@ -136,7 +145,7 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   int result = tamis__saved_read_header(r, &saved);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
+  const struct filter_kind *kind = kind_of(&saved);
   if (!kind)
     return TAMIS_ECORRUPT;
   if (!kind->load || saved.features & ~kind->features)
@@ -192,7 +201,7 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   cancellation_restore(cancellation);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = tamis__find_kind(saved.options.kind);
+  const struct filter_kind *kind = kind_of(&saved);
   if (!kind)
     return TAMIS_ECORRUPT;
   if (saved.features & ~kind->features)

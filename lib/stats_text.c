@@ -229,7 +229,7 @@ static void put_string(struct text *t, tamis_text_format format, const char *str
 /* "cuckoo" for TAMIS_CUCKOO. */
 static void put_kind(struct text *t, tamis_kind kind)
 {
-  const char *name = tamis__find_kind(kind)->name + strlen("TAMIS_");
+  const char *name = tamis__find_kind(kind, false)->name + strlen("TAMIS_");
   put(t, "\"");
   for (; *name; name++) {
     char small = *name >= 'A' && *name <= 'Z' ? (char) (*name - 'A' + 'a') : *name;

@@ -9,6 +9,7 @@
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 #include "kinds.h"
+#include "window/window.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -55,9 +56,12 @@ const char *tamis_strerror(int result)
 static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cuckoo_kind,
                                                   &tamis__counting_bloom_kind, NULL};
 
-const struct filter_kind *tamis__find_kind(tamis_kind kind)
+/* Those with a sliding window. */
+static const struct filter_kind *const window_kinds[] = {&tamis__window_bloom_kind, NULL};
+
+const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 {
-  for (const struct filter_kind *const *k = kinds; *k; k++)
+  for (const struct filter_kind *const *k = window ? window_kinds : kinds; *k; k++)
     if ((*k)->kind == kind)
       return *k;
   return NULL;
@@ -67,9 +71,10 @@ const struct filter_kind *tamis__find_kind(tamis_kind kind)
 
 enum {
   MAX_STRIPES = 4096,
+  MAX_WINDOW = 64,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
    * know no more of the structs are served, and tamis_options_init() writes no more. */
-  FIRST_OPTIONS_SIZE = offsetof(tamis_options, allocator) + sizeof(const tamis_allocator *)
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, window_renews) + sizeof(unsigned) /* with padding */
 };
 
 void tamis_options_init(tamis_options *options)
@@ -125,6 +130,26 @@ static int refuse_kind(const struct refusal *why, const tamis_options *o)
   return tamis__refuse(why, TAMIS_EINVAL, "kind is %d; it must be %s", (int) o->kind, known);
 }
 
+static const struct filter_kind *kind_for(const tamis_options *o)
+{
+  return tamis__find_kind(o->kind, o->window > 0);
+}
+
+/* The kind has been found. */
+static int check_window(const struct refusal *why, const tamis_options *o)
+{
+  if (o->window > MAX_WINDOW)
+    return tamis__refuse(why, TAMIS_EINVAL, "window is %u; it must be from 0 to %d", o->window,
+                         MAX_WINDOW);
+  if (o->window_renews && !o->window)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "window_renews is 1; it must be 0 (false) where window is 0");
+  if (!kind_for(o))
+    return tamis__refuse(why, TAMIS_EUNSUPPORTED, "window is %u; with kind %d (%s) it must be 0",
+                         o->window, (int) o->kind, tamis__find_kind(o->kind, false)->name);
+  return TAMIS_OK;
+}
+
 static int check_allocator(const struct refusal *why, const tamis_allocator *a)
 {
   if (!a || (a->allocate && a->release))
@@ -137,8 +162,11 @@ static int check_allocator(const struct refusal *why, const tamis_allocator *a)
 /* What means the same to all kinds, but for the rate. */
 static int check_fields(const struct refusal *why, const tamis_options *o)
 {
-  if (!tamis__find_kind(o->kind))
+  if (!tamis__find_kind(o->kind, false))
     return refuse_kind(why, o);
+  int result = check_window(why, o);
+  if (result != TAMIS_OK)
+    return result;
   if (o->layout != TAMIS_LAYOUT_BLOCKED && o->layout != TAMIS_LAYOUT_CLASSIC &&
       o->layout != TAMIS_LAYOUT_WORD)
     return tamis__refuse(why, TAMIS_EINVAL,
@@ -163,7 +191,7 @@ static int check_rate(const struct refusal *why, const tamis_options *o)
 static int check_capacity(const struct refusal *why, const tamis_options *o)
 {
   return o->capacity ? TAMIS_OK
-                     : tamis__refuse_capacity(why, o, tamis__find_kind(o->kind)->bytes_for);
+                     : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
 }
 
 /* Reads options whose rate matters, and checks what means the same to all kinds. */
@@ -210,7 +238,7 @@ static int create(const struct refusal *why, const tamis_options *options, tamis
       .keys = hash_keys_from_seed(seed), .hash = known.hash, .hash_context = known.hash_context};
   if (known.allocator)
     head.allocator = *known.allocator;
-  return tamis__find_kind(known.kind)->create(&known, &head, why, out);
+  return kind_for(&known)->create(&known, &head, why, out);
 }
 
 int tamis_create(const tamis_options *options, tamis_filter **out)
@@ -243,7 +271,7 @@ int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
     return result;
   if (!bytes)
     return TAMIS_EINVAL;
-  return tamis__find_kind(known.kind)->bytes_for(&known, bytes);
+  return kind_for(&known)->bytes_for(&known, bytes);
 }
 
 int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -258,7 +286,7 @@ int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
     return result;
   if (!fpp)
     return TAMIS_EINVAL;
-  return tamis__find_kind(known.kind)->fpp_for(&known, bytes, fpp);
+  return kind_for(&known)->fpp_for(&known, bytes, fpp);
 }
 
 /* ---- single keys ---- */
@@ -500,6 +528,16 @@ int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int 
 int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
 {
   return add_batch(f, (struct batch){.hashes = hashes, .n = n}, true, results);
+}
+
+/* ---- windows ---- */
+
+int tamis_advance(tamis_filter *f)
+{
+  if (!f)
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = operations_of(f)->kind;
+  return kind->advance ? kind->advance(f) : TAMIS_EUNSUPPORTED;
 }
 
 /* ---- figures ---- */

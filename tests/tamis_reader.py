@@ -19,7 +19,7 @@ HEADER = 512
 ARRAY_ALIGNMENT = 4096
 OPTIONAL = 1 << 31
 SUMS = 1
-LAYERS = 1  # a required feature: a Bloom filter has several layers
+LAYERS, WINDOW = 1, 2  # required features: a Bloom filter has several layers, or is a sliding window
 
 
 class Corrupt(Exception):
@@ -99,7 +99,7 @@ class Container:
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")
         self.features, bloom = u64(header, 16), u32(header, 32) == 1
-        if u32(header, 8) > 1 or self.features & ~(LAYERS if bloom else 0):
+        if u32(header, 8) > 1 or self.features & ~(LAYERS | WINDOW if bloom else 0):
             raise Unsupported("a later version")
         need(u32(header, 8) == 1 and u32(header, 12) == HEADER, "version")
         self.add_sum(u64(header, HEADER - 8))
@@ -271,6 +271,121 @@ class Bloom:
         self.keys, full, united = container.end()
         need(full <= (not container.growable), "full")
         first.check(self.keys, united, full)
+
+    def contains_hash(self, hash_):
+        return any(layer.contains_hash(hash_) for layer in self.layers)
+
+
+# ---- sliding windows ----
+
+class WindowLayer:
+    SHAPES = ((8, 8), (9, 7), (10, 6), (12, 5), (16, 4), (16, 2), (21, 3), (32, 2))
+    LEAST_BITS = (6, 6, 6, 6, 8, 10, 10, 10)
+    COPIED = 33
+
+    def __init__(self, window, container, numbers, number):
+        shape, self.segments, self.half, self.capacity, self.index = numbers
+        need(shape < len(self.SHAPES), "shape")
+        self.width, self.lanes = self.SHAPES[shape]
+        self.buckets_of_word = 64 // self.width // self.lanes
+        stamp_bits = window.stamps.bit_length()
+        self.fingerprint_bits = self.width - stamp_bits
+        need(self.fingerprint_bits >= self.LEAST_BITS[shape], "bits of a fingerprint")
+        need(self.segments and self.half and self.segments * self.half <= 2**53, "size")
+        need(self.half % self.buckets_of_word == 0 and 0 < self.capacity < 2**53 and 0 < self.index <= 64, "layer")
+        need(self.capacity <= self.segments * 2 * self.half * self.lanes, "capacity of a layer")
+        self.segment_words = 2 * self.half // self.buckets_of_word
+        words, self.mix = self.segments * self.segment_words, Mixing(container.seed)
+        array = container.array(words * 8 + -words * 8 % UNIT)
+        need(not any(array[words * 8:]), "zeros")
+        self.copied = self.read_copied(container, number)
+        need(list(self.copied) == sorted(self.copied) and self.copied[0] >= window.last, "periods of copies")
+        window.last = self.copied[-1]
+        self.entries, self.window = {}, window  # by bucket: fingerprints, with their periods
+        self.used = 0
+        for at in range(words):
+            self.read_word(at, u64(array, at * 8))
+        for bucket, entries in self.entries.items():
+            for fingerprint in entries:
+                need(fingerprint not in self.entries.get(self.other(bucket, fingerprint), ()), "a lane too many")
+
+    def read_copied(self, container, number):
+        copied = []
+        while len(copied) < self.segments:
+            block, n = container.block(), min(self.segments - len(copied), CHUNK // 8)
+            need(block and block.type == self.COPIED and block.meanings == (number, len(copied), 0, 0) and
+                 len(block.payload) == 8 * n, "copied")
+            copied += struct.unpack(f"<{n}Q", block.payload)
+        return copied
+
+    def read_word(self, at, word):
+        period, stamp_bits = self.copied[at // self.segment_words], self.width - self.fingerprint_bits
+        need(not word >> 64 // self.width * self.width, "bits that are no lane's")
+        for lane in range(64 // self.width):
+            entry = word >> lane * self.width & (1 << self.width) - 1
+            if not entry:
+                continue
+            stamp, fingerprint = entry & (1 << stamp_bits) - 1, entry >> stamp_bits
+            need(0 < stamp <= self.window.stamps and fingerprint, "entry")
+            age = (self.window.stamp_of(period) - stamp) % self.window.stamps
+            need(age < self.window.stamps - 1, "dead stamp")
+            entries = self.entries.setdefault(at * self.buckets_of_word + lane // self.lanes, {})
+            need(fingerprint not in entries, "a lane too many")
+            entries[fingerprint] = period - age
+            self.used += 1
+
+    def reflect(self, fingerprint, i):
+        return (to_range(fingerprint << 64 - self.fingerprint_bits, self.half) - i) % self.half
+
+    def other(self, bucket, fingerprint):
+        base, i = bucket // (2 * self.half) * 2 * self.half, bucket % (2 * self.half)
+        if i < self.half:
+            return base + self.half + self.reflect(fingerprint, i)
+        return base + self.reflect(fingerprint, i - self.half)
+
+    def contains_hash(self, hash_):
+        x = self.mix(hash_) * MULTIPLIER & MASK64
+        segment = to_range(x, self.segments) if self.segments > 1 else 0
+        if self.segments > 1:
+            x = x * self.segments & MASK64
+        lower = segment * 2 * self.half + to_range(x, self.half)
+        fingerprint = (x * self.half & MASK64) >> 64 - self.fingerprint_bits or 1
+        for bucket in (lower, self.other(lower, fingerprint)):
+            period = self.entries.get(bucket, {}).get(fingerprint)
+            if period is not None and self.window.last - period <= self.window.periods:
+                return True
+        return False
+
+
+class Window:
+    LAYER = 32
+
+    def __init__(self, container):
+        self.periods, renews, self.first, self.stamp, layers, growths, *oldest = container.geometry[:11]
+        self.stamps, self.last = self.periods + 2, self.first
+        need(container.features == WINDOW and container.layout == 0, "layout")
+        need(1 <= self.periods <= 64 and renews <= 1 and self.first < 2**36, "window")
+        need(1 <= self.stamp <= self.stamps, "stamp")
+        need(1 <= layers <= (64 if container.growable else 1), "number of layers")
+        need(growths < 2**31 and not any(container.geometry[11:]), "geometry")
+        self.layers = []
+        for number in range(layers):
+            if number:
+                block = container.block()
+                need(block and block.type == self.LAYER and block.meanings == (number, 0, 0, 0) and
+                     len(block.payload) == 40, "layer")
+                oldest = struct.unpack("<5Q", block.payload)
+            layer = WindowLayer(self, container, oldest, number)
+            need(all(layer.capacity > before.capacity and layer.index != before.index
+                     for before in self.layers), "layers")
+            self.layers.append(layer)
+        used, last, nothing = container.end()
+        need(used == sum(layer.used for layer in self.layers) and not nothing, "lanes")
+        need(self.last <= last < 2**36, "last period")
+        self.last = last
+
+    def stamp_of(self, period):
+        return 1 + (self.stamp - 1 + period - self.first) % self.stamps
 
     def contains_hash(self, hash_):
         return any(layer.contains_hash(hash_) for layer in self.layers)
@@ -512,7 +627,8 @@ class Filter:
     def __init__(self, data, own_hash=None):
         self.container = Container(data, own_hash)
         need(self.container.kind in KINDS, "kind")
-        self.filter = KINDS[self.container.kind](self.container)
+        window = self.container.features & WINDOW
+        self.filter = (Window if window else KINDS[self.container.kind])(self.container)
         self.size = self.container.at  # of the filter; more may follow
 
     def contains(self, key):

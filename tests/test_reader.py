@@ -25,6 +25,13 @@ def check(condition, what):
         sys.exit(f"BAD: {what}")
 
 
+def windows(tamis, window, fpp, growable, capacity):
+    o = Options()
+    tamis.tamis_options_init(byref(o))
+    o.window, o.fpp, o.growable, o.capacity, o.window_renews = window, fpp, growable, capacity, window % 2
+    return o
+
+
 def load(path):
     tamis = ctypes.CDLL(path)
     tamis.tamis_options_init.argtypes = [POINTER(Options)]
@@ -32,6 +39,7 @@ def load(path):
     tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
     tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
     tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
+    tamis.tamis_advance.argtypes = [c_void_p]
     tamis.tamis_save.argtypes = [c_void_p, WRITE, c_void_p]
     tamis.tamis_load_file.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
     tamis.tamis_destroy.argtypes = [c_void_p]
@@ -99,6 +107,12 @@ def options_of_all_sorts(tamis):
             yield f"cuckoo, fpp {fpp}, growable {growable}, capacity {capacity}", o
 
 
+    for window, fpp in ((1, 0.4), (2, 0.15), (4, 0.05), (1, 0.01), (4, 0.001), (8, 0.001), (24, 1e-4), (64, 1e-5)):
+        for growable, capacity in ((False, KEYS + 100), (True, KEYS + 100), (True, 40)):
+            yield (f"window {window}, fpp {fpp}, growable {growable}, capacity {capacity}",
+                   windows(tamis, window, fpp, growable, capacity))
+
+
 def kept():
     """The files that are kept: name, kind, layout, fpp, growable."""
     for name, kind, layout, fpp in (("blocked", 1, 0, 0.01), ("classic", 1, 1, 0.001), ("word", 1, 2, 0.01),
@@ -117,6 +131,16 @@ def keep(tamis, folder):
         for i in range(100):
             tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
         (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
+    for name, window, fpp, growable, capacity in (("fixed", 4, 0.001, False, 100), ("grown", 3, 0.01, True, 5)):
+        filter_ = c_void_p()
+        o = windows(tamis, window, fpp, growable, capacity)
+        o.seed = 12345
+        check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
+        for i in range(100):
+            if i % 40 == 39:
+                tamis.tamis_advance(filter_)
+            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
+        (pathlib.Path(folder) / f"window-{name}.tamis").write_bytes(save(tamis, filter_))
 
 
 def check_kept(tamis):
@@ -125,7 +149,7 @@ def check_kept(tamis):
     for path in files:
         filter_ = c_void_p()
         check(tamis.tamis_load_file(None, str(path).encode(), byref(filter_)) == 0, f"{path}: load")
-        for i in range(100 if path.name.startswith("bloom") else 0):  # the others: test_cuckoo_save.c
+        for i in range(100 if path.name.startswith(("bloom", "window")) else 0):  # the others: test_cuckoo_save.c
             check(tamis.tamis_contains(filter_, b"key %d" % i, len(b"key %d" % i)), f"{path}: key {i}")
         check(save(tamis, filter_) == path.read_bytes(), f"{path}: saved again")
         compare(tamis, filter_, path.name)
@@ -141,6 +165,8 @@ def main(path, *arguments):
         filter_ = c_void_p()
         check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{what}: create")
         for i in range(KEYS + 100):
+            if i % 70 == 69:
+                tamis.tamis_advance(filter_)  # which does nothing without a window
             tamis.tamis_add(filter_, key(i), len(key(i)))
         compare(tamis, filter_, what)
         tamis.tamis_destroy(filter_)

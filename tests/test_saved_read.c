@@ -7,6 +7,7 @@
 
 #include "cuckoo/counts.h"
 #include "kinds.h"
+#include "window/save.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static struct saved {
   struct stretch stretches[MOST_STRETCHES];
   unsigned n;
   size_t trailer;
-  bool cuckoo, counting, growable, can_be_mapped;
+  bool cuckoo, counting, window, growable, can_be_mapped;
 } file;
 
 static size_t up(size_t x, size_t unit)
@@ -75,8 +76,9 @@ static void read_file(const char *folder, const char *name)
   file.trailer = file.size - SAVED_UNIT;
   file.cuckoo = saved_get32(file.data + 32) == TAMIS_CUCKOO;
   file.counting = saved_get32(file.data + 32) == TAMIS_COUNTING_BLOOM;
+  file.window = number_at(file.data, 16) & SAVED_WINDOW;
   file.growable = saved_get32(file.data + 44);
-  file.can_be_mapped = !file.cuckoo || !file.growable;
+  file.can_be_mapped = !file.window && (!file.cuckoo || !file.growable);
   file.n = 0;
   for (size_t at = SAVED_HEADER; at < file.trailer;) {
     struct stretch stretch = next_stretch(at);
@@ -141,10 +143,54 @@ static bool is_out_of_range(unsigned i, uint64_t number, bool first)
   }
 }
 
-static bool is_wrong_geometry(unsigned i, uint64_t number)
+static uint64_t window_number(unsigned i)
+{
+  return number_at(file.data, SAVED_GEOMETRY_AT + (size_t) i * 8);
+}
+
+/* A number of a layer of a window.  Some other shapes, halves and capacities are as good. */
+static bool is_wrong_in_layer(unsigned i, uint64_t was, uint64_t number)
+{
+  switch (i) {
+  case SAVED_LAYER_SHAPE:
+    return number >= WINDOW_SHAPES;
+  case SAVED_LAYER_SEGMENTS:
+    return true; /* they say how long the array is */
+  case SAVED_LAYER_HALF:
+    return number - was + 1 > 2;
+  case SAVED_LAYER_CAPACITY: /* more than there are lanes */
+    return !number || number > 16 * (uint64_t) file.size;
+  default:
+    return !number || number > 64;
+  }
+}
+
+static bool is_wrong_in_window(unsigned i, uint64_t was, uint64_t number)
+{
+  switch (i) {
+  case SAVED_WINDOW_PERIODS:
+    return !number || number > 64;
+  case SAVED_WINDOW_RENEWS:
+    return number > 1;
+  case SAVED_WINDOW_PERIOD:
+    return number > was; /* the copies would have been made before */
+  case SAVED_WINDOW_STAMP:
+    return !number || number > window_number(SAVED_WINDOW_PERIODS) + 2;
+  case SAVED_WINDOW_LAYERS:
+    return true;
+  case SAVED_WINDOW_GROWTHS:
+    return number > INT32_MAX;
+  default:
+    return i >= SAVED_WINDOW_NUMBERS || is_wrong_in_layer(i - SAVED_WINDOW_OLDEST, was, number);
+  }
+}
+
+static bool is_wrong_geometry(unsigned i, uint64_t was, uint64_t number)
 {
   enum { FIRST_ROOTS = 6, COPIES = 9, PROBES = 1, BITS = 2, LINES = 3, BLOOM = 5 };
   bool classic = number_at(file.data, SAVED_GEOMETRY_AT) == TAMIS_LAYOUT_CLASSIC;
+  if (file.window)
+    return is_wrong_in_window(i, was, number);
   if (!file.cuckoo)
     return i == LINES || i >= BLOOM ||
            (classic && ((i == PROBES && (!number || number > 64)) || i == BITS));
@@ -154,11 +200,11 @@ static bool is_wrong_geometry(unsigned i, uint64_t number)
                             : i > COPIES;
 }
 
-static bool is_wrong_in_header(size_t at, uint64_t number)
+static bool is_wrong_in_header(size_t at, uint64_t was, uint64_t number)
 {
   double fpp = saved_to_double(number);
   if (at >= SAVED_GEOMETRY_AT)
-    return is_wrong_geometry((unsigned) (at - SAVED_GEOMETRY_AT) / 8, number);
+    return is_wrong_geometry((unsigned) (at - SAVED_GEOMETRY_AT) / 8, was, number);
   switch (at) {
   case 64: /* capacity */
     return !number;
@@ -167,7 +213,7 @@ static bool is_wrong_in_header(size_t at, uint64_t number)
   case 40: /* mixing and `growable` */
     return (uint32_t) number != 1 || number >> 32 > 1;
   case 88: /* stripes and layout */
-    return (uint32_t) number > 4096 || number >> 32 > 2 || (file.cuckoo && number >> 32);
+    return (uint32_t) number > 4096 || number >> 32 > 2 || ((file.cuckoo || file.window) && number >> 32);
   default:
     return at < 24 || (at >= 32 && at < 64) || at >= SAVED_FIGURES_AT + SAVED_FIGURES * 8;
   }
@@ -228,6 +274,10 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
   const bool far = number - was + 1 > 2 && number < UINT64_C(1) << 40;
   const unsigned figure = (unsigned) (at - SAVED_UNIT) / 8;
   const double excess = saved_to_double(number), fpp = saved_to_double(number_at(file.data, 72));
+  if (at >= SAVED_UNIT && type == SAVED_WINDOW_LAYER)
+    return is_wrong_in_layer(figure, was, number);
+  if (at >= SAVED_UNIT && type == SAVED_WINDOW_COPIED)
+    return number < was || number > saved_most_period;
   switch (at) {
   case 0:
     return !(number >> 31 & 1) || (type != SAVED_REMOVED && type != SAVED_LIMITS);
@@ -248,10 +298,12 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
   }
 }
 
-static bool is_wrong_in_trailer(size_t at, uint64_t number)
+static bool is_wrong_in_trailer(size_t at, uint64_t was, uint64_t number)
 {
   if (at < 24)
     return true;
+  if (file.window) /* lanes, the last period, and 0 */
+    return at < 48 && (at != 32 || number < was || number > saved_most_period);
   if (at == 24 && file.counting) /* beside a stuck counter, any number of copies may be in */
     return number >> 62;
   if (at == 32 && !file.cuckoo) /* only a Bloom filter that is limited can be full */
@@ -329,9 +381,9 @@ static void try_word(const struct stretch *stretch, size_t at, must_be_found *mu
 static bool must_in_header(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                            bool *mapped)
 {
-  (void) stretch, (void) was;
+  (void) stretch;
   *mapped = file.can_be_mapped;
-  return is_wrong_in_header(at, number);
+  return is_wrong_in_header(at, was, number);
 }
 
 static bool must_in_block(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
@@ -348,10 +400,10 @@ static bool must_in_block(const struct stretch *stretch, size_t at, uint64_t was
 static bool must_in_trailer(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                             bool *mapped)
 {
-  (void) stretch, (void) was;
+  (void) stretch;
   *mapped =
       file.can_be_mapped && (at - file.trailer < 16 || at - file.trailer == 40 || !file.cuckoo);
-  return is_wrong_in_trailer(at - file.trailer, number);
+  return is_wrong_in_trailer(at - file.trailer, was, number);
 }
 
 /* Bits above the last lane of a bucket. */

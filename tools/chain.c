@@ -239,6 +239,11 @@ size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t 
   return total;
 }
 
+void chain_advance(struct chain *chain)
+{
+  (void) tamis_advance(level_at(chain, 0));
+}
+
 struct chain_figures chain_get_figures(const struct chain *chain)
 {
   struct chain_figures figures = {0};

@@ -70,6 +70,9 @@ bool chain_add_lines(struct chain *chain, const uint64_t *hashes, size_t n);
 /* Looks up n <= BATCH keys in all levels; returns how many were found. */
 size_t chain_contains(const struct chain *chain, const uint64_t *hashes, size_t n, bool *found);
 
+/* Ends a period of the filter, which has a window. */
+void chain_advance(struct chain *chain);
+
 struct chain_figures chain_get_figures(const struct chain *chain);
 
 #endif

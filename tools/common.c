@@ -234,7 +234,7 @@ static bool plan_stage(struct run *run, struct stage *stage, size_t file)
   if (stages > 1) {
     options->memory = (options->memory + 1) / 2; /* 0 is no limit */
     if (options->fpp == 0 && options->memory == 0)
-      options->fpp = default_fpp(options->kind);
+      options->fpp = default_fpp(options);
     options->fpp /= (double) stages;
   }
   return plan_make(&stage->plan, options, &run->inputs->files[file], 1);

@@ -16,17 +16,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, DEFAULT_SAVE_EVERY = 60 };
+enum { KEY_STATE = 0x200, KEY_SAVE_EVERY, KEY_PERIOD, KEY_RENEW };
+enum { DEFAULT_SAVE_EVERY = 60, DEFAULT_PERIOD = 60 };
 
 struct dedup_options {
   struct shared_options shared;
   const char *state; /* NULL: nothing is remembered */
   double save_every; /* seconds; less than 0: not given */
+  double period;     /* the same */
   char **files;
   size_t file_count;
 };
 
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&window_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
@@ -46,6 +49,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   case KEY_SAVE_EVERY:
     options->save_every = parse_seconds("--save-every", argument);
     return 0;
+  case KEY_PERIOD:
+    options->period = parse_seconds("--period", argument);
+    return 0;
+  case KEY_RENEW:
+    options->shared.renews = true;
+    return 0;
   case ARGP_KEY_ARGS:
     options->files = state->argv + state->next;
     options->file_count = (size_t) (state->argc - state->next);
@@ -56,6 +65,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option entries[] = {
+    {"period", KEY_PERIOD, "SECONDS", 0, "Length of a period of --window (default 60)", 1},
+    {"renew", KEY_RENEW, NULL, 0,
+     "With --window, count a line's age from when it was last read, not from when it was written",
+     1},
     {"state", KEY_STATE, "STATE", 0,
      "Drop what earlier runs with the saved filter STATE have seen, and remember the lines of this "
      "one",
@@ -82,6 +95,10 @@ static const struct argp dedup_argp = {
     "an input is a pipe, the filter is made for as many lines as SIZE holds at RATE (default 1e-4 "
     "here; for half as many lines it is below 1e-6).  More lines than there is room for are an "
     "error.\n\n"
+    "With --window, a line is written again when it has been forgotten: it is dropped for at least "
+    "G "
+    "periods after it was written, and not when G + 1 have ended.  N is the number of distinct "
+    "lines in so many periods, for which the filter takes memory; for more of them it grows.\n\n"
     "With --state, what was written in earlier runs is dropped too.  STATE is created if it is "
     "missing, with a cuckoo filter, which grows, unless --kind says otherwise; a later run takes "
     "its kind, its rate and its capacity from STATE.  RATE holds for all runs together.\n\n"
@@ -105,6 +122,7 @@ static const struct argp dedup_argp = {
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
     "  tamis dedup --threads 0 --memory 4G *.txt > all.lines\n"
     "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
+    "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
     "  crawl | tamis dedup --state seen.tamis >> frontier.txt",
     children,
     NULL,
@@ -142,6 +160,13 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
   plan_note_load(plan, &figures, "lines");
 }
 
+/* The periods of a window. */
+struct clock {
+  struct chain *chain;
+  unsigned window; /* 0: there is none */
+  double period, next;
+};
+
 struct run {
   const struct dedup_options *options;
   const struct inputs *inputs;
@@ -149,7 +174,60 @@ struct run {
   struct chain chain;
   struct output output;
   struct state state;
+  struct clock clock;
 };
+
+/* Ends the periods that are over.  After window + 1 of them, nothing is left to forget. */
+static void end_periods(struct clock *clock)
+{
+  double now = now_seconds();
+  if (clock->window == 0)
+    return;
+  for (unsigned i = 0; i <= clock->window && clock->next <= now; i++) {
+    chain_advance(clock->chain);
+    clock->next += clock->period;
+  }
+  if (clock->next <= now)
+    clock->next = now + clock->period;
+}
+
+/* Each of these has its time. */
+static void tick(void *context)
+{
+  struct run *run = context;
+  end_periods(&run->clock);
+  if (run->options->state != NULL)
+    state_tick(&run->state);
+}
+
+static void set_tick(struct run *run, struct pass *pass, double every)
+{
+  const double shortest = 0.001; /* seconds */
+  if (every > 0 && (pass->tick_every == 0 || every < pass->tick_every))
+    pass->tick_every = every > shortest ? every : shortest;
+  pass->tick = tick;
+  pass->tick_context = run;
+}
+
+/* The window may be that of a state.  False after fail(). */
+static bool start_clock(struct run *run, struct pass *pass)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  double period = run->options->period < 0 ? DEFAULT_PERIOD : run->options->period;
+  (void) tamis_get_stats(chain_hasher(&run->chain), &stats);
+  if (stats.parts == 1) {
+    if (run->options->period >= 0)
+      fail("'%s' has no window, so it has no --period", run->options->state);
+    return !failed();
+  }
+  run->clock = (struct clock){.chain = &run->chain,
+                              .window = stats.parts - 1,
+                              .period = period,
+                              .next = now_seconds() + period};
+  pass->tick_needed = true;
+  set_tick(run, pass, period);
+  return true;
+}
 
 /* An output that is replaced at the end is not there before it, so a signal ends the run at once,
  * and the state is saved only then. */
@@ -175,9 +253,7 @@ static void pass_with_state(struct run *run, struct pass *pass)
   if (!output_end_line(&run->output))
     return;
   pass->gate = &run->state.gate;
-  pass->tick = state_tick;
-  pass->tick_context = &run->state;
-  pass->tick_every = every > 0.001 ? every : 0.001;
+  set_tick(run, pass, every);
   pass->stop = &stop;
   pass_run(pass);
   if (stop >= 0)
@@ -198,7 +274,7 @@ static void dedup(struct run *run)
                       .show_progress = progress_wanted(shared->quiet),
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
   plan_announce(&run->plan, shared);
-  if (output_open(&run->output, shared->output, run->inputs)) {
+  if (output_open(&run->output, shared->output, run->inputs) && start_clock(run, &pass)) {
     if (with_state)
       pass_with_state(run, &pass);
     else
@@ -225,7 +301,7 @@ static void begin(struct run *run)
 {
   const struct dedup_options *options = run->options;
   struct shared_options shared = options->shared;
-  if (options->state != NULL && !shared.kind_given)
+  if (options->state != NULL && !shared.kind_given && shared.window == 0)
     shared.kind = TAMIS_CUCKOO;
   if (!plan_make(&run->plan, &shared, run->inputs->files, run->inputs->count))
     return;
@@ -255,12 +331,20 @@ static void check(const struct dedup_options *options)
 {
   if (options->save_every >= 0 && options->state == NULL)
     usage_error("--save-every needs --state");
+  if (options->shared.window > 0 && options->shared.kind != TAMIS_BLOOM)
+    usage_error("--window needs --kind bloom");
+  if (options->shared.renews && options->shared.window == 0)
+    usage_error("--renew needs --window");
+  if (options->period >= 0 && options->shared.window == 0 && options->state == NULL)
+    usage_error("--period needs --window, or a --state with one");
+  if (options->period == 0)
+    usage_error("--period: 0 is too short");
 }
 
 int dedup_main(int argc, char **argv)
 {
   static char name[] = "tamis dedup";
-  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT, .save_every = -1};
+  struct dedup_options options = {.shared = SHARED_OPTIONS_INIT, .save_every = -1, .period = -1};
   options.shared.command = name;
   parse_command_line(&dedup_argp, argc, argv, &options.shared, &options);
   check(&options);

@@ -102,7 +102,7 @@ static void print_text(const struct info_options *options, const char *path,
   uint64_t size = file_size(path);
   if (options->file_count > 1)
     printf("file          %s\n", path);
-  bool bloom = stats->kind == TAMIS_BLOOM;
+  bool bloom = stats->kind == TAMIS_BLOOM, window = stats->parts > 1;
   printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
          bloom ? layout_name(stats->layout) : "");
   printf("lines         %.0f (%s)\n", stats->estimated_count,
@@ -114,8 +114,12 @@ static void print_text(const struct info_options *options, const char *path,
   printf("fpp now       %.3g\n", stats->fpp_estimate);
   if (size > 0)
     printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
+  if (window)
+    printf("window        %u period%s\n", stats->parts - 1, stats->parts == 2 ? "" : "s");
   if (cuckoo)
     printf("generations   %u\n", stats->generations);
+  else if (window)
+    printf("bits per key  %.4g\n", (double) stats->bits / (double) stats->capacity);
   else
     printf(bloom ? "bits per key  %u set of %.4g\n" : "counters      %u of a key, of %.4g\n",
            stats->bits_per_key, (double) stats->bits / (bloom ? 1 : 4) / (double) stats->capacity);
@@ -176,7 +180,8 @@ static void print_integer(const char *name, uint64_t value)
 static void print_json(const struct info_options *options, const char *path,
                        const tamis_stats *stats)
 {
-  bool cuckoo = stats->kind == TAMIS_CUCKOO, bloom = stats->kind == TAMIS_BLOOM;
+  bool cuckoo = stats->kind == TAMIS_CUCKOO, bloom = stats->kind == TAMIS_BLOOM,
+       window = stats->parts > 1;
   printf("{\"file\": ");
   print_string(path);
   printf(", \"kind\": \"%s\"", kind_word(stats->kind));
@@ -197,6 +202,9 @@ static void print_json(const struct info_options *options, const char *path,
     print_integer("joins", stats->joins);
     print_integer("fingerprint_bits", stats->fingerprint_bits);
     print_number("occupancy", stats->occupancy);
+  } else if (window) {
+    print_integer("window", stats->parts - 1);
+    print_integer("bits", stats->bits);
   } else {
     print_integer("bits", stats->bits);
     print_integer("bits_set", stats->bits_set);

@@ -115,11 +115,21 @@ double parse_seconds(const char *option, const char *text)
   return (double) value;
 }
 
-unsigned parse_threads(const char *option, const char *text)
+static unsigned parse_whole(const char *option, const char *text, unsigned least, unsigned most)
 {
   size_t length = strspn(text, digits);
   unsigned long value = strtoul(text, NULL, 10); /* the greatest one if it does not fit */
-  if (length == 0 || text[length] != '\0' || value > MAX_THREADS)
-    usage_error("%s: '%s' is not a number from 0 to %d", option, text, MAX_THREADS);
+  if (length == 0 || text[length] != '\0' || value < least || value > most)
+    usage_error("%s: '%s' is not a number from %u to %u", option, text, least, most);
   return (unsigned) value;
+}
+
+unsigned parse_window(const char *option, const char *text)
+{
+  return parse_whole(option, text, 1, MAX_WINDOW);
+}
+
+unsigned parse_threads(const char *option, const char *text)
+{
+  return parse_whole(option, text, 0, MAX_THREADS);
 }

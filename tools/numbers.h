@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { MAX_THREADS = 1024 };
+enum { MAX_THREADS = 1024, MAX_WINDOW = 64 };
 #define MAX_CAPACITY ((uint64_t) 1 << 40)
 
 /* A number of lines up to MAX_CAPACITY, with k, M, G, T as powers of 1000. */
@@ -26,6 +26,9 @@ uint64_t parse_seed(const char *option, const char *text);
 
 /* A number of seconds from 0 to 10^9. */
 double parse_seconds(const char *option, const char *text);
+
+/* A number of periods from 1 to MAX_WINDOW. */
+unsigned parse_window(const char *option, const char *text);
 
 /* A whole number from 0 to MAX_THREADS. */
 unsigned parse_threads(const char *option, const char *text);

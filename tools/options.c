@@ -37,8 +37,10 @@ tamis_options shared_filter(const struct shared_options *options)
   tamis_options filter = TAMIS_OPTIONS_INIT;
   filter.kind = options->kind;
   filter.capacity = options->capacity;
-  filter.fpp = options->fpp > 0 ? options->fpp : default_fpp(options->kind);
-  filter.growable = options->kind == TAMIS_CUCKOO;
+  filter.window = options->window;
+  filter.window_renews = options->renews;
+  filter.fpp = options->fpp > 0 ? options->fpp : default_fpp(options);
+  filter.growable = options->kind == TAMIS_CUCKOO || options->window > 0;
   return filter;
 }
 
@@ -87,6 +89,15 @@ static error_t parse_filter(int key, char *argument, struct argp_state *state)
   default:
     return ARGP_ERR_UNKNOWN;
   }
+}
+
+static error_t parse_window_option(int key, char *argument, struct argp_state *state)
+{
+  struct shared_options *options = state->input;
+  if (key != 'w')
+    return ARGP_ERR_UNKNOWN;
+  options->window = parse_window("--window", argument);
+  return 0;
 }
 
 static error_t parse_run(int key, char *argument, struct argp_state *state)
@@ -151,6 +162,14 @@ static const struct argp_option filter_entries[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
+static const struct argp_option window_entries[] = {
+    {"window", 'w', "G", 0,
+     "Forget what is older than G periods, 1 to 64: a sliding window, of kind bloom (default RATE "
+     "1e-5)",
+     1},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
 static const struct argp_option run_entries[] = {
     {"threads", 't', "N", 0,
      "Use N threads (default 1, which keeps the order; 0: one for each core)", 2},
@@ -168,6 +187,7 @@ static const struct argp_option help_entries[] = {
 };
 
 const struct argp filter_argp = {filter_entries, parse_filter, NULL, NULL, NULL, NULL, NULL};
+const struct argp window_argp = {window_entries, parse_window_option, NULL, NULL, NULL, NULL, NULL};
 const struct argp run_argp = {run_entries, parse_run, NULL, NULL, NULL, NULL, NULL};
 const struct argp help_argp = {help_entries, parse_help, NULL, NULL, NULL, NULL, NULL};
 

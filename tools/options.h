@@ -21,25 +21,29 @@ struct shared_options {
   uint64_t memory;   /* 0: not given */
   tamis_kind kind;
   bool kind_given;
+  unsigned window; /* periods; 0: not given */
+  bool renews;
   const char *output; /* NULL: standard output */
   bool stats;
   bool quiet;
 };
 
-/* At lower rates a counting Bloom filter is refused, or takes many more bits than others do. */
-static inline double default_fpp(tamis_kind kind)
+/* At lower rates a counting Bloom filter is refused, or takes many more bits than others do; and so
+ * is a large window. */
+static inline double default_fpp(const struct shared_options *options)
 {
-  return kind == TAMIS_COUNTING_BLOOM ? 1e-4 : 1e-6;
+  return options->kind == TAMIS_COUNTING_BLOOM ? 1e-4 : options->window > 0 ? 1e-5 : 1e-6;
 }
 
-#define SHARED_OPTIONS_INIT                                          \
-  {                                                                  \
-    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, NULL, false, false \
+#define SHARED_OPTIONS_INIT                                                    \
+  {                                                                            \
+    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, 0, false, NULL, false, false \
   }
 
-/* Parse the options above: those of the filter, those of a run over files, and --help and its like.
- * The input of each is a struct shared_options. */
+/* Parse the options above: those of the filter, its window, those of a run over files, and --help and
+ * its like.  The input of each is a struct shared_options. */
 extern const struct argp filter_argp;
+extern const struct argp window_argp;
 extern const struct argp run_argp;
 extern const struct argp help_argp;
 
@@ -48,8 +52,8 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input);
 
 /* The filter to create for these options; its capacity is 0 if not given.  A cuckoo filter grows,
- * since it keeps its rate when it does.  A Bloom filter is limited to its capacity, since it does
- * not. */
+ * since it keeps its rate when it does, and so does a window.  Another Bloom filter is limited to its
+ * capacity. */
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);

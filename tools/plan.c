@@ -82,8 +82,7 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
   const double asked = options->fpp;
   double rate;
   filter->growable = true; /* as far as the memory goes; a counting Bloom filter's rate rises */
-  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : default_fpp(filter->kind),
-                       &rate))
+  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : default_fpp(options), &rate))
     return false;
   plan->holds = asked == 0 || rate <= asked;
   filter->fpp = asked > 0 && plan->holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;

@@ -19,12 +19,19 @@ struct size_options {
   bool fixed;
 };
 
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
+                                             {&window_argp, 0, NULL, 0},
+                                             {&help_argp, 0, NULL, 0},
+                                             {NULL, 0, NULL, 0}};
+enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct size_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
+    for (int i = 0; i < CHILDREN; i++)
+      state->child_inputs[i] = &options->shared;
     return 0;
   case 'l':
     options->layout = parse_layout(argument);
@@ -45,10 +52,8 @@ static const struct argp_option entries[] = {
      "Layout of a Bloom filter: blocked (the default), classic (smaller), or word (larger, and "
      "faster)",
      1},
-    {"fixed", KEY_FIXED, NULL, 0, "A cuckoo filter that does not grow", 1},
+    {"fixed", KEY_FIXED, NULL, 0, "A cuckoo filter, or a window, that does not grow", 1},
     {NULL, 0, NULL, 0, NULL, 0}};
-static const struct argp_child children[] = {
-    {&filter_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 static const struct argp size_argp = {
     entries,
     parse,
@@ -60,7 +65,8 @@ static const struct argp size_argp = {
     "Examples:\n"
     "  tamis size --capacity 1G --fpp 1e-6\n"
     "  tamis size --memory 4G --fpp 0.001 --kind cuckoo\n"
-    "  tamis size --memory 4G --capacity 1G --layout classic",
+    "  tamis size --memory 4G --capacity 1G --layout classic\n"
+    "  tamis size --capacity 10M --fpp 0.001 --window 24",
     children,
     NULL,
     NULL};
@@ -73,8 +79,12 @@ static void check(const struct size_options *options)
     usage_error("size needs --capacity or --memory; see 'tamis size --help'");
   if (shared->kind != TAMIS_BLOOM && options->layout_given)
     usage_error("--layout is for Bloom filters");
-  if (!cuckoo && options->fixed)
-    usage_error("--fixed is for cuckoo filters");
+  if (shared->window > 0 && shared->kind != TAMIS_BLOOM)
+    usage_error("--window needs --kind bloom");
+  if (shared->window > 0 && options->layout_given)
+    usage_error("a filter with --window has no --layout");
+  if (!cuckoo && shared->window == 0 && options->fixed)
+    usage_error("--fixed is for cuckoo filters and windows");
 }
 
 static void fail_too_little(const tamis_options *filter, uint64_t memory)
@@ -127,6 +137,9 @@ static void print_filter(const tamis_options *filter)
     printf("kind          cuckoo, %s\n", filter->growable ? "growing" : "fixed");
   else if (filter->kind == TAMIS_COUNTING_BLOOM)
     puts("kind          counting");
+  else if (filter->window > 0)
+    printf("kind          bloom, window of %u period%s, %s\n", filter->window,
+           filter->window == 1 ? "" : "s", filter->growable ? "growing" : "fixed");
   else
     /* The library uses the classic layout below this rate. */
     printf("kind          bloom, %s\n",

@@ -131,6 +131,8 @@ tamis_filter *state_load(const struct state *state, const struct shared_options 
     return filter;
   if (options->kind_given && options->kind != stats.kind)
     return refuse(state, filter, "--kind");
+  if (options->window > 0 && options->window != stats.parts - 1)
+    return refuse(state, filter, "--window");
   if (options->fpp > 0 && options->fpp != stats.fpp)
     return refuse(state, filter, "--fpp");
   if (options->capacity > 0 && options->capacity != stats.capacity)
@@ -146,6 +148,12 @@ static uint64_t key_count(const struct state *state)
   return tamis_get_stats(state->filter, &stats) == TAMIS_OK ? stats.count : 0;
 }
 
+/* A window changes while as many keys come as are forgotten. */
+static bool has_changed(const struct state *state)
+{
+  return state->window || key_count(state) != state->saved_count;
+}
+
 void state_begin(struct state *state, const tamis_filter *filter, struct output *lines,
                  double every)
 {
@@ -154,6 +162,8 @@ void state_begin(struct state *state, const tamis_filter *filter, struct output 
   state->every = every;
   state->next = now_seconds() + every;
   state->saved_count = key_count(state);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  state->window = tamis_get_stats(filter, &stats) == TAMIS_OK && stats.parts > 1;
 }
 
 /* The three steps of a save.  `lines_open`: threads may still write. */
@@ -182,7 +192,7 @@ void state_tick(void *argument)
   double begin = now_seconds();
   if (state->every <= 0 || begin < state->next || failed())
     return;
-  if (key_count(state) != state->saved_count)
+  if (has_changed(state))
     save(state, true);
   double end = now_seconds(), pause = SAVE_SHARE * (end - begin);
   state->next = end + (pause > state->every ? pause : state->every);
@@ -190,7 +200,7 @@ void state_tick(void *argument)
 
 void state_end(struct state *state)
 {
-  if (!state->exists || key_count(state) != state->saved_count)
+  if (!state->exists || has_changed(state))
     save(state, false);
 }
 

@@ -36,6 +36,7 @@ struct state {
   double every; /* seconds between saves; 0: only at the end */
   double next;
   uint64_t saved_count;       /* the keys in the file */
+  bool window;                /* which changes though its number of keys stays */
   const tamis_filter *filter; /* NULL before state_begin */
   struct output *lines;
 };

@@ -66,6 +66,7 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
+  int (*advance)(tamis_filter *f); /* NULL: TAMIS_EUNSUPPORTED */
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);

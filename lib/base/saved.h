@@ -67,8 +67,9 @@ enum {
   SAVED_GEOMETRY_AT = 256
 };
 
-/* Features.  LAYERS: a Bloom filter has several. */
+/* Features.  LAYERS: a Bloom filter has several.  WINDOW: it is a sliding window. */
 #define SAVED_LAYERS UINT64_C(1)
+#define SAVED_WINDOW UINT64_C(2)
 
 /* What a header says. */
 struct saved_head {

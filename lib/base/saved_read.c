@@ -129,7 +129,8 @@ static int check_version(const unsigned char *header)
   if (memcmp(header, SAVED_MAGIC, 8) != 0 ||
       saved_get64(header + SAVED_HEADER - 8) != hash_sum(header, SAVED_HEADER - 8, 0))
     return TAMIS_ECORRUPT;
-  if (saved_get32(header + 8) > SAVED_VERSION || saved_get64(header + 16) & ~SAVED_LAYERS)
+  if (saved_get32(header + 8) > SAVED_VERSION ||
+      saved_get64(header + 16) & ~(SAVED_LAYERS | SAVED_WINDOW))
     return TAMIS_EUNSUPPORTED;
   return saved_get32(header + 8) == SAVED_VERSION && saved_get32(header + 12) == SAVED_HEADER
              ? TAMIS_OK

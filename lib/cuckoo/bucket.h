@@ -26,6 +26,7 @@
 #define TAMIS_LIB_BUCKET_H
 
 #include "base/compiler.h"
+#include "base/lanes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,30 +56,25 @@ static inline struct bucket_shape bucket_shape(unsigned width, bool ages)
 /* The bits of lane 0. */
 static inline uint64_t bucket_lane_bits(const struct bucket_shape *s)
 {
-  return UINT64_MAX >> (64 - s->width);
+  return lane_bits(s->width);
 }
 
 static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t value, unsigned lane)
 {
-  return value >> lane * s->width & bucket_lane_bits(s);
+  return lane_value(value, s->width, lane);
 }
 
 static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t value, unsigned lane,
                                       uint64_t entry)
 {
-  unsigned shift = lane * s->width;
-  return (value & ~(bucket_lane_bits(s) << shift)) | entry << shift;
+  return lane_replaced(value, s->width, lane, entry);
 }
 
-/* ---- sets of lanes: the highest bit of each lane says whether the lane is in the set ---- */
+/* ---- sets of lanes: lanes.h ---- */
 
-/* The lanes that are not 0.  Below the highest bit of each lane, adding all ones carries into the
- * highest bit unless all these bits are 0.  Nothing carries out of a lane, because the highest bits
- * are left out of the sum. */
 static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t value)
 {
-  uint64_t below = s->high - s->low; /* every bit but the highest one of each lane */
-  return (((value & below) + below) | value) & s->high;
+  return lanes_not_zero(s->low, s->high, value);
 }
 
 static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t value)

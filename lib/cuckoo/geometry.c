@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/geometry.h"
 
+#include "base/overfull.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
@@ -247,29 +248,6 @@ static double mean_of_many(double full, double deviation, double keys)
   return mean;
 }
 
-/* The number of sets of a few buckets, in all segments, that are expected to get more keys than
- * they have lanes.  However empty the other buckets are, these keys do not fit.  In a segment with
- * M lower and M upper buckets, the n keys that have both buckets in a given set of i lower and j
- * upper ones have a probability of i j / M^2 each.  So (by a union bound over all sets of buckets
- * and of keys) there are, with k = (i + j) b + 1,
- *
- *    M^i / i! M^j / j! C(n, k) (i j / M^2)^k,  and E C(n, k) <= m^k / k!
- *
- * Larger sets do not matter at the loads that are planned: F has those. */
-static double overfull_sets(const struct cuckoo_geometry *g, double roots, double mean)
-{
-  enum { FEW = 3 };
-  static const double factorial[] = {1, 1, 2, 6};
-  double buckets = ldexp(1, (int) g->pair_bits), sets = 0;
-  for (unsigned i = 1; i <= FEW; i++)
-    for (unsigned j = 1; j <= FEW; j++) {
-      double keys = (i + j) * g->shape.lanes + 1, product = i * j * mean / buckets / buckets;
-      sets += exp((i + j) * log(buckets) + keys * log(product)) / tgamma(keys + 1) / factorial[i] /
-              factorial[j];
-    }
-  return roots * sets;
-}
-
 /* INFINITY: segments of this size cannot keep the promise. */
 static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 {
@@ -281,7 +259,9 @@ static double fixed_roots(const struct cuckoo_geometry *g, double keys)
   double roots = keys <= full - only_segment_deviations * deviation
                      ? 1
                      : ceil(keys / mean_of_many(full, deviation, keys));
-  return overfull_sets(g, roots, keys / roots) <= early ? roots : INFINITY;
+  double half = ldexp(1, (int) g->pair_bits);
+  return tamis__overfull_sets(g->shape.lanes, half, roots, keys / roots) <= early ? roots
+                                                                                  : INFINITY;
 }
 
 /* Plans segments of 2^m bucket pairs a bucket, and returns their bytes. */

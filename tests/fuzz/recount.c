@@ -61,6 +61,33 @@ static void recount_counting(struct parts *p)
   put_totals(p, of_key ? sum / of_key : 0, 0, of_key ? sum % of_key : 0);
 }
 
+/* ---- sliding windows ---- */
+
+/* The lanes in use: those that are not 0. */
+static uint64_t lanes_in_use(const struct part *part, unsigned width)
+{
+  uint64_t n = 0;
+  for (size_t at = 0; at + 8 <= part->size; at += 8)
+    for (unsigned lane = 0; lane < 64 / width; lane++)
+      n += (saved_get64(part->data + at) >> lane * width & (UINT64_MAX >> (64 - width))) != 0;
+  return n;
+}
+
+static void recount_window(struct parts *p)
+{
+  enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, SHAPES = 8 };
+  static const unsigned widths[SHAPES] = {8, 9, 10, 12, 16, 16, 21, 32};
+  uint64_t shape = figure(p, OLDEST_SHAPE_FIGURE), lanes = 0;
+  for (unsigned i = 0; i < p->n; i++) {
+    const struct part *part = &p->part[i];
+    if (part->kind == PART_BLOCK && part->type == LAYER_TYPE && part->size >= 8)
+      shape = saved_get64(part->data);
+    else if (part->kind == PART_ARRAY)
+      lanes += lanes_in_use(part, widths[shape % SHAPES]);
+  }
+  put_totals(p, lanes, saved_get64(p->trailer + 32), saved_get64(p->trailer + 40));
+}
+
 /* ---- cuckoo ---- */
 
 /* Of the generation whose segments follow. */
@@ -180,7 +207,10 @@ void parts_recount(struct parts *p)
 {
   switch (saved_get32(p->header + 32)) {
   case TAMIS_BLOOM:
-    recount_bloom(p);
+    if (saved_get64(p->header + 16) & SAVED_WINDOW)
+      recount_window(p);
+    else
+      recount_bloom(p);
     break;
   case TAMIS_CUCKOO:
     recount_cuckoo(p);

@@ -139,6 +139,40 @@ static void all_united(const char *folder)
   united(folder, &bloom[0], &bloom[1]);
 }
 
+/* Sliding windows, some keys of which have been forgotten. */
+static void windows(const char *folder)
+{
+  static const struct {
+    const char *name;
+    unsigned window, periods, keys; /* that are added in each period */
+    uint64_t capacity;
+    double fpp;
+    bool growable;
+  } all[] = {{"window-empty", 4, 2, 0, 20, 0.01, false},
+             {"window-2-lanes", 64, 3, 4, 10, 1e-5, false},
+             {"window-2-of-4-lanes", 8, 12, 3, 20, 0.001, false},
+             {"window-8-lanes", 1, 4, 20, 40, 0.4, false},
+             {"window-grown", 3, 5, 20, 5, 0.01, true}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.window = all[i].window;
+    options.capacity = all[i].capacity;
+    options.fpp = all[i].fpp;
+    options.growable = all[i].growable;
+    options.seed = 42;
+    tamis_filter *f = NULL;
+    if (tamis_create(&options, &f) != TAMIS_OK)
+      exit(1);
+    for (unsigned j = 0; j < all[i].periods * all[i].keys; j++) {
+      if (j && j % all[i].keys == 0)
+        (void) tamis_advance(f);
+      (void) tamis_add_hash(f, hostile_hash(j));
+    }
+    save(folder, all[i].name, f);
+    tamis_destroy(f);
+  }
+}
+
 static size_t read_file(const char *path, unsigned char *to, size_t room)
 {
   FILE *file = fopen(path, "rb");
@@ -183,6 +217,7 @@ int main(int argc, char **argv)
     tamis_destroy(f);
   }
   all_united(argv[1]);
+  windows(argv[1]);
   with_removed(argv[1], "cuckoo-split", 0);
   with_removed(argv[1], "cuckoo-generations-2", 1450);
   return 0;

@@ -4,5 +4,5 @@
 #include <stddef.h>
 
 const struct shape *const shapes[] = {
-    moves_shapes,      growth_shapes, unique_shapes,   reclaim_shapes, orders_shapes,
-    duplicates_shapes, copies_shapes, snapshot_shapes, bloom_shapes,   NULL};
+    moves_shapes,  growth_shapes,   unique_shapes, reclaim_shapes, orders_shapes, duplicates_shapes,
+    copies_shapes, snapshot_shapes, bloom_shapes,  window_shapes,  NULL};

@@ -10,7 +10,8 @@
 #include "model.h"
 
 extern const struct shape moves_shapes[], growth_shapes[], unique_shapes[], reclaim_shapes[],
-    orders_shapes[], duplicates_shapes[], copies_shapes[], snapshot_shapes[], bloom_shapes[];
+    orders_shapes[], duplicates_shapes[], copies_shapes[], snapshot_shapes[], bloom_shapes[],
+    window_shapes[];
 
 /* All these tables, and then NULL. */
 extern const struct shape *const shapes[];

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the end of a period of a sliding window: 5 and 6 of table.h, and layers that leave.
+ */
+#include "window/advance.h"
+
+#include "base/compiler.h"
+#include "window/table.h"
+
+/* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns how
+ * many were cleared.  The caller holds the word's stripe. */
+static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsigned dead,
+                                  uint64_t *left)
+{
+  uint64_t value = word_load(at);
+  uint64_t used = window_used(s, value), gone = used & window_dead(s, value, dead);
+  *left += window_count(used ^ gone);
+  if (gone)
+    word_store(at, value & ~window_bits(s, gone));
+  return window_count(gone);
+}
+
+/* Returns how many lanes are left in use. */
+static uint64_t sweep_block(const struct window *w, const struct window_layer *layer,
+                            uint64_t block, unsigned dead)
+{
+  const struct window_geometry *g = &layer->geometry;
+  struct stripe *stripe = window_stripe_of_block(w, block);
+  uint64_t begin = block << layer->block_shift, end = (block + 1) << layer->block_shift, left = 0;
+  uint64_t words = window_words(g);
+  unsigned cleared = 0;
+  stripe_lock(stripe);
+  for (uint64_t i = begin; i < end && i < words; i++)
+    cleared += sweep_word_locked(&g->whole, &layer->words[i], dead, &left);
+  stripe_use(stripe, -(int32_t) cleared);
+  stripe_unlock(stripe);
+  HOOK(window_block_swept);
+  return left;
+}
+
+/* Takes each stripe at least once, also those that have no block, and sweeps all layers.  left[i] is
+ * what is left in the layer with number oldest + i. */
+static void sweep(const struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
+{
+  uint64_t stripes = w->stripes.mask + 1;
+  for (uint64_t stripe = 0; stripe < stripes; stripe++) {
+    stripe_lock(&w->stripes.all[stripe].stripe);
+    stripe_unlock(&w->stripes.all[stripe].stripe);
+    for (const struct window_layer *layer = window_newest(w, epoch); layer;
+         layer = window_next(layer, epoch)) {
+      uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
+      for (uint64_t block = stripe; block <= last; block += stripes)
+        left[layer->number - epoch_oldest(epoch)] +=
+            sweep_block(w, layer, block, epoch_dead(epoch));
+    }
+  }
+}
+
+/* Whether the oldest layer may leave.  The sweep of the period in which it was closed, plus one, was the
+ * first that began afterwards, and this one must be a later one. */
+static bool may_leave(const struct window *w, uint64_t epoch, uint64_t left)
+{
+  const struct window_layer *layer = window_newest(w, epoch);
+  if (epoch_oldest(epoch) == epoch_newest(epoch) || left)
+    return false;
+  while (layer->number != epoch_oldest(epoch))
+    layer = layer->older;
+  return epoch_period(epoch) - layer->closed >= 2;
+}
+
+/* `swept` is the epoch word for which the layers were swept. */
+static void let_layers_leave(struct window *w, uint64_t swept,
+                             const uint64_t left[WINDOW_MOST_LAYERS])
+{
+  uint64_t epoch = epoch_before(&w->epoch);
+  while (epoch_oldest(epoch) < epoch_newest(swept) &&
+         may_leave(w, epoch, left[epoch_oldest(epoch) - epoch_oldest(swept)])) {
+    uint64_t next =
+        epoch_with_layers(epoch, epoch_oldest(epoch) + 1, epoch_newest(epoch), w->stamps);
+    if (epoch_publish(&w->epoch, &epoch, next))
+      epoch = next;
+  }
+}
+
+int tamis__window_advance(tamis_filter *f)
+{
+  struct window *w = window_of(f);
+  uint64_t left[WINDOW_MOST_LAYERS] = {0};
+  stripe_lock(&w->advancing);
+  uint64_t epoch = epoch_before(&w->epoch), next;
+  do
+    next = epoch_with_next_period(epoch, w->stamps);
+  while (!epoch_publish(&w->epoch, &epoch, next));
+  HOOK(window_published);
+  sweep(w, next, left);
+  let_layers_leave(w, next, left);
+  stripe_unlock(&w->advancing);
+  return TAMIS_OK;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: the epoch word of a sliding window: which period runs, and which layers there are.
+ *
+ *      63             28 27       22 21       16 15 14         8  7   6         0
+ *     ┌─────────────────┬───────────┬───────────┬──┬────────────┬───┬────────────┐
+ *     │     period      │  oldest   │  newest   │ 0│ stamp now  │ g │ dead stamp │
+ *     └─────────────────┴───────────┴───────────┴──┴────────────┴───┴────────────┘
+ *
+ * The layers from `oldest` to `newest` are searched.  g says that `newest` is not 0: the filter has
+ * grown.  Both stamps are counted modulo G + 2, by incrementing them, so nobody divides, and the period
+ * may wrap round.
+ *
+ * Whoever reads the same word twice knows that no period has ended in between, no layer was opened,
+ * and none has left.  (The period has 36 bits.  As each layer is twice as large as the one before it,
+ * numbers of layers never wrap round.)
+ */
+#ifndef TAMIS_LIB_WINDOW_EPOCH_H
+#define TAMIS_LIB_WINDOW_EPOCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+  EPOCH_GROWN = 1 << 7,
+  EPOCH_NOW_SHIFT = 8,
+  EPOCH_NEWEST_SHIFT = 16,
+  EPOCH_OLDEST_SHIFT = 22,
+  EPOCH_PERIOD_SHIFT = 28,
+  EPOCH_STAMP = 127,
+  WINDOW_MOST_LAYERS = 64 /* that a filter has in its life */
+};
+
+typedef _Atomic uint64_t epoch_word;
+
+static inline unsigned epoch_dead(uint64_t epoch)
+{
+  return epoch & EPOCH_STAMP;
+}
+
+static inline unsigned epoch_now(uint64_t epoch)
+{
+  return epoch >> EPOCH_NOW_SHIFT & EPOCH_STAMP;
+}
+
+static inline bool epoch_has_grown(uint64_t epoch)
+{
+  return epoch & EPOCH_GROWN;
+}
+
+static inline unsigned epoch_newest(uint64_t epoch)
+{
+  return epoch >> EPOCH_NEWEST_SHIFT & (WINDOW_MOST_LAYERS - 1);
+}
+
+static inline unsigned epoch_oldest(uint64_t epoch)
+{
+  return epoch >> EPOCH_OLDEST_SHIFT & (WINDOW_MOST_LAYERS - 1);
+}
+
+static inline uint64_t epoch_period(uint64_t epoch)
+{
+  return epoch >> EPOCH_PERIOD_SHIFT;
+}
+
+static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
+{
+  return stamp == stamps ? 1 : stamp + 1;
+}
+
+/* `now` is one of the stamps from 1 to `stamps`. */
+static inline uint64_t epoch_make(uint64_t period, unsigned oldest, unsigned newest, unsigned now,
+                                  unsigned stamps)
+{
+  return period << EPOCH_PERIOD_SHIFT | (uint64_t) oldest << EPOCH_OLDEST_SHIFT |
+         (uint64_t) newest << EPOCH_NEWEST_SHIFT | (uint64_t) now << EPOCH_NOW_SHIFT |
+         (newest ? EPOCH_GROWN : 0) | epoch_next_stamp(now, stamps);
+}
+
+/* The first one of a filter. */
+static inline uint64_t epoch_first(unsigned stamps)
+{
+  return epoch_make(0, 0, 0, 1, stamps);
+}
+
+static inline uint64_t epoch_with_next_period(uint64_t epoch, unsigned stamps)
+{
+  return epoch_make(epoch_period(epoch) + 1, epoch_oldest(epoch), epoch_newest(epoch),
+                    epoch_next_stamp(epoch_now(epoch), stamps), stamps);
+}
+
+static inline uint64_t epoch_with_layers(uint64_t epoch, unsigned oldest, unsigned newest,
+                                         unsigned stamps)
+{
+  return epoch_make(epoch_period(epoch), oldest, newest, epoch_now(epoch), stamps);
+}
+
+/* The period of a stamp that is not dead. */
+static inline uint64_t epoch_period_of(uint64_t epoch, unsigned stamp, unsigned stamps)
+{
+  unsigned now = epoch_now(epoch);
+  return epoch_period(epoch) - (now >= stamp ? now - stamp : now + stamps - stamp);
+}
+
+/* ---- accesses ---- */
+
+/* By a look-up, before it reads anything else.
+ * ORDER epoch.before (seq_cst)
+ *   pairs with     epoch.publish
+ *   makes visible  the layers that the word names
+ *   if weakened    acquire would keep that, and the reads of the buckets after this one.  But of two
+ *                  threads that each add a key and then look up the other's key, both could read an
+ *                  older word, and so miss what was added to a new layer
+ *   checked by     negative/epoch_before_relaxed */
+static inline uint64_t epoch_before(const epoch_word *at)
+{
+  return atomic_load_explicit(at, memory_order_seq_cst);
+}
+
+/* By a look-up, at its end.  The loads of the buckets come before it, and acquire; so this one is not
+ * done before them.
+ * ORDER epoch.after (seq_cst)
+ *   pairs with     epoch.publish
+ *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
+ *   if weakened    a writer that has read the new word writes the new stamp.  Whoever reads that stamp
+ *                  has synchronized with it, so coherence makes this load return the new word or a later
+ *                  one, even if it is relaxed.  But a call that finds the word unchanged takes effect
+ *                  in the order of all seq_cst accesses, and tamis_advance, too
+ *   checked by     negative/epoch_not_read_again_by_lookups (that it is read) */
+static inline uint64_t epoch_after(const epoch_word *at)
+{
+  return atomic_load_explicit(at, memory_order_seq_cst);
+}
+
+/* By a thread that holds the stripes of a key's buckets: before it searches them, and after it has
+ * written a lane.
+ * ORDER epoch.locked (seq_cst)
+ *   pairs with     epoch.publish
+ *   makes visible  see epoch.before
+ *   if weakened    the load after the write could be done before it.  Then a look-up in the next period
+ *                  could see a key as forgotten, and the add return without having renewed it
+ *   checked by     negative/not_looked_again_after_writing (that it is read again) */
+static inline uint64_t epoch_locked(const epoch_word *at)
+{
+  return atomic_load_explicit(at, memory_order_seq_cst);
+}
+
+/* Replaces the word, if it still is *old; else *old becomes what it is.
+ * ORDER epoch.publish (seq_cst)
+ *   pairs with     epoch.before, epoch.after, epoch.locked
+ *   makes visible  the layer that it names
+ *   if weakened    a look-up may follow a layer whose words it cannot see yet; and the end of a period
+ *                  would have no place in the order of all other calls
+ *   checked by     negative/epoch_published_relaxed */
+static inline bool epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
+{
+  return atomic_compare_exchange_strong_explicit(at, old, epoch, memory_order_seq_cst,
+                                                 memory_order_seq_cst);
+}
+
+#endif

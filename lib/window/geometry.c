@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "window/geometry.h"
+
+#include "base/overfull.h"
+#include "tamis/tamis.h"
+
+#include <math.h>
+
+static const struct form {
+  unsigned char width, lanes, buckets; /* of a lane, of a bucket, of a word */
+  unsigned char least_bits; /* of a fingerprint: with fewer, buckets have too few partners */
+} forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
+                          {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
+
+/* How full a table gets before an insert finds no room, by the number of lanes in a bucket: the load
+ * factor with 4096 buckets, how much it falls when their number doubles, and its deviation.  The search
+ * is that of a cuckoo filter that does not grow, but for the last steps.  With a fingerprint of less
+ * than ten bits, a bucket has few partners, and tables get less full, the more so the larger they
+ * are. */
+struct fullness {
+  double load, fall, deviation;
+};
+static const struct fullness fullness[] = {
+    [2] = {0.8790, 0.0017, 0.0040}, [3] = {0.9470, 0.0012, 0.0030}, [4] = {0.9695, 0.0010, 0.0025},
+    [5] = {0.9770, 0.0010, 0.0025}, [6] = {0.9800, 0.0010, 0.0025}, [7] = {0.9850, 0.0010, 0.0025},
+    [8] = {0.9850, 0.0010, 0.0025}};
+static const struct fullness few_partners = {0.9600, 0.0040, 0.0100};
+enum { MANY_PARTNERS = 10, MEASURED_BUCKETS = 4096 };
+
+enum {
+  USUAL_SEGMENT_WORDS = 65536, /* half a MiB, where there are several */
+  MOST_WORDS_OF_ONE = 262144,  /* 2 MiB */
+};
+
+/* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula is
+ * up to 1.5 % too low. */
+static const double reserve = 1.02;
+
+static const double first_share = 0.9;
+
+/* The probability, over seeds, with which a filter finds no room for a key before its capacity is 10^-9:
+ * half of it because a few buckets are overfull, half because of the load.  A filter that does not grow
+ * would refuse the key, one that grows would open a layer: so both are planned alike.  A normal
+ * distribution exceeds so many deviations with that half. */
+static const double early = 0.5e-9, early_deviations = 6.11;
+
+static struct window_shape shape_of(unsigned index, unsigned periods, unsigned buckets)
+{
+  const struct form *form = &forms[index];
+  return window_shape(form->width, form->lanes * buckets, window_stamp_bits(periods));
+}
+
+/* ---- rates ---- */
+
+/* A look-up of an absent key compares the 2 b lanes of its two buckets.  One that is in use matches with
+ * the probability that two fingerprints are equal, of which one value stands for 0, too: (1 + 2 / n) / n
+ * with n = 2^f. */
+static double rate_at(const struct window_shape *s, double load)
+{
+  double values = ldexp(1, (int) window_fingerprint_bits(s));
+  return 2 * s->lanes * load * (1 + 2 / values) / values;
+}
+
+/* Of a layer that is full: that load of a table of 64 buckets, as small ones get fuller. */
+static double full_rate(const struct window_shape *s)
+{
+  return rate_at(s, fullness[s->lanes].load + 6 * fullness[s->lanes].fall);
+}
+
+double window_geometry_rate(const struct window_geometry *g, uint64_t used)
+{
+  return rate_at(&g->shape, (double) used / (double) window_lanes(g));
+}
+
+double window_geometry_share(unsigned index)
+{
+  const double sum_of_squares = 1.6449340668482264; /* pi^2 / 6 */
+  double before = (double) index - 1;
+  return index == 1 ? first_share : (1 - first_share) / sum_of_squares / (before * before);
+}
+
+static double share_of(const struct window_spec *spec, unsigned index)
+{
+  return spec->growable ? window_geometry_share(index) : 1;
+}
+
+double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned index)
+{
+  const struct form *form = &forms[index];
+  if (form->width < window_stamp_bits(periods) + form->least_bits)
+    return INFINITY;
+  struct window_shape s = shape_of(index, periods, 1);
+  return reserve * full_rate(&s) / (growable ? first_share : 1);
+}
+
+double window_geometry_lowest_rate(unsigned periods, bool growable)
+{
+  const unsigned widest = WINDOW_SHAPES - 1;
+  double fixed = window_geometry_lowest_of_shape(periods, false, widest);
+  return growable ? fixed / window_geometry_share(2) : fixed;
+}
+
+/* ---- sizes ---- */
+
+/* How many keys a table of so many lanes has room for, if it is one of several segments, into which
+ * keys fall at random, and if it is the only one. */
+static double room_of_segment(const struct window_shape *s, double lanes, double segments)
+{
+  const struct fullness *f =
+      window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
+  double full = fmin(1, f->load - f->fall * log2(lanes / s->lanes / MEASURED_BUCKETS));
+  double small = (s->lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
+  double deviation = fmax(f->deviation, small);
+  /* The tail of a normal distribution falls like exp (-x^2 / 2). */
+  double x = sqrt(early_deviations * early_deviations + 2 * log(segments));
+  double random = segments > 1 ? full / lanes : 0;
+  return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
+}
+
+/* The lanes of each of so many segments. */
+static double lanes_for(const struct window_shape *s, double keys, double segments)
+{
+  double low = 0, high = 5 * keys / segments + s->lanes;
+  while (high - low > 0.5 && high - low > 1e-6 * high) {
+    double middle = (low + high) / 2;
+    *(room_of_segment(s, middle, segments) * segments >= keys ? &high : &low) = middle;
+  }
+  return high;
+}
+
+/* Plans the segments of a table; false: no address space holds it. */
+static bool plan_table(double keys, struct window_geometry *g)
+{
+  const struct window_shape *s = &g->shape;
+  double segments = 1, lanes = lanes_for(s, keys, 1), words = lanes / g->whole.lanes;
+  if (words > MOST_WORDS_OF_ONE) {
+    segments = ceil(words / USUAL_SEGMENT_WORDS);
+    lanes = lanes_for(s, keys, segments);
+  }
+  double half = ceil(lanes / s->lanes / 2), step = 1u << g->bucket_shift;
+  /* Keys that fit in one pair of buckets always do. */
+  while (keys > 2 * s->lanes &&
+         tamis__overfull_sets(s->lanes, half, segments, keys / segments) > early)
+    half = ceil(half * 1.03) + 1;
+  half = ceil(half / step) * step;
+  if (segments * half * 2 / step > 0x1p53)
+    return false;
+  g->segments = (uint64_t) segments;
+  g->half = (uint64_t) half;
+  return true;
+}
+
+static void derive(unsigned periods, struct window_geometry *g)
+{
+  const struct form *form = &forms[g->shape_index];
+  g->shape = shape_of(g->shape_index, periods, 1);
+  g->whole = shape_of(g->shape_index, periods, form->buckets);
+  g->bucket_shift = form->buckets - 1;
+  unsigned others = 64 - window_fingerprint_bits(&g->shape);
+  g->one = UINT64_C(1) << others;
+  g->top = ~(g->one - 1);
+  g->rate = full_rate(&g->shape);
+}
+
+/* The shape that takes the least memory within a rate. */
+static int plan(const struct window_spec *spec, double rate, uint64_t keys,
+                struct window_geometry *out)
+{
+  double fewest = INFINITY;
+  bool possible = false;
+  for (unsigned i = 0; i < WINDOW_SHAPES; i++) {
+    struct window_geometry g = {.shape_index = i, .capacity = keys};
+    if (window_geometry_lowest_of_shape(spec->periods, false, i) > rate)
+      continue;
+    possible = true;
+    derive(spec->periods, &g);
+    if (plan_table((double) keys, &g) && (double) window_words(&g) < fewest) {
+      fewest = (double) window_words(&g);
+      *out = g;
+    }
+  }
+  return !possible ? TAMIS_EUNSUPPORTED : fewest == INFINITY ? TAMIS_EINVAL : TAMIS_OK;
+}
+
+int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out)
+{
+  if (spec->fpp < hash_collision_rate(spec->capacity) ||
+      spec->fpp < window_geometry_lowest_rate(spec->periods, spec->growable))
+    return TAMIS_EUNSUPPORTED;
+  return plan(spec, share_of(spec, 1) * spec->fpp, spec->capacity, out);
+}
+
+int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
+                               struct window_geometry *out)
+{
+  double rate = share_of(spec, index) * spec->fpp;
+  return rate >= hash_collision_rate(keys) && plan(spec, rate, keys, out) == TAMIS_OK ? TAMIS_OK
+                                                                                      : TAMIS_EFULL;
+}
+
+bool window_geometry_restore(unsigned periods, struct window_geometry *g)
+{
+  if (periods < 1 || periods > WINDOW_MOST_PERIODS || g->shape_index >= WINDOW_SHAPES ||
+      window_geometry_lowest_of_shape(periods, false, g->shape_index) > 1 || !g->half ||
+      g->half % forms[g->shape_index].buckets || !g->segments || !g->capacity)
+    return false;
+  derive(periods, g);
+  return (double) g->segments * (double) g->half <= 0x1p53;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: sizes of the tables of a sliding window, and the address of a key.
+ *
+ *    mixed hash × odd constant          a fraction of 64 bits, from which digits are taken in turn:
+ *     └─► segment                       one of S
+ *          └─► i                        one of H buckets in the lower half of the segment
+ *               └─► fingerprint         f bits; 0 becomes 1
+ *
+ *    lower = i      upper = H + (g - i mod H), where g = fingerprint · H / 2^f
+ *
+ * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the other,
+ * as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power of two.
+ * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; the sum in place of
+ * their xor, and the two halves, as in the cuckoo filter of this library.
+ *
+ * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger ones have segments of
+ * half a MiB.  A save copies a segment while it holds all locks of it.
+ *
+ * A filter that grows opens layers, each of which is a table of its own.  Those that exist at the
+ * same time have different indices, 1, 2, ..., and the layer with index i has a share of the rate:
+ * 0.9 for the first one, and 0.1 times 6 / (pi (i - 1))^2 for a later one.  These parts add up to 1,
+ * however many layers there are.
+ */
+#ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
+#define TAMIS_LIB_WINDOW_GEOMETRY_H
+
+#include "base/hash.h"
+#include "window/bucket.h"
+
+enum {
+  WINDOW_LINE_WORDS = 8,
+  /* The words that one stripe covers without a gap, at most: 4 KiB. */
+  WINDOW_MAX_BLOCK_SHIFT = 9
+};
+
+/* The geometry of one layer.  It never changes. */
+struct window_geometry {
+  struct window_shape shape; /* of a bucket */
+  struct window_shape whole; /* of all lanes of a word */
+  unsigned shape_index;      /* of the shape, as in window_geometry_shape() */
+  unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
+  uint64_t segments;         /* S */
+  uint64_t half;             /* H; a multiple of the buckets in a word */
+  uint64_t top;              /* the bits of a fingerprint at the top of a word */
+  uint64_t one;              /* the lowest of them */
+  uint64_t capacity;         /* keys that have room in it */
+  double rate;               /* false-positive rate when it is full */
+};
+
+/* What the user asks for. */
+struct window_spec {
+  unsigned periods; /* G */
+  uint64_t capacity;
+  double fpp;
+  bool growable;
+};
+
+/* Plans the first layer.
+ *   Errors  TAMIS_EUNSUPPORTED: no shape gives the rate; TAMIS_EINVAL: no address space holds it */
+int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out);
+
+/* Plans a later layer of a filter that grows, with an index that none of those in use has, for
+ * `keys` keys.
+ *   Errors  TAMIS_EFULL: no shape gives the rate, or no address space holds it */
+int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
+                               struct window_geometry *out);
+
+/* Derives the rest of a geometry that has been saved, of which these are given: shape_index, segments,
+ * half, capacity.  False: no plan has it. */
+bool window_geometry_restore(unsigned periods, struct window_geometry *g);
+
+/* The lowest rate that a window can have, whatever the capacity. */
+double window_geometry_lowest_rate(unsigned periods, bool growable);
+
+/* The lowest rate that one shape can give.  INFINITY: it cannot have such a window. */
+double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned shape_index);
+
+/* The part of the rate that belongs to an index. */
+double window_geometry_share(unsigned index);
+
+/* The shapes, in an order that never changes, as saved filters name them by their numbers.  A filter
+ * has one only if it leaves enough bits for the fingerprint. */
+enum { WINDOW_SHAPES = 8 };
+#define WINDOW_FOR_ALL_SHAPES(DO) \
+  DO(0, 8, 8)                     \
+  DO(1, 9, 7) DO(2, 10, 6) DO(3, 12, 5) DO(4, 16, 4) DO(5, 16, 2) DO(6, 21, 3) DO(7, 32, 2)
+
+static inline uint64_t window_segment_buckets(const struct window_geometry *g)
+{
+  return 2 * g->half;
+}
+
+static inline uint64_t window_segment_words(const struct window_geometry *g)
+{
+  return window_segment_buckets(g) >> g->bucket_shift;
+}
+
+static inline uint64_t window_words(const struct window_geometry *g)
+{
+  return g->segments * window_segment_words(g);
+}
+
+/* The bytes of the words, in whole lines: an array of a saved filter has no others. */
+static inline uint64_t window_bytes(const struct window_geometry *g)
+{
+  uint64_t lines = (window_words(g) + WINDOW_LINE_WORDS - 1) / WINDOW_LINE_WORDS;
+  return lines * WINDOW_LINE_WORDS * sizeof(uint64_t);
+}
+
+static inline uint64_t window_lanes(const struct window_geometry *g)
+{
+  return window_words(g) * g->whole.lanes;
+}
+
+/* The false-positive rate when so many lanes are in use, dead ones or not. */
+double window_geometry_rate(const struct window_geometry *g, uint64_t used);
+
+/* ---- addresses ---- */
+
+/* Where a key's entry may be, and what it is but for the stamp.  Buckets are numbered through all
+ * segments. */
+struct window_place {
+  uint64_t lower, upper;
+  uint64_t top; /* the fingerprint, at the top of a word */
+};
+
+/* What is at `from + H` less `i`, modulo H. */
+FORCE_INLINE uint64_t window_reflect(uint64_t half, uint64_t top, uint64_t i)
+{
+  uint64_t other = upper_half((uint128) top * half) - i;
+  return other + (other >> 63 ? half : 0);
+}
+
+FORCE_INLINE uint64_t window_spread(uint64_t mixed)
+{
+  return mixed * HASH_MULTIPLIER;
+}
+
+/* `segmented`: whether there are several segments; a constant, where it matters. */
+FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g, uint64_t mixed,
+                                                 bool segmented)
+{
+  struct window_place place;
+  uint64_t x = window_spread(mixed), base = 0, half = g->half;
+  if (segmented) {
+    uint128 product = (uint128) x * g->segments;
+    base = upper_half(product) * 2 * half;
+    x = (uint64_t) product;
+  }
+  uint128 product = (uint128) x * half;
+  uint64_t i = upper_half(product);
+  place.top = (uint64_t) product & g->top;
+  if (!place.top)
+    place.top = g->one;
+  place.lower = base + i;
+  place.upper = base + half + window_reflect(half, place.top, i);
+  return place;
+}
+
+/* The fingerprint as it stands in a lane. */
+FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
+                                         const struct window_place *place)
+{
+  return place->top >> (64 - s->width);
+}
+
+/* The other bucket of an entry, or of its fingerprint. */
+static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
+                                           uint64_t entry)
+{
+  uint64_t in_segment = bucket % window_segment_buckets(g), base = bucket - in_segment;
+  uint64_t top = entry << (64 - g->shape.width) & g->top;
+  return in_segment < g->half ? base + g->half + window_reflect(g->half, top, in_segment)
+                              : base + window_reflect(g->half, top, in_segment - g->half);
+}
+
+FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
+{
+  return bucket >> bucket_shift;
+}
+
+/* How far the lowest lane of a bucket is from the end of its word, in bits. */
+FORCE_INLINE unsigned window_shift_of(const struct window_shape *s, unsigned bucket_shift,
+                                      uint64_t bucket)
+{
+  return (unsigned) (bucket & ((1u << bucket_shift) - 1)) * s->lanes * s->width;
+}
+
+#endif

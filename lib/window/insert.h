@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: adds to a sliding window.
+ */
+#ifndef TAMIS_LIB_WINDOW_INSERT_H
+#define TAMIS_LIB_WINDOW_INSERT_H
+
+#include "base/filter.h"
+
+int tamis__window_add(tamis_filter *f, uint64_t hash);
+int tamis__window_add_unique(tamis_filter *f, uint64_t hash);
+void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+void tamis__window_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the layers of a sliding window.
+ *
+ *    first (the filter)      layer 1           layer 2
+ *    C keys                  2 C               4 C, ...
+ *       ▲                       ▲                 ▲
+ *       └──────── older ────────┴───── older ─────┘
+ *       └ oldest, in the epoch word                └ newest
+ *
+ * Of the layers that are searched, each has an index that no other one has, and with it a share of the
+ * rate.  A new layer takes the lowest index that is free.  So when older layers have left, their
+ * indices come back, and growth goes on.
+ */
+#include "window/layers.h"
+
+#include "base/memory.h"
+#include "window/lookup.h"
+
+uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
+                                     const struct window_geometry *g)
+{
+  uint64_t words = window_words(g);
+  layer->geometry = *g;
+  layer->calls = tamis__window_calls(g);
+  layer->block_shift = 3;
+  _Static_assert(1 << 3 == WINDOW_LINE_WORDS, "no two stripes cover one line");
+  while (layer->block_shift < WINDOW_MAX_BLOCK_SHIFT &&
+         words >> layer->block_shift > w->stripes.mask)
+    layer->block_shift++;
+  return window_bytes(g);
+}
+
+/* The lowest index that no layer has which is searched now. */
+static unsigned free_index(const struct window *w, uint64_t epoch)
+{
+  uint64_t used = 0;
+  for (const struct window_layer *layer = window_newest(w, epoch); layer;
+       layer = window_next(layer, epoch))
+    used |= UINT64_C(1) << (layer->index - 1);
+  return (unsigned) __builtin_ctzll(~used) + 1;
+}
+
+/* ORDER layer.opened (release)
+ *   pairs with     layer.newest
+ *   makes visible  the layer's fields
+ *   if weakened    see there
+ *   checked by     negative/window_layer_opened_relaxed */
+static void link_layer(struct window *w, struct window_layer *layer)
+{
+  atomic_store_explicit(&w->newest, layer, memory_order_release);
+}
+
+void tamis__window_append(struct window *w, struct window_layer *layer)
+{
+  struct window_layer *closed = layer->older;
+  link_layer(w, layer);
+  HOOK(window_layer_linked);
+  uint64_t epoch = epoch_before(&w->epoch);
+  do
+    closed->closed = epoch_period(epoch); /* nobody reads it before the word names the next one */
+  while (!epoch_publish(&w->epoch, &epoch,
+                        epoch_with_layers(epoch, epoch_oldest(epoch), layer->number, w->stamps)));
+  HOOK(window_layer_published);
+}
+
+/* The caller holds `opening`. */
+static int open_locked(struct window *w, const struct window_layer *full)
+{
+  struct window_geometry g;
+  uint64_t epoch = epoch_before(&w->epoch);
+  if (epoch_newest(epoch) != full->number)
+    return TAMIS_OK; /* another thread has opened it */
+  if (full->number + 1 == WINDOW_MOST_LAYERS)
+    return TAMIS_EFULL;
+  unsigned index = free_index(w, epoch);
+  int result = window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity, &g);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t words = window_bytes(&g), more = words + sizeof(struct window_layer);
+  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+  if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
+    return TAMIS_EFULL;
+  HOOK(window_layer_wanted);
+  struct window_layer *layer = tamis__memory_allocate(&w->head.allocator, sizeof *layer);
+  word *memory = layer ? tamis__memory_allocate(&w->head.allocator, words) : NULL;
+  if (!memory) {
+    tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
+    return TAMIS_ENOMEM;
+  }
+  (void) tamis__window_prepare_layer(w, layer, &g);
+  layer->words = memory;
+  layer->older = (struct window_layer *) full;
+  layer->number = full->number + 1;
+  layer->index = index;
+  atomic_store_explicit(&w->bytes, bytes + more, memory_order_relaxed);
+  tamis__window_append(w, layer);
+  return TAMIS_OK;
+}
+
+int tamis__window_open_layer(struct window *w, const struct window_layer *full)
+{
+  if (!w->spec.growable)
+    return TAMIS_EFULL;
+  stripe_lock(&w->opening);
+  int result = open_locked(w, full);
+  stripe_unlock(&w->opening);
+  return result;
+}
+
+void tamis__window_destroy_layers(struct window *w)
+{
+  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed), *older;
+  for (; layer != &w->first; layer = older) {
+    older = layer->older;
+    tamis__memory_release(&w->head.allocator, layer->words, window_bytes(&layer->geometry));
+    tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
+  }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the layers of a sliding window, and the memory of each.
+ */
+#ifndef TAMIS_LIB_WINDOW_LAYERS_H
+#define TAMIS_LIB_WINDOW_LAYERS_H
+
+#include "window/table.h"
+
+/* Fills in a layer but for its words, of which it returns the bytes. */
+uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
+                                     const struct window_geometry *g);
+
+/* Opens the layer after `full`, if `full` still is the newest one.  The caller holds no stripe.
+ *   Errors  TAMIS_EFULL: the filter may not grow any more; TAMIS_ENOMEM */
+int tamis__window_open_layer(struct window *w, const struct window_layer *full);
+
+/* Puts a layer after all others: while nobody else knows the filter, or by whoever opens it. */
+void tamis__window_append(struct window *w, struct window_layer *layer);
+
+/* Releases all layers but the first, which is a part of the filter. */
+void tamis__window_destroy_layers(struct window *w);
+
+#endif

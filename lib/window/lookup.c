@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: contains.
+ *
+ *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
+ *                                 └──► upper bucket ┘ the entry stands in either
+ *
+ * in each layer, of which most filters have one.  table.h says why what a look-up reads in this order
+ * is enough: epoch word, version, lower bucket, upper bucket, version, epoch word.
+ *
+ * The straight path serves a filter that has never grown.  It is compiled for each shape, for tables of
+ * one segment and of several; and it leaves all other cases to the general path: a flag of the epoch
+ * word is tested with what has changed.
+ */
+#include "window/lookup.h"
+
+#include "base/compiler.h"
+
+/* ---- one layer ---- */
+
+/* A geometry of which parts are constants. */
+FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, unsigned width,
+                                           unsigned lanes, unsigned bucket_shift)
+{
+  struct window_geometry g = *of;
+  uint64_t low = 0;
+  UNROLL
+  for (unsigned i = 0; i < lanes; i++)
+    low |= UINT64_C(1) << i * width;
+  g.shape.width = width;
+  g.shape.lanes = lanes;
+  g.shape.low = low;
+  g.shape.high = low << (width - 1);
+  g.bucket_shift = bucket_shift;
+  return g;
+}
+
+struct look {
+  uint64_t found;   /* not 0: a lane matches */
+  uint64_t changed; /* not 0: an entry has been moved meanwhile */
+};
+
+FORCE_INLINE uint64_t look_at_bucket(const struct window_geometry *g, const word *words,
+                                     uint64_t bucket, uint64_t pattern)
+{
+  uint64_t value = word_load(&words[window_word_of(g->bucket_shift, bucket)]);
+  value >>= window_shift_of(&g->shape, g->bucket_shift, bucket);
+  return window_has_live(&g->shape, value, pattern);
+}
+
+FORCE_INLINE struct look look(const struct window *w, const struct window_geometry *g,
+                              const word *words, const struct window_place *place, unsigned dead)
+{
+  struct look look;
+  const version_counter *version = window_version(w, place->top);
+  uint64_t pattern = window_pattern(&g->shape, window_fingerprint(&g->shape, place), dead);
+  uint64_t before = window_version_before(version);
+  HOOK(window_version_read);
+  look.found = look_at_bucket(g, words, place->lower, pattern);
+  HOOK(window_lower_read);
+  look.found |= look_at_bucket(g, words, place->upper, pattern);
+  look.changed = window_version_after(version) ^ before;
+  return look;
+}
+
+FORCE_INLINE enum window_answer find(const struct window *w, const struct window_layer *layer,
+                                     const struct window_geometry *g, uint64_t mixed, unsigned dead,
+                                     bool segmented)
+{
+  struct window_place place = window_place_of(g, mixed, segmented);
+  struct look l = look(w, g, layer->words, &place, dead);
+  return l.changed ? WINDOW_MOVED : l.found ? WINDOW_HIT : WINDOW_MISS;
+}
+
+/* ---- any number of layers ---- */
+
+/* MOVED: what was read does not hold. */
+static enum window_answer search(const struct window *w, uint64_t mixed)
+{
+  uint64_t epoch = epoch_before(&w->epoch);
+  enum window_answer answer = WINDOW_MISS;
+  HOOK(window_epoch_read);
+  for (const struct window_layer *layer = window_newest(w, epoch); layer && answer == WINDOW_MISS;
+       layer = window_next(layer, epoch))
+    answer = layer->calls->find(w, layer, mixed, epoch_dead(epoch));
+  return epoch_after(&w->epoch) == epoch ? answer : WINDOW_MOVED;
+}
+
+static bool contains_any(const struct window *w, uint64_t mixed)
+{
+  for (;;) {
+    enum window_answer answer = search(w, mixed);
+    if (answer != WINDOW_MOVED)
+      return answer == WINDOW_HIT;
+    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
+  }
+}
+
+/* After a look-up under which something has changed, or which was made in one of several layers. */
+static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
+{
+  if (!epoch_has_grown(epoch_before(&w->epoch)))
+    tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
+  return contains_any(w, mixed);
+}
+
+/* ---- the same, faster: a filter that has never grown ---- */
+
+FORCE_INLINE bool contains_at(const struct window *w, const struct window_geometry *g,
+                              const struct window_place *place, uint64_t mixed)
+{
+  uint64_t epoch = epoch_before(&w->epoch);
+  HOOK(window_epoch_read);
+  struct look l = look(w, g, w->first.words, place, epoch_dead(epoch));
+  uint64_t changed = l.changed | (epoch_after(&w->epoch) ^ epoch) | (epoch & EPOCH_GROWN);
+  return __builtin_expect(changed != 0, 0) ? contains_again(w, mixed) : l.found != 0;
+}
+
+FORCE_INLINE bool contains(const struct window *w, const struct window_geometry *g, uint64_t hash,
+                           bool segmented)
+{
+  uint64_t mixed = window_mixed(w, hash);
+  struct window_place place = window_place_of(g, mixed, segmented);
+  return contains_at(w, g, &place, mixed);
+}
+
+/* Each key is a call of its own, after a group's memory has been fetched. */
+FORCE_INLINE size_t contains_many(const struct window *w, const struct window_geometry *g,
+                                  const uint64_t *hashes, size_t n, bool *found, bool segmented)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    struct window_place places[FILTER_GROUP];
+    uint64_t mixed[FILTER_GROUP];
+    length = n - start < FILTER_GROUP ? n - start : FILTER_GROUP;
+    for (size_t i = 0; i < length; i++) {
+      mixed[i] = window_mixed(w, hashes[start + i]);
+      places[i] = window_place_of(g, mixed[i], segmented);
+      __builtin_prefetch(&w->first.words[window_word_of(g->bucket_shift, places[i].lower)]);
+      __builtin_prefetch(&w->first.words[window_word_of(g->bucket_shift, places[i].upper)]);
+    }
+    for (size_t i = 0; i < length; i++) {
+      bool in = contains_at(w, g, &places[i], mixed[i]);
+      hits += in;
+      if (found)
+        found[start + i] = in;
+    }
+  }
+  return hits;
+}
+
+/* ---- the calls of each shape ---- */
+
+#define FUNCTIONS(INDEX, WIDTH, LANES, SUFFIX, SEGMENTED)                                      \
+  static enum window_answer find_##INDEX##SUFFIX(                                              \
+      const struct window *w, const struct window_layer *layer, uint64_t mixed, unsigned dead) \
+  {                                                                                            \
+    const struct window_geometry g =                                                           \
+        shaped(&layer->geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                     \
+    return find(w, layer, &g, mixed, dead, SEGMENTED);                                         \
+  }                                                                                            \
+  static bool contains_##INDEX##SUFFIX(const tamis_filter *f, uint64_t hash)                   \
+  {                                                                                            \
+    const struct window *w = const_window_of(f);                                               \
+    const struct window_geometry g =                                                           \
+        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    return contains(w, &g, hash, SEGMENTED);                                                   \
+  }                                                                                            \
+  static size_t contains_many_##INDEX##SUFFIX(const tamis_filter *f, const uint64_t *hashes,   \
+                                              size_t n, bool *found)                           \
+  {                                                                                            \
+    const struct window *w = const_window_of(f);                                               \
+    const struct window_geometry g =                                                           \
+        shaped(&w->first.geometry, WIDTH, LANES, 64 / (WIDTH) / (LANES) -1);                   \
+    return contains_many(w, &g, hashes, n, found, SEGMENTED);                                  \
+  }
+
+#define FUNCTIONS_OF_SHAPE(INDEX, WIDTH, LANES) \
+  FUNCTIONS(INDEX, WIDTH, LANES, _whole, false) \
+  FUNCTIONS(INDEX, WIDTH, LANES, _segmented, true)
+
+#define CALLS(INDEX, SUFFIX)                                                      \
+  {                                                                               \
+    contains_##INDEX##SUFFIX, contains_many_##INDEX##SUFFIX, find_##INDEX##SUFFIX \
+  }
+#define CALLS_OF_SHAPE(INDEX, WIDTH, LANES) {CALLS(INDEX, _whole), CALLS(INDEX, _segmented)},
+
+WINDOW_FOR_ALL_SHAPES(FUNCTIONS_OF_SHAPE)
+
+static const struct window_calls calls[WINDOW_SHAPES][2] = {WINDOW_FOR_ALL_SHAPES(CALLS_OF_SHAPE)};
+
+const struct window_calls *tamis__window_calls(const struct window_geometry *g)
+{
+  return &calls[g->shape_index][g->segments > 1];
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: look-ups in a sliding window.
+ */
+#ifndef TAMIS_LIB_WINDOW_LOOKUP_H
+#define TAMIS_LIB_WINDOW_LOOKUP_H
+
+#include "window/table.h"
+
+/* MOVED: an entry has been moved meanwhile; nothing is known. */
+enum window_answer { WINDOW_MISS, WINDOW_HIT, WINDOW_MOVED };
+
+/* What is compiled for each shape, and for tables of one segment and of several. */
+struct window_calls {
+  bool (*contains)(const tamis_filter *f, uint64_t hash);
+  size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+  /* Searches one layer.  The caller has read the epoch word, whose dead stamp this is, and reads it
+   * again. */
+  enum window_answer (*find)(const struct window *w, const struct window_layer *layer,
+                             uint64_t mixed, unsigned dead);
+};
+
+const struct window_calls *tamis__window_calls(const struct window_geometry *g);
+
+#endif

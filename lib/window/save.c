@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: saves sliding windows.
+ *
+ * [I] A snapshot under fire.  The layers are copied that there are when the save begins, segment by
+ *     segment.  A key has its entry in one segment of one layer, and no call but those that add the key
+ *     changes it: entries are moved within their segment, and none is moved while the segment is copied,
+ *     which is frozen (evict.h).  So an entry that is there all the time is copied exactly once, with
+ *     the stamp that it has.
+ *
+ *     Periods may end between the copies of two segments, but not during one.  What was remembered then
+ *     is in the copy, and beside it stands the period.  A stamp stands for the same periods in all of
+ *     the file.  So the reader knows the period of each entry; it drops those that have been forgotten
+ *     when the save ends.  A key that nobody adds meanwhile is therefore in the loaded filter exactly if
+ *     it is remembered then, and for as long as in this one.
+ *
+ *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  A layer
+ *     that leaves is empty, and its words stay.
+ *
+ *     No lock is held while anything is written.
+ */
+#include "window/save.h"
+
+#include "base/memory.h"
+#include "window/evict.h"
+
+static void put_layer(const struct window_layer *layer, uint64_t *numbers)
+{
+  const struct window_geometry *g = &layer->geometry;
+  numbers[SAVED_LAYER_SHAPE] = g->shape_index;
+  numbers[SAVED_LAYER_SEGMENTS] = g->segments;
+  numbers[SAVED_LAYER_HALF] = g->half;
+  numbers[SAVED_LAYER_CAPACITY] = g->capacity;
+  numbers[SAVED_LAYER_INDEX] = layer->index;
+}
+
+void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
+{
+  const struct window *w = const_window_of(f);
+  uint64_t epoch = epoch_before(&w->epoch);
+  const struct window_layer *oldest = NULL;
+  out->options = (tamis_options){.capacity = w->spec.capacity,
+                                 .fpp = w->spec.fpp,
+                                 .growable = w->spec.growable,
+                                 .max_bytes = w->max_bytes,
+                                 .stripes = w->stripes_wanted};
+  for (const struct window_layer *l = window_newest(w, epoch); l; l = window_next(l, epoch)) {
+    out->figures.bytes += window_bytes(&l->geometry);
+    oldest = l;
+  }
+  out->features = SAVED_WINDOW;
+  out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
+  out->geometry[SAVED_WINDOW_RENEWS] = w->renews;
+  out->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
+  out->geometry[SAVED_WINDOW_STAMP] = epoch_now(epoch);
+  out->geometry[SAVED_WINDOW_LAYERS] = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
+  out->geometry[SAVED_WINDOW_GROWTHS] = w->growths + oldest->number;
+  put_layer(oldest, &out->geometry[SAVED_WINDOW_OLDEST]);
+}
+
+/* ---- copies of segments ---- */
+
+struct copy {
+  struct window *filter;
+  struct saved_writer *w;
+  uint64_t *words; /* room for any segment */
+  uint64_t lanes;  /* in use, of all that has been copied */
+};
+
+/* Returns in which period the copy was made. */
+static uint64_t copy_segment(struct copy *copy, const struct window_layer *layer, uint64_t segment)
+{
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t n = window_segment_words(g);
+  const word *from = layer->words + segment * n;
+  uint64_t epoch = tamis__window_freeze(copy->filter, layer, segment);
+  for (uint64_t i = 0; i < n; i++) {
+    copy->words[i] = word_load(&from[i]);
+    HOOK(window_word_copied);
+  }
+  tamis__window_thaw(copy->filter);
+  for (uint64_t i = 0; i < n; i++)
+    copy->lanes += window_count(window_used(&g->whole, copy->words[i]));
+  return epoch_period(epoch);
+}
+
+/* Adds words to the array, or zeros if `words` is NULL. */
+static void put_words(struct saved_writer *w, const uint64_t *words, uint64_t n)
+{
+  enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
+  for (uint64_t done = 0, part; done < n; done += part) {
+    part = n - done < CHUNK_WORDS ? n - done : CHUNK_WORDS;
+    unsigned char *room = tamis__saved_array_room(w, part * 8);
+    if (!room)
+      return;
+    for (uint64_t i = 0; i < part; i++)
+      saved_put64(room + i * 8, words ? words[done + i] : 0);
+    tamis__saved_array(w, part * 8);
+  }
+}
+
+/* ---- layers ---- */
+
+static void save_numbers(struct saved_writer *w, uint32_t type, const uint64_t *meanings,
+                         const uint64_t *numbers, size_t n)
+{
+  unsigned char *room = tamis__saved_block_room(w, n * 8);
+  if (!room)
+    return;
+  for (size_t i = 0; i < n; i++)
+    saved_put64(room + i * 8, numbers[i]);
+  tamis__saved_block(w, type, meanings, n * 8);
+}
+
+static void save_words(struct copy *copy, const struct window_layer *layer, unsigned number,
+                       uint64_t *copied)
+{
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t bytes = window_bytes(g), n;
+  tamis__saved_array_begin(copy->w, bytes);
+  for (uint64_t i = 0; i < g->segments && copy->w->result == TAMIS_OK; i++) {
+    copied[i] = copy_segment(copy, layer, i);
+    put_words(copy->w, copy->words, window_segment_words(g));
+  }
+  put_words(copy->w, NULL, bytes / 8 - window_words(g));
+  tamis__saved_array_end(copy->w);
+  for (uint64_t done = 0; done < g->segments && copy->w->result == TAMIS_OK; done += n) {
+    n = g->segments - done < SAVED_WINDOW_COPIES ? g->segments - done : SAVED_WINDOW_COPIES;
+    save_numbers(copy->w, SAVED_WINDOW_COPIED, (uint64_t[SAVED_MEANINGS]){number, done},
+                 copied + done, n);
+  }
+}
+
+static void save_layer(struct copy *copy, const struct window_layer *layer, unsigned number)
+{
+  tamis_allocator *allocator = &copy->w->allocator;
+  size_t of_words = window_segment_words(&layer->geometry) * 8,
+         of_copied = layer->geometry.segments * 8;
+  copy->words = tamis__memory_allocate_cleared(allocator, of_words, 0);
+  uint64_t *copied = tamis__memory_allocate_cleared(allocator, of_copied, 0);
+  if (copy->words && copied)
+    save_words(copy, layer, number, copied);
+  else if (copy->w->result == TAMIS_OK)
+    copy->w->result = TAMIS_ENOMEM;
+  tamis__memory_release(allocator, copied, of_copied);
+  tamis__memory_release(allocator, copy->words, of_words);
+}
+
+/* The layer that is `later` layers newer than the one that the header describes: each has a larger
+ * capacity than those before it. */
+static const struct window_layer *find_layer(const struct window *filter,
+                                             const struct saved_head *head, uint64_t later)
+{
+  const struct window_layer *layer = window_newest(filter, epoch_before(&filter->epoch)), *oldest;
+  const uint64_t capacity = head->geometry[SAVED_WINDOW_OLDEST + SAVED_LAYER_CAPACITY];
+  for (oldest = layer; oldest->geometry.capacity != capacity;)
+    oldest = oldest->older;
+  while (layer->number != oldest->number + later)
+    layer = layer->older;
+  return layer;
+}
+
+int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
+{
+  struct window *filter = (struct window *) const_window_of(f); /* it has locks, which are taken */
+  struct copy copy = {.filter = filter, .w = w};
+  for (unsigned i = 0; i < w->head->geometry[SAVED_WINDOW_LAYERS] && w->result == TAMIS_OK; i++) {
+    const struct window_layer *layer = find_layer(filter, w->head, i);
+    uint64_t numbers[SAVED_LAYER_NUMBERS];
+    put_layer(layer, numbers);
+    if (i > 0)
+      save_numbers(w, SAVED_WINDOW_LAYER, (uint64_t[SAVED_MEANINGS]){i}, numbers,
+                   SAVED_LAYER_NUMBERS);
+    save_layer(&copy, layer, i);
+  }
+  w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
+  w->totals[TOTAL_WINDOW_PERIOD] = epoch_period(epoch_before(&filter->epoch));
+  return w->result;
+}

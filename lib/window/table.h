@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a sliding window, as a *stamped table*.
+ *
+ *    epoch word    which period runs, which stamp is dead, which layers there are (epoch.h)
+ *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
+ *                  a lane has a fingerprint and the stamp of its key's last add (bucket.h)
+ *    stripes       for blocks of buckets, in all layers
+ *    versions      counters of moves, chosen by the fingerprint
+ *
+ * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for everybody at one
+ * instant.  Then it clears the lanes that have it, block by block: the *sweep*.  No part of the filter
+ * is created or released, and how keys are spread over periods does not matter.
+ *
+ * Writers hold the stripes of both buckets of the key, in each layer.  Under them a writer
+ *
+ *    1  reads the epoch word
+ *    2  searches the buckets
+ *    3  writes a lane with the stamp of 1
+ *    4  reads the epoch word again; if a period has ended, it writes the new stamp
+ *
+ * Advance holds the lock `advancing`.  It
+ *
+ *    5  replaces the epoch word
+ *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
+ *
+ * [P] While a writer holds a stripe, at most one period ends.  The end of the next but one is published
+ *     by an advance that begins when the one before has been through 6, for which it has taken this
+ *     stripe.  So at 4 the period is that of 1 or the next one, and writing once more is enough.  A
+ *     writer that is descheduled between 1 and 4, for however long, keeps the second next advance
+ *     waiting; it never returns with an old stamp.  One that is descheduled before 1 has read nothing
+ *     yet.
+ *
+ * [Q] G + 2 stamps are enough.  The stamp of period p is used again in p + G + 2.  It is dead from
+ *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.  Nothing
+ *     puts it back: a writer, or a move, that takes a stripe after the sweep has released it reads the
+ *     epoch word that the sweep was made for, or a later one, because the stripe orders them.  So it
+ *     writes live stamps only, and does not move a dead lane.  One that had the stripe before is
+ *     followed by the sweep.  A move holds the stripes of both buckets.  If it carries a lane from a
+ *     block that is not swept yet to one that is, it has read the new epoch word.
+ *
+ * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The look-up
+ *     reads: the epoch word, the version of the fingerprint, the lower bucket, the upper bucket, the
+ *     version again, the epoch word again.  It begins anew if either has changed.  So the period was
+ *     the same throughout, and the key stood in one of its buckets at every instant, with a stamp that
+ *     is not dead in that period: a new stamp replaces an old one by one store.  If it was not in the
+ *     lower bucket when that was read, it was in the upper one then, and it was moved to the lower one
+ *     before the upper one was read.  A move writes the copy, bumps the version, and clears the lane.
+ *     As the look-up has seen the cleared lane, it has acquired the bump, and the second version
+ *     includes it.  If the first one does, too, the look-up has acquired the copy, and the load of the
+ *     lower bucket shows it.  (With both buckets exchanged, the load of the lower one has acquired the
+ *     bump, which the first version then does not include, or the upper one shows the copy.)
+ *
+ *     Without the second look at the epoch word, a look-up that was descheduled might meet a stamp that
+ *     is younger than its own epoch word, and which in that word is dead: a false negative.
+ *
+ * [J] After the window.  A hit has read a lane with a stamp that is not dead while the period was P.
+ *     By [Q] this is the stamp of one of the periods P - G to P.  The hit takes effect when that word
+ *     is read, a miss as in [A], and an advance at 5, for all keys at once.
+ *
+ * [B] One winner in a window.  All unique adds of a key meet at the same two stripes, in each layer.
+ *     The first one that misses the key there has written its lane before it releases them.  As 1 is
+ *     read under them, of two that follow one another the later one's period is not the earlier one.
+ *     A key that is forgotten at 1 stays forgotten until somebody writes.  So within a window the
+ *     second one finds the lane of the first.  A call that finds the key without stripes, and the epoch
+ *     word unchanged, answers TAMIS_PRESENT.
+ *
+ *     Layers: under the stripes the epoch word is read again.  If it names a newest layer whose stripes
+ *     are not held, the call begins anew.  If a layer is opened after that, the key goes to what is an
+ *     older layer by then.  The next unique add of the key locks that one, too, and finds it.
+ *
+ * [C] All or nothing.  An add that finds no room has changed nothing.  Moves that it has made leave all
+ *     entries in their buckets.
+ *
+ * [D] Look-ups take no lock.  They begin anew only if a period has ended, a layer was opened or has
+ *     left, or an entry with the same version counter has been moved.
+ *
+ * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead lanes
+ *     count as free, so no layer has more entries than lanes, whatever the sweep has done yet.
+ *
+ * *Of the lanes of a key's two buckets only one has its fingerprint*, dead or not: see bucket.h.  So an
+ * add that finds a dead lane with its fingerprint uses that one.
+ *
+ * Layers.  New keys go to the newest one.  A key that stands in an older one is renewed there.  When a
+ * search for room fails, the next layer is opened, which has twice the size: under the lock `opening`,
+ * but outside of all stripes.  A layer never moves, and its memory stays until the filter is destroyed:
+ * look-ups need no read section, and together all older layers are smaller than the newest one.
+ *
+ *     The oldest layer leaves the list when a sweep has found it empty that began after an earlier
+ *     sweep did which began after the layer was closed, that is, after the next one was opened.
+ *     Inserts and moves are made in the newest layer only, which they learn under their stripes.  One
+ *     that had read an older epoch word held its stripes when the layer was closed, and the first of
+ *     the two sweeps has waited for it.  So nothing comes to the layer during the second one, nothing
+ *     moves in it, and what that finds is final.  (While entries are moved, a sweep may count wrongly:
+ *     they can be carried from a block that it has not reached to one that it has left.)  Writers that
+ *     have locked stripes for the layer find nothing to renew there.
+ *
+ * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a layer
+ * does not wait for it either: both change the epoch word by compare-and-swap.
+ *
+ * Order of locks: `advancing`, `saving`, stripes by their addresses.  `opening` is taken alone.
+ */
+#ifndef TAMIS_LIB_WINDOW_TABLE_H
+#define TAMIS_LIB_WINDOW_TABLE_H
+
+#include "base/counter.h"
+#include "base/filter.h"
+#include "base/hook.h"
+#include "base/stripe.h"
+#include "base/word.h"
+#include "window/epoch.h"
+#include "window/geometry.h"
+
+/* Indices of the counters. */
+enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
+
+struct window_calls;
+
+struct window_layer {
+  struct window_geometry geometry;
+  word *words;
+  const struct window_calls *calls; /* for the geometry's shape */
+  struct window_layer *older;       /* NULL: this is the first one */
+  unsigned number;                  /* in the epoch word; the first one is 0 */
+  unsigned index;                   /* of the layer's share of the rate */
+  unsigned block_shift;             /* log2 of the words in a block */
+  /* The period in which the next one was opened.  Written before epoch.publish names that. */
+  uint64_t closed;
+};
+
+typedef _Atomic uint64_t version_counter;
+
+struct window {
+  struct tamis_filter head;
+  struct filter_operations operations; /* those of the first layer's shape */
+  struct window_layer first;
+  version_counter *versions;
+  unsigned
+      version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
+  unsigned stamps;   /* G + 2 */
+  struct window_spec spec;
+  bool renews;             /* unique adds renew, too */
+  unsigned stripes_wanted; /* by the user; 0: chosen here */
+  uint64_t max_bytes;
+  uint64_t growths; /* before the filter was loaded, of the layers that had left */
+  struct stripes stripes;
+  struct counters counters;
+  struct stripe advancing;
+  struct stripe opening;
+  struct stripe saving;
+  _Atomic uint64_t frozen; /* evict.h */
+  _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
+  /* The layer that was opened last.  The epoch word may not name it yet. */
+  struct window_layer *_Atomic newest;
+  _Alignas(64) epoch_word epoch;
+};
+
+static inline struct window *window_of(tamis_filter *f)
+{
+  return (struct window *) f;
+}
+
+static inline const struct window *const_window_of(const tamis_filter *f)
+{
+  return (const struct window *) f;
+}
+
+static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
+{
+  return hash_mix(&w->head.keys, hash);
+}
+
+/* The newest layer that an epoch word names.
+ * ORDER layer.newest (acquire)
+ *   pairs with     layer.opened
+ *   makes visible  the layer's fields.  (Which layers count, the epoch word says)
+ *   if weakened    fields are read before they are written
+ *   checked by     negative/window_layer_opened_relaxed */
+static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
+{
+  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_acquire);
+  while (layer->number > epoch_newest(epoch))
+    layer = layer->older;
+  return layer;
+}
+
+/* The next layer to search; NULL: there is none. */
+static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
+{
+  return layer->number == epoch_oldest(epoch) ? NULL : layer->older;
+}
+
+/* ---- stripes ---- */
+
+static inline struct stripe *window_stripe_of_block(const struct window *w, uint64_t block)
+{
+  return stripe_of(&w->stripes, block);
+}
+
+static inline struct stripe *window_stripe(const struct window *w, const struct window_layer *layer,
+                                           uint64_t bucket)
+{
+  uint64_t at = window_word_of(layer->geometry.bucket_shift, bucket);
+  return window_stripe_of_block(w, at >> layer->block_shift);
+}
+
+/* ---- buckets ---- */
+
+static inline word *window_word(const struct window_layer *layer, uint64_t bucket)
+{
+  return &layer->words[window_word_of(layer->geometry.bucket_shift, bucket)];
+}
+
+/* A bucket's lanes, and perhaps other bits above them. */
+static inline uint64_t window_load(const struct window_layer *layer, uint64_t bucket)
+{
+  const struct window_geometry *g = &layer->geometry;
+  return word_load(window_word(layer, bucket)) >>
+         window_shift_of(&g->shape, g->bucket_shift, bucket);
+}
+
+/* The caller holds the bucket's stripe, as all writers of the word do. */
+static inline void window_store(const struct window_layer *layer, uint64_t bucket, unsigned lane,
+                                uint64_t entry)
+{
+  const struct window_geometry *g = &layer->geometry;
+  word *at = window_word(layer, bucket);
+  unsigned shift = window_shift_of(&g->shape, g->bucket_shift, bucket) + lane * g->shape.width;
+  uint64_t others = word_load(at) & ~(lane_bits(g->shape.width) << shift);
+  word_store(at, others | entry << shift);
+}
+
+/* ---- versions ----
+ *
+ * As those of stripes (stripe.h).  But a counter belongs to fingerprints, so that a look-up reads one
+ * for both buckets, and threads that hold different stripes may bump the same one. */
+
+static inline version_counter *window_version(const struct window *w, uint64_t top)
+{
+  return &w->versions[top >> w->version_shift];
+}
+
+/* ORDER window.version_bump (release)
+ *   pairs with     window.version_before
+ *   makes visible  the copy of the entry, which was written before
+ *   if weakened    a look-up may see the new version and not the copy: false negative
+ *   checked by     negative/window_version_not_bumped (that there is a bump at all),
+ *                  negative/window_version_bump_relaxed */
+static inline void window_version_bump(version_counter *version)
+{
+  atomic_fetch_add_explicit(version, 1, memory_order_release);
+}
+
+/* ORDER window.version_before (seq_cst)
+ *   pairs with     window.version_bump
+ *   makes visible  see there
+ *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed, the
+ *                  reads of the buckets could be done before this one: false negative
+ *   checked by     negative/window_version_before_relaxed */
+static inline uint64_t window_version_before(const version_counter *version)
+{
+  return atomic_load_explicit(version, memory_order_seq_cst);
+}
+
+/* Relaxed: the loads of the buckets, which come before and acquire, have made the bump visible, and
+ * coherence of the version does the rest. */
+static inline uint64_t window_version_after(const version_counter *version)
+{
+  return atomic_load_explicit(version, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a sliding window as a whole: creation, figures, validation.
+ */
+#include "window/window.h"
+
+#include "base/compiler.h"
+#include "base/memory.h"
+#include "window/advance.h"
+#include "window/create.h"
+#include "window/insert.h"
+#include "window/layers.h"
+#include "window/lookup.h"
+#include "window/save.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- sizes ---- */
+
+enum {
+  MOST_VERSIONS = 256,
+  LEAST_VERSIONS = 2, /* a fingerprint is shifted by less than 64 bits */
+  LINES_PER_STRIPE = 32,
+  LINES_PER_VERSION = 4,
+  LEAST_STRIPES = 2,
+};
+
+/* What lies beside the words of the first layer, in one block: stripes, shards and versions. */
+struct sizes {
+  unsigned stripes, shards, versions;
+  uint64_t beside; /* bytes */
+};
+
+/* In a small filter all this is a small part of it, unless the user wants more stripes. */
+static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_wanted)
+{
+  uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
+  struct sizes s = {.stripes = 1, .versions = MOST_VERSIONS};
+  unsigned most = stripes_wanted ? stripes_wanted : tamis__stripe_count();
+  uint64_t useful = stripes_wanted ? UINT64_MAX : lines / LINES_PER_STRIPE;
+  while (s.stripes < most && (s.stripes < useful || (s.stripes < LEAST_STRIPES && !stripes_wanted)))
+    s.stripes *= 2;
+  while (s.versions > LEAST_VERSIONS && s.versions > lines / LINES_PER_VERSION)
+    s.versions /= 2;
+  s.shards = tamis__counter_shards(window_bytes(g) / 8);
+  s.beside = s.stripes * sizeof(struct padded_stripe) + s.shards * sizeof(struct counter_shard) +
+             s.versions * sizeof(version_counter);
+  return s;
+}
+
+uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted)
+{
+  return sizeof(struct window) + sizes_for(g, stripes_wanted).beside;
+}
+
+static uint64_t total_bytes(const struct window_geometry *g, unsigned stripes_wanted)
+{
+  return tamis__window_bytes_beside(g, stripes_wanted) + window_bytes(g);
+}
+
+static struct window_spec spec_of(const tamis_options *options)
+{
+  return (struct window_spec){.periods = options->window,
+                              .capacity = options->capacity,
+                              .fpp = options->fpp,
+                              .growable = options->growable};
+}
+
+static int bytes_for(const tamis_options *options, uint64_t *bytes)
+{
+  struct window_geometry g;
+  struct window_spec spec = spec_of(options);
+  if (options->layout == TAMIS_LAYOUT_WORD)
+    return TAMIS_EUNSUPPORTED;
+  int result = window_geometry_plan(&spec, &g);
+  if (result == TAMIS_OK)
+    *bytes = total_bytes(&g, options->stripes);
+  return result;
+}
+
+/* The rate of each shape in turn: a lower one in between gets the same filter. */
+static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
+{
+  tamis_options trial = *options;
+  uint64_t needed;
+  int result = TAMIS_EFULL;
+  double least = fmax(window_geometry_lowest_rate(options->window, options->growable),
+                      hash_collision_rate(options->capacity));
+  for (unsigned i = 0; i < WINDOW_SHAPES; i++) {
+    double rate = window_geometry_lowest_of_shape(options->window, options->growable, i);
+    trial.fpp = fmax(rate, least) * (1 + 1e-9); /* so that it is not refused, as rounded below */
+    if (rate > 0.99)
+      continue;
+    int possible = bytes_for(&trial, &needed);
+    if (possible != TAMIS_OK)
+      return possible;
+    if (needed <= bytes && (result != TAMIS_OK || trial.fpp < *fpp)) {
+      *fpp = trial.fpp;
+      result = TAMIS_OK;
+    }
+  }
+  return result;
+}
+
+/* ---- creation and destruction ---- */
+
+static uint64_t beside_bytes(const struct window *w)
+{
+  unsigned versions = 1u << (64 - w->version_shift);
+  return (w->stripes.mask + 1) * sizeof(struct padded_stripe) +
+         (w->counters.mask + UINT64_C(1)) * sizeof(struct counter_shard) +
+         versions * sizeof(version_counter);
+}
+
+static void set_beside(struct window *w, const struct sizes *s, void *block)
+{
+  struct padded_stripe *stripes = block;
+  struct counter_shard *shards = (struct counter_shard *) (stripes + s->stripes);
+  w->stripes = (struct stripes){stripes, s->stripes - 1};
+  w->counters = (struct counters){shards, s->shards - 1};
+  w->versions = (version_counter *) (shards + s->shards);
+  w->version_shift = 64 - (unsigned) __builtin_ctz(s->versions);
+  tamis__stripes_init(&w->stripes);
+  stripe_init(&w->advancing);
+  stripe_init(&w->opening);
+  stripe_init(&w->saving);
+}
+
+static struct filter_operations operations_for(const struct window_calls *calls)
+{
+  return (struct filter_operations){.kind = &tamis__window_bloom_kind,
+                                    .contains = calls->contains,
+                                    .contains_many = calls->contains_many,
+                                    .add = tamis__window_add,
+                                    .add_unique = tamis__window_add_unique,
+                                    .add_many = tamis__window_add_many,
+                                    .add_unique_many = tamis__window_add_unique_many};
+}
+
+struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan)
+{
+  const tamis_allocator *from = &head->allocator;
+  struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted);
+  struct window *w = tamis__memory_allocate(from, sizeof *w);
+  void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
+  word *words = plan->words;
+  if (!words && beside)
+    words = tamis__memory_allocate(from, window_bytes(&plan->geometry));
+  if (!beside || !words) {
+    tamis__memory_release(from, beside, s.beside);
+    tamis__memory_release(from, w, sizeof *w);
+    return NULL;
+  }
+  w->head.keys = head->keys;
+  w->head.hash = head->hash;
+  w->head.hash_context = head->hash_context;
+  w->head.allocator = head->allocator;
+  set_beside(w, &s, beside);
+  w->spec = plan->spec;
+  w->renews = plan->renews;
+  w->stripes_wanted = plan->stripes_wanted;
+  w->max_bytes = plan->max_bytes;
+  w->stamps = window_stamps(plan->spec.periods);
+  (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
+  w->first.words = words;
+  w->first.index = plan->index;
+  w->operations = operations_for(w->first.calls);
+  operations_begin(&w->head, &w->operations);
+  atomic_store_explicit(&w->bytes, total_bytes(&plan->geometry, plan->stripes_wanted),
+                        memory_order_relaxed); /* this and the next: the filter is not shared yet */
+  atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
+  atomic_store_explicit(&w->epoch, epoch_first(w->stamps), memory_order_relaxed);
+  return w;
+}
+
+static void destroy(tamis_filter *f)
+{
+  struct window *w = window_of(f);
+  tamis_allocator from = w->head.allocator;
+  tamis__window_destroy_layers(w);
+  tamis__stripes_destroy(&w->stripes);
+  stripe_destroy(&w->advancing);
+  stripe_destroy(&w->opening);
+  stripe_destroy(&w->saving);
+  tamis__memory_release(&from, w->first.words, window_bytes(&w->first.geometry));
+  tamis__memory_release(&from, w->stripes.all, beside_bytes(w));
+  tamis__memory_release(&from, w, sizeof *w);
+}
+
+static int refuse_layout(const struct refusal *why, const tamis_options *options)
+{
+  return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                       "layout is %d; with a window it must be %d (TAMIS_LAYOUT_BLOCKED) or %d "
+                       "(TAMIS_LAYOUT_CLASSIC)",
+                       (int) options->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC);
+}
+
+static int create(const tamis_options *options, const struct tamis_filter *head,
+                  const struct refusal *why, tamis_filter **out)
+{
+  struct window_plan plan = {.spec = spec_of(options),
+                             .index = 1,
+                             .renews = options->window_renews,
+                             .stripes_wanted = options->stripes,
+                             .max_bytes = options->max_bytes};
+  if (options->layout == TAMIS_LAYOUT_WORD)
+    return refuse_layout(why, options);
+  int result = window_geometry_plan(&plan.spec, &plan.geometry);
+  if (result == TAMIS_EINVAL)
+    return tamis__refuse_capacity(why, options, bytes_for);
+  if (result != TAMIS_OK)
+    return tamis__refuse_rate(why, options, "a window",
+                              fmax(window_geometry_lowest_rate(options->window, options->growable),
+                                   hash_collision_rate(options->capacity)));
+  result = tamis__check_max_bytes(why, options, total_bytes(&plan.geometry, plan.stripes_wanted));
+  if (result != TAMIS_OK || !out)
+    return result;
+  struct window *w = tamis__window_create(head, &plan);
+  if (!w)
+    return TAMIS_ENOMEM;
+  *out = &w->head;
+  return TAMIS_OK;
+}
+
+/* ---- figures ---- */
+
+static uint64_t lanes_in_use(const struct window *w)
+{
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    sum += stripe_used(&w->stripes.all[i].stripe);
+  return sum;
+}
+
+/* Of a look-up in all layers, with `used` lanes in use.  All layers before the newest one are taken for
+ * full, as far as there are lanes in use. */
+static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
+{
+  double none = 1;
+  for (const struct window_layer *layer = window_newest(w, epoch); layer;
+       layer = window_next(layer, epoch)) {
+    uint64_t lanes = window_lanes(&layer->geometry), here = used < lanes ? used : lanes;
+    none *= 1 - fmin(1, window_geometry_rate(&layer->geometry, here));
+    used -= here;
+  }
+  return 1 - none;
+}
+
+static void stats(const tamis_filter *f, tamis_stats *out)
+{
+  const struct window *w = const_window_of(f);
+  uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
+  const struct window_layer *newest = window_newest(w, epoch);
+  for (const struct window_layer *layer = newest; layer; layer = window_next(layer, epoch)) {
+    lanes += window_lanes(&layer->geometry);
+    out->bits += window_words(&layer->geometry) * 64;
+  }
+  out->count = lanes_in_use(w);
+  out->estimated_count = (double) out->count;
+  out->capacity = w->spec.capacity;
+  out->load = out->estimated_count / (double) w->spec.capacity;
+  out->bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+  out->fpp = w->spec.fpp;
+  out->fpp_estimate = rate_now(w, epoch, out->count);
+  out->layout = TAMIS_LAYOUT_BLOCKED;
+  out->layers = newest->number - epoch_oldest(epoch) + 1;
+  out->growths = w->growths + newest->number;
+  out->parts = w->spec.periods + 1;
+  out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
+  out->fingerprint_bits = window_fingerprint_bits(&newest->geometry.shape);
+  out->occupancy = out->estimated_count / (double) lanes;
+  out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
+  out->failed_searches = tamis__counter_sum(&w->counters, WINDOW_FAILED_SEARCHES);
+  out->refused_adds = tamis__counter_sum(&w->counters, WINDOW_REFUSED);
+  out->lookup_retries = tamis__counter_sum(&w->counters, WINDOW_LOOKUP_RETRIES);
+}
+
+/* ---- validation ---- */
+
+/* Of the lanes of a bucket and of the other bucket of each entry, only one has its fingerprint. */
+static const char *find_fault_in_bucket(const struct window *w, const struct window_layer *layer,
+                                        uint64_t bucket, uint64_t *used)
+{
+  const struct window_geometry *g = &layer->geometry;
+  const struct window_shape *s = &g->shape;
+  uint64_t value = window_load(layer, bucket);
+  unsigned dead = epoch_dead(epoch_before(&w->epoch));
+  for (unsigned lane = 0; lane < s->lanes; lane++) {
+    uint64_t entry = window_lane(s, value, lane), fingerprint = window_fingerprint_of(s, entry);
+    unsigned stamp = window_stamp_of(s, entry);
+    if (!entry)
+      continue;
+    ++*used;
+    if (!fingerprint)
+      return "an entry has no fingerprint";
+    if (!stamp || stamp > w->stamps || stamp == dead)
+      return "a stamp is none of a period that is remembered";
+    uint64_t other = window_load(layer, window_other_bucket(g, bucket, entry));
+    if (window_count(window_match(s, value, fingerprint)) != 1 ||
+        window_match(s, other, fingerprint))
+      return "two lanes of a pair have one fingerprint";
+  }
+  return NULL;
+}
+
+static const char *find_fault_in_layer(const struct window *w, const struct window_layer *layer,
+                                       uint64_t *used)
+{
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t lanes = window_bits(&g->whole, g->whole.high);
+  for (uint64_t i = 0; i < window_words(g); i++)
+    if (word_load(&layer->words[i]) & ~lanes)
+      return "there are bits beside the lanes";
+  for (uint64_t bucket = 0; bucket < g->segments * window_segment_buckets(g); bucket++) {
+    const char *fault = find_fault_in_bucket(w, layer, bucket, used);
+    if (fault)
+      return fault;
+  }
+  return NULL;
+}
+
+static const char *find_fault(const struct window *w)
+{
+  uint64_t epoch = epoch_before(&w->epoch), used = 0;
+  const struct window_layer *newest =
+      atomic_load_explicit(&w->newest, memory_order_relaxed); /* nothing else runs */
+  if (newest->number != epoch_newest(epoch) || epoch_oldest(epoch) > epoch_newest(epoch))
+    return "the epoch word names other layers than there are";
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    if (stripe_held(&w->stripes.all[i].stripe))
+      return "a stripe is still locked";
+  for (const struct window_layer *layer = newest; layer; layer = layer->older) {
+    uint64_t before = used;
+    const char *fault = find_fault_in_layer(w, layer, &used);
+    if (fault)
+      return fault;
+    if (layer->number < epoch_oldest(epoch) && used != before)
+      return "a layer has left with entries";
+  }
+  return used != lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
+}
+
+static bool validate(const tamis_filter *f, const char **reason)
+{
+  *reason = find_fault(const_window_of(f));
+  return !*reason;
+}
+
+const struct filter_kind tamis__window_bloom_kind = {
+    .kind = TAMIS_BLOOM,
+    .name = "TAMIS_BLOOM",
+    .bytes_for = bytes_for,
+    .fpp_for = fpp_for,
+    .create = create,
+    .destroy = destroy,
+    .stats = stats,
+    .validate = validate,
+    .advance = tamis__window_advance,
+    .features = SAVED_WINDOW,
+    .describe = tamis__window_describe,
+    .figures = tamis__window_figures,
+    .bytes_beside = tamis__window_saved_beside,
+    .save = tamis__window_save,
+    .load = tamis__window_load,
+};

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Windows: adds, look-ups and moves while periods end and layers are opened.
+ *
+ * The filters remember one period beside the one that runs, so there are three stamps, the fewest.  The
+ * first layer has four buckets of two lanes, 0 and 1 lower, 2 and 3 upper; each has a stripe of its
+ * own.
+ */
+#include "fixture.h"
+
+#include "window/create.h"
+#include "window/evict.h"
+
+enum { WORDS_OF_LANES = 7, CAPACITY = 4 }; /* the shape of two lanes in a word */
+
+static struct window *window(void)
+{
+  return window_of(t.filter);
+}
+
+static void make_window(bool growable)
+{
+  memset(&t, 0, sizeof t);
+  t.keys = hash_keys_from_seed(SEED);
+  struct window_plan plan = {
+      .spec = {.periods = 1, .capacity = CAPACITY, .fpp = 1e-3, .growable = growable},
+      .geometry = {.shape_index = WORDS_OF_LANES, .segments = 1, .half = 2, .capacity = CAPACITY},
+      .index = 1,
+      .stripes_wanted = 4};
+  expect(window_geometry_restore(1, &plan.geometry), "geometry");
+  struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
+  struct window *w = tamis__window_create(&head, &plan);
+  expect(w != NULL, "create");
+  w->first.block_shift = 0;
+  t.filter = &w->head;
+}
+
+static struct window_place place_of(uint64_t hash)
+{
+  return window_place_of(&window()->first.geometry, hash_mix(&t.keys, hash), false);
+}
+
+static uint64_t window_key(unsigned lower, unsigned upper)
+{
+  struct window_place place;
+  do
+    place = place_of(++t.last_hash);
+  while ((lower != ANY && place.lower != lower) || (upper != ANY && place.upper != upper));
+  return t.last_hash;
+}
+
+static void advance(void)
+{
+  if (tamis_advance(t.filter) != TAMIS_OK)
+    model_fail("advance");
+}
+
+/* ---- periods ---- */
+
+static void set_up_key(void)
+{
+  make_window(false);
+  t.x = put(window_key(HOME, UPPER));
+}
+
+static void set_up_empty(void)
+{
+  make_window(false);
+  t.x = window_key(HOME, UPPER);
+}
+
+/* The key is remembered all the time, by its renewal. */
+static void run_renewal(unsigned thread)
+{
+  if (thread == 0) {
+    must_find(t.x);
+  } else {
+    advance();
+    must_add(t.x);
+    advance();
+  }
+}
+
+/* Whoever finds that x is absent when the period has ended knows that it is added in the next one. */
+static void run_late_add(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+  } else {
+    advance();
+    t.result[thread][0] = !contains(t.x);
+  }
+}
+
+static const char *check_late_add(void)
+{
+  advance();
+  const char *reason = whole();
+  return reason                             ? reason
+         : t.result[1][0] && !contains(t.x) ? "a key was forgotten too early"
+                                            : NULL;
+}
+
+/* Periods that end at the same time as adds leave nothing that is forgotten. */
+static void run_two_periods(unsigned thread)
+{
+  if (thread == 0)
+    must_add(t.x);
+  else
+    advance();
+}
+
+static void run_unique_and_advance(unsigned thread)
+{
+  if (thread == 2)
+    advance();
+  else
+    run_unique(thread);
+}
+
+static const char *check_one_winner(void)
+{
+  const char *reason = whole();
+  return reason ? reason : winners(2) != 1 ? "not one winner" : NULL;
+}
+
+/* ---- moves ---- */
+
+/* x stands in UPPER and can move to HOME; LOWER and UPPER are full. */
+static void set_up_window_move(void)
+{
+  make_window(false);
+  struct window_layer *layer = &window()->first;
+  t.x = window_key(HOME, UPPER);
+  static const unsigned buckets[4] = {UPPER, UPPER, LOWER, LOWER}, lanes[4] = {0, 1, 0, 1};
+  for (unsigned i = 0; i < 4; i++) {
+    struct window_place place = place_of(i ? window_key(LOWER, UPPER) : t.x);
+    uint64_t fingerprint = window_fingerprint(&layer->geometry.shape, &place);
+    struct stripe *stripe = window_stripe(window(), layer, buckets[i]);
+    stripe_lock(stripe);
+    window_store(layer, buckets[i], lanes[i], fingerprint | 1); /* the first stamp */
+    stripe_use(stripe, 1);
+    stripe_unlock(stripe);
+  }
+  t.y = window_key(LOWER, UPPER);
+  expect(contains(t.x), "where x stands");
+}
+
+static void move_x(void)
+{
+  struct window_place full = place_of(t.y);
+  if (tamis__window_evict(window(), &window()->first, &full) != TAMIS_OK)
+    model_fail("no path");
+}
+
+static void run_window_move(unsigned thread)
+{
+  if (thread == 0)
+    move_x();
+  else
+    must_find(t.x);
+}
+
+static void run_window_add_that_moves(unsigned thread)
+{
+  if (thread == 0)
+    must_add(t.y);
+  else
+    must_find(t.x);
+}
+
+static const char *check_window_moved(void)
+{
+  const char *reason = whole_with_count(4);
+  return reason ? reason : !contains(t.x) ? "an entry has been lost" : NULL;
+}
+
+static const char *check_window_added(void)
+{
+  const char *reason = whole_with_count(5);
+  return reason ? reason : !contains(t.x) || !contains(t.y) ? "an entry has been lost" : NULL;
+}
+
+/* All that is in is forgotten while it is moved. */
+static void set_up_last_move(void)
+{
+  set_up_window_move();
+  advance();
+}
+
+static void run_last_move(unsigned thread)
+{
+  struct window_place full = place_of(t.y);
+  if (thread == 0)
+    (void) tamis__window_evict(window(), &window()->first, &full);
+  else
+    advance();
+}
+
+static const char *check_forgotten(void)
+{
+  const char *reason = whole_with_count(0);
+  return reason ? reason : contains(t.x) ? "an entry has come back" : NULL;
+}
+
+/* ---- layers ---- */
+
+/* There is no room for x. */
+static void set_up_window_full(void)
+{
+  make_window(true);
+  struct window_layer *layer = &window()->first;
+  unsigned n = 0;
+  while (n < 8) {
+    uint64_t hash = window_key(ANY, ANY);
+    struct window_place place = place_of(hash);
+    for (unsigned i = 0; i < 4; i++) {
+      unsigned bucket = i / 2 ? (unsigned) place.upper : (unsigned) place.lower, lane = i % 2;
+      if (window_lane(&layer->geometry.shape, window_load(layer, bucket), lane))
+        continue;
+      put_to_stay(hash);
+      n++;
+      break;
+    }
+  }
+  t.x = window_key(HOME, UPPER);
+  expect(figures().layers == 1 && figures().count == 8, "a full layer");
+}
+
+static void run_add_to_new_layer(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    must_find(t.x);
+  } else {
+    (void) contains(t.x);
+    must_find(t.in[0]);
+  }
+}
+
+static const char *check_new_layer(void)
+{
+  const char *reason = whole_with_count(9);
+  return reason ? reason : !contains(t.x) ? "an add was lost" : NULL;
+}
+
+const struct shape window_shapes[] = {
+    {"window_renewal", "is a key found that is renewed from period to period?", 2, false,
+     set_up_key, run_renewal, whole, BOUND(3), BOUND(3)},
+    {"window_late_add", "is a key remembered that was added at the end of a period?", 2, false,
+     set_up_empty, run_late_add, check_late_add, BOUND(3), NEVER},
+    {"window_two_periods", "do two ends of periods and an add leave what is forgotten?", 3, false,
+     set_up_empty, run_two_periods, whole, BOUND(2), BOUND(2)},
+    {"window_unique", "has a key one winner while a period ends?", 3, false, set_up_empty,
+     run_unique_and_advance, check_one_winner, BOUND(2), BOUND(2)},
+    {"window_lookup_and_move", "is a key found that is moved?", 2, false, set_up_window_move,
+     run_window_move, check_window_moved, FULL, FULL},
+    {"window_lookup_and_add", "... by an add that needs room?", 2, false, set_up_window_move,
+     run_window_add_that_moves, check_window_added, BOUND(3), BOUND(3)},
+    {"window_last_move", "does an entry come back that is moved while it is forgotten?", 2, false,
+     set_up_last_move, run_last_move, check_forgotten, BOUND(3), BOUND(3)},
+    {"window_new_layer", "is a layer complete when it is found?", 2, false, set_up_window_full,
+     run_add_to_new_layer, check_new_layer, BOUND(2), BOUND(2)},
+    {"window_unique_layer", "has a key one winner that opens a layer?", 2, false,
+     set_up_window_full, run_unique, check_one_winner, BOUND(2), BOUND(2)},
+    {.name = NULL},
+};

@@ -1,0 +1,848 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Filters with a window: what they remember, for how long, and what they refuse.
+ *
+ * The oracle is exact: it knows the period of each key's last add, and a key is remembered if at most
+ * `window` periods have ended since.  Rates are so low, and seeds so fixed, that no key is found by
+ * chance where the oracle is asked.
+ */
+#include "harness.h"
+#include "saved_unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- filters ---- */
+
+static tamis_options window_options(unsigned window, uint64_t capacity, double fpp, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = growable;
+  options.window = window;
+  options.seed = 42;
+  return options;
+}
+
+static tamis_filter *create(const tamis_options *options)
+{
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
+  assert_non_null(f);
+  return f;
+}
+
+static tamis_filter *make_window(unsigned window, uint64_t capacity, double fpp, bool growable)
+{
+  tamis_options options = window_options(window, capacity, fpp, growable);
+  return create(&options);
+}
+
+static void advance(tamis_filter *f)
+{
+  assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+/* Bits of a stamp change at 2, 6, 14, 30 and 62. */
+static const unsigned windows[] = {1, 2, 3, 4, 5, 6, 8, 13, 14, 15, 24, 30, 31, 61, 62, 63, 64};
+enum { WINDOWS = sizeof windows / sizeof *windows };
+
+/* A key that is never added. */
+static uint64_t absent(uint64_t i)
+{
+  return ~i;
+}
+
+/* A rate that every window has, and at which no key of a small test is found by chance. */
+static const double low_rate = 3e-6;
+
+static double rate_of(const tamis_filter *f, uint64_t probes)
+{
+  uint64_t hits = 0;
+  for (uint64_t i = 0; i < probes; i++)
+    hits += tamis_contains_hash(f, absent(i));
+  return (double) hits / (double) probes;
+}
+
+/* ---- what is remembered, and for how long ---- */
+
+/* In each period a key is added; after each advance all of them are looked up. */
+static void each_key_is_remembered_for_the_window_and_no_longer(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (int growable = 0; growable < 2; growable++) {
+      unsigned window = windows[i], periods = 4 * (window + 2) + 3;
+      tamis_filter *f = make_window(window, 1000, low_rate, growable);
+      for (unsigned now = 0; now < periods; now++) {
+        assert_int_equal(now % 2 ? tamis_add_unique_hash(f, now) : tamis_add_hash(f, now),
+                         TAMIS_OK);
+        for (unsigned key = 0; key < periods; key++)
+          assert_int_equal(tamis_contains_hash(f, key), key <= now && now - key <= window);
+        assert_int_equal(stats_of(f).count, now < window ? now + 1 : window + 1);
+        assert_valid(f);
+        advance(f);
+      }
+      tamis_destroy(f);
+    }
+}
+
+/* No call on the filter comes between the advances. */
+static void a_key_is_forgotten_when_nothing_else_happens(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++) {
+    tamis_filter *f = make_window(windows[i], 10, low_rate, true);
+    for (unsigned key = 0; key < 10; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    for (unsigned now = 0; now < windows[i]; now++)
+      advance(f);
+    for (unsigned key = 0; key < 10; key++)
+      assert_true(tamis_contains_hash(f, key));
+    advance(f);
+    for (unsigned turn = 0; turn < 3 * (windows[i] + 2); turn++) {
+      for (unsigned key = 0; key < 10; key++)
+        assert_false(tamis_contains_hash(f, key));
+      assert_int_equal(stats_of(f).count, 0);
+      advance(f);
+    }
+    tamis_destroy(f);
+  }
+}
+
+static void a_plain_add_renews(void **state)
+{
+  (void) state;
+  for (int renews = 0; renews < 2; renews++) {
+    tamis_options options = window_options(4, 1000, low_rate, true);
+    options.window_renews = renews;
+    tamis_filter *f = create(&options);
+    for (unsigned now = 0; now < 40; now++) {
+      assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK); /* in each period */
+      if (now % 5 == 0)
+        assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK); /* at the last moment */
+      assert_true(tamis_contains_hash(f, 1) && tamis_contains_hash(f, 2));
+      assert_int_equal(stats_of(f).count, 2);
+      advance(f);
+    }
+    for (unsigned now = 0; now < 5; now++)
+      advance(f);
+    assert_false(tamis_contains_hash(f, 1) || tamis_contains_hash(f, 2));
+    tamis_destroy(f);
+  }
+}
+
+/* A unique add that finds the key renews it only if the options say so. */
+static void a_unique_add_renews_if_asked_to(void **state)
+{
+  (void) state;
+  for (int renews = 0; renews < 2; renews++)
+    for (unsigned i = 0; i < WINDOWS; i++) {
+      tamis_options options = window_options(windows[i], 1000, low_rate, i % 2);
+      options.window_renews = renews;
+      tamis_filter *f = create(&options);
+      unsigned won = 0, periods = 3 * (windows[i] + 1);
+      for (unsigned now = 0; now < periods; now++) {
+        int result = tamis_add_unique_hash(f, 7);
+        assert_true(result == TAMIS_OK || result == TAMIS_PRESENT);
+        won += result == TAMIS_OK;
+        assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+        advance(f);
+      }
+      assert_int_equal(won, renews ? 1 : 3);
+      tamis_destroy(f);
+    }
+}
+
+/* A key that is forgotten can be won again, once. */
+static void in_each_window_a_key_has_one_winner(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(3, 1000, low_rate, false);
+  for (unsigned turn = 0; turn < 20; turn++) {
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+    for (unsigned now = 0; now <= 3; now++) {
+      assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+      advance(f);
+    }
+  }
+  tamis_destroy(f);
+}
+
+/* Looking a key up changes nothing. */
+static void look_ups_do_not_renew(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(2, 1000, low_rate, true);
+  options.window_renews = true;
+  tamis_filter *f = create(&options);
+  uint64_t key = 7, count;
+  assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  for (unsigned now = 0; now <= 2; now++) {
+    bool found;
+    assert_true(tamis_contains_hash(f, key));
+    assert_int_equal(tamis_contains_many_hash(f, &key, 1, &found), 1);
+    assert_int_equal(tamis_count_hash(f, key), 1);
+    assert_int_equal(tamis_count_many_hash(f, &key, 1, &count), 1);
+    advance(f);
+  }
+  assert_false(tamis_contains_hash(f, key));
+  assert_int_equal(tamis_count_hash(f, key), 0);
+  assert_int_equal(tamis_count_many_hash(f, &key, 1, &count), 0);
+  tamis_destroy(f);
+}
+
+/* ---- the oracle ---- */
+
+enum { IDS = 600, GROUP = 150 };
+
+struct oracle {
+  unsigned window;
+  bool renews;
+  uint64_t now;
+  uint64_t last[IDS]; /* period of the last add, and 1; 0: never */
+};
+
+static bool remembered(const struct oracle *o, uint64_t id)
+{
+  return o->last[id] && o->now - (o->last[id] - 1) <= o->window;
+}
+
+static int expect_add(struct oracle *o, uint64_t id, bool unique)
+{
+  int result = unique && remembered(o, id) ? TAMIS_PRESENT : TAMIS_OK;
+  if (result == TAMIS_OK || o->renews)
+    o->last[id] = o->now + 1;
+  return result;
+}
+
+static uint64_t remembered_ids(const struct oracle *o)
+{
+  uint64_t n = 0;
+  for (uint64_t id = 0; id < IDS; id++)
+    n += remembered(o, id);
+  return n;
+}
+
+static void assert_as_the_oracle_says(const tamis_filter *f, const struct oracle *o)
+{
+  for (uint64_t id = 0; id < IDS; id++)
+    assert_int_equal(tamis_contains_hash(f, id), remembered(o, id));
+  assert_int_equal(stats_of(f).count, remembered_ids(o));
+  assert_valid(f);
+}
+
+static void call_a_batch(tamis_filter *f, struct oracle *o, uint64_t *random)
+{
+  uint64_t ids[GROUP];
+  int results[GROUP];
+  bool found[GROUP];
+  size_t n = random_next(random) % GROUP, hits = 0, expected = 0;
+  unsigned what = (unsigned) (random_next(random) % 3);
+  for (size_t i = 0; i < n; i++)
+    ids[i] = random_next(random) % IDS;
+  if (what < 2) {
+    assert_int_equal((what ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, ids, n, results),
+                     TAMIS_OK);
+    for (size_t i = 0; i < n; i++)
+      assert_int_equal(results[i], expect_add(o, ids[i], what));
+    return;
+  }
+  hits = tamis_contains_many_hash(f, ids, n, found);
+  for (size_t i = 0; i < n; i++) {
+    assert_int_equal(found[i], remembered(o, ids[i]));
+    expected += remembered(o, ids[i]);
+  }
+  assert_int_equal(hits, expected);
+}
+
+static void call_anything(tamis_filter *f, struct oracle *o, uint64_t *random)
+{
+  uint64_t id = random_next(random) % IDS, what = random_next(random) % 1024;
+  if (what < 8) {
+    advance(f);
+    o->now++;
+  } else if (what < 16) {
+    call_a_batch(f, o, random);
+  } else if (what < 400) {
+    assert_int_equal(tamis_contains_hash(f, id), remembered(o, id));
+  } else {
+    bool unique = what % 4 != 0;
+    assert_int_equal(unique ? tamis_add_unique_hash(f, id) : tamis_add_hash(f, id),
+                     expect_add(o, id, unique));
+  }
+}
+
+/* Filters that must grow, too. */
+static void any_calls_are_answered_as_the_oracle_says(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 4 * WINDOWS; i++) {
+    bool growable = i / WINDOWS % 2;
+    struct oracle o = {.window = windows[i % WINDOWS], .renews = i / WINDOWS / 2};
+    tamis_options options = window_options(o.window, growable ? IDS / 3 : IDS, low_rate, growable);
+    options.window_renews = o.renews;
+    options.seed = i + 1;
+    tamis_filter *f = create(&options);
+    uint64_t random = i;
+    for (unsigned turn = 0; turn < 20; turn++) {
+      for (unsigned call = 0; call < 1000 / SCALE; call++)
+        call_anything(f, &o, &random);
+      assert_as_the_oracle_says(f, &o);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* Keys as bytes, an empty one among them, with the user's hash function and allocator. */
+static uint64_t own_hash(void *context, const void *key, size_t len, uint64_t seed)
+{
+  uint64_t hash = seed ^ *(const uint64_t *) context;
+  for (size_t i = 0; i < len; i++)
+    hash = (hash ^ ((const unsigned char *) key)[i]) * UINT64_C(0x100000001B3);
+  return hash;
+}
+
+static void keys_are_bytes_too(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  uint64_t context = 99;
+  tamis_options options = window_options(2, 1000, low_rate, true);
+  options.hash = own_hash;
+  options.hash_context = &context;
+  options.allocator = &allocator;
+  options.stripes = 1;
+  tamis_filter *f = create(&options);
+  const tamis_key keys[] = {{"a", 1}, {NULL, 0}, {"ab", 2}, {"a", 1}};
+  int results[4];
+  bool found[4];
+  assert_int_equal(tamis_add_unique_many(f, keys, 4, results), TAMIS_OK);
+  assert_true(results[0] == TAMIS_OK && results[1] == TAMIS_OK && results[2] == TAMIS_OK &&
+              results[3] == TAMIS_PRESENT);
+  advance(f);
+  assert_int_equal(tamis_add(f, "ab", 2), TAMIS_OK);
+  advance(f);
+  assert_int_equal(tamis_contains_many(f, keys, 4, found), 4);
+  advance(f);
+  assert_int_equal(tamis_contains_many(f, keys, 4, found), 1);
+  assert_true(found[2] && tamis_contains(f, "ab", 2) && !tamis_contains(f, NULL, 0));
+  assert_int_equal(counts.now, stats_of(f).bytes);
+  tamis_destroy(f);
+  assert_int_equal(counts.now, 0);
+}
+
+/* ---- capacity ---- */
+
+enum pattern { ONE_PERIOD, EVEN, ALL_AGAIN, PATTERNS };
+
+/* Lets several windows pass, with `capacity` distinct keys in each, however they fall into periods. */
+static void fill_window(tamis_filter *f, unsigned window, uint64_t capacity, enum pattern pattern)
+{
+  uint64_t next = 0, parts = window + 1;
+  unsigned periods = 3 * (window + 2) + 1;
+  for (unsigned now = 0; now < periods; now++) {
+    if (now > 0)
+      advance(f);
+    uint64_t part = now % parts, n = capacity;
+    if (pattern == EVEN)
+      n = capacity * (part + 1) / parts - capacity * part / parts;
+    else if (pattern == ONE_PERIOD)
+      n = part == 0 ? capacity : 0;
+    if (pattern == ALL_AGAIN)
+      next = 0;
+    for (uint64_t i = 0; i < n; i++)
+      if (tamis_add_hash(f, next++) != TAMIS_OK)
+        fail_msg("window %u, capacity %lu, pattern %d: refused", window, capacity, pattern);
+  }
+  for (uint64_t i = 1; i <= capacity; i++)
+    assert_true(tamis_contains_hash(f, next - i));
+}
+
+/* In a filter that does not grow, `capacity` distinct keys find room in each window, at whatever time
+ * they come. */
+static void a_window_takes_its_capacity(void **state)
+{
+  (void) state;
+  static const unsigned some[] = {1, 4, 8, 24, 64};
+  static const double rates[] = {0.01, 0.001, 1e-5};
+  for (unsigned i = 0; i < 5; i++)
+    for (unsigned r = 0; r < 3; r++)
+      for (uint64_t capacity = 1; capacity <= 10000 / SCALE; capacity *= 10)
+        for (int pattern = 0; pattern < PATTERNS; pattern++) {
+          tamis_filter *f = make_window(some[i], capacity, rates[r], false);
+          fill_window(f, some[i], capacity, (enum pattern) pattern);
+          assert_true(stats_of(f).count <= capacity);
+          assert_valid(f);
+          tamis_destroy(f);
+        }
+}
+
+/* A full filter refuses keys, keeps those that it has, and has room again when a period has ended. */
+static void a_full_window_has_room_again_later(void **state)
+{
+  (void) state;
+  for (int renews = 0; renews < 2; renews++) {
+    tamis_options options = window_options(3, 2000, low_rate, false);
+    options.window_renews = renews;
+    tamis_filter *f = create(&options);
+    for (unsigned turn = 0; turn < 6; turn++) {
+      uint64_t base = turn * 1000000, refused = 0, taken = 0;
+      uint64_t bytes = stats_of(f).bytes;
+      for (uint64_t i = 0; refused < 100; i++) {
+        int result = i % 2 ? tamis_add_unique_hash(f, base + i) : tamis_add_hash(f, base + i);
+        assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+        assert_int_equal(tamis_contains_hash(f, base + i), result == TAMIS_OK);
+        refused += result == TAMIS_EFULL;
+        taken += result == TAMIS_OK;
+      }
+      tamis_stats s = stats_of(f);
+      assert_in_range(taken, 2000, 4000);
+      assert_int_equal(s.count, taken);
+      assert_true(s.refused_adds >= 100 * (turn + 1));
+      assert_int_equal(s.bytes, bytes);
+      for (unsigned now = 0; now < 3; now++)
+        advance(f);
+      assert_int_equal(stats_of(f).count, taken);
+      advance(f);
+      assert_int_equal(stats_of(f).count, 0);
+      assert_valid(f);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* Keys that are in are renewed though there is no room for others. */
+static void a_full_window_renews(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(2, 1000, low_rate, false);
+  uint64_t n = 0;
+  while (tamis_add_hash(f, n) == TAMIS_OK)
+    n++;
+  for (unsigned now = 0; now < 10; now++) {
+    advance(f);
+    for (uint64_t i = 0; i < n; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, n), TAMIS_EFULL);
+  }
+  assert_int_equal(stats_of(f).count, n);
+  tamis_destroy(f);
+}
+
+/* ---- rates ---- */
+
+/* The rate over the whole window stays within fpp, for keys that never came, and for those that are
+ * forgotten; whether all keys come at once or not. */
+static void the_rate_of_a_full_window_is_kept(void **state)
+{
+  (void) state;
+  static const struct {
+    unsigned window;
+    double fpp;
+  } all[] = {{1, 0.01}, {4, 0.01}, {4, 0.001}, {8, 0.001}, {24, 0.003}, {64, 0.01}, {64, 0.5}};
+  enum { CAPACITY = 20000 / SCALE, PROBES = 1000000 / SCALE, SEEDS = 4 };
+  for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+    for (int pattern = 0; pattern < PATTERNS; pattern++)
+      for (int growable = 0; growable < 2; growable++) {
+        double sum = 0;
+        for (unsigned seed = 1; seed <= SEEDS; seed++) {
+          tamis_options options = window_options(all[i].window, CAPACITY, all[i].fpp, growable);
+          options.seed = seed;
+          tamis_filter *f = create(&options);
+          fill_window(f, all[i].window, CAPACITY, (enum pattern) pattern);
+          sum += rate_of(f, PROBES) / SEEDS;
+          assert_true(stats_of(f).fpp_estimate <= 1.02 * all[i].fpp);
+          tamis_destroy(f);
+        }
+        if (sum > 1.02 * all[i].fpp + 4 * sqrt(all[i].fpp / PROBES / SEEDS))
+          fail_msg("window %u, fpp %g, pattern %d: rate %g", all[i].window, all[i].fpp, pattern,
+                   sum);
+      }
+}
+
+static void forgotten_keys_are_found_with_the_rate_only(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 50000 / SCALE };
+  tamis_filter *f = make_window(4, CAPACITY, 0.01, false);
+  uint64_t next = 0, hits = 0, n = CAPACITY / 5;
+  for (unsigned now = 0; now < 12; now++) {
+    for (uint64_t i = 0; i < n; i++)
+      assert_int_equal(tamis_add_hash(f, next++), TAMIS_OK);
+    if (now < 11)
+      advance(f);
+  }
+  uint64_t forgotten = next - 5 * n;
+  for (uint64_t i = 0; i < forgotten; i++)
+    hits += tamis_contains_hash(f, i);
+  assert_true((double) hits <= 0.0102 * (double) forgotten + 4 * sqrt(0.01 * (double) forgotten));
+  for (uint64_t i = forgotten; i < next; i++)
+    assert_true(tamis_contains_hash(f, i));
+  tamis_destroy(f);
+}
+
+/* ---- memory ---- */
+
+/* The bound is for 10^7 keys; this one has as few as are quick. */
+static void the_bits_of_a_key_do_not_grow_with_the_window(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (int growable = 0; growable < 2; growable++) {
+      tamis_options options = window_options(windows[i], 1000000, 0.001, growable);
+      uint64_t bytes = 0;
+      assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+      double bits = (double) bytes * 8 / 1000000;
+      assert_true(bits <= (windows[i] <= 8 ? 20 : 25));
+    }
+}
+
+static void bytes_stay_over_a_thousand_periods(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    struct counts counts = {0};
+    tamis_allocator allocator = counting(&counts);
+    tamis_options options = window_options(4, 1000, 0.01, growable);
+    options.allocator = &allocator;
+    tamis_filter *f = create(&options);
+    uint64_t told = 0, next = 0;
+    assert_int_equal(tamis_bytes_for(&options, &told), TAMIS_OK);
+    for (unsigned now = 0; now < 1000; now++) {
+      for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(tamis_add_hash(f, next++), TAMIS_OK);
+      assert_int_equal(stats_of(f).bytes, told);
+      assert_int_equal(counts.now, told);
+      advance(f);
+    }
+    assert_int_equal(counts.most, told);
+    assert_int_equal(stats_of(f).layers, 1);
+    tamis_destroy(f);
+    assert_int_equal(counts.now, 0);
+  }
+}
+
+static void max_bytes_is_kept(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    struct counts counts = {0};
+    tamis_allocator allocator = counting(&counts);
+    tamis_options options = window_options(4, 1000, 0.001, growable);
+    options.allocator = &allocator;
+    uint64_t needed = 0;
+    tamis_filter *f;
+    assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+    options.max_bytes = needed - 1;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_EFULL);
+    assert_int_equal(counts.now, 0);
+    for (uint64_t limit = needed; limit < 20 * needed; limit = limit * 7 / 4) {
+      options.max_bytes = limit;
+      f = create(&options);
+      counts.most = counts.now;
+      for (unsigned turn = 0; turn < 12; turn++) {
+        uint64_t base = turn * 1000000, n = 0;
+        while (n < 100000 && tamis_add_hash(f, base + n) == TAMIS_OK)
+          n++;
+        if (turn % 6 == 0) /* all other keys have been forgotten */
+          assert_in_range(n, 1000, 100000 - 1);
+        for (uint64_t i = 0; i < n; i++)
+          assert_true(tamis_contains_hash(f, base + i));
+        assert_true(stats_of(f).bytes <= limit && counts.now == stats_of(f).bytes);
+        assert_valid(f);
+        advance(f);
+        if (turn % 6 == 5)
+          for (unsigned now = 0; now < 5; now++)
+            advance(f);
+      }
+      assert_true(counts.most <= limit);
+      tamis_destroy(f);
+      assert_int_equal(counts.now, 0);
+    }
+  }
+}
+
+static void the_lowest_rate_for_some_bytes_takes_them(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (uint64_t bytes = 4000; bytes < 40000; bytes = bytes * 3 / 2) {
+      tamis_options options = window_options(windows[i], 5000, 0.5, i % 2);
+      double fpp = 0;
+      uint64_t needed = 0;
+      int result = tamis_fpp_for(&options, bytes, &fpp);
+      if (result == TAMIS_EFULL)
+        continue;
+      assert_int_equal(result, TAMIS_OK);
+      options.fpp = fpp;
+      assert_int_equal(tamis_bytes_for(&options, &needed), TAMIS_OK);
+      assert_true(needed <= bytes);
+      options.fpp = fpp / 1.03;
+      if (tamis_bytes_for(&options, &needed) == TAMIS_OK)
+        assert_true(needed > bytes);
+    }
+}
+
+/* ---- growth ---- */
+
+/* Far more keys than the capacity come in one window: the rate is kept.  When they are forgotten, the
+ * filter is one layer again. */
+static void a_growing_window_keeps_its_rate(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 1000, PROBES = 300000 / SCALE };
+  static const double rates[] = {0.1, 0.01, 0.001};
+  for (unsigned r = 0; r < 3; r++) {
+    tamis_filter *f = make_window(2, CAPACITY, rates[r], true);
+    uint64_t next = 0;
+    for (unsigned turn = 0; turn < 4; turn++) {
+      uint64_t first = next;
+      for (uint64_t n = CAPACITY; n <= CAPACITY * (turn % 2 ? 1 : 32 / (SCALE == 1 ? 1 : 4));
+           n *= 2) {
+        for (; next - first < n; next++)
+          assert_int_equal(tamis_add_hash(f, next), TAMIS_OK);
+        double rate = rate_of(f, PROBES);
+        if (rate > rates[r] + 4 * sqrt(rates[r] / PROBES))
+          fail_msg("fpp %g, turn %u, %lu keys: rate %g", rates[r], turn, n, rate);
+        assert_true(stats_of(f).fpp_estimate <= rates[r]);
+      }
+      for (uint64_t key = first; key < next; key++)
+        assert_true(tamis_contains_hash(f, key));
+      if (turn % 2 == 0)
+        assert_true(stats_of(f).layers > 1 || turn > 0);
+      assert_valid(f);
+      for (unsigned now = 0; now < 4; now++) /* a closed layer leaves with the advance after */
+        advance(f);
+      assert_int_equal(stats_of(f).count, 0);
+      assert_int_equal(stats_of(f).layers, 1);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* A key in an older layer is renewed where it stands, and has one winner. */
+static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(2, 100, low_rate, true);
+  for (uint64_t i = 0; i < 3000; i++) {
+    assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_OK);
+    for (uint64_t j = 0; j <= i; j += 97)
+      assert_int_equal(tamis_add_unique_hash(f, j), TAMIS_PRESENT);
+  }
+  assert_true(stats_of(f).layers > 1);
+  for (unsigned now = 0; now < 10; now++) {
+    for (uint64_t i = 0; i < 100; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    advance(f);
+    for (uint64_t i = 0; i < 3000; i++)
+      assert_int_equal(tamis_contains_hash(f, i), i < 100 || now < 2);
+    assert_int_equal(stats_of(f).count, now < 2 ? 3000 : 100);
+    assert_valid(f);
+  }
+  tamis_destroy(f);
+}
+
+/* ---- figures ---- */
+
+static void figures_tell_the_truth(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(3, 1000, 0.001, true);
+  tamis_stats s = stats_of(f);
+  assert_true(s.kind == TAMIS_BLOOM && s.layout == TAMIS_LAYOUT_BLOCKED && s.capacity == 1000 &&
+              s.fpp == 0.001 && s.seed == 42);
+  assert_true(s.parts == 4 && s.layers == 1 && s.oldest_part_age == 0 && s.count == 0);
+  for (uint64_t i = 0; i < 500; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  s = stats_of(f);
+  assert_in_range(s.count, 498, 500); /* a key may be hidden */
+  assert_true(s.estimated_count == (double) s.count && s.load == s.estimated_count / 1000);
+  assert_true(s.fpp_estimate > 0 && s.fpp_estimate < 0.001);
+  for (unsigned now = 1; now <= 3; now++) {
+    advance(f);
+    assert_int_equal(tamis_add_hash(f, 100000 + now), TAMIS_OK);
+    assert_int_equal(stats_of(f).oldest_part_age, now);
+  }
+  advance(f); /* the first keys are forgotten */
+  s = stats_of(f);
+  assert_true(s.count <= 3 && s.oldest_part_age == 3 && s.parts == 4);
+  for (unsigned now = 0; now < 4; now++)
+    advance(f);
+  s = stats_of(f);
+  assert_true(s.count == 0 && s.load == 0 && s.oldest_part_age == 3);
+  tamis_destroy(f);
+}
+
+static int append(void *context, const void *data, size_t size)
+{
+  char *text = context;
+  size_t length = strlen(text);
+  assert_true(length + size < 20000);
+  memcpy(text + length, data, size);
+  text[length + size] = '\0';
+  return 0;
+}
+
+static void figures_are_text_too(void **state)
+{
+  (void) state;
+  static char text[20000];
+  tamis_filter *f = make_window(3, 1000, 0.001, true);
+  assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
+  advance(f);
+  advance(f);
+  assert_int_equal(tamis_stats_text(f, TAMIS_JSON, "w", append, text), TAMIS_OK);
+  assert_non_null(strstr(text, "\"parts\": 4"));
+  assert_non_null(strstr(text, "\"oldest_part_age\": 2"));
+  text[0] = '\0';
+  assert_int_equal(tamis_stats_text(f, TAMIS_PROMETHEUS, "w", append, text), TAMIS_OK);
+  assert_non_null(strstr(text, "tamis_parts"));
+  tamis_destroy(f);
+}
+
+/* ---- what is refused ---- */
+
+static void assert_refused(const tamis_options *options, int expected, const char *field)
+{
+  char why[400];
+  tamis_filter *f = (tamis_filter *) why;
+  uint64_t bytes = 77;
+  assert_int_equal(tamis_create(options, &f), expected);
+  assert_null(f);
+  assert_int_equal(tamis_options_check(options, why, sizeof why), expected);
+  if (!strstr(why, field))
+    fail_msg("\"%s\" does not name %s", why, field);
+  assert_int_equal(tamis_bytes_for(options, &bytes), expected);
+  assert_int_equal(bytes, 77);
+}
+
+static void options_that_cannot_be_are_refused(void **state)
+{
+  (void) state;
+  static const unsigned absurd[] = {65, 66, 1000, 1u << 31, UINT32_MAX};
+  tamis_options options = window_options(64, 1000, 0.01, true);
+  tamis_destroy(create(&options));
+  for (unsigned i = 0; i < sizeof absurd / sizeof *absurd; i++)
+    for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++) {
+      options = window_options(absurd[i], 1000, 0.01, true);
+      options.kind = (tamis_kind) kind;
+      assert_refused(&options, TAMIS_EINVAL, "window");
+    }
+  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++) {
+    options = window_options(0, 1000, 0.01, true);
+    options.window_renews = true;
+    options.kind = (tamis_kind) kind;
+    assert_refused(&options, TAMIS_EINVAL, "window_renews");
+  }
+  for (int kind = TAMIS_CUCKOO; kind <= TAMIS_COUNTING_BLOOM; kind++) {
+    options = window_options(4, 1000, 0.01, true);
+    options.kind = (tamis_kind) kind;
+    assert_refused(&options, TAMIS_EUNSUPPORTED, "window");
+  }
+  options = window_options(4, 1000, 0.01, true);
+  options.layout = TAMIS_LAYOUT_WORD;
+  assert_refused(&options, TAMIS_EUNSUPPORTED, "layout");
+  options.layout = TAMIS_LAYOUT_CLASSIC; /* it is built blocked */
+  tamis_filter *f = create(&options);
+  assert_int_equal(stats_of(f).layout, TAMIS_LAYOUT_BLOCKED);
+  tamis_destroy(f);
+  options = window_options(4, 1000, 1e-12, true);
+  assert_refused(&options, TAMIS_EUNSUPPORTED, "fpp");
+}
+
+static void advance_needs_a_window(void **state)
+{
+  (void) state;
+  assert_int_equal(tamis_advance(NULL), TAMIS_EINVAL);
+  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
+    for (int growable = 0; growable < 2; growable++) {
+      tamis_options options = window_options(0, 1000, 0.01, growable);
+      options.kind = (tamis_kind) kind;
+      tamis_filter *f = create(&options);
+      assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+      for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(tamis_advance(f), TAMIS_EUNSUPPORTED);
+      assert_true(tamis_contains_hash(f, 7));
+      assert_int_equal(stats_of(f).count, 1);
+      tamis_destroy(f);
+    }
+}
+
+static void calls_that_a_window_does_not_have_are_refused(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(2, 1000, low_rate, true), *g = make_window(2, 1000, low_rate, true),
+               *out;
+  tamis_similarity_stats similarity = TAMIS_SIMILARITY_STATS_INIT;
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_remove_hash(f, 8), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_intersect(f, g, &out), TAMIS_EUNSUPPORTED);
+  assert_null(out);
+  assert_int_equal(tamis_similarity(f, g, &similarity), TAMIS_EUNSUPPORTED);
+  assert_true(tamis_contains_hash(f, 7));
+  tamis_filter *plain = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, low_rate);
+  assert_int_equal(tamis_merge(f, plain), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(plain, f), TAMIS_EINVAL);
+  assert_int_equal(tamis_intersect(plain, f, &out), TAMIS_EINVAL);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_int_equal(stats_of(plain).count, 0);
+  tamis_destroy(plain);
+  tamis_destroy(f);
+  tamis_destroy(g);
+}
+
+static void invalid_arguments_change_nothing(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_window(2, 1000, low_rate, true);
+  const tamis_key keys[] = {{"a", 1}, {NULL, 3}};
+  int results[2] = {77, 77};
+  bool found[2];
+  assert_int_equal(tamis_add(f, NULL, 1), TAMIS_EINVAL);
+  assert_int_equal(tamis_add_unique(f, NULL, 1), TAMIS_EINVAL);
+  assert_int_equal(tamis_add_many(f, keys, 2, results), TAMIS_EINVAL);
+  assert_int_equal(tamis_add_unique_many(f, keys, 2, results), TAMIS_EINVAL);
+  assert_true(results[0] == 77 && results[1] == 77);
+  assert_int_equal(tamis_contains_many(f, keys, 2, found), 0);
+  assert_int_equal(tamis_add_many(f, NULL, 0, NULL), TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 0);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_key_is_remembered_for_the_window_and_no_longer),
+      cmocka_unit_test(a_key_is_forgotten_when_nothing_else_happens),
+      cmocka_unit_test(a_plain_add_renews),
+      cmocka_unit_test(a_unique_add_renews_if_asked_to),
+      cmocka_unit_test(in_each_window_a_key_has_one_winner),
+      cmocka_unit_test(look_ups_do_not_renew),
+      cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
+      cmocka_unit_test(keys_are_bytes_too),
+      cmocka_unit_test(a_window_takes_its_capacity),
+      cmocka_unit_test(a_full_window_has_room_again_later),
+      cmocka_unit_test(a_full_window_renews),
+      cmocka_unit_test(the_rate_of_a_full_window_is_kept),
+      cmocka_unit_test(forgotten_keys_are_found_with_the_rate_only),
+      cmocka_unit_test(the_bits_of_a_key_do_not_grow_with_the_window),
+      cmocka_unit_test(bytes_stay_over_a_thousand_periods),
+      cmocka_unit_test(max_bytes_is_kept),
+      cmocka_unit_test(the_lowest_rate_for_some_bytes_takes_them),
+      cmocka_unit_test(a_growing_window_keeps_its_rate),
+      cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),
+      cmocka_unit_test(figures_tell_the_truth),
+      cmocka_unit_test(figures_are_text_too),
+      cmocka_unit_test(options_that_cannot_be_are_refused),
+      cmocka_unit_test(advance_needs_a_window),
+      cmocka_unit_test(calls_that_a_window_does_not_have_are_refused),
+      cmocka_unit_test(invalid_arguments_change_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

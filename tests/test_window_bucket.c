@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every operation on all lanes of a bucket at once, against a loop over lanes.
+ */
+#include "unit.h"
+
+#include "harness.h"
+#include "window/bucket.h"
+
+enum { WORDS = 2000 / SCALE }; /* for each size and window */
+
+static const struct {
+  unsigned width, lanes;
+} sizes[] = {{8, 8}, {9, 7}, {10, 6}, {12, 5}, {16, 4}, {16, 2}, {21, 3}, {32, 2}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static uint64_t lane_at(const struct window_shape *s, uint64_t word, unsigned lane)
+{
+  uint64_t value = 0;
+  for (unsigned bit = 0; bit < s->width; bit++)
+    value |= (word >> (lane * s->width + bit) & 1) << bit;
+  return value;
+}
+
+/* ---- words as a window has them ---- */
+
+/* Some lanes are empty.  Fingerprints are few, so that many are equal or differ in one bit; but no two
+ * lanes have the same one as `wanted`. */
+static uint64_t random_word(const struct window_shape *s, unsigned stamps, uint64_t wanted,
+                            uint64_t *random)
+{
+  uint64_t word = 0;
+  bool has_wanted = false;
+  for (unsigned i = 0; i < s->lanes; i++) {
+    uint64_t r = random_next(random), units = r % 4;
+    uint64_t fingerprint =
+        units == 0   ? wanted
+        : units == 1 ? (wanted ^ UINT64_C(1) << (s->stamp_bits + r / 4 % 3)) & lane_bits(s->width)
+                     : window_fingerprint_of(s, random_next(random) & lane_bits(s->width));
+    if (!fingerprint || r >> 60 == 0 || (fingerprint == wanted && has_wanted))
+      continue;
+    has_wanted |= fingerprint == wanted;
+    word |= (fingerprint | (r / 64 % stamps + 1)) << i * s->width;
+  }
+  return word;
+}
+
+static void check_word(const struct window_shape *s, uint64_t word, uint64_t wanted, unsigned dead)
+{
+  uint64_t used = window_used(s, word), of_dead = window_dead(s, word, dead);
+  uint64_t live = window_live(s, word, dead), match = window_match(s, word, wanted);
+  uint64_t unused = window_free(s, word, dead);
+  bool found = false, close = false, borrows = false;
+  for (unsigned i = 0; i < s->lanes; i++) {
+    uint64_t lane = lane_at(s, word, i), bit = UINT64_C(1) << (i * s->width + s->width - 1);
+    uint64_t fingerprint = lane >> s->stamp_bits << s->stamp_bits;
+    uint64_t stamp = lane - fingerprint;
+    assert_int_equal(window_lane(s, word, i), lane);
+    assert_int_equal(window_fingerprint_of(s, lane), fingerprint);
+    assert_int_equal(window_stamp_of(s, lane), stamp);
+    assert_int_equal(!!(used & bit), lane != 0);
+    assert_int_equal(!!(of_dead & bit), stamp == dead);
+    assert_int_equal(!!(live & bit), lane && stamp != dead);
+    assert_int_equal(!!(unused & bit), !lane || stamp == dead);
+    assert_int_equal(!!(match & bit), fingerprint == wanted);
+    found |= fingerprint == wanted && stamp != dead;
+    /* what may match in place of another one: see bucket.h */
+    close |= (fingerprint ^ wanted) == UINT64_C(1) << s->stamp_bits &&
+             (stamp == dead || (borrows && (stamp ^ dead) == 1));
+    borrows = lane == (wanted | dead);
+    if (match & bit)
+      assert_int_equal(window_first(s, match), i);
+    uint64_t all = lane_at(s, window_bits(s, bit), i);
+    assert_int_equal(all, lane_bits(s->width));
+    assert_int_equal(window_count(window_bits(s, bit)), s->width);
+  }
+  assert_int_equal((used | of_dead | live | match | unused) & ~s->high, 0);
+  uint64_t pattern = window_pattern(s, wanted, dead);
+  bool has = window_has_live(s, word, pattern) != 0;
+  assert_true(has == found || (has && close));
+  /* other bits above the lanes change nothing */
+  if (s->width * s->lanes < 64) {
+    uint64_t above = UINT64_MAX << s->width * s->lanes;
+    assert_int_equal(window_has_live(s, word | above, pattern) != 0, has);
+    assert_int_equal(window_match(s, word | above, wanted), match);
+    assert_int_equal(window_live(s, word | above, dead), live);
+  }
+}
+
+static void all_operations_agree_with_a_loop(void **state)
+{
+  (void) state;
+  uint64_t random = 1;
+  for (unsigned i = 0; i < SIZES; i++)
+    for (unsigned periods = 1; periods <= WINDOW_MOST_PERIODS; periods += 1 + periods / 4) {
+      unsigned stamps = window_stamps(periods), e = window_stamp_bits(periods);
+      if (sizes[i].width < e + 3)
+        continue;
+      struct window_shape s = window_shape(sizes[i].width, sizes[i].lanes, e);
+      for (unsigned j = 0; j < WORDS; j++) {
+        uint64_t wanted = window_fingerprint_of(&s, random_next(&random) & lane_bits(s.width));
+        unsigned dead = (unsigned) (random_next(&random) % stamps) + 1;
+        if (wanted)
+          check_word(&s, random_word(&s, stamps, wanted, &random), wanted, dead);
+      }
+    }
+}
+
+/* All pairs of two lanes of five bits, for all patterns. */
+static void small_lanes_agree_in_all_words(void **state)
+{
+  (void) state;
+  struct window_shape s = window_shape(5, 2, window_stamp_bits(1));
+  assert_int_equal(s.stamp_bits, 2);
+  for (uint64_t word = 0; word < 1024; word++)
+    for (unsigned wanted = 4; wanted < 32; wanted += 4)
+      for (unsigned dead = 1; dead <= 3; dead++) {
+        uint64_t low = word & 31, high = word >> 5;
+        bool twice = (low & 28) == wanted && (high & 28) == wanted;
+        bool legal = (!low || (low & 3 && low & 28)) && (!high || (high & 3 && high & 28));
+        if (legal && !twice)
+          check_word(&s, word, wanted, dead);
+      }
+}
+
+/* 0 is no stamp, and all others fit. */
+static void stamps_fit(void **state)
+{
+  (void) state;
+  for (unsigned periods = 1; periods <= WINDOW_MOST_PERIODS; periods++) {
+    unsigned e = window_stamp_bits(periods), stamps = window_stamps(periods);
+    assert_int_equal(stamps, periods + 2);
+    assert_true(stamps < 1u << e && stamps >= 1u << (e - 1));
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_operations_agree_with_a_loop),
+      cmocka_unit_test(small_lanes_agree_in_all_words),
+      cmocka_unit_test(stamps_fit),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

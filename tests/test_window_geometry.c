@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sizes and rates of windows, and addresses of keys.
+ */
+#include "unit.h"
+
+#include "base/filter.h"
+#include "harness.h"
+#include "window/geometry.h"
+
+#include <math.h>
+
+static const unsigned windows[] = {1, 2, 4, 5, 8, 13, 14, 24, 29, 30, 61, 62, 64};
+enum { WINDOWS = sizeof windows / sizeof *windows };
+
+static const double rates[] = {0.9, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 1e-5};
+enum { RATES = sizeof rates / sizeof *rates };
+
+static struct window_geometry planned(const struct window_spec *spec)
+{
+  struct window_geometry g = {0};
+  assert_int_equal(window_geometry_plan(spec, &g), TAMIS_OK);
+  return g;
+}
+
+/* ---- plans ---- */
+
+static void check_plan(const struct window_spec *spec, const struct window_geometry *g,
+                       double share)
+{
+  const struct window_shape *s = &g->shape;
+  unsigned buckets = 1u << g->bucket_shift;
+  assert_true(g->rate > 0 && g->rate <= share * spec->fpp / 1.019);
+  assert_int_equal(s->stamp_bits, window_stamp_bits(spec->periods));
+  assert_true(window_fingerprint_bits(s) >= 6 && s->width <= WINDOW_MAX_WIDTH);
+  assert_true(s->width * s->lanes * buckets <= 64);
+  assert_int_equal(g->whole.lanes, s->lanes * buckets);
+  assert_int_equal(g->half % buckets, 0);
+  assert_true(g->half >= buckets && g->segments >= 1);
+  assert_true(window_lanes(g) >= g->capacity);
+  assert_int_equal(window_lanes(g), g->segments * 2 * g->half * s->lanes);
+  /* rate_at() is that of geometry.c when all lanes are in use */
+  double values = ldexp(1, (int) window_fingerprint_bits(s));
+  double most = 2 * s->lanes * (1 + 2 / values) / values;
+  assert_true(fabs(window_geometry_rate(g, window_lanes(g)) - most) < 1e-12);
+  assert_true(g->rate <= most && g->rate > 0.85 * most);
+}
+
+static void plans_keep_the_rate(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (unsigned j = 0; j < RATES; j++)
+      for (uint64_t capacity = 1; capacity < UINT64_C(1) << 36; capacity = capacity * 7 + 1)
+        for (unsigned growable = 0; growable < 2; growable++) {
+          struct window_spec spec = {windows[i], capacity, rates[j], growable};
+          struct window_geometry g = planned(&spec);
+          check_plan(&spec, &g, growable ? window_geometry_share(1) : 1);
+          assert_int_equal(g.capacity, capacity);
+        }
+}
+
+static void shares_add_up_to_less_than_one(void **state)
+{
+  (void) state;
+  double sum = 0;
+  for (unsigned index = 1; index < 100000; index++) {
+    assert_true(window_geometry_share(index) > 0);
+    sum += window_geometry_share(index);
+  }
+  assert_true(sum < 1 && sum > 0.999);
+}
+
+/* A window that begins with 1,000 keys can have layers up to a million times as large at once. */
+static void growth_goes_on(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (double fpp = 0.1; fpp > 0.0009; fpp /= 10) {
+      struct window_spec spec = {windows[i], 1000, fpp, true};
+      struct window_geometry g;
+      for (unsigned index = 2; index <= 21; index++) {
+        uint64_t keys = UINT64_C(1000) << (index - 1);
+        assert_int_equal(window_geometry_plan_layer(&spec, index, keys, &g), TAMIS_OK);
+        check_plan(&spec, &g, window_geometry_share(index));
+      }
+    }
+  struct window_geometry g;
+  struct window_spec spec = {64, 1000, 1e-5, true};
+  assert_int_equal(window_geometry_plan_layer(&spec, 20, 1000, &g), TAMIS_EFULL);
+}
+
+static void lowest_rates_are_those_that_are_refused(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (unsigned growable = 0; growable < 2; growable++) {
+      double lowest = window_geometry_lowest_rate(windows[i], growable);
+      struct window_geometry g;
+      struct window_spec spec = {windows[i], 10, lowest, growable};
+      assert_int_equal(window_geometry_plan(&spec, &g), TAMIS_OK);
+      if (growable)
+        assert_int_equal(window_geometry_plan_layer(&spec, 2, 20, &g), TAMIS_OK);
+      spec.fpp = 0.99 * lowest;
+      assert_int_equal(window_geometry_plan(&spec, &g), TAMIS_EUNSUPPORTED);
+    }
+  /* what the header says */
+  assert_true(window_geometry_lowest_rate(1, false) < 4e-9);
+  assert_true(window_geometry_lowest_rate(64, false) < 1.1e-7);
+  assert_true(window_geometry_lowest_rate(1, true) < 6e-8);
+  assert_true(window_geometry_lowest_rate(64, true) < 1.8e-6);
+}
+
+static void impossible_sizes_are_refused(void **state)
+{
+  (void) state;
+  struct window_geometry g;
+  struct window_spec spec = {8, UINT64_C(1) << 60, 0.5, false};
+  assert_int_equal(window_geometry_plan(&spec, &g), TAMIS_EINVAL);
+  spec = (struct window_spec){8, UINT64_C(1) << 50, 1e-5, true}; /* 64-bit hashes cannot */
+  assert_int_equal(window_geometry_plan(&spec, &g), TAMIS_EUNSUPPORTED);
+}
+
+static double bits_per_key(unsigned periods, uint64_t capacity, double fpp, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.window = periods;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = growable;
+  uint64_t bytes;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  return (double) bytes * 8 / (double) capacity;
+}
+
+static void windows_are_small(void **state)
+{
+  (void) state;
+  for (uint64_t capacity = 20000; capacity < UINT64_C(1) << 33; capacity *= 3)
+    for (unsigned growable = 0; growable < 2; growable++) {
+      assert_true(bits_per_key(8, capacity, 0.001, growable) < 22);
+      assert_true(bits_per_key(4, capacity, 0.01, growable) < 20);
+      assert_true(bits_per_key(64, capacity, 0.001, growable) < 26);
+    }
+}
+
+static void what_is_saved_is_restored(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (unsigned j = 0; j < RATES; j++) {
+      struct window_spec spec = {windows[i], 12345, rates[j], false};
+      struct window_geometry g = planned(&spec);
+      struct window_geometry r = {.shape_index = g.shape_index,
+                                  .segments = g.segments,
+                                  .half = g.half,
+                                  .capacity = g.capacity};
+      assert_true(window_geometry_restore(windows[i], &r));
+      assert_memory_equal(&r, &g, sizeof g);
+      struct window_geometry bad = r;
+      bad.shape_index = WINDOW_SHAPES;
+      assert_false(window_geometry_restore(windows[i], &bad));
+      bad = r, bad.half = 0;
+      assert_false(window_geometry_restore(windows[i], &bad));
+      bad = r, bad.segments = 0;
+      assert_false(window_geometry_restore(windows[i], &bad));
+      bad = r, bad.segments = UINT64_C(1) << 60;
+      assert_false(window_geometry_restore(windows[i], &bad));
+      assert_false(window_geometry_restore(0, &r));
+      assert_false(window_geometry_restore(WINDOW_MOST_PERIODS + 1, &r));
+    }
+  struct window_geometry g = {.shape_index = 0, .segments = 1, .half = 8, .capacity = 1};
+  assert_false(window_geometry_restore(64, &g)); /* one bit is left for the fingerprint */
+  g = (struct window_geometry){.shape_index = 5, .segments = 1, .half = 7, .capacity = 1};
+  assert_false(window_geometry_restore(8, &g)); /* half of a word */
+}
+
+/* ---- addresses ---- */
+
+static void check_addresses(const struct window_geometry *g)
+{
+  uint64_t buckets = g->segments * window_segment_buckets(g);
+  for (uint64_t i = 0; i < 2000 / SCALE; i++) {
+    uint64_t mixed = i < 2 ? i - 1 : random_at(1, i);
+    struct window_place p = window_place_of(g, mixed, g->segments > 1);
+    uint64_t fingerprint = window_fingerprint(&g->shape, &p);
+    assert_true(p.lower < buckets && p.upper < buckets);
+    assert_int_equal(p.lower / window_segment_buckets(g), p.upper / window_segment_buckets(g));
+    assert_true(p.lower % window_segment_buckets(g) < g->half);
+    assert_true(p.upper % window_segment_buckets(g) >= g->half);
+    assert_true(fingerprint && !(fingerprint & ~lane_bits(g->shape.width)));
+    assert_int_equal(window_fingerprint_of(&g->shape, fingerprint), fingerprint);
+    /* whatever the stamp, either bucket leads to the other */
+    uint64_t entry = fingerprint | 1;
+    assert_int_equal(window_other_bucket(g, p.lower, entry), p.upper);
+    assert_int_equal(window_other_bucket(g, p.upper, entry), p.lower);
+  }
+}
+
+static void either_bucket_leads_to_the_other(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < WINDOWS; i++)
+    for (unsigned j = 0; j < RATES; j++)
+      for (uint64_t capacity = 1; capacity < UINT64_C(1) << 34; capacity = capacity * 37 + 5) {
+        struct window_spec spec = {windows[i], capacity, rates[j], false};
+        struct window_geometry g = planned(&spec);
+        check_addresses(&g);
+      }
+}
+
+/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by itself. */
+static void addresses_are_even(void **state)
+{
+  (void) state;
+  enum { CELLS = 64, KEYS = 1 << 18 };
+  struct window_spec spec = {8, 2000000, 0.001, false};
+  struct window_geometry g = planned(&spec);
+  assert_true(g.segments > 1);
+  struct hash_keys keys = hash_keys_from_seed(3);
+  static uint64_t cells[4][CELLS];
+  memset(cells, 0, sizeof cells);
+  double buckets = (double) window_segment_buckets(&g);
+  for (uint64_t i = 0; i < KEYS; i++) {
+    struct window_place p = window_place_of(&g, hash_mix(&keys, i), true);
+    uint64_t segment = p.lower / window_segment_buckets(&g);
+    double lower = (double) (p.lower % window_segment_buckets(&g)) / buckets * 2;
+    double upper = (double) (p.upper % window_segment_buckets(&g)) / buckets * 2 - 1;
+    cells[0][segment * CELLS / g.segments]++;
+    cells[1][(unsigned) (lower * CELLS)]++;
+    cells[2][(unsigned) (upper * CELLS)]++;
+    cells[3][p.top >> 58]++;
+  }
+  for (unsigned i = 1; i < 4; i++) { /* segments are too few for all cells */
+    double chi = 0, mean = (double) KEYS / CELLS;
+    for (unsigned j = 0; j < CELLS; j++)
+      chi += ((double) cells[i][j] - mean) * ((double) cells[i][j] - mean) / mean;
+    assert_true(chi < 63 + 6 * sqrt(2 * 63));
+  }
+  uint64_t fewest = KEYS, most = 0;
+  for (unsigned j = 0; j < CELLS; j++)
+    if (cells[0][j]) {
+      fewest = cells[0][j] < fewest ? cells[0][j] : fewest;
+      most = cells[0][j] > most ? cells[0][j] : most;
+    }
+  double mean = (double) KEYS / (double) g.segments;
+  assert_true((double) fewest > mean - 6 * sqrt(mean) && (double) most < mean + 6 * sqrt(mean));
+}
+
+/* ---- what plans promise, in filters ---- */
+
+static uint64_t fresh_key(uint64_t *next)
+{
+  return random_at(9, ++*next);
+}
+
+/* A filter that may not grow has room for its capacity, period after period, though a false positive
+ * may hide a key. */
+static void check_room(unsigned periods, uint64_t capacity, double fpp, uint64_t seed)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.window = periods;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = false;
+  options.seed = seed;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  uint64_t next = seed << 32;
+  for (unsigned period = 0; period < 3 * (periods + 1); period++) {
+    for (uint64_t i = period * capacity / (periods + 1);
+         i < (period + 1) * capacity / (periods + 1); i++)
+      assert_int_equal(tamis_add_hash(f, fresh_key(&next)), TAMIS_OK);
+    const char *reason = NULL;
+    if (!filter_validate(f, &reason))
+      fail_msg("%s", reason);
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+  }
+  tamis_destroy(f);
+}
+
+static void fixed_filters_have_room(void **state)
+{
+  (void) state;
+  static const uint64_t capacities[] = {1, 2, 3, 7, 20, 99, 700, 5000, 40000};
+  for (unsigned i = 0; i < sizeof capacities / sizeof *capacities; i++)
+    for (unsigned j = 0; j < 8; j += 2)
+      for (uint64_t seed = 1; seed <= 1 + 20000 / SCALE / (capacities[i] + 500); seed++) {
+        check_room(1, capacities[i], rates[j], seed);
+        check_room(8, capacities[i], rates[j + 1], seed);
+      }
+}
+
+/* The rate of a full filter is the formula's. */
+static void rates_are_as_planned(void **state)
+{
+  (void) state;
+  enum { PROBES = 400000 / SCALE };
+  static const unsigned some[] = {1, 4, 13, 64};
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned j = 1; j < 6; j++) {
+      tamis_options options = TAMIS_OPTIONS_INIT;
+      options.window = some[i];
+      options.capacity = 20000 / SCALE;
+      options.fpp = rates[j];
+      options.growable = false;
+      options.seed = 11;
+      tamis_filter *f;
+      assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+      uint64_t next = 0, hits = 0;
+      while (tamis_add_hash(f, fresh_key(&next)) == TAMIS_OK)
+        ;
+      for (uint64_t k = 0; k < PROBES; k++)
+        hits += tamis_contains_hash(f, fresh_key(&next));
+      double measured = (double) hits / PROBES, noise = sqrt(rates[j] / PROBES);
+      assert_true(measured < rates[j] + 4 * noise);
+      /* two lanes may match at once, where fingerprints are short */
+      double planned_rate = stats_of(f).fpp_estimate;
+      assert_true(measured > planned_rate * (0.95 - planned_rate) - 4 * noise);
+      assert_true(measured < planned_rate * 1.03 + 4 * noise);
+      tamis_destroy(f);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(plans_keep_the_rate),
+      cmocka_unit_test(shares_add_up_to_less_than_one),
+      cmocka_unit_test(growth_goes_on),
+      cmocka_unit_test(lowest_rates_are_those_that_are_refused),
+      cmocka_unit_test(impossible_sizes_are_refused),
+      cmocka_unit_test(windows_are_small),
+      cmocka_unit_test(what_is_saved_is_restored),
+      cmocka_unit_test(either_bucket_leads_to_the_other),
+      cmocka_unit_test(addresses_are_even),
+      cmocka_unit_test(fixed_filters_have_room),
+      cmocka_unit_test(rates_are_as_planned),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Saved and loaded filters with a window.
+ */
+#include "harness.h"
+#include "saved_unit.h"
+
+#include "window/save.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- filters ---- */
+
+struct sort {
+  unsigned window;
+  double fpp;
+  bool growable;
+  uint64_t capacity, keys; /* of which a part is added in each period */
+};
+
+/* All shapes of buckets; several layers, the oldest of which has left; no keys at all. */
+static const struct sort sorts[] = {
+    {1, 0.4, false, 300, 300},    {2, 0.15, true, 300, 250},  {4, 0.05, false, 300, 300},
+    {1, 0.01, true, 300, 300},    {4, 0.001, false, 20, 20},  {8, 0.001, true, 300, 300},
+    {24, 1e-4, false, 300, 300},  {64, 1e-5, true, 300, 300}, {3, 0.001, true, 20, 300},
+    {3, 0.001, true, 10, 2000},   {5, 0.01, false, 100, 0},   {2, 0.001, false, 1, 1},
+    {64, 3e-6, false, 1000, 900}, {30, 0.3, true, 50, 50},
+};
+enum { SORTS = sizeof sorts / sizeof *sorts };
+
+static tamis_options options_of(const struct sort *sort)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.window = sort->window;
+  options.fpp = sort->fpp;
+  options.growable = sort->growable;
+  options.capacity = sort->capacity;
+  options.window_renews = sort->window % 2;
+  options.seed = 42;
+  return options;
+}
+
+static void advance(tamis_filter *f)
+{
+  assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+/* Keys are added over `periods` periods, the last of which runs still. */
+static tamis_filter *create(const struct sort *sort, unsigned periods)
+{
+  tamis_filter *f;
+  tamis_options options = options_of(sort);
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  for (unsigned now = 0; now < periods; now++) {
+    if (now > 0)
+      advance(f);
+    for (uint64_t key = sort->keys * now / periods; key < sort->keys * (now + 1) / periods; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  }
+  return f;
+}
+
+/* ---- round trips ---- */
+
+static void assert_same_answers(const tamis_filter *a, const tamis_filter *b)
+{
+  for (uint64_t key = 0; key < 4000; key++)
+    assert_int_equal(tamis_contains_hash(a, key), tamis_contains_hash(b, key));
+  assert_valid(b);
+}
+
+static void assert_same_figures(tamis_stats a, tamis_stats b, bool all)
+{
+  assert_true(a.count == b.count && a.capacity == b.capacity && a.fpp == b.fpp &&
+              a.seed == b.seed && a.layers == b.layers && a.parts == b.parts &&
+              a.oldest_part_age == b.oldest_part_age && a.bits == b.bits && a.kind == b.kind &&
+              a.estimated_count == b.estimated_count && a.load == b.load && a.layout == b.layout &&
+              a.fingerprint_bits == b.fingerprint_bits);
+  if (all)
+    assert_true(a.fpp_estimate == b.fpp_estimate && a.occupancy == b.occupancy);
+}
+
+static void assert_same_bytes(const struct bytes *a, const tamis_filter *f)
+{
+  struct bytes b = saved_bytes(f);
+  assert_int_equal(a->size, b.size);
+  assert_memory_equal(a->data, b.data, a->size);
+  free(b.data);
+}
+
+static void assert_info(const struct bytes *saved, const tamis_filter *loaded)
+{
+  struct source source = source_of(saved);
+  tamis_stats info = TAMIS_STATS_INIT, stats = stats_of(loaded);
+  assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+  assert_int_equal(source.at, SAVED_HEADER);
+  assert_same_figures(info, stats, stats.layers == 1);
+  if (stats.layers == 1)
+    assert_int_equal(info.bytes, stats.bytes);
+}
+
+/* It forgets when the other one does, and takes what the other one takes. */
+static void assert_goes_on_alike(tamis_filter *a, tamis_filter *b, unsigned window)
+{
+  for (unsigned now = 0; now < 2 * window + 5; now++) {
+    for (uint64_t key = 0; key < 100; key++) {
+      assert_int_equal(tamis_add_unique_hash(a, key), tamis_add_unique_hash(b, key));
+      assert_int_equal(tamis_add_hash(a, 1000 * now + key), tamis_add_hash(b, 1000 * now + key));
+    }
+    assert_same_answers(a, b);
+    advance(a);
+    advance(b);
+    assert_same_answers(a, b);
+    assert_same_figures(stats_of(a), stats_of(b), false);
+  }
+}
+
+static void a_loaded_filter_is_as_it_was(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3 * SORTS; i++) {
+    const struct sort *sort = &sorts[i / 3];
+    unsigned periods[] = {1, sort->window + 1, 3 * sort->window + 4};
+    tamis_filter *f = create(sort, periods[i % 3]);
+    struct bytes saved = saved_bytes(f);
+    tamis_filter *g = load_bytes(&saved);
+    assert_same_answers(f, g);
+    assert_same_figures(stats_of(f), stats_of(g), true);
+    assert_same_bytes(&saved, g);
+    assert_info(&saved, g);
+    if (stats_of(f).growths == 0)
+      assert_int_equal(stats_of(f).bytes, stats_of(g).bytes);
+    assert_goes_on_alike(f, g, sort->window);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    free(saved.data);
+  }
+}
+
+/* Layers that older ones have left behind are layers of a new filter: growth goes on. */
+static void layers_are_saved(void **state)
+{
+  (void) state;
+  const struct sort sort = {3, 0.01, true, 10, 0};
+  tamis_filter *f = create(&sort, 1);
+  unsigned most = 0;
+  for (uint64_t now = 0; now < 12; now++) {
+    for (uint64_t key = 0; key < 100 + 400 * (now % 6); key++)
+      assert_int_equal(tamis_add_hash(f, 10000 * now + key), TAMIS_OK);
+    struct bytes saved = saved_bytes(f);
+    tamis_filter *g = load_bytes(&saved);
+    for (uint64_t i = 0; i <= now; i++)
+      for (uint64_t key = 0; key < 100 + 400 * (i % 6); key++)
+        assert_int_equal(tamis_contains_hash(f, 10000 * i + key),
+                         tamis_contains_hash(g, 10000 * i + key));
+    assert_same_bytes(&saved, g);
+    assert_same_figures(stats_of(f), stats_of(g), true);
+    assert_info(&saved, g);
+    assert_true(stats_of(g).bytes <= stats_of(f).bytes);
+    most = stats_of(f).layers > most ? stats_of(f).layers : most;
+    tamis_destroy(f);
+    f = g; /* it goes on as the one that it was saved from */
+    free(saved.data);
+    advance(f);
+  }
+  assert_in_range(most, 3, 60);
+  tamis_destroy(f);
+}
+
+/* ---- snapshots ---- */
+
+struct snapshot {
+  tamis_filter *filter;
+  struct bytes bytes;
+  unsigned advances, calls;
+  uint64_t next;
+};
+
+static int write_and_go_on(void *context, const void *data, size_t size)
+{
+  struct snapshot *s = context;
+  s->calls++;
+  for (unsigned i = 0; i < 2 && s->advances; i++, s->advances--)
+    advance(s->filter);
+  for (unsigned i = 0; i < 5000; i++)
+    assert_int_equal(tamis_add_hash(s->filter, s->next++), TAMIS_OK);
+  return write_bytes(&s->bytes, data, size);
+}
+
+/* Several segments are copied in different periods.  What is not touched meanwhile is in the loaded
+ * filter for exactly as long as in the saved one. */
+static void periods_end_during_a_save(void **state)
+{
+  (void) state;
+  enum { KEYS = 1500000 / SCALE, WINDOW = 4 };
+  for (unsigned advances = 0; advances < 7; advances += 2) {
+    const struct sort sort = {WINDOW, 0.0001, advances % 4, KEYS + 200000, KEYS};
+    tamis_filter *f = create(&sort, WINDOW + 1), *g;
+    struct snapshot s = {.filter = f, .advances = advances, .next = UINT64_C(1) << 40};
+    assert_int_equal(tamis_save(f, write_and_go_on, &s), TAMIS_OK);
+    g = load_bytes(&s.bytes);
+    if (SCALE == 1)
+      assert_true(s.calls > 3 && s.advances == 0);
+    for (unsigned now = 0; now < WINDOW + 2; now++) {
+      uint64_t in = 0;
+      for (uint64_t key = 0; key < KEYS; key++)
+        in += tamis_contains_hash(f, key) != tamis_contains_hash(g, key);
+      assert_in_range(in, 0, KEYS / 2000); /* those that what came later makes false positives */
+      advance(f);
+      advance(g);
+    }
+    assert_int_equal(stats_of(g).count, 0);
+    assert_valid(g);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    free(s.bytes.data);
+  }
+}
+
+static void a_filter_of_several_segments_is_as_it_was(void **state)
+{
+  (void) state;
+  enum { KEYS = 1500000 };
+  const struct sort sort = {8, 0.001, false, KEYS, KEYS};
+  tamis_filter *f = create(&sort, 5);
+  struct bytes saved = saved_bytes(f);
+  tamis_filter *g = load_bytes(&saved);
+  assert_same_bytes(&saved, g);
+  for (unsigned now = 0; now < 10; now++) {
+    for (uint64_t key = 0; key < KEYS; key += 37)
+      assert_int_equal(tamis_contains_hash(f, key), tamis_contains_hash(g, key));
+    assert_int_equal(stats_of(f).count, stats_of(g).count);
+    advance(f);
+    advance(g);
+  }
+  tamis_destroy(f);
+  tamis_destroy(g);
+  free(saved.data);
+}
+
+/* ---- limits and failures ---- */
+
+static void a_load_takes_no_more_than_it_may(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < SORTS; i++) {
+    tamis_filter *f = create(&sorts[i], 2), *g;
+    struct bytes saved = saved_bytes(f);
+    tamis_filter *loaded = load_bytes(&saved);
+    uint64_t bytes = stats_of(loaded).bytes;
+    tamis_destroy(loaded);
+    assert_int_equal(load_any(source_of(&saved), bytes, &g), TAMIS_OK);
+    tamis_destroy(g);
+    for (uint64_t less = 1; less < bytes; less *= 3)
+      assert_int_equal(load_any(source_of(&saved), bytes - less, NULL), TAMIS_EFULL);
+    tamis_destroy(f);
+    free(saved.data);
+  }
+}
+
+static void without_memory_there_is_no_filter(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_allocator allocator = counting(&counts);
+  options.allocator = &allocator;
+  tamis_filter *f = create(&sorts[9], 2), *g;
+  struct bytes saved = saved_bytes(f);
+  assert_true(stats_of(f).layers > 2);
+  int result = TAMIS_ENOMEM;
+  for (unsigned fail = 1; result != TAMIS_OK; fail++) {
+    struct source s = source_of(&saved);
+    counts.calls = 0;
+    counts.fail_at = fail;
+    result = tamis_load(&options, read_source, &s, &g);
+    assert_true(result == TAMIS_OK || (result == TAMIS_ENOMEM && !g && counts.blocks == 0));
+    assert_in_range(fail, 1, 100);
+  }
+  /* The loaded filter has that allocator: its saves ask there. */
+  result = TAMIS_ENOMEM;
+  for (unsigned fail = 1; result != TAMIS_OK; fail++) {
+    struct bytes again = {0};
+    size_t now = counts.now;
+    counts.calls = 0;
+    counts.fail_at = fail;
+    result = tamis_save(g, write_bytes, &again);
+    assert_true(result == TAMIS_OK || result == TAMIS_ENOMEM);
+    assert_int_equal(counts.now, now);
+    assert_true(counts.most - now < (size_t) 5 << 20);
+    free(again.data);
+  }
+  tamis_destroy(g);
+  assert_int_equal(counts.blocks, 0);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+static void a_failed_write_ends_a_save(void **state)
+{
+  (void) state;
+  tamis_filter *f = create(&sorts[3], 2);
+  struct bytes b = {.fail_at = 1};
+  errno = 0;
+  assert_int_equal(tamis_save(f, write_bytes, &b), TAMIS_EIO);
+  assert_int_equal(errno, EDQUOT);
+  advance(f); /* no lock is held */
+  assert_int_equal(tamis_add_hash(f, 99999), TAMIS_OK);
+  tamis_destroy(f);
+  free(b.data);
+}
+
+static void a_window_is_not_mapped(void **state)
+{
+  (void) state;
+  char path[64];
+  tamis_filter *f = create(&sorts[3], 2), *g;
+  snprintf(path, sizeof path, "/tmp/tamis-test-window-save-%ld", (long) getpid());
+  assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  for (unsigned all = 0; all < 2; all++) {
+    options.check_all = all;
+    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_EUNSUPPORTED);
+    assert_null(g);
+  }
+  assert_int_equal(tamis_load_file(NULL, path, &g), TAMIS_OK);
+  assert_same_answers(f, g);
+  tamis_destroy(f);
+  tamis_destroy(g);
+  (void) unlink(path);
+}
+
+/* ---- files of others ---- */
+
+static void any_changed_bit_is_found(void **state)
+{
+  (void) state;
+  const struct sort small = {2, 0.01, false, 8, 8};
+  tamis_filter *f = create(&small, 2);
+  struct bytes saved = saved_bytes(f);
+  assert_truncations_are_found(&saved);
+  if (SCALE == 1)
+    assert_changes_are_found(&saved);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+/* Whatever the numbers say: a filter that is valid, or none. */
+static void no_number_does_harm(void **state)
+{
+  (void) state;
+  const struct sort small = {2, 0.01, false, 40, 40};
+  tamis_filter *f = create(&small, 2);
+  const struct window_geometry *g = &const_window_of(f)->first.geometry;
+  size_t array = window_bytes(g);
+  struct bytes saved = saved_bytes(f);
+  unsigned accepted = try_extremes(&saved, array, SAVED_GEOMETRY_AT, SAVED_HEADER - 8);
+  accepted += try_extremes(&saved, array, SAVED_ARRAY_ALIGNMENT, SAVED_ARRAY_ALIGNMENT + array);
+  accepted += try_extremes(&saved, array, first_block(array), saved.size);
+  assert_in_range(accepted, 1, UINT32_MAX);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+/* Changes one word of the array, and makes all sums and the number of lanes right again. */
+static int load_with_word(const struct bytes *saved, const struct window_geometry *g, uint64_t at,
+                          uint64_t value)
+{
+  struct bytes b = {.data = malloc(saved->size), .size = saved->size};
+  size_t array = SAVED_ARRAY_ALIGNMENT, total = b.size - SAVED_UNIT + 24;
+  assert_non_null(b.data);
+  memcpy(b.data, saved->data, b.size);
+  uint64_t was = saved_get64(b.data + array + at * 8);
+  saved_put64(b.data + array + at * 8, value);
+  saved_put64(b.data + total, saved_get64(b.data + total) +
+                                  window_count(window_used(&g->whole, value)) -
+                                  window_count(window_used(&g->whole, was)));
+  assert_true(repair(&b, window_bytes(g)));
+  int result = load_any(source_of(&b), 0, NULL);
+  free(b.data);
+  return result;
+}
+
+static void each_lane_is_checked(void **state)
+{
+  (void) state;
+  const struct sort one = {2, 0.001, false, 100, 1}; /* stamps 1 to 4, of 3 bits */
+  tamis_filter *f = create(&one, 1);
+  const struct window *w = const_window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  const struct window_shape *s = &g->shape;
+  struct bytes saved = saved_bytes(f);
+  uint64_t at = 0, bucket, entry = 0;
+  while (!word_load(&w->first.words[at]))
+    at++;
+  uint64_t value = word_load(&w->first.words[at]);
+  unsigned lane = window_first(&g->whole, window_used(&g->whole, value));
+  entry = window_lane(s, value, lane);
+  assert_true(s->stamp_bits == 3 && lane == 0 && window_stamp_of(s, entry) == 1);
+  bucket = at << g->bucket_shift;
+  uint64_t fingerprint = window_fingerprint_of(s, entry);
+  assert_int_equal(load_with_word(&saved, g, at, value), TAMIS_OK);
+  for (unsigned stamp = 0; stamp < 8; stamp++) /* 2 is dead, and 5 and more are none */
+    assert_int_equal(load_with_word(&saved, g, at, fingerprint | stamp),
+                     stamp == 1 || stamp == 3 || stamp == 4 ? TAMIS_OK : TAMIS_ECORRUPT);
+  assert_int_equal(load_with_word(&saved, g, at, 1), TAMIS_ECORRUPT); /* no fingerprint */
+  /* A second lane with the fingerprint, in the same bucket or in the other one. */
+  assert_int_equal(load_with_word(&saved, g, at, value | entry << s->width), TAMIS_ECORRUPT);
+  uint64_t other = window_other_bucket(g, bucket, entry);
+  unsigned shift = window_shift_of(s, g->bucket_shift, other);
+  assert_int_equal(
+      load_with_word(&saved, g, window_word_of(g->bucket_shift, other), (fingerprint | 3) << shift),
+      TAMIS_ECORRUPT);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+/* ---- saves under threads ---- */
+
+struct under_fire {
+  tamis_filter *filter;
+  _Atomic bool done;
+};
+
+static void *keep_busy(void *arg)
+{
+  struct under_fire *u = arg;
+  for (uint64_t i = 0; !atomic_load(&u->done); i++) {
+    (void) tamis_add_hash(u->filter, (UINT64_C(1) << 40) + i % 20000);
+    (void) tamis_add_unique_hash(u->filter, (UINT64_C(1) << 41) + i);
+    if (i % 1000 == 0)
+      (void) tamis_advance(u->filter);
+  }
+  return NULL;
+}
+
+/* Keys that are renewed now and then by this thread alone, between saves. */
+static void a_filter_is_saved_while_it_is_in_use(void **state)
+{
+  (void) state;
+  enum { KEYS = 3000 };
+  const struct sort sort = {64, 0.001, true, 4000, 0};
+  tamis_filter *f = create(&sort, 1), *g;
+  struct under_fire u = {.filter = f};
+  pthread_t threads[2];
+  for (unsigned i = 0; i < 2; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, keep_busy, &u), 0);
+  for (unsigned turn = 0; turn < 40 / SCALE; turn++) {
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    struct bytes saved = saved_bytes(f);
+    uint64_t missing = 0, forgotten = 0;
+    assert_int_equal(load_any(source_of(&saved), 0, &g), TAMIS_OK);
+    for (uint64_t key = 0; key < KEYS; key++) {
+      missing += !tamis_contains_hash(g, key);
+      forgotten += !tamis_contains_hash(f, key);
+    }
+    if (missing && !forgotten) /* else the save took longer than the window */
+      fail_msg("%lu keys are missing", missing);
+    tamis_destroy(g);
+    free(saved.data);
+  }
+  atomic_store(&u.done, true);
+  for (unsigned i = 0; i < 2; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_loaded_filter_is_as_it_was),
+      cmocka_unit_test(layers_are_saved),
+      cmocka_unit_test(periods_end_during_a_save),
+      cmocka_unit_test(a_filter_of_several_segments_is_as_it_was),
+      cmocka_unit_test(a_load_takes_no_more_than_it_may),
+      cmocka_unit_test(without_memory_there_is_no_filter),
+      cmocka_unit_test(a_failed_write_ends_a_save),
+      cmocka_unit_test(a_window_is_not_mapped),
+      cmocka_unit_test(any_changed_bit_is_found),
+      cmocka_unit_test(no_number_does_harm),
+      cmocka_unit_test(each_lane_is_checked),
+      cmocka_unit_test(a_filter_is_saved_while_it_is_in_use),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

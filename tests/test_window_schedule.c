@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between the steps of a filter with a window, each replayed exactly.  Built with the hooks.
+ *
+ * The window is one period, so there are three stamps: the tightest case.
+ */
+#include "unit.h"
+
+#include "base/hook.h"
+#include "filter_unit.h"
+#include "schedule.h"
+#include "window/layers.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+/* ---- filters and calls ---- */
+
+static tamis_filter *make(uint64_t capacity, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = capacity;
+  options.fpp = 0.0001;
+  options.growable = growable;
+  options.window = 1;
+  options.stripes = 64;
+  options.seed = 42;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+static void advance(tamis_filter *f)
+{
+  assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+static int write_to(void *file, const void *data, size_t size)
+{
+  return fwrite(data, 1, size, file) != size;
+}
+
+static int64_t read_from(void *file, void *data, size_t size)
+{
+  return (int64_t) fread(data, 1, size, file);
+}
+
+struct call {
+  tamis_filter *filter;
+  uint64_t hash;
+  int result;
+  pthread_t thread;
+};
+
+static void *call_add(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_add_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_unique(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_add_unique_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_contains(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_contains_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_advance(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_advance(call->filter);
+  HOOK(advance_returned);
+  return NULL;
+}
+
+static void start(struct call *call, void *(*what)(void *) )
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, what, call), 0);
+}
+
+static void finish(struct call *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+}
+
+/* ---- adds that meet the end of a period ---- */
+
+/* The add has read the epoch word, or has written its lane, when the period ends.  From its return on,
+ * the key is remembered for a period. */
+static void an_add_that_meets_the_end_of_a_period_is_in_the_next_one(void **state)
+{
+  (void) state;
+  static const char *const points[] = {"window_epoch_read_locked", "window_lane_written"};
+  for (unsigned i = 0; i < 4; i++) {
+    tamis_filter *f = make(1000, i / 2);
+    struct call add = {.filter = f, .hash = 7}, end = add;
+    schedule_stop_at(points[i % 2]);
+    start(&add, i == 1 ? call_add : call_unique);
+    schedule_wait(points[i % 2], 1);
+    start(&end, call_advance);
+    schedule_wait("window_published", 1);
+    schedule_go();
+    finish(&add);
+    finish(&end);
+    assert_int_equal(add.result, TAMIS_OK);
+    assert_true(tamis_contains_hash(f, 7));
+    advance(f);
+    assert_true(tamis_contains_hash(f, 7));
+    advance(f);
+    assert_false(tamis_contains_hash(f, 7));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* The same for a key that is renewed, in its last period. */
+static void a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call add = {.filter = f, .hash = 7}, end = add;
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  advance(f);
+  schedule_stop_at("window_epoch_read_locked");
+  start(&add, call_add);
+  schedule_wait("window_epoch_read_locked", 1);
+  start(&end, call_advance);
+  schedule_wait("window_published", 1);
+  schedule_go();
+  finish(&add);
+  finish(&end);
+  assert_true(tamis_contains_hash(f, 7));
+  advance(f);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* An add that has not taken its stripes yet has read nothing: it is in the period in which it goes
+ * on.  In between the key was won, with a stamp that was dead when the call began. */
+static void a_call_that_waits_for_stripes_reads_the_epoch_under_them(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call late = {.filter = f, .hash = 7};
+  schedule_stop_at("window_stripes_wanted");
+  start(&late, call_unique);
+  schedule_wait("window_stripes_wanted", 1);
+  schedule_pass_by();
+  advance(f);
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&late);
+  assert_int_equal(late.result, TAMIS_PRESENT);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* While a sweep clears one stamp, no other advance may make that stamp the one of a new period. */
+static void a_second_advance_waits_for_the_first_one(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call first = {.filter = f}, second = first, add = {.filter = f, .hash = 7};
+  schedule_stop_at("window_published");
+  start(&first, call_advance);
+  schedule_wait("window_published", 1);
+  start(&second, call_advance);
+  schedule_wait_either("window_published", 2, "stripe_wait", 1);
+  schedule_pass_by();
+  call_add(&add);
+  schedule_go();
+  finish(&first);
+  finish(&second);
+  assert_int_equal(add.result, TAMIS_OK);
+  assert_true(tamis_contains_hash(f, 7));
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* What is added while a sweep goes on stays.  (Some look-ups would fail if lanes that are dead stood
+ * beside live ones with the same fingerprint, but not with every dead stamp.) */
+static void a_sweep_leaves_what_is_added_beside_it(void **state)
+{
+  (void) state;
+  enum { KEYS = 900 };
+  for (unsigned before = 0; before < 3; before++) {
+    tamis_filter *f = make(1000, false);
+    struct call end = {.filter = f};
+    for (unsigned i = 0; i < before; i++)
+      advance(f);
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    advance(f);
+    for (uint64_t key = 0; key < KEYS; key += 2) /* half of them stay */
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    schedule_stop_at("window_published");
+    start(&end, call_advance);
+    schedule_wait("window_published", 1);
+    schedule_pass_by();
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_int_equal(tamis_contains_hash(f, key), key % 2 == 0);
+    for (uint64_t key = 1; key < KEYS; key += 2)
+      assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_true(tamis_contains_hash(f, key));
+    schedule_go();
+    finish(&end);
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_true(tamis_contains_hash(f, key));
+    assert_int_equal(stats_of(f).count, KEYS);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* A sweep does not pass an add that is about to write: it waits for its stripes. */
+static void a_sweep_waits_for_an_add(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call add = {.filter = f, .hash = 7}, end = {.filter = f, .result = TAMIS_EINVAL};
+  schedule_stop_at("window_epoch_read_locked");
+  start(&add, call_add);
+  schedule_wait("window_epoch_read_locked", 1);
+  start(&end, call_advance);
+  schedule_wait_either("stripe_wait", 1, "advance_returned", 1);
+  int result = end.result; /* none, as long as it waits */
+  schedule_go();
+  finish(&add);
+  finish(&end);
+  assert_int_equal(result, TAMIS_EINVAL);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- look-ups ---- */
+
+/* A look-up has read the epoch word.  Then a period ends, and the key gets a stamp that was dead
+ * before.  It was remembered all the time. */
+static void a_look_up_that_is_overtaken_by_a_period_begins_anew(void **state)
+{
+  (void) state;
+  static const char *const points[] = {"window_epoch_read", "window_version_read",
+                                       "window_lower_read"};
+  for (unsigned i = 0; i < 6; i++) {
+    tamis_filter *f = make(1000, i / 3);
+    struct call look = {.filter = f, .hash = 7};
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+    schedule_stop_at(points[i % 3]);
+    start(&look, call_contains);
+    schedule_wait(points[i % 3], 1);
+    schedule_pass_by();
+    advance(f);
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+    schedule_go();
+    finish(&look);
+    assert_true(look.result);
+    tamis_destroy(f);
+  }
+}
+
+/* A look-up that has begun in the last period of a key may find it or not. */
+static void a_look_up_takes_no_lock(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call add = {.filter = f, .hash = 7};
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  advance(f);
+  schedule_stop_at("window_epoch_read_locked");
+  start(&add, call_add);
+  schedule_wait("window_epoch_read_locked", 1);
+  assert_true(tamis_contains_hash(f, 7)); /* while the key's stripes are held */
+  schedule_go();
+  finish(&add);
+  tamis_destroy(f);
+}
+
+/* ---- unique adds ---- */
+
+static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("window_stripes_wanted");
+  start(&a, call_unique);
+  start(&b, call_unique);
+  schedule_wait("window_stripes_wanted", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The first one has missed the key under its stripes, and has not written yet. */
+static void a_second_unique_add_waits_for_the_stripes(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call a = {.filter = f, .hash = 7}, b = a;
+  schedule_stop_at("window_epoch_read_locked");
+  start(&a, call_unique);
+  schedule_wait("window_epoch_read_locked", 1);
+  start(&b, call_unique);
+  schedule_wait_either("stripe_wait", 1, "window_epoch_read_locked", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A key that is remembered, and need not be renewed, takes no lock. */
+static void a_present_key_does_not_wait(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call add = {.filter = f, .hash = 7};
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  advance(f);
+  schedule_stop_at("window_epoch_read_locked");
+  start(&add, call_add); /* renews it, and holds its stripes */
+  schedule_wait("window_epoch_read_locked", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+  schedule_go();
+  finish(&add);
+  tamis_destroy(f);
+}
+
+/* ---- moves ----
+ *
+ * Keys are chosen by their buckets: L0 and L1 are two lower ones, U0 and U1 two upper ones.  x stands
+ * in U0, and L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
+
+struct moves {
+  tamis_filter *f;
+  const struct window_geometry *g;
+  uint64_t last, x, z;
+};
+
+enum { L0, L1, FAR = 16 };
+
+/* The next key with these buckets of the two halves. */
+static uint64_t key_at(struct moves *m, uint64_t lower, uint64_t upper)
+{
+  struct window_place place;
+  do
+    place = window_place_of(m->g, window_mixed(window_of(m->f), ++m->last), false);
+  while (place.lower != lower || place.upper != m->g->half + upper);
+  return m->last;
+}
+
+static void fill(struct moves *m, uint64_t lower, uint64_t upper, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    assert_int_equal(tamis_add_hash(m->f, key_at(m, lower, upper)), TAMIS_OK);
+}
+
+static uint64_t lanes_in_use(const struct moves *m, uint64_t bucket)
+{
+  const struct window *w = const_window_of(m->f);
+  return window_count(window_used(&m->g->shape, window_load(&w->first, bucket)));
+}
+
+/* The upper buckets have the numbers 0 and FAR of their half: they are in blocks of their own. */
+static struct moves prepare_moves(void)
+{
+  struct moves m = {.f = make(400, false)};
+  m.g = &const_window_of(m.f)->first.geometry;
+  const unsigned lanes = m.g->shape.lanes;
+  assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
+  fill(&m, L0, FAR, 2 * lanes); /* both are full */
+  advance(m.f);
+  m.x = key_at(&m, L0, 0);
+  assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* so it goes to U0 */
+  advance(m.f);                                         /* L0 is empty */
+  fill(&m, L1, FAR, 2 * lanes);
+  fill(&m, L1, 0, lanes - 1);
+  m.z = key_at(&m, L1, 0);
+  assert_int_equal(lanes_in_use(&m, L0), 0);
+  assert_int_equal(lanes_in_use(&m, L1), lanes);
+  assert_int_equal(lanes_in_use(&m, m.g->half), lanes);
+  return m;
+}
+
+static void end_moves(struct moves *m)
+{
+  assert_int_equal(lanes_in_use(m, L0), 1);
+  assert_true(tamis_contains_hash(m->f, m->x) && tamis_contains_hash(m->f, m->z));
+  assert_valid(m->f);
+  tamis_destroy(m->f);
+}
+
+/* The look-up has read the lower bucket before x came there, and reads the upper one after it left. */
+static void a_look_up_notices_a_move(void **state)
+{
+  (void) state;
+  struct moves m = prepare_moves();
+  struct call look = {.filter = m.f, .hash = m.x};
+  schedule_stop_at("window_lower_read");
+  start(&look, call_contains);
+  schedule_wait("window_lower_read", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(m.f, m.z), TAMIS_OK);
+  schedule_go();
+  finish(&look);
+  assert_true(look.result);
+  assert_true(stats_of(m.f).lookup_retries >= 1);
+  end_moves(&m);
+}
+
+/* Between the steps of a move, the entry is in one of its buckets, and has one winner. */
+static void a_key_that_is_moved_is_there(void **state)
+{
+  (void) state;
+  static const char *const points[] = {"window_entry_copied", "window_version_bumped"};
+  for (unsigned i = 0; i < 2; i++) {
+    struct moves m = prepare_moves();
+    struct call add = {.filter = m.f, .hash = m.z}, look = {.filter = m.f, .hash = m.x};
+    schedule_stop_at(points[i]);
+    start(&add, call_add);
+    schedule_wait(points[i], 1);
+    schedule_pass_by();
+    assert_true(tamis_contains_hash(m.f, m.x));
+    assert_int_equal(tamis_add_unique_hash(m.f, m.x), TAMIS_PRESENT);
+    start(&look, call_contains);
+    finish(&look);
+    assert_true(look.result);
+    schedule_go();
+    finish(&add);
+    assert_int_equal(add.result, TAMIS_OK);
+    end_moves(&m);
+  }
+}
+
+/* A path was planned for an entry that is forgotten meanwhile, and the sweep has passed the entry's
+ * other bucket: it is not moved there, where nothing would clear it.  (Whether the move or the sweep gets
+ * the stripe first is left to chance.) */
+static void a_forgotten_entry_is_not_moved(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 20; round++) {
+    struct moves m = prepare_moves();
+    const struct window *w = const_window_of(m.f);
+    struct call add = {.filter = m.f, .hash = m.z}, end = add;
+    struct stripe *stripe = window_stripe(w, &w->first, m.g->half);
+    assert_true(stripe > window_stripe(w, &w->first, L0));
+    schedule_stop_at("window_path_planned");
+    start(&add, call_add);
+    schedule_wait("window_path_planned", 1);
+    stripe_lock(stripe);
+    start(&end, call_advance);
+    schedule_wait("stripe_wait", 1);
+    schedule_go();
+    for (unsigned i = 0; i < 100; i++)
+      sched_yield();
+    stripe_unlock(stripe);
+    finish(&add);
+    finish(&end);
+    assert_int_equal(add.result, TAMIS_OK);
+    assert_int_equal(lanes_in_use(&m, L0), 0);
+    assert_false(tamis_contains_hash(m.f, m.x));
+    assert_true(tamis_contains_hash(m.f, m.z));
+    assert_valid(m.f);
+    tamis_destroy(m.f);
+  }
+}
+
+/* ---- saves ---- */
+
+static void *call_save(void *arg)
+{
+  struct call *call = arg;
+  FILE *file = (FILE *) (uintptr_t) call->hash;
+  call->result = tamis_save(call->filter, write_to, file);
+  return NULL;
+}
+
+/* L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It waits. */
+static void nothing_is_moved_around_a_copy(void **state)
+{
+  (void) state;
+  struct moves m = prepare_moves();
+  FILE *file = tmpfile();
+  assert_non_null(file);
+  struct call save = {.filter = m.f, .hash = (uint64_t) (uintptr_t) file},
+              add = {.filter = m.f, .hash = m.z}, end = add;
+  schedule_stop_at("window_word_copied");
+  start(&save, call_save);
+  schedule_wait("window_word_copied", 1);
+  start(&add, call_add);
+  schedule_wait_either("stripe_wait", 1, "window_entry_copied", 1);
+  start(&end, call_advance); /* it waits, too */
+  schedule_pass_by();
+  assert_true(tamis_contains_hash(m.f, m.x));
+  assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* a renewal does not wait */
+  schedule_go();
+  finish(&save);
+  finish(&add);
+  finish(&end);
+  assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK && end.result == TAMIS_OK);
+  tamis_filter *loaded;
+  rewind(file);
+  assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK);
+  assert_true(tamis_contains_hash(loaded, m.x));
+  assert_valid(loaded);
+  fclose(file);
+  tamis_destroy(loaded);
+  assert_true(tamis_contains_hash(m.f, m.x) && tamis_contains_hash(m.f, m.z));
+  assert_valid(m.f);
+  tamis_destroy(m.f);
+}
+
+/* ---- layers ---- */
+
+/* A unique add has chosen the stripes of the only layer.  Then another one is opened, in which the key
+ * is won. */
+static void a_layer_that_is_opened_meanwhile_is_noticed(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, true);
+  struct window *w = window_of(f);
+  struct call late = {.filter = f, .hash = 7};
+  schedule_stop_at("window_stripes_wanted");
+  start(&late, call_unique);
+  schedule_wait("window_stripes_wanted", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&late);
+  assert_int_equal(late.result, TAMIS_PRESENT);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void *call_open(void *arg)
+{
+  struct call *call = arg;
+  struct window *w = window_of(call->filter);
+  call->result = tamis__window_open_layer(w, &w->first);
+  return NULL;
+}
+
+/* A layer that is linked, but not published yet, is in no look-up's way, and periods end meanwhile. */
+static void a_period_ends_while_a_layer_is_opened(void **state)
+{
+  (void) state;
+  static const char *const points[] = {"window_layer_wanted", "window_layer_linked",
+                                       "window_layer_published"};
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_filter *f = make(10, true);
+    struct call open = {.filter = f};
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+    schedule_stop_at(points[i]);
+    start(&open, call_open);
+    schedule_wait(points[i], 1);
+    schedule_pass_by();
+    advance(f);
+    assert_true(tamis_contains_hash(f, 7));
+    assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
+    schedule_go();
+    finish(&open);
+    assert_int_equal(open.result, TAMIS_OK);
+    assert_int_equal(stats_of(f).layers, 2);
+    assert_true(tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
+    advance(f);
+    assert_true(!tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
+    advance(f);
+    advance(f);
+    advance(f);
+    assert_false(tamis_contains_hash(f, 8));
+    assert_int_equal(stats_of(f).layers, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* An add holds the stripes of what was the only layer when the next one is opened.  Its key comes to the
+ * older layer, which does not leave before it is forgotten. */
+static void a_layer_stays_for_an_add_that_is_late(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, true);
+  struct window *w = window_of(f);
+  struct call late = {.filter = f, .hash = 7}, end = late;
+  schedule_stop_at("window_epoch_read_locked");
+  start(&late, call_add);
+  schedule_wait("window_epoch_read_locked", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  schedule_stop_at("window_lane_written");
+  schedule_wait("window_lane_written", 1);
+  start(&end, call_advance);
+  schedule_wait("window_published", 1);
+  schedule_go();
+  finish(&late);
+  finish(&end);
+  assert_int_equal(late.result, TAMIS_OK);
+  for (unsigned now = 1; now < 5; now++) {
+    assert_int_equal(tamis_contains_hash(f, 7), now <= 2);
+    advance(f);
+  }
+  assert_int_equal(stats_of(f).layers, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The same for the general path, which such a filter's look-ups take after the straight one. */
+static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, true);
+  struct window *w = window_of(f);
+  struct call look = {.filter = f, .hash = 7};
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  schedule_stop_at("window_lower_read");
+  start(&look, call_contains);
+  schedule_wait("window_lower_read", 1);
+  schedule_stop_at("window_epoch_read");
+  schedule_wait("window_epoch_read", 1);
+  schedule_pass_by();
+  advance(f);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  schedule_go();
+  finish(&look);
+  assert_true(look.result);
+  tamis_destroy(f);
+}
+
+/* ---- two threads open a layer ---- */
+
+static void one_of_two_threads_opens_a_layer(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, true);
+  struct call a = {.filter = f}, b = a;
+  schedule_stop_at("window_layer_linked");
+  start(&a, call_open);
+  schedule_wait("window_layer_linked", 1);
+  start(&b, call_open);
+  schedule_wait_either("stripe_wait", 1, "window_layer_linked", 2);
+  schedule_go();
+  finish(&a);
+  finish(&b);
+  assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 2);
+  assert_int_equal(stats_of(f).growths, 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_add_that_meets_the_end_of_a_period_is_in_the_next_one),
+      cmocka_unit_test(a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one),
+      cmocka_unit_test(a_call_that_waits_for_stripes_reads_the_epoch_under_them),
+      cmocka_unit_test(a_second_advance_waits_for_the_first_one),
+      cmocka_unit_test(a_sweep_leaves_what_is_added_beside_it),
+      cmocka_unit_test(a_sweep_waits_for_an_add),
+      cmocka_unit_test(a_look_up_that_is_overtaken_by_a_period_begins_anew),
+      cmocka_unit_test(a_look_up_takes_no_lock),
+      cmocka_unit_test(of_two_unique_adds_that_miss_the_key_one_wins),
+      cmocka_unit_test(a_second_unique_add_waits_for_the_stripes),
+      cmocka_unit_test(a_present_key_does_not_wait),
+      cmocka_unit_test(a_look_up_notices_a_move),
+      cmocka_unit_test(a_key_that_is_moved_is_there),
+      cmocka_unit_test(a_forgotten_entry_is_not_moved),
+      cmocka_unit_test(nothing_is_moved_around_a_copy),
+      cmocka_unit_test(a_layer_that_is_opened_meanwhile_is_noticed),
+      cmocka_unit_test(a_look_up_that_is_overtaken_in_layers_begins_anew),
+      cmocka_unit_test(a_period_ends_while_a_layer_is_opened),
+      cmocka_unit_test(a_layer_stays_for_an_add_that_is_late),
+      cmocka_unit_test(one_of_two_threads_opens_a_layer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
