@@ -200,12 +200,12 @@ static void begin(struct bloom *b, const struct bloom_plan *plan)
   b->stripes_wanted = plan->stripes_wanted;
   b->max_bytes = plan->max_bytes;
   b->limited = plan->limited;
-  atomic_store_explicit(&b->fullness, plan->limited ? COUNTED : OPEN, memory_order_relaxed);
+  atomic_store_explicit(&b->fullness, OPEN, memory_order_relaxed);
   b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
   b->closes_at = plan->closes_at ? plan->closes_at : b->geometry.capacity;
   b->older = plan->older;
   b->number = plan->older ? plan->older->number + 1 : 1;
-  b->calls = tamis__bloom_calls(b->geometry.shape);
+  b->calls = tamis__bloom_calls(b->geometry.shape, plan->limited);
 }
 
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,

@@ -31,9 +31,9 @@ extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
  * rest (counting.c). */
 enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
 
-/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  COUNTED: it
- * is limited, and does not come near yet.  LAST: it is full, and no other layer can follow. */
-enum bloom_fullness { OPEN, COUNTED, NEAR, FULL, LAST };
+/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  LAST: it is
+ * full, and no other layer can follow. */
+enum bloom_fullness { OPEN, NEAR, FULL, LAST };
 
 /* More than any address space holds. */
 enum { BLOOM_MOST_LAYERS = 64 };
@@ -58,8 +58,9 @@ struct bloom {
   struct stripes stripes; /* none in the word layout until there is a second layer */
   struct counters counters;
   uint64_t bytes;
-  bool limited;       /* not growable: keys past the capacity are refused */
-  bool owns_stripes;  /* they are not those of the layer before */
+  bool limited;                /* not growable: keys past the capacity are refused */
+  bool owns_stripes;           /* they are not those of the layer before */
+  _Atomic unsigned watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   const struct bloom_calls *calls;
@@ -134,7 +135,8 @@ static inline struct bloom *newest_layer(const struct bloom *first)
 /* Of layers.c: the operations of several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* Of layers.c: looks whether a layer is near its capacity.  Returns TAMIS_OK. */
+/* Of layers.c: looks whether a layer is near its capacity, and decides when to look again.  Returns
+ * TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more: as
@@ -142,7 +144,7 @@ int tamis__bloom_watch(struct bloom *b);
  * of the word layout.  (Not if no other layer can follow.)  The filter is not shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
 /* What a filter is made of. */
 struct bloom_plan {

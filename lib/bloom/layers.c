@@ -21,8 +21,8 @@
  *     - Keys that it does not count, because it hides them itself, set no bits.  But its counted
  *       keys are those that it did not hide, which set more bits than others: as many as all keys
  *       that were offered to it.  It is planned for these (keys_offered() in geometry.c).
- *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, and
- *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
+ *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, or
+ *       more rarely, and near the end of the layer with every key (capacity.h).  So at most one key of each thread
  *       comes too late: when it has looked before another thread's key took the last room.  The
  *       parts of layers that are not open yet are a reserve for these: they are more than
  *       0.6 / (i + 1) of fpp.
@@ -114,18 +114,25 @@ static void use_layers(struct bloom *first)
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
 }
 
+/* All shards together get at most a half of the room before each of them looks again. */
 int tamis__bloom_watch(struct bloom *b)
 {
-  int far = b->limited ? COUNTED : OPEN;
-  if (near_capacity(b))
+  uint64_t room = room_for_keys(b), shards = b->counters.mask + UINT64_C(1);
+  unsigned period = LEAST_WATCH_PERIOD;
+  int far = OPEN;
+  if (room <= period * shards)
     atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
                                             memory_order_relaxed);
+  while (period < MOST_WATCH_PERIOD && 4 * period * shards <= room)
+    period *= 2;
+  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
+    atomic_store_explicit(&b->watch_mask, period - 1, memory_order_relaxed);
   return TAMIS_OK;
 }
 
 int tamis__bloom_count_shared(struct bloom *b)
 {
-  return counter_add(&b->counters, KEYS, 1) % WATCH_PERIOD ? TAMIS_OK : tamis__bloom_watch(b);
+  return is_watched(b, counter_add(&b->counters, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
 static uint64_t bytes_of_layers(const struct bloom *newest)
@@ -266,7 +273,7 @@ static bool find(const struct bloom *layer, uint64_t mixed)
   return false;
 }
 
-int tamis__layers_add(struct bloom *first, uint64_t mixed)
+static int add(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
@@ -307,12 +314,6 @@ static int settle(struct bloom *first, uint64_t mixed)
   return TAMIS_EFULL;
 }
 
-int tamis__layers_settle(struct bloom *first, uint64_t mixed)
-{
-  (void) count_key(first);
-  return settle(first, mixed);
-}
-
 /* Adds a key to the newest layer, under its stripe, and returns that layer in *newest.  TAMIS_EFULL:
  * it is full. */
 static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
@@ -348,7 +349,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return found;
 }
 
-int tamis__layers_add_unique(struct bloom *first, uint64_t mixed)
+static int add_unique(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
@@ -380,19 +381,25 @@ static bool layered_contains(const tamis_filter *f, uint64_t hash)
   return find(newest_layer(first), mixed_hash(first, hash));
 }
 
-static int layered_add(tamis_filter *f, uint64_t hash)
+int tamis__layered_add(tamis_filter *f, uint64_t hash)
 {
-  return tamis__layers_add(bloom_of(f), mixed_hash(bloom_of(f), hash));
+  return add(bloom_of(f), mixed_hash(bloom_of(f), hash));
 }
 
-static int layered_add_unique(tamis_filter *f, uint64_t hash)
+int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
 {
   struct bloom *first = bloom_of(f);
   uint64_t mixed = mixed_hash(first, hash);
   if (find(newest_layer(first), mixed))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
-  return tamis__layers_add_unique(first, mixed);
+  return add_unique(first, mixed);
+}
+
+int tamis__layers_settle(struct bloom *first, uint64_t hash)
+{
+  (void) count_key(first);
+  return settle(first, mixed_hash(first, hash));
 }
 
 /* ---- batches ---- */
@@ -443,7 +450,7 @@ static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, 
   bool found[FILTER_GROUP];
   find_group(newest_layer(bloom_of(f)), hashes, n, found);
   for (size_t i = 0; i < n; i++)
-    results[i] = found[i] ? TAMIS_OK : layered_add(f, hashes[i]);
+    results[i] = found[i] ? TAMIS_OK : tamis__layered_add(f, hashes[i]);
 }
 
 static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
@@ -451,15 +458,15 @@ static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
   bool found[FILTER_GROUP];
   find_group(newest_layer(bloom_of(f)), hashes, n, found);
   for (size_t i = 0; i < n; i++)
-    results[i] = found[i] ? TAMIS_PRESENT : layered_add_unique(f, hashes[i]);
+    results[i] = found[i] ? TAMIS_PRESENT : tamis__layered_add_unique(f, hashes[i]);
 }
 
 const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
     .contains = layered_contains,
     .contains_many = layered_contains_many,
-    .add = layered_add,
-    .add_unique = layered_add_unique,
+    .add = tamis__layered_add,
+    .add_unique = tamis__layered_add_unique,
     .add_many = layered_add_many,
     .add_unique_many = layered_add_unique_many,
 };
