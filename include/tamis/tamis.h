@@ -505,7 +505,7 @@ TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
 
 typedef enum tamis_text_format {
-  /* An object, and a newline.  Its members are "name", "kind" ("bloom" or "cuckoo"), "layout" of a
+  /* An object, and a newline.  Its members are "name", "kind" ("bloom", "cuckoo" or "counting_bloom"), "layout" of a
    * Bloom filter ("blocked", "classic" or "word"), and the fields of tamis_stats that the kind has,
    * by their names.  A number that JSON does not have is null. */
   TAMIS_JSON = 1,
