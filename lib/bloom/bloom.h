@@ -105,11 +105,16 @@ static inline bool bloom_opens_layers(const tamis_options *options)
 }
 
 /* Whether each key has the same bits in both. */
-static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
+static inline bool bloom_geometries_fit(const struct bloom_geometry *g,
+                                        const struct bloom_geometry *h)
 {
-  const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
   return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
          g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
+}
+
+static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
+{
+  return bloom_geometries_fit(&a->geometry, &b->geometry);
 }
 
 /* Whether nothing has come after the first layer.

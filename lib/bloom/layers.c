@@ -143,20 +143,42 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return bytes;
 }
 
+/* The geometry of the layer after one of this number and geometry. */
+static int plan_after(const struct bloom *first, unsigned number,
+                      const struct bloom_geometry *before, struct bloom_geometry *out)
+{
+  uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
+  return number == BLOOM_MOST_LAYERS
+             ? TAMIS_EUNSUPPORTED
+             : bloom_geometry_plan_layer(first->geometry.shape.layout, number + 1, capacity,
+                                         first->geometry.fpp, out);
+}
+
+bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
+{
+  struct bloom_geometry next, before = newest->geometry;
+  const struct bloom *first = newest;
+  while (first->older)
+    first = first->older;
+  for (unsigned number = newest->number; number < n; number++, before = next)
+    if (plan_after(first, number, &before, &next) != TAMIS_OK)
+      return true; /* there will be none */
+    else if (!bloom_geometries_fit(&next, &others[number]->geometry))
+      return false;
+  return true;
+}
+
 /* What the layer after `full` will be, the bytes that it takes, and how many threads may create it
  * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
-  uint64_t capacity = full == first ? full->geometry.capacity : 2 * full->geometry.capacity;
   *plan = (struct bloom_plan){.stripes_wanted = first->stripes_wanted,
                               .max_bytes = first->max_bytes,
                               .older = full,
                               .shares_stripes = full->stripes.all != NULL};
   *openers = MOST_OPENERS;
-  if (full->number == BLOOM_MOST_LAYERS ||
-      bloom_geometry_plan_layer(first->geometry.shape.layout, full->number + 1, capacity,
-                                first->geometry.fpp, &plan->geometry) != TAMIS_OK)
+  if (plan_after(first, full->number, &full->geometry, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
   uint64_t used = bytes_of_layers(full),
            bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);

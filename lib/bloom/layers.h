@@ -21,6 +21,9 @@ int tamis__layers_settle(struct bloom *first, uint64_t hash);
  *   Errors  TAMIS_EFULL: max_bytes, or 64-bit hashes cannot give the rate; final.  TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full);
 
+/* Whether the layers that come after `newest` will fit together with other ones, up to the n-th. */
+bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
+
 /* Puts a layer after the newest one of a filter that is not shared yet. */
 void tamis__layers_append(struct bloom *first, struct bloom *layer);
 

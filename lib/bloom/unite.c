@@ -7,7 +7,7 @@
  *
  * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
  * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
- * in some order.  So the essays in operations.c and word_layout.c hold, with these remarks:
+ * in some order.  So the essays in operations.c and word_layout.h hold, with these remarks:
  *
  * [A] No false negative.  A key whose add to `from` returned before the union began has all its bits
  *     there, and they stay.  So when the union returns, it has seen each of them in `into`, or has
@@ -336,8 +336,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
 }
 
 /* Opens layers until `into` has as many as `from`.  All that it had before have room. */
-static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
-                       struct bloom *const from[BLOOM_MOST_LAYERS], unsigned need)
+static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have, unsigned need)
 {
   int result = TAMIS_OK;
   for (; have < need && result == TAMIS_OK; have++) {
@@ -347,7 +346,6 @@ static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
       while (layer->number > have + 1)
         layer = layer->older;
       into[have] = layer;
-      result = bloom_fit_together(layer, from[have]) ? TAMIS_OK : TAMIS_EINVAL;
     }
   }
   return result;
@@ -361,7 +359,9 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
   for (unsigned i = 0; i < n && i < have; i++)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
-  int result = open_layers(into, have, from, n);
+  if (!tamis__layers_will_fit(into[have - 1], from, n))
+    return TAMIS_EINVAL; /* before any is opened */
+  int result = open_layers(into, have, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
