@@ -129,7 +129,8 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
   return saved->own_hash ? TAMIS_EINVAL : TAMIS_ECORRUPT;
 }
 
-/* The bytes of a filter, and nothing after them.  The kind releases what it holds after an error. */
+/* The bytes of a filter, and nothing after them.  The kind releases what it holds after an
+ * error. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;

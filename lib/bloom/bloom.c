@@ -324,9 +324,9 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All
- * lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows the
- * number of keys with a standard deviation of 0.1 %. */
+/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.
+ * All lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows
+ * the number of keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   enum { SAMPLE = 4096 };
@@ -364,8 +364,8 @@ static uint64_t count_keys(const struct bloom *b)
              : tamis__counter_sum_both(&b->counters, KEYS, UNITED);
 }
 
-/* What follows from the bits of several layers.  A key that an older layer hid came into none: of the
- * keys that were offered to a layer, those that are in it passed all layers before it. */
+/* What follows from the bits of several layers.  A key that an older layer hid came into none: of
+ * the keys that were offered to a layer, those that are in it passed all layers before it. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];

@@ -67,8 +67,8 @@ struct bloom {
   _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
   _Atomic unsigned openers;          /* threads that create a further layer */
   word copies; /* that are in a limited filter with counters, whose hot calls only use this here */
-  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if it
-   * is the last one, too, and has no stripes (layers.c). */
+  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
+   * it is the last one, too, and has no stripes (layers.c). */
   struct bloom *_Atomic newest;
   /* These do not change: */
   unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
@@ -97,8 +97,8 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not: a
- * remove would have to know which layer a key is in. */
+/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not:
+ * a remove would have to know which layer a key is in. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
@@ -144,9 +144,9 @@ extern const struct filter_operations tamis__bloom_layered;
  * TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more: as
- * files of filters that were not to have several layers are, and filters for some of the lowest rates
- * of the word layout.  (Not if no other layer can follow.)  The filter is not shared yet. */
+/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more
+ * than that: in files of versions without layers, and at some of the lowest rates of the word
+ * layout.  (It stays open if no other layer can follow.)  The filter is not shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
@@ -176,8 +176,8 @@ void tamis__bloom_destroy_layer(struct bloom *b);
 /* Destroys them from the newest one to the first.  NULL is fine; a mapping stays. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
-/* Creates a filter with words that are there already, and that are released with it unless a file is
- * mapped.  NULL: there is no memory, and the words are still the caller's.  */
+/* Creates a filter with words that are there already, and that are released with it unless a file
+ * is mapped.  NULL: there is no memory, and the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 

@@ -7,9 +7,9 @@
 
 #include "bloom/bloom.h"
 
-/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that a
- * shard of the counters gets.  Summing the shards in every add would be slow.  Far from the capacity
- * it does so less often (tamis__bloom_watch()). */
+/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that
+ * a shard of the counters gets.  Summing the shards in every add would be slow.  Far from the
+ * capacity it does so less often (tamis__bloom_watch()). */
 enum { LEAST_WATCH_PERIOD = 64, MOST_WATCH_PERIOD = 1 << 16 };
 
 /* Counted keys, with those that unions have brought. */

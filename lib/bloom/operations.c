@@ -60,9 +60,9 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-/* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.  They
- * still have it in a register where they need it, and a copy of the mixed one would cost them another
- * register.) */
+/* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.
+ * They still have it in a register where they need it, and a copy of the mixed one would cost them
+ * another register.) */
 struct bloom_key {
   uint64_t hash;  /* mixed */
   uint64_t first; /* the word of the first probe */
@@ -169,9 +169,9 @@ FORCE_INLINE uint64_t missing_besides(struct bloom_probe probe, struct bloom_pro
   return same_word ? probe.mask & ~last.mask : probe.mask;
 }
 
-/* Sets the bits that are missing, and counts those that it has set; if the filter is not limited, only
- * the words in which it has set any.  A word that has all bits of the key is not written, and stays
- * shared between the cores. */
+/* Sets the bits that are missing, and counts those that it has set; if the filter is not limited,
+ * only the words in which it has set any.  A word that has all bits of the key is not written, and
+ * stays shared between the cores. */
 FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
                                        struct bloom_shape shape, bool limited)
 {
@@ -305,8 +305,8 @@ FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct blo
   return result;
 }
 
-/* Adds a key that was missing a moment ago.  The function that is made of it for each shape is called
- * last: a call for a key that is in then saves no registers. */
+/* Adds a key that was missing a moment ago.  The function that is made of it for each shape is
+ * called last: a call for a key that is in then saves no registers. */
 FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_key key,
                              struct bloom_shape shape, bool limited)
 {
