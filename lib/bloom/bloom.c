@@ -454,39 +454,19 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-const struct filter_kind tamis__bloom_kind = {
-    .kind = TAMIS_BLOOM,
-    .name = "TAMIS_BLOOM",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
-    .destroy = destroy,
-    .stats = stats,
-    .validate = validate,
-    .merge = tamis__bloom_merge,
-    .intersect = tamis__bloom_intersect,
-    .similarity = tamis__bloom_similarity,
-    .features = SAVED_LAYERS,
-    .describe = tamis__bloom_describe,
-    .figures = tamis__bloom_figures,
-    .bytes_beside = tamis__bloom_saved_beside,
-    .save = tamis__bloom_save,
-    .load = tamis__bloom_load,
-};
+/* What both kinds have, and further members. */
+#define KIND(of_kind, ...)                                                           \
+  {                                                                                  \
+    .kind = (of_kind), .name = #of_kind, .bytes_for = bytes_for, .fpp_for = fpp_for, \
+    .create = create, .destroy = destroy, .stats = stats, .validate = validate,      \
+    .describe = tamis__bloom_describe, .figures = tamis__bloom_figures,              \
+    .bytes_beside = tamis__bloom_saved_beside, .save = tamis__bloom_save,            \
+    .load = tamis__bloom_load, __VA_ARGS__                                           \
+  }
 
-const struct filter_kind tamis__counting_bloom_kind = {
-    .kind = TAMIS_COUNTING_BLOOM,
-    .name = "TAMIS_COUNTING_BLOOM",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
-    .destroy = destroy,
-    .stats = stats,
-    .validate = validate,
-    .merge = tamis__counting_merge,
-    .describe = tamis__bloom_describe,
-    .figures = tamis__bloom_figures,
-    .bytes_beside = tamis__bloom_saved_beside,
-    .save = tamis__bloom_save,
-    .load = tamis__bloom_load,
-};
+const struct filter_kind tamis__bloom_kind =
+    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS, .merge = tamis__bloom_merge,
+         .intersect = tamis__bloom_intersect, .similarity = tamis__bloom_similarity);
+
+const struct filter_kind tamis__counting_bloom_kind =
+    KIND(TAMIS_COUNTING_BLOOM, .merge = tamis__counting_merge);
