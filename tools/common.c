@@ -259,7 +259,7 @@ static bool begin_stage(struct run *run, struct stage *stage, const struct stage
   if (!plan_stage(run, stage, file))
     return false;
   limit_capacity(run, stage);
-  if (!chain_create(&stage->chain, &stage->plan.filter)) {
+  if (!chain_create(&stage->chain, &stage->plan.filter, false)) {
     chain_destroy(&stage->chain);
     return false;
   }
