@@ -138,7 +138,8 @@ static const struct filter_kind *kind_of(const struct saved_head *saved)
   return kind ? kind : tamis__find_kind(saved->options.kind, false);
 }
 
-/* The bytes of a filter, and nothing after them.  The kind releases what it holds after an error. */
+/* The bytes of a filter, and nothing after them.  The kind releases what it holds after an
+ * error. */
 static int load_from(struct saved_reader *r, const tamis_load_options *options, tamis_filter **out)
 {
   struct saved_head saved;

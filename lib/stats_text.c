@@ -5,7 +5,10 @@
  * One table has the names and the help texts of all figures, for both formats.  A page for
  * Prometheus goes through the table, and through the filters for each metric, as all samples of a
  * metric must stand together.  So the figures of all filters are read first.
+ *
+ * Cancellation is disabled in both calls: the function that writes may be a cancellation point.
  */
+#include "base/cancel.h"
 #include "base/memory.h"
 #include "kinds.h"
 
@@ -54,7 +57,7 @@ static const struct figure figures[] = {
   FIGURE(fpp_estimate, "fpp_estimate_ratio", GAUGE, REAL, ALL,
          "False-positive rate at present; an estimate."),
   FIGURE(growths, "growths_total", COUNTER, INTEGER, ALL,
-         "Steps of growth: splits of segments and new generations."),
+         "Steps of growth: splits of segments, new generations, further layers."),
   FIGURE(refused_adds, "adds_refused_total", COUNTER, INTEGER, ALL,
          "Adds that were refused because a limit was reached or memory was short."),
   FIGURE(layers, "layers", GAUGE, SMALL, ALL,
@@ -144,9 +147,8 @@ static void put(struct text *t, const char *words)
   put_bytes(t, words, strlen(words));
 }
 
-static int finish(struct text *t)
+static int finish(const struct text *t)
 {
-  flush(t);
   if (t->result == TAMIS_EIO)
     errno = t->error;
   return t->result;
@@ -346,6 +348,7 @@ int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char
   tamis_stats stats;
   if (!f || !write || !good_format(format))
     return TAMIS_EINVAL;
+  int cancellation = cancellation_disable();
   tamis__fill_stats(f, &stats);
   if (format == TAMIS_PROMETHEUS) {
     put_page(&t, &stats, &name, 1);
@@ -353,6 +356,8 @@ int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char
     put_object(&t, &stats, name);
     put(&t, "\n");
   }
+  flush(&t);
+  cancellation_restore(cancellation);
   return finish(&t);
 }
 
@@ -369,12 +374,9 @@ static bool good_list(const tamis_filter *const *filters, const char *const *nam
   return true;
 }
 
-int tamis_stats_text_many(const tamis_filter *const *filters, const char *const *names, size_t n,
-                          tamis_text_format format, tamis_write_function write, void *context)
+static int put_many(struct text *t, const tamis_filter *const *filters, const char *const *names,
+                    size_t n, tamis_text_format format)
 {
-  struct text t = {.write = write, .context = context};
-  if (!write || !good_format(format) || !good_list(filters, names, n, format))
-    return TAMIS_EINVAL;
   const tamis_allocator *from = n ? &filters[0]->allocator : NULL;
   tamis_stats *stats = NULL;
   if (n)
@@ -384,14 +386,26 @@ int tamis_stats_text_many(const tamis_filter *const *filters, const char *const 
   for (size_t i = 0; i < n; i++)
     tamis__fill_stats(filters[i], &stats[i]);
   if (format == TAMIS_PROMETHEUS)
-    put_page(&t, stats, names, n);
+    put_page(t, stats, names, n);
   for (size_t i = 0; i < n && format == TAMIS_JSON; i++) {
-    put(&t, i ? ",\n" : "[");
-    put_object(&t, &stats[i], names ? names[i] : NULL);
+    put(t, i ? ",\n" : "[");
+    put_object(t, &stats[i], names ? names[i] : NULL);
   }
   if (format == TAMIS_JSON)
-    put(&t, n ? "]\n" : "[]\n");
-  flush(&t);
+    put(t, n ? "]\n" : "[]\n");
+  flush(t);
   tamis__memory_release(from, stats, n * sizeof *stats);
-  return finish(&t);
+  return TAMIS_OK;
+}
+
+int tamis_stats_text_many(const tamis_filter *const *filters, const char *const *names, size_t n,
+                          tamis_text_format format, tamis_write_function write, void *context)
+{
+  struct text t = {.write = write, .context = context};
+  if (!write || !good_format(format) || !good_list(filters, names, n, format))
+    return TAMIS_EINVAL;
+  int cancellation = cancellation_disable();
+  int result = put_many(&t, filters, names, n, format);
+  cancellation_restore(cancellation);
+  return result == TAMIS_OK ? finish(&t) : result;
 }

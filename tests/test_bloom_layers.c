@@ -11,6 +11,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static tamis_options options_for(tamis_layout layout, uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = capacity;
+  options.seed = 42;
+  return options;
+}
+
 /* A key that is never added. */
 static uint64_t absent(uint64_t i)
 {
@@ -89,10 +98,7 @@ EACH_LAYOUT(the_rate_stays)
 static void a_filter_takes_what_was_told_up_to_its_capacity(tamis_layout layout)
 {
   for (uint64_t capacity = 1; capacity <= 100000; capacity *= 10) {
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.layout = layout;
-    options.capacity = capacity;
-    options.seed = 42;
+    tamis_options options = options_for(layout, capacity);
     tamis_filter *f;
     uint64_t bytes;
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
@@ -130,10 +136,7 @@ static void max_bytes_ends_growth(tamis_layout layout)
 {
   struct counts counts = {0};
   tamis_allocator allocator = counting(&counts);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = layout;
-  options.capacity = 1000;
-  options.seed = 42;
+  tamis_options options = options_for(layout, 1000);
   options.allocator = &allocator;
   uint64_t one;
   assert_int_equal(tamis_bytes_for(&options, &one), TAMIS_OK);
@@ -175,10 +178,7 @@ static void without_memory_nothing_changes(tamis_layout layout)
 {
   struct counts counts = {0};
   tamis_allocator allocator = counting(&counts);
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = layout;
-  options.capacity = 1000;
-  options.seed = 42;
+  tamis_options options = options_for(layout, 1000);
   options.allocator = &allocator;
   for (unsigned fail = 1; fail <= 3; fail++) {
     tamis_filter *f;

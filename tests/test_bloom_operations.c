@@ -144,32 +144,38 @@ static void *take_turns(void *arg)
   return NULL;
 }
 
+static void fill_in_turns(tamis_layout layout, uint64_t capacity)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = layout;
+  options.capacity = capacity;
+  options.fpp = low_rate(layout);
+  options.growable = false;
+  options.seed = capacity;
+  struct turns turns = {0};
+  struct turn turn[TURNS_THREADS];
+  pthread_t threads[TURNS_THREADS];
+  assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
+  for (unsigned i = 0; i < TURNS_THREADS; i++)
+    assert_int_equal(sem_init(&turns.may_add[i], 0, i == 0), 0);
+  for (unsigned i = 0; i < TURNS_THREADS; i++) {
+    turn[i] = (struct turn){&turns, i};
+    assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
+  }
+  for (unsigned i = 0; i < TURNS_THREADS; i++)
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (unsigned i = 0; i < TURNS_THREADS; i++)
+    sem_destroy(&turns.may_add[i]);
+  assert_int_equal(turns.next - turns.hidden, capacity);
+  tamis_destroy(turns.filter);
+}
+
+/* The last one is so large that the counters are looked at less often at first. */
 static void threads_in_turn_keep_to_the_capacity(tamis_layout layout)
 {
-  for (uint64_t capacity = 300; capacity < 1500; capacity += 37) {
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.layout = layout;
-    options.capacity = capacity;
-    options.fpp = low_rate(layout);
-    options.growable = false;
-    options.seed = capacity;
-    struct turns turns = {0};
-    struct turn turn[TURNS_THREADS];
-    pthread_t threads[TURNS_THREADS];
-    assert_int_equal(tamis_create(&options, &turns.filter), TAMIS_OK);
-    for (unsigned i = 0; i < TURNS_THREADS; i++)
-      assert_int_equal(sem_init(&turns.may_add[i], 0, i == 0), 0);
-    for (unsigned i = 0; i < TURNS_THREADS; i++) {
-      turn[i] = (struct turn){&turns, i};
-      assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &turn[i]), 0);
-    }
-    for (unsigned i = 0; i < TURNS_THREADS; i++)
-      assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (unsigned i = 0; i < TURNS_THREADS; i++)
-      sem_destroy(&turns.may_add[i]);
-    assert_int_equal(turns.next - turns.hidden, capacity);
-    tamis_destroy(turns.filter);
-  }
+  for (uint64_t capacity = 300; capacity < 1500; capacity += 37)
+    fill_in_turns(layout, capacity);
+  fill_in_turns(layout, 12000);
 }
 EACH_LAYOUT(threads_in_turn_keep_to_the_capacity)
 

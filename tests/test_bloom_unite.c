@@ -325,6 +325,26 @@ static void growable_matters(tamis_layout layout)
 }
 EACH_LAYOUT(growable_matters)
 
+/* Filters of one size fit, whatever their capacity, but later layers may have different sizes.  This is
+ * found before a layer is opened. */
+static void later_layers_must_fit(tamis_layout layout)
+{
+  unsigned refused = 0;
+  for (uint64_t capacity = 1000; capacity < 1100; capacity++) {
+    tamis_filter *into = make(layout, capacity, true), *from = make(layout, capacity + 1, true);
+    add_range(from, 0, capacity + 100);
+    assert_int_equal(stats_of(from).layers, 2);
+    int result = tamis_merge(into, from);
+    refused += result == TAMIS_EINVAL;
+    assert_int_equal(stats_of(into).layers, result == TAMIS_OK ? 2 : 1);
+    assert_true(result == TAMIS_OK || stats_of(into).bits_set == 0);
+    tamis_destroy(into);
+    tamis_destroy(from);
+  }
+  assert_in_range(refused, 1, 99);
+}
+EACH_LAYOUT(later_layers_must_fit)
+
 static void bad_arguments_are_refused(void **state)
 {
   (void) state;
@@ -630,6 +650,7 @@ int main(void)
       cmocka_unit_test(marks_stay_where_they_are),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       EACH(growable_matters),
+      EACH(later_layers_must_fit),
       cmocka_unit_test(bad_arguments_are_refused),
       EACH(unions_of_mapped_filters),
       EACH(an_intersection_answers_as_both_do),

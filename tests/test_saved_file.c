@@ -5,6 +5,7 @@
  * interrupted, or does a part of its work.  (test_saved_power.c has the loss of power.)
  */
 #include "saved_unit.h"
+#include "wrapped_files.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -31,23 +32,6 @@ static struct {
   int error;
   bool renamed; /* the new file */
 } sys;
-
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-int __real_openat(int folder, const char *path, int flags, mode_t mode);
-int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
-ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-ssize_t __real_read(int fd, void *data, size_t size);
-ssize_t __wrap_read(int fd, void *data, size_t size);
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
-int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __real_unlinkat(int folder, const char *path, int flags);
-int __wrap_unlinkat(int folder, const char *path, int flags);
 
 /* Whether the call goes on.  `may_be` says that it may be interrupted. */
 static bool begin_call(bool may_be)

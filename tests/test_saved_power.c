@@ -12,6 +12,7 @@
  *             that was interrupted)
  */
 #include "saved_unit.h"
+#include "wrapped_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -146,21 +147,6 @@ static struct {
   unsigned files[MOST_FDS]; /* what a descriptor leads to */
   off_t at[MOST_FDS];
 } sys;
-
-int __real_open(const char *opened, int flags, ...);
-int __wrap_open(const char *opened, int flags, ...);
-int __real_openat(int at, const char *opened, int flags, mode_t mode);
-int __wrap_openat(int at, const char *opened, int flags, mode_t mode);
-ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
-int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __real_unlinkat(int at, const char *removed, int flags);
-int __wrap_unlinkat(int at, const char *removed, int flags);
 
 /* Whether the call is made. */
 static bool begin_call(void)

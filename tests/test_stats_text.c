@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdio.h>
 
 enum { MOST_TEXT = 1 << 20, MOST_PART = 4096 };
@@ -323,6 +324,55 @@ static void no_text_has_the_seed(void **state)
   tamis_destroy(f);
 }
 
+/* ---- cancellation ---- */
+
+/* A function that writes may be a cancellation point. */
+static int cancel_and_write(void *context, const void *data, size_t size)
+{
+  (void) data;
+  pthread_testcancel();
+  *(size_t *) context += size;
+  return 0;
+}
+
+struct cancelled {
+  const tamis_filter *filters[2];
+  size_t size;
+  bool good;
+};
+
+__attribute__((noinline)) static void write_when_cancelled(struct cancelled *c)
+{
+  const char *const names[] = {"a", "b"};
+  pthread_cancel(pthread_self());
+  bool good =
+      tamis_stats_text(c->filters[0], TAMIS_JSON, "a", cancel_and_write, &c->size) == TAMIS_OK;
+  c->good = good && tamis_stats_text_many(c->filters, names, 2, TAMIS_PROMETHEUS, cancel_and_write,
+                                          &c->size) == TAMIS_OK;
+}
+
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves. */
+static void *write_and_end(void *arg)
+{
+  write_when_cancelled(arg);
+  pthread_testcancel();
+  return NULL;
+}
+
+static void no_text_is_a_cancellation_point(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.01);
+  struct cancelled c = {.filters = {f, f}};
+  pthread_t thread;
+  void *result;
+  assert_int_equal(pthread_create(&thread, NULL, write_and_end, &c), 0);
+  pthread_join(thread, &result);
+  assert_true(c.good && c.size > 1000);
+  assert_ptr_equal(result, PTHREAD_CANCELED);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -337,6 +387,7 @@ int main(void)
       cmocka_unit_test(numbers_are_numbers_in_a_full_filter),
       cmocka_unit_test(layers_are_told),
       cmocka_unit_test(no_text_has_the_seed),
+      cmocka_unit_test(no_text_is_a_cancellation_point),
   };
   return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { KEY_LIKE = 0x200, KEY_SEED, KEY_FIXED, MOST_PASSES = 4 };
@@ -118,6 +119,29 @@ static bool is_growing(const char *path, bool *growing)
   return !failed();
 }
 
+/* Whether a filter with these options fits the saved Bloom filter. */
+static bool fits(const tamis_options *options, const char *path)
+{
+  tamis_filter *filter, *list = saved_map(path, false);
+  bool good = false;
+  if (list != NULL && tamis_create(options, &filter) == TAMIS_OK) {
+    good = tamis_merge(filter, list) != TAMIS_EINVAL;
+    tamis_destroy(filter);
+  }
+  tamis_destroy(list);
+  return good;
+}
+
+/* A program may have saved a Bloom filter that refuses keys past its capacity.  (What is no file can
+ * be read only once; 'tamis build' makes filters that grow.) */
+static bool is_limited(const tamis_options *options, const char *path)
+{
+  struct stat status;
+  tamis_options limited = *options;
+  limited.growable = false;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode) && fits(&limited, path);
+}
+
 static bool plan_like(struct plan *plan, const char *path)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
@@ -129,7 +153,10 @@ static bool plan_like(struct plan *plan, const char *path)
   plan->filter.fpp = stats.fpp;
   plan->filter.seed = stats.seed;
   plan->filter.layout = stats.layout;
-  return stats.kind != TAMIS_CUCKOO || is_growing(path, &plan->filter.growable);
+  if (stats.kind == TAMIS_CUCKOO)
+    return is_growing(path, &plan->filter.growable);
+  plan->filter.growable = stats.kind != TAMIS_BLOOM || !is_limited(&plan->filter, path);
+  return !failed();
 }
 
 static bool plan_filter(struct plan *plan, const struct build_options *options,
@@ -206,7 +233,7 @@ static bool fill(struct run *run)
   read_lines(run);
   for (int passes = 1; passes < MOST_PASSES && !failed() && is_too_small(run); passes++) {
     chain_destroy(&run->chain);
-    if (!chain_create(&run->chain, &run->plan.filter))
+    if (!chain_create(&run->chain, &run->plan.filter, true))
       return false;
     rewind_standard_input(run->inputs);
     read_lines(run);
@@ -274,7 +301,7 @@ int build_main(int argc, char **argv)
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
       output_check(options.shared.output, &inputs) && plan_filter(&run.plan, &options, &inputs)) {
-    if (chain_create(&run.chain, &run.plan.filter))
+    if (chain_create(&run.chain, &run.plan.filter, true))
       build(&run);
     chain_destroy(&run.chain);
   }

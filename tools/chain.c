@@ -33,11 +33,6 @@ static uint64_t capacity_of_level(uint64_t first, unsigned level)
   return capacity < MAX_CAPACITY ? capacity : MAX_CAPACITY;
 }
 
-static bool has_one_level(const struct chain *chain)
-{
-  return chain->first.growable || chain->first.max_bytes > 0;
-}
-
 void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
@@ -64,7 +59,7 @@ static tamis_filter *create_level(const struct chain *chain, unsigned level)
   tamis_options options = chain->first;
   tamis_filter *filter;
   options.capacity = capacity_of_level(options.capacity, level);
-  if (!has_one_level(chain))
+  if (!chain->single)
     options.fpp *= share_of_level(level);
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK)
@@ -72,17 +67,18 @@ static tamis_filter *create_level(const struct chain *chain, unsigned level)
   return filter; /* NULL after an error */
 }
 
-static void init(struct chain *chain, const tamis_options *first)
+static void init(struct chain *chain, const tamis_options *first, bool single)
 {
   for (unsigned i = 0; i < CHAIN_LEVELS; i++)
     atomic_init(&chain->level[i], NULL);
   pthread_mutex_init(&chain->lock, NULL);
   chain->first = *first;
+  chain->single = single || first->growable || first->max_bytes > 0;
 }
 
-bool chain_create(struct chain *chain, const tamis_options *options)
+bool chain_create(struct chain *chain, const tamis_options *options, bool single)
 {
-  init(chain, options);
+  init(chain, options, single);
   tamis_filter *filter = create_level(chain, 0);
   atomic_store_explicit(&chain->level[0], filter, memory_order_release);
   return filter != NULL;
@@ -96,8 +92,7 @@ void chain_adopt(struct chain *chain, tamis_filter *filter)
   first.kind = stats.kind;
   first.capacity = stats.capacity;
   first.fpp = stats.fpp;
-  first.growable = true;
-  init(chain, &first);
+  init(chain, &first, true);
   atomic_store_explicit(&chain->level[0], filter, memory_order_release);
 }
 
@@ -165,7 +160,7 @@ static void pass_on_if_full(const struct chain *chain, struct rest *rest, uint64
 {
   if (result >= 0)
     return;
-  if (result != TAMIS_EFULL || has_one_level(chain)) {
+  if (result != TAMIS_EFULL || chain->single) {
     fail_to_add(chain, result);
     return;
   }

@@ -11,8 +11,9 @@
  * unique add.  So two adds of a key either meet in the level that accepts it, or both go past that
  * level.
  *
- * Level 0 remains the only one if it grows by itself, or if its memory is limited.  Here a cuckoo
- * filter always is one of these, because its TAMIS_EFULL is not final: later moves can make room.
+ * Level 0 remains the only one if it grows by itself, if its memory is limited, or if nothing but one
+ * filter is wanted, as for a saved one.  Here a cuckoo filter always is one of these, because its
+ * TAMIS_EFULL is not final: later moves can make room.
  */
 #ifndef TAMIS_TOOL_CHAIN_H
 #define TAMIS_TOOL_CHAIN_H
@@ -31,6 +32,7 @@ struct chain {
   _Atomic(tamis_filter *) level[CHAIN_LEVELS]; /* NULL from the first one that does not exist yet */
   pthread_mutex_t lock;                        /* held while a level is created */
   tamis_options first; /* of level 0; the rate is that of all levels together */
+  bool single;         /* level 0 remains the only one */
 };
 
 struct chain_figures {
@@ -44,9 +46,9 @@ struct chain_figures {
 /* Says, with fail(), why there can be no filter with these options, at this level of a chain. */
 void fail_to_create(const tamis_options *options, int result, unsigned level);
 
-/* Creates level 0; it remains the only one if `options` are growable or have max_bytes.  False
- * after fail(). */
-bool chain_create(struct chain *chain, const tamis_options *options);
+/* Creates level 0.  It remains the only one with `single`, or if `options` are growable or have
+ * max_bytes.  False after fail(). */
+bool chain_create(struct chain *chain, const tamis_options *options, bool single);
 
 /* Takes over a filter, which remains the only one. */
 void chain_adopt(struct chain *chain, tamis_filter *filter);

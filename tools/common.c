@@ -85,8 +85,7 @@ static const struct argp common_argp = {
     "before the start, and for two files measured at the end by looking up millions of random "
     "keys.  If A is a pipe, the filter is made for as many lines as SIZE holds at RATE (default "
     "1e-4 here; for half as many lines it is below 1e-6).  More lines than there is room for are "
-    "an "
-    "error.\n\n"
+    "an error.\n\n"
     "Examples:\n"
     "  tamis common known.txt today.txt > seen-before.txt\n"
     "  tamis common monday.txt tuesday.txt wednesday.txt > on-all-days.txt\n"
@@ -260,7 +259,7 @@ static bool begin_stage(struct run *run, struct stage *stage, const struct stage
   if (!plan_stage(run, stage, file))
     return false;
   limit_capacity(run, stage);
-  if (!chain_create(&stage->chain, &stage->plan.filter)) {
+  if (!chain_create(&stage->chain, &stage->plan.filter, false)) {
     chain_destroy(&stage->chain);
     return false;
   }

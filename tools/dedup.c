@@ -307,7 +307,7 @@ static void begin(struct run *run)
     return;
   if (options->state != NULL && shared.memory == 0)
     run->plan.filter.growable = true; /* one filter */
-  if (chain_create(&run->chain, &run->plan.filter))
+  if (chain_create(&run->chain, &run->plan.filter, false))
     dedup(run);
   chain_destroy(&run->chain);
 }

@@ -32,8 +32,8 @@
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
  * Functions of yours that the library calls (an allocator's, a hash function, those that write and
- * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.  The
- * library's frames are not unwound, so locks would stay locked.
+ * read) must return: they must not throw C++ exceptions, leave by longjmp(), or end the thread.
+ * The library's frames are not unwound, so locks would stay locked.
  *
  * After fork() the child owns a private copy of every filter.  It may use the copy unless another
  * thread of the parent was inside a call that changes the filter, saves it, or counts copies in it,
@@ -82,9 +82,9 @@ typedef enum tamis_layout {
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word: a look-up reads one word, and an add changes one, in one
    * step.  So add_unique takes no lock either: all calls are wait-free, until the filter grows
-   * beyond its capacity, by layers that are blocked.  Takes more bits than
-   * blocked, a quarter more at fpp 0.01.  Rates at which it would take more than twice as many are
-   * refused: those below about 1.7e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
+   * beyond its capacity, by layers that are blocked.  Takes more bits than blocked, a quarter more
+   * at fpp 0.01.  Rates at which it would take more than twice as many are refused: those below
+   * about 1.7e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
 
@@ -148,9 +148,9 @@ typedef struct tamis_options {
    *   million times the capacity or later, with TAMIS_EFULL.
    *   Bloom: by opening further layers, each with room for as many keys as all before it.  The
    *   rates of all layers together stay within fpp, whatever the size.  The first layer has 0.61 of
-   *   it, for which it takes 1.0 to 2.3 bits per key more than a filter that does not grow.  Where 64-bit
-   *   hashes cannot give the rate of a further layer, growth ends with TAMIS_EFULL: at fpp 1e-7 and
-   *   above, not before 10^12 keys.
+   *   it, for which it takes 1.0 to 2.3 bits per key more than a filter that does not grow.  Where
+   *   64-bit hashes cannot give the rate of a further layer, growth ends with TAMIS_EFULL: at fpp
+   *   1e-7 and above, not before 10^12 keys.
    *   Counting Bloom, in this version: at a rising rate (tamis_stats.fpp_estimate).
    * false: the rate and the size stay.
    *   Cuckoo: a key that finds no room gets TAMIS_EFULL: not before capacity (but with a
@@ -162,9 +162,9 @@ typedef struct tamis_options {
    *   place each, and so do adds that are under way.  Removes make room again. */
   bool growable;
   /* The filter never takes more bytes than this.  A growable Bloom filter gets TAMIS_EFULL when its
-   * last layer is full and the next one would exceed it.  Memory of a cuckoo filter that waits to be
-   * released counts, so near the limit an add that got TAMIS_EFULL may succeed a moment later.  0
-   * (default): no limit. */
+   * last layer is full and the next one would exceed it.  Memory of a cuckoo filter that waits to
+   * be released counts, so near the limit an add that got TAMIS_EFULL may succeed a moment later.
+   * 0 (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2).  It keeps out those who prepare keys that
    * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
@@ -299,8 +299,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  * of its counters that has reached 15, by copies of one key or of several that share it, is stuck:
  * it never changes again.  A key whose counters are all stuck stays, however often it is removed.
  *   Threads  any
- *   Blocks   Bloom: never (lock-free).  An add that has to open a layer blocks in the allocator; and
- *            while two other calls are there for that layer (with a max_bytes, perhaps one), it
+ *   Blocks   Bloom: never (lock-free).  An add that has to open a layer blocks in the allocator;
+ *            and while two other calls are there for that layer (with a max_bytes, perhaps one), it
  *            yields until one of them is done.
  *            Counting Bloom: never (lock-free; it repeats a step only when another call has changed
  *            the same word meanwhile).
@@ -322,9 +322,9 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
  *            TAMIS_EFULL: a filter that may not grow is at its capacity, or max_bytes or the end of
- *            growth is reached; nothing changed.  Not before capacity distinct keys are
- *            in.  While several threads add to a Bloom filter, a few keys of each (at most 64) may
- *            get in past it.
+ *            growth is reached; nothing changed.  Not before capacity distinct keys are in.  While
+ *            several threads add to a Bloom filter, a few keys of each (at most 64) may get in past
+ *            it.
  *            TAMIS_ENOMEM: it had to grow and could not; nothing changed, and the filter goes on
  *            working */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
@@ -335,10 +335,9 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  * the key, if a plain add of it came before, or if the filter is full.
  *   Threads  any
  *   Blocks   never for a key that is in.  For a key that seems new, Bloom: as tamis_add, and in the
- *            word layout no more while it has one layer; otherwise for a lock shared with the unique
- *            adds (counting Bloom: and removes) of a few other keys, held for one look-up and one
- *            insert; waiting may yield or sleep.  Cuckoo:
- *            as tamis_add
+ *            word layout no more while it has one layer; otherwise for a lock shared with the
+ *            unique adds (counting Bloom: and removes) of a few other keys, held for one look-up
+ *            and one insert; waiting may yield or sleep.  Cuckoo: as tamis_add
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
  *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique
@@ -378,9 +377,9 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
  *            copies of other keys that the filter cannot tell from this one.  Each add of the key
  *            makes it one more, and each remove one less.
  *   Threads  any
- *   Blocks   for a key that is not in: as tamis_contains.  For one that is in, Bloom: never; cuckoo:
- *            for the locks of the key's two buckets in each generation, as a remove.  They are held
- *            for a few steps only.  (A mapped filter has no locks)
+ *   Blocks   for a key that is not in: as tamis_contains.  For one that is in, Bloom: never;
+ *            cuckoo: for the locks of the key's two buckets in each generation, as a remove.  They
+ *            are held for a few steps only.  (A mapped filter has no locks)
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
@@ -426,9 +425,9 @@ typedef struct tamis_key {
  *
  *   contains_many   How many were found; found[i], if found is not NULL, says which.  A key that
  *                   is NULL with len > 0 is not found.  0 if f or the array is NULL.
- *   count_many      The sum of all counts; counts[i], if counts is not NULL, is what the single call
- *                   would return.  That of a key that is NULL with len > 0 is 0.  0 if f or the array
- *                   is NULL; counts is not written then.
+ *   count_many      The sum of all counts; counts[i], if counts is not NULL, is what the single
+ *                   call would return.  That of a key that is NULL with len > 0 is 0.  0 if f or
+ *                   the array is NULL; counts is not written then.
  *   add_many, add_unique_many
  *                   results[i], if results is not NULL, is what the single call would return.
  *                   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of
@@ -458,10 +457,10 @@ typedef struct tamis_stats {
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
    * the same time counts once (or twice, if a layer is opened at that time).  Counting Bloom: adds
    * less removes, which is exact as long as no counter is stuck.  After tamis_merge or
-   * tamis_intersect, keys that these have brought are
-   * in it as they say there: an estimate.  With a window: keys that are remembered, less those that a
-   * false positive hid; while a tamis_advance runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that unions have
-   * brought. */
+   * tamis_intersect, keys that these have brought are in it as they say there: an estimate.  With a
+   * window: keys that are remembered, less those that a false positive hid; while a tamis_advance
+   * runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that unions
+   * have brought. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -484,9 +483,10 @@ typedef struct tamis_stats {
   double estimated_count;
   /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
    * (k) in the newest one.  Counting Bloom: size of the array, how many of its bits are in counters
-   * above 0, and counters of each key.  In a layer of more than 2^21 bits that is growable, mapped or
-   * counting, bits_set comes from a sample of that many bits, and so does what is computed from it:
-   * estimated_count to 0.1 % or so.  With a window: the size of the tables; the other two are 0. */
+   * above 0, and counters of each key.  In a layer of more than 2^21 bits that is growable, mapped
+   * or counting, bits_set comes from a sample of that many bits, and so does what is computed from
+   * it: estimated_count to 0.1 % or so.  With a window: the size of the tables; the other two are
+   * 0. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
@@ -517,8 +517,8 @@ typedef struct tamis_stats {
   uint64_t refused_adds;
   /* Cuckoo: how often a look-up began again because entries or segments had moved under it. */
   uint64_t lookup_retries;
-  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth (a split, a new
-   * generation, a segment for new keys, or a count of the copies in one), without waiting for
+  /* Cuckoo: the longest time, in nanoseconds, that a call took for one step of growth (a split, a
+   * new generation, a segment for new keys, or a count of the copies in one), without waiting for
    * other such steps. */
   uint64_t longest_growth_ns;
   /* Bloom: layers, which take new keys one after the other, each as many as all before it.  A
@@ -540,9 +540,9 @@ typedef struct tamis_stats {
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
- * most 2^21 bits of a layer, so the cost of a large filter does not depend on its size.  (Bloom: the formula
- * for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory that has
- * waited for readers.)
+ * most 2^21 bits of a layer, so the cost of a large filter does not depend on its size.  (Bloom:
+ * the formula for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory
+ * that has waited for readers.)
  *   Threads  any
  *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the
@@ -556,13 +556,13 @@ TAMIS_API int tamis_get_stats(const tamis_filter *f, tamis_stats *out);
 typedef int (*tamis_write_function)(void *context, const void *data, size_t size);
 
 typedef enum tamis_text_format {
-  /* An object, and a newline.  Its members are "name", "kind" ("bloom" or "cuckoo"), "layout" of a
-   * Bloom filter ("blocked", "classic" or "word"), and the fields of tamis_stats that the kind has,
-   * by their names.  A number that JSON does not have is null. */
+  /* An object, and a newline.  Its members are "name", "kind" ("bloom", "cuckoo" or
+   * "counting_bloom"), "layout" of a Bloom filter ("blocked", "classic" or "word"), and the fields
+   * of tamis_stats that the kind has, by their names.  A number that JSON does not have is null. */
   TAMIS_JSON = 1,
   /* Prometheus' text format, version 0.0.4: metrics such as tamis_keys, tamis_bytes and
-   * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels "kind"
-   * and "layout".  All have the label "name". */
+   * tamis_adds_refused_total, each with its HELP and TYPE lines, and tamis_info with the labels
+   * "kind" and "layout".  All have the label "name". */
   TAMIS_PROMETHEUS = 2
 } tamis_text_format;
 
@@ -576,32 +576,33 @@ typedef enum tamis_text_format {
  * every locale.  Later versions may add members, metrics and labels.
  *   Threads  any
  *   Blocks   as tamis_get_stats, and in `write`
- *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL, or an unknown format; nothing is written then.
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL, or an unknown format; nothing is written
+ *            then.
  *            TAMIS_EIO: `write` failed, errno is as it has left it
  *   Source   https://prometheus.io/docs/instrumenting/exposition_formats/ */
 TAMIS_API int tamis_stats_text(const tamis_filter *f, tamis_text_format format, const char *name,
                                tamis_write_function write, void *context);
 
-/* The same for n filters.  JSON: an array of objects.  Prometheus: one page, in which the samples of a
- * metric follow one another and its HELP and TYPE lines stand once, as the format demands.  (Texts
- * of tamis_stats_text that are put one after the other are no such page.)  `names` has a name for
- * each filter; in a page for Prometheus no two may be the same.  In JSON, `names` or any name may be
- * NULL.  n may be 0; the arrays may then be NULL.
- *   Errors   as tamis_stats_text, and TAMIS_EINVAL: an array or a filter is NULL, or for Prometheus a
- *            name of one of several filters.  TAMIS_ENOMEM: less than 300 bytes are needed for each
- *            filter, from the allocator of the first one */
+/* The same for n filters.  JSON: an array of objects.  Prometheus: one page, in which the samples
+ * of a metric follow one another and its HELP and TYPE lines stand once, as the format demands.
+ * (Texts of tamis_stats_text that are put one after the other are no such page.)  `names` has a
+ * name for each filter; in a page for Prometheus no two may be the same.  In JSON, `names` or any
+ * name may be NULL.  n may be 0; the arrays may then be NULL.
+ *   Errors   as tamis_stats_text, and TAMIS_EINVAL: an array or a filter is NULL, or for Prometheus
+ *            a name of one of several filters.  TAMIS_ENOMEM: less than 300 bytes are needed for
+ *            each filter, from the allocator of the first one */
 TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const char *const *names,
                                     size_t n, tamis_text_format format, tamis_write_function write,
                                     void *context);
 
 /* ---- saved filters ----
  *
- * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.  It
- * holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever reads it which
- * keys are probably in: keep it where others cannot read it. */
+ * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.
+ * It holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever reads it
+ * which keys are probably in: keep it where others cannot read it. */
 
-/* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less than
- * 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */
+/* Puts at most `size` bytes at `data`, and returns how many: 0 at the end of the data, and less
+ * than 0 for an error, which ends the call with TAMIS_EIO.  Fewer than `size` bytes are fine. */
 typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
 
 /* Saves a filter, while it is in use.  A key that no call touches between the beginning of the save
@@ -626,13 +627,13 @@ TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void
  * killed may leave the unfinished file behind, whose name is that of the file with ".tamis-" and
  * numbers appended.
  *
- * Of a symbolic link, the file that it leads to is replaced.  To a path that leads to anything but a
- * regular file, such as a pipe, the filter is written directly.
+ * Of a symbolic link, the file that it leads to is replaced.  To a path that leads to anything but
+ * a regular file, such as a pipe, the filter is written directly.
  *   Threads  any.  Of several saves to one path, each is whole, and the last one stays
  *   Blocks   as tamis_save, and for the disk
- *   Errors   as tamis_save, and TAMIS_EINVAL: path is NULL; TAMIS_EIO: errno says why.  Then the path
- *            leads to the old file, and the unfinished one is gone; only where the folder could not
- *            be synchronised after the renaming, the path leads to the new file */
+ *   Errors   as tamis_save, and TAMIS_EINVAL: path is NULL; TAMIS_EIO: errno says why.  Then the
+ *            path leads to the old file, and the unfinished one is gone; only where the folder
+ *            could not be synchronised after the renaming, the path leads to the new file */
 TAMIS_API int tamis_save_file(const tamis_filter *f, const char *path);
 
 /* How to load.  Always start from TAMIS_LOAD_OPTIONS_INIT, or from tamis_load_options_init(). */
@@ -642,10 +643,10 @@ typedef struct tamis_load_options {
   /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
    * (default): no limit for the load, and later the limit that the filter was created with.  Set it
    * for files that you do not trust.  Other memory is only asked for as the data arrives: less than
-   * three times what has come, and 1.5 MiB.  But the directories of a cuckoo filter that grows follow
-   * from figures that the file names, and not from its length: they are asked for when all of the
-   * file has been read and is right.  From malloc and mmap, such memory is only reserved until it is
-   * used. */
+   * three times what has come, and 1.5 MiB.  But the directories of a cuckoo filter that grows
+   * follow from figures that the file names, and not from its length: they are asked for when all
+   * of the file has been read and is right.  From malloc and mmap, such memory is only reserved
+   * until it is used. */
   uint64_t max_bytes;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied.  An allocator of yours is
    * asked for a filter's memory in growing parts as the data arrives, so while a part is copied
@@ -672,10 +673,10 @@ TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 /* Loads a filter.  It has all that the saved filter had: keys with their copies, seed, rate,
  * capacity; and it goes on growing, shrinking and refusing keys where that filter would.
  *
- * Exactly the bytes of the filter are read, so several filters may follow one another.  The data may
- * come from anywhere: whatever it is, the call returns a filter that is whole, or an error.  Memory
- * is asked for as data arrives, and not because the data says that more will come.
- * (Who makes up data with right checksums can make up a filter, and knows its seed.)
+ * Exactly the bytes of the filter are read, so several filters may follow one another.  The data
+ * may come from anywhere: whatever it is, the call returns a filter that is whole, or an error.
+ * Memory is asked for as data arrives, and not because the data says that more will come.  (Who
+ * makes up data with right checksums can make up a filter, and knows its seed.)
  *   Threads  any
  *   Blocks   in `read` and in the allocator
  *   Order    as tamis_create
@@ -700,9 +701,9 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
                               tamis_filter **out);
 
 /* Maps a file that holds a Bloom filter of either kind, or a cuckoo filter that does not grow.  The
- * call reads only the beginning and the end of the file, whatever its size, unless options->check_all says
- * otherwise.  Look-ups then read the file where the system keeps it in memory, which all processes
- * that map it share.
+ * call reads only the beginning and the end of the file, whatever its size, unless
+ * options->check_all says otherwise.  Look-ups then read the file where the system keeps it in
+ * memory, which all processes that map it share.
  *
  * Nothing can be added to or removed from a mapped filter: those calls return TAMIS_EUNSUPPORTED.
  * All other calls work.  The file must not be changed as long as it is mapped.  If it is made
@@ -718,8 +719,8 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
 /* The figures of a saved filter, as they were when its save began, without building the filter.
  * `bytes` is what a loaded one will take on this machine; but of a cuckoo filter it is without
  * duplicate counts and, if the filter has several generations or more than some MiB, without some
- * locks and counters: then it will take more.  Only the beginning of the data is read, 512 bytes, so
- * nothing says that the rest is there.
+ * locks and counters: then it will take more.  Only the beginning of the data is read, 512 bytes,
+ * so nothing says that the rest is there.
  *   Threads  any      Blocks  in `read`
  *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
  *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load; *out is not written
@@ -729,8 +730,8 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 /* ---- several filters ----
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
- * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them has
- * grown more than the other.  Create them with the same options, and with a seed of your own.
+ * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them
+ * has grown more than the other.  Create them with the same options, and with a seed of your own.
  * (What decides are their sizes.  Two Bloom filters of one size also fit where their options
  * differ, but `growable` must be the same.) */
 
@@ -743,17 +744,17 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *
  * Bloom: the bits of both, layer by layer; `into` opens layers that only `from` has.  A union may
  * bring a growable filter more keys than a layer was made for, and then raises its rate above fpp
- * (tamis_stats.fpp_estimate); adds do not.  tamis_stats.count of `into` rises by the count of `from`, less the
- * estimated number of common keys (tamis_similarity); exactly, if `into` is empty.
+ * (tamis_stats.fpp_estimate); adds do not.  tamis_stats.count of `into` rises by the count of
+ * `from`, less the estimated number of common keys (tamis_similarity); exactly, if `into` is empty.
  *
  * Cuckoo: `into` then has the copies of both.  A key that was in each of them once is in twice, and
  * two removes take it out.  The rate that was promised is kept, also when the filter goes on
  * growing, and so is max_bytes.  An entry of a cuckoo filter knows only the beginning of its key's
  * hash.  Therefore not all filters that fit together have a union: see docs/growth.md.
  *   Threads  any
- *   Blocks   Bloom: as tamis_add.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of one
- *            segment at a time, whose writers wait for the time that it takes to copy it.  No lock
- *            of one filter is held while a call waits for one of the other, so unions in both
+ *   Blocks   Bloom: as tamis_add.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of
+ *            one segment at a time, whose writers wait for the time that it takes to copy it.  No
+ *            lock of one filter is held while a call waits for one of the other, so unions in both
  *            directions may run at the same time
  *   Order    as tamis_add; a contains of `into` that is true because of the union also synchronizes
  *            with the add to `from`
@@ -763,26 +764,25 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: the rates of both together would
  *            exceed the fpp of `into`, or entries of `from` know too little for the places where
  *            `into` has room, as when the first generation of `into` is full.  Nothing changed.
- *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing
- *            changed, unless keys have been added to `into` while the union ran, and have taken the
- *            room.  Bloom, growable: max_bytes has no room for the layers of `from`; no keys were added.
- *            Cuckoo, growable: max_bytes is reached, or `into` is saved at the same time,
- *            and has grown beyond its first generation; some keys may have been added.
+ *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity;
+ *            nothing changed, unless keys have been added to `into` while the union ran, and have
+ *            taken the room.  Bloom, growable: max_bytes has no room for the layers of `from`; no
+ *            keys were added.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the
+ *            same time, and has grown beyond its first generation; some keys may have been added.
  *            TAMIS_ENOMEM: memory was refused; (cuckoo) some keys may have been added.
  *            TAMIS_ECORRUPT (cuckoo): `from` was mapped without check_all, and its duplicate
  *            counts are damaged; some keys may have been added.
  *            Where some keys may have been added, `into` has all that it had, and some of the keys
- *            of `from`, or (Bloom) some bits of them; nothing says which, so removes of keys that came
- *            from `from` must not follow, and a second try would add copies again.  `from` is never
- *            changed */
+ *            of `from`, or (Bloom) some bits of them; nothing says which, so removes of keys that
+ *            came from `from` must not follow, and a second try would add copies again.  `from` is
+ *            never changed */
 TAMIS_API int tamis_merge(tamis_filter *into, const tamis_filter *from);
 
 /* Creates a filter that finds exactly the keys that both find.  (Bloom filters of one layer that do
- * not count only: keys of filters that have grown are in layers of different sizes, whose bits cannot
- * be compared.)  So every key that is
- * in both is found.  A key that is in neither is found with less than the lower one of the two rates,
- * and a key that is in one of them with the rate of the other.  The rate is above that of a filter
- * to which only the common keys were added.
+ * not count only: keys of filters that have grown are in layers of different sizes, whose bits
+ * cannot be compared.)  So every key that is in both is found.  A key that is in neither is found
+ * with less than the lower one of the two rates, and a key that is in one of them with the rate of
+ * the other.  The rate is above that of a filter to which only the common keys were added.
  *
  * tamis_stats.count is the estimated number of common keys (tamis_similarity).  estimated_count is
  * higher, as bits of different keys coincide, and fpp_estimate is that of keys that are in neither.
@@ -818,19 +818,19 @@ typedef struct tamis_similarity_stats {
 TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
 
 /* Fills *out.  (Bloom filters of one layer that do not count only.)  It reads all bits of both
- * filters.  No estimate is negative, and
- * `common` is at most the smaller one of the two filters.
+ * filters.  No estimate is negative, and `common` is at most the smaller one of the two filters.
  *
  * The estimates have no bias.  With m bits, of which a key has k, the standard deviation of
  * estimated_a is sqrt(m (e^x - x - 1)) / k, where x = k a / m, and so for b and united.  That of
- * `common`, for c common keys, is the root of m (e^u - e^x - e^y + 2 e^z - z - 1), divided by k, where
- * x, y, u and z are k / m times a, b, a + b - c and c.  In the blocked layout it is up to a fifth
- * larger, in the word layout up to a third; docs/bloom.md has the formulas.  With two filters at half of their
- * capacity, an fpp of 0.01 and 10^6 keys each, it is 0.03 % of their keys: so many common keys do
- * not stand out.  (Where a filter holds far more keys than its capacity, nearly all bits are set,
- * and estimates say little.)
+ * `common`, for c common keys, is the root of m (e^u - e^x - e^y + 2 e^z - z - 1), divided by k,
+ * where x, y, u and z are k / m times a, b, a + b - c and c.  In the blocked layout it is up to a
+ * fifth larger, in the word layout up to a third; docs/bloom.md has the formulas.  With two filters
+ * at half of their capacity, an fpp of 0.01 and 10^6 keys each, it is 0.03 % of their keys: so many
+ * common keys do not stand out.  (Where a filter holds far more keys than its capacity, nearly all
+ * bits are set, and estimates say little.)
  *   Threads  any      Blocks  never
- *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this struct;
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this
+ *            struct;
  *            TAMIS_EUNSUPPORTED: another kind, or a filter of several layers; *out is not written
  *            then
  *   Source   Swamidass and Baldi, "Mathematical correction for fingerprint similarity measures to

@@ -29,8 +29,8 @@ unsigned tamis__counter_shards(uint64_t bytes)
 
 /* ---- thread indices ----
  *
- * A few words say which indices are in use.  Each is changed without a lock, so a fork finds it whole
- * at any moment.  In the child the calling thread keeps its index.  The indices of the other
+ * A few words say which indices are in use.  Each is changed without a lock, so a fork finds it
+ * whole at any moment.  In the child the calling thread keeps its index.  The indices of the other
  * threads, which the child does not have, stay in use.
  *
  * When a thread ends, its index is released by a destructor of thread-specific data
@@ -46,8 +46,8 @@ _Thread_local unsigned tamis__thread_index = 0;
 
 enum { INDICES_PER_WORD = 64, INDEX_WORDS = MAX_SHARDS / INDICES_PER_WORD };
 
-/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is, as no thread owns shard 0.
- * Before the key exists, all are. */
+/* Bit n of word m is set if index 64 m + n is in use.  Index 0 always is, as no thread owns shard
+ * 0.  Before the key exists, all are. */
 static _Atomic uint64_t used_indices[INDEX_WORDS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                      UINT64_MAX};
 

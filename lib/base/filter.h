@@ -102,9 +102,9 @@ struct tamis_filter {
  *   pairs with     operations.swap
  *   makes visible  that keys may be elsewhere by now, too
  *   if weakened    acquire would keep that for calls that are ordered by other means.  But of two
- *                  threads that each add a key and then look up the other's key, both could miss: one
- *                  because it does not know yet where the other key went.  On x86-64 it is a plain
- *                  load in any case
+ *                  threads that each add a key and then look up the other's key, both could miss:
+ *                  one because it does not know yet where the other key went.  On x86-64 it is a
+ *                  plain load in any case
  *   checked by     negative/operations_load_relaxed */
 static inline const struct filter_operations *operations_of(const tamis_filter *f)
 {

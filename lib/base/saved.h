@@ -12,21 +12,23 @@
  *   trailer   totals, and a sum over all sums
  *
  * A kind writes and reads the blocks and arrays; saved.c does the rest, but for one call: a kind
- * that loads reads the trailer itself (tamis__saved_read_end), for its totals, and must not return a
- * filter before.
+ * that loads reads the trailer itself (tamis__saved_read_end), for its totals, and must not return
+ * a filter before.
  *
  *    describe   Fills what the header says, except for the seed, the hash function and the figures.
  *               Of these only `bytes`, without what differs between machines, so that the same
  *               filter is saved to the same bytes everywhere.
  *    figures    Fills in those figures that follow from others by functions of libm, which differ
- *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has none
- *               of them then.  NULL: the file has all, fpp_estimate with the precision of a float.
+ *               between machines: load, fpp_estimate, estimated_count, occupancy.  The file has
+ *               none of them then.  NULL: the file has all, fpp_estimate with the precision of a
+ *               float.
  *    bytes_beside
- *               What the filter will take on this machine beside the header's `bytes`, as far as the
- *               header says it.
+ *               What the filter will take on this machine beside the header's `bytes`, as far as
+ *               the header says it.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
- *               operations.  *out is written only with TAMIS_OK, and after an error nothing is left.
+ *               operations.  *out is written only with TAMIS_OK, and after an error nothing is
+ *               left.
  *
  * What is read may be anything.  A sum that is right says that it is as it was written, and nothing
  * about who has written it: so each number is checked against what can be, before it is used, and
@@ -248,8 +250,8 @@ int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 /* Reads the next block, and checks it. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 
-/* Memory for arrays, which follow one another in one block from the reader's allocator.  It grows as
- * they come.  The caller releases the block, `bytes` long, whatever the result. */
+/* Memory for arrays, which follow one another in one block from the reader's allocator.  It grows
+ * as they come.  The caller releases the block, `bytes` long, whatever the result. */
 struct saved_memory {
   unsigned char *block; /* it moves when it grows */
   uint64_t bytes, used;

@@ -200,12 +200,12 @@ static void begin(struct bloom *b, const struct bloom_plan *plan)
   b->stripes_wanted = plan->stripes_wanted;
   b->max_bytes = plan->max_bytes;
   b->limited = plan->limited;
-  atomic_store_explicit(&b->fullness, plan->limited ? COUNTED : OPEN, memory_order_relaxed);
+  atomic_store_explicit(&b->fullness, OPEN, memory_order_relaxed);
   b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
   b->closes_at = plan->closes_at ? plan->closes_at : b->geometry.capacity;
   b->older = plan->older;
   b->number = plan->older ? plan->older->number + 1 : 1;
-  b->calls = tamis__bloom_calls(b->geometry.shape);
+  b->calls = tamis__bloom_calls(b->geometry.shape, plan->limited);
 }
 
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
@@ -324,9 +324,9 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_geometry_key_bits(&b->geometry);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.  All
- * lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows the
- * number of keys with a standard deviation of 0.1 %. */
+/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.
+ * All lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows
+ * the number of keys with a standard deviation of 0.1 %. */
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   enum { SAMPLE = 4096 };
@@ -364,8 +364,8 @@ static uint64_t count_keys(const struct bloom *b)
              : tamis__counter_sum_both(&b->counters, KEYS, UNITED);
 }
 
-/* What follows from the bits of several layers.  A key that an older layer hid came into none: of the
- * keys that were offered to a layer, those that are in it passed all layers before it. */
+/* What follows from the bits of several layers.  A key that an older layer hid came into none: of
+ * the keys that were offered to a layer, those that are in it passed all layers before it. */
 static void estimate_layers(const struct bloom *newest, const uint64_t *bits, tamis_stats *out)
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
@@ -454,39 +454,19 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-const struct filter_kind tamis__bloom_kind = {
-    .kind = TAMIS_BLOOM,
-    .name = "TAMIS_BLOOM",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
-    .destroy = destroy,
-    .stats = stats,
-    .validate = validate,
-    .merge = tamis__bloom_merge,
-    .intersect = tamis__bloom_intersect,
-    .similarity = tamis__bloom_similarity,
-    .features = SAVED_LAYERS,
-    .describe = tamis__bloom_describe,
-    .figures = tamis__bloom_figures,
-    .bytes_beside = tamis__bloom_saved_beside,
-    .save = tamis__bloom_save,
-    .load = tamis__bloom_load,
-};
+/* What both kinds have, and further members. */
+#define KIND(of_kind, ...)                                                           \
+  {                                                                                  \
+    .kind = (of_kind), .name = #of_kind, .bytes_for = bytes_for, .fpp_for = fpp_for, \
+    .create = create, .destroy = destroy, .stats = stats, .validate = validate,      \
+    .describe = tamis__bloom_describe, .figures = tamis__bloom_figures,              \
+    .bytes_beside = tamis__bloom_saved_beside, .save = tamis__bloom_save,            \
+    .load = tamis__bloom_load, __VA_ARGS__                                           \
+  }
 
-const struct filter_kind tamis__counting_bloom_kind = {
-    .kind = TAMIS_COUNTING_BLOOM,
-    .name = "TAMIS_COUNTING_BLOOM",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
-    .destroy = destroy,
-    .stats = stats,
-    .validate = validate,
-    .merge = tamis__counting_merge,
-    .describe = tamis__bloom_describe,
-    .figures = tamis__bloom_figures,
-    .bytes_beside = tamis__bloom_saved_beside,
-    .save = tamis__bloom_save,
-    .load = tamis__bloom_load,
-};
+const struct filter_kind tamis__bloom_kind =
+    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS, .merge = tamis__bloom_merge,
+         .intersect = tamis__bloom_intersect, .similarity = tamis__bloom_similarity);
+
+const struct filter_kind tamis__counting_bloom_kind =
+    KIND(TAMIS_COUNTING_BLOOM, .merge = tamis__counting_merge);

@@ -31,9 +31,9 @@ extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
  * rest (counting.c). */
 enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
 
-/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  COUNTED: it
- * is limited, and does not come near yet.  LAST: it is full, and no other layer can follow. */
-enum bloom_fullness { OPEN, COUNTED, NEAR, FULL, LAST };
+/* Whether a layer comes near to the number of keys that it may take.  It only goes up.  LAST: it is
+ * full, and no other layer can follow. */
+enum bloom_fullness { OPEN, NEAR, FULL, LAST };
 
 /* More than any address space holds. */
 enum { BLOOM_MOST_LAYERS = 64 };
@@ -58,16 +58,17 @@ struct bloom {
   struct stripes stripes; /* none in the word layout until there is a second layer */
   struct counters counters;
   uint64_t bytes;
-  bool limited;       /* not growable: keys past the capacity are refused */
-  bool owns_stripes;  /* they are not those of the layer before */
+  bool limited;                /* not growable: keys past the capacity are refused */
+  bool owns_stripes;           /* they are not those of the layer before */
+  _Atomic unsigned watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   const struct bloom_calls *calls;
   _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
   _Atomic unsigned openers;          /* threads that create a further layer */
   word copies; /* that are in a limited filter with counters, whose hot calls only use this here */
-  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if it
-   * is the last one, too, and has no stripes (layers.c). */
+  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
+   * it is the last one, too, and has no stripes (layers.c). */
   struct bloom *_Atomic newest;
   /* These do not change: */
   unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
@@ -96,19 +97,24 @@ static inline tamis_layout bloom_layout_for(const tamis_options *options)
                                                                     : options->layout;
 }
 
-/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not: a
- * remove would have to know which layer a key is in. */
+/* Whether the filter opens further layers when it is full (layers.c).  One with counters does not:
+ * a remove would have to know which layer a key is in. */
 static inline bool bloom_opens_layers(const tamis_options *options)
 {
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
 /* Whether each key has the same bits in both. */
-static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
+static inline bool bloom_geometries_fit(const struct bloom_geometry *g,
+                                        const struct bloom_geometry *h)
 {
-  const struct bloom_geometry *g = &a->geometry, *h = &b->geometry;
   return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
          g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
+}
+
+static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
+{
+  return bloom_geometries_fit(&a->geometry, &b->geometry);
 }
 
 /* Whether nothing has come after the first layer.
@@ -134,15 +140,16 @@ static inline struct bloom *newest_layer(const struct bloom *first)
 /* Of layers.c: the operations of several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* Of layers.c: looks whether a layer is near its capacity.  Returns TAMIS_OK. */
+/* Of layers.c: looks whether a layer is near its capacity, and decides when to look again.  Returns
+ * TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
-/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more: as
- * files of filters that were not to have several layers are, and filters for some of the lowest rates
- * of the word layout.  (Not if no other layer can follow.)  The filter is not shared yet. */
+/* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more
+ * than that: in files of versions without layers, and at some of the lowest rates of the word
+ * layout.  (It stays open if no other layer can follow.)  The filter is not shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape);
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
 /* What a filter is made of. */
 struct bloom_plan {
@@ -169,8 +176,8 @@ void tamis__bloom_destroy_layer(struct bloom *b);
 /* Destroys them from the newest one to the first.  NULL is fine; a mapping stays. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
-/* Creates a filter with words that are there already, and that are released with it unless a file is
- * mapped.  NULL: there is no memory, and the words are still the caller's.  */
+/* Creates a filter with words that are there already, and that are released with it unless a file
+ * is mapped.  NULL: there is no memory, and the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 

@@ -7,9 +7,10 @@
 
 #include "bloom/bloom.h"
 
-/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that a
- * shard of the counters gets.  Summing the shards in every add would be slow. */
-enum { WATCH_PERIOD = 64 };
+/* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that
+ * a shard of the counters gets.  Summing the shards in every add would be slow.  Far from the
+ * capacity it does so less often (tamis__bloom_watch()). */
+enum { LEAST_WATCH_PERIOD = 64, MOST_WATCH_PERIOD = 1 << 16 };
 
 /* Counted keys, with those that unions have brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
@@ -28,38 +29,33 @@ static inline bool at_capacity(const struct bloom *b)
          (double) tamis__counter_sum(&b->counters, BITS) >= b->max_bits;
 }
 
-/* Whether the keys that are added before the counters are summed up again might exceed the
- * capacity. */
-static inline bool near_capacity(const struct bloom *b)
+/* The keys that there is room for, at least; 0 if there may be none. */
+static inline uint64_t room_for_keys(const struct bloom *b)
 {
-  uint64_t keys = WATCH_PERIOD * (b->counters.mask + UINT64_C(1));
+  uint64_t keys = b->limited ? tamis__counter_sum(&b->counters, KEYS) : counted_keys(b);
+  uint64_t most = b->limited ? b->geometry.capacity : b->closes_at;
+  uint64_t room = keys < most ? most - keys : 0;
   if (!b->limited)
-    return counted_keys(b) + keys >= b->closes_at;
-  double bits = (double) keys * bloom_geometry_bits_per_key(&b->geometry);
-  return tamis__counter_sum(&b->counters, KEYS) + keys >= b->geometry.capacity ||
-         (double) tamis__counter_sum(&b->counters, BITS) + bits >= b->max_bits;
-}
-
-/* A growable filter of one layer, which is not near its capacity.  Relaxed: as below. */
-static inline bool is_open(const struct bloom *b)
-{
-  return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
+    return room;
+  double bits = b->max_bits - (double) tamis__counter_sum(&b->counters, BITS);
+  double of_bits = bits / bloom_geometry_bits_per_key(&b->geometry);
+  return of_bits < (double) room ? (of_bits > 0 ? (uint64_t) of_bits : 0) : room;
 }
 
 /* Whether any add has room without looking.  Relaxed: as below. */
 static inline bool is_far(const struct bloom *b)
 {
-  return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) < NEAR, 1);
+  return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
-/* Whether it has no room.  Relaxed: a thread that still reads OPEN or COUNTED after it has become NEAR
- * only lets a few more keys in.  The state publishes no other data, so it has no partner.  That a refusal is
- * final does not follow from this function alone: operations.c, word_layout.h and layers.c say how
- * their unique adds ensure it. */
+/* Whether it has no room.  Relaxed: a thread that still reads OPEN after the state has become NEAR
+ * only lets a few more keys in.  The state publishes no other data, so it has no partner.
+ * That a refusal is final does not follow from this function alone: operations.c, word_layout.h and
+ * layers.c say how their unique adds ensure it. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
-  if (__builtin_expect(fullness < NEAR, 1))
+  if (__builtin_expect(fullness == OPEN, 1))
     return false;
   if (fullness == NEAR && at_capacity(b)) {
     atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed);
@@ -80,18 +76,24 @@ struct bits_set {
 /* For a thread that owns no shard.  Returns TAMIS_OK. */
 int tamis__bloom_count_shared(struct bloom *b);
 
+/* Relaxed: it publishes nothing, and whoever reads an old period looks a little later. */
+static inline bool is_watched(const struct bloom *b, uint64_t keys)
+{
+  return __builtin_expect(!(keys & atomic_load_explicit(&b->watch_mask, memory_order_relaxed)), 0);
+}
+
 /* Counts a key, and returns TAMIS_OK: at the end of a call, which then needs no registers saved. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
   if (!counter_is_owned(&b->counters))
     return tamis__bloom_count_shared(b);
-  return counter_add(&b->counters, KEYS, 1) % WATCH_PERIOD ? TAMIS_OK : tamis__bloom_watch(b);
+  return is_watched(b, counter_add(&b->counters, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
-/* Only filters that refuse keys by their number count bits. */
-FORCE_INLINE void count(struct bloom *b, struct bits_set bits)
+/* Only limited filters, which refuse keys by their number, count bits. */
+FORCE_INLINE void count(struct bloom *b, struct bits_set bits, bool limited)
 {
-  if (b->limited && bits.all)
+  if (limited && bits.all)
     counter_add(&b->counters, BITS, bits.all);
   if (bits.last)
     (void) count_key(b);

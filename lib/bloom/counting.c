@@ -7,9 +7,9 @@
  * counters of a key, and the *rest*.  The rest are raises of keys that were only partly there when
  * their words were read, by a save or a union under fire.  They are nobody's, and stay.
  *
- * Union.  Each word of `into` gets the counters of the same word of `from`, from the first word of a
- * line to the last.  So of every key that is in `from` all the time, the union leaves a prefix, as
- * adds do.  To other calls it looks like plain adds.  It takes no stripe.
+ * Union.  Each word of `into` gets the counters of the same word of `from`, from the first word of
+ * a line to the last.  So of every key that is in `from` all the time, the union leaves a prefix,
+ * as adds do.  To other calls it looks like plain adds.  It takes no stripe.
  *
  * A filter that is limited takes places for all copies of `from` before a counter changes, and
  * answers TAMIS_EFULL if there are not as many.  Copies that come to `from`, or leave it, while the

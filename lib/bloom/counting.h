@@ -19,22 +19,22 @@
  * last word has the fewest: it has one for each copy of x that is in.  An add takes effect when it
  * changes the last word, and a remove when it does.
  *
- * [A] No false negative.  If a look-up reads a counter of x as 0, then no raise of x was in this word
- *     at that instant, so none in the last word either: x was not in.  And for x to be found, it need
- *     only be in while the last word is read.  What adds and removes of other keys do to shared
- *     counters, they do beside the raises of x: a remove takes away what the add of its own key
- *     has brought.  This is why nobody must remove a key that was not added.
+ * [A] No false negative.  If a look-up reads a counter of x as 0, then no raise of x was in this
+ *     word at that instant, so none in the last word either: x was not in.  And for x to be found,
+ *     it need only be in while the last word is read.  What adds and removes of other keys do to
+ *     shared counters, they do beside the raises of x: a remove takes away what the add of its own
+ *     key has brought.  This is why nobody must remove a key that was not added.
  *
  *     Linearization: a look-up that misses takes effect when it reads a 0; one that finds the key,
- *     when it reads the key's last word.  (If it finds it without a copy being in, the key is a false
- *     positive then.)  It may read the words in any order.
+ *     when it reads the key's last word.  (If it finds it without a copy being in, the key is a
+ *     false positive then.)  It may read the words in any order.
  *
- * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed the
- *     word meanwhile.
+ * [D] Look-ups and plain adds take no lock.  An add tries again only if another call has changed
+ *     the word meanwhile.
  *
  * Removes and unique adds hold the stripe of the key's *line*, and not of its hash.  All keys that
- * share a counter share its line.  So while a call holds the stripe, no other call lowers any counter
- * of the key, and those of plain adds and unions only raise them.
+ * share a counter share its line.  So while a call holds the stripe, no other call lowers any
+ * counter of the key, and those of plain adds and unions only raise them.
  *
  * [C] All or nothing.  A remove reads all counters first, under the stripe.  None that is above 0
  *     then can fall before the remove lowers it, even if the key was never added.  So no counter
@@ -43,31 +43,31 @@
  *
  * [B] One winner.  A unique add that misses its key takes the stripe, and searches again; so of
  *     several, one comes first.  While it holds the stripe, no counter of the key falls.  But plain
- *     adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap* be the
- *     last word in which a counter of the key is 0.  The call raises the words before the gap, and
- *     then decides:
+ *     adds do not take the stripe, and one may bring the key in at any moment.  Let the *gap* be
+ *     the last word in which a counter of the key is 0.  The call raises the words before the gap,
+ *     and then decides:
  *
  *        L  reads the gap
  *        O  reads the words before it, less its own raises: is any counter of the key 0?
  *        C  replaces the gap by what a raise leaves, if it is still what L read
  *
- *     If no counter was 0, neither in O nor in the gap, the key was in, or seemed so, when L read the
- *     gap.  The call lowers what it has raised, from the last word to the first, and answers
+ *     If no counter was 0, neither in O nor in the gap, the key was in, or seemed so, when L read
+ *     the gap.  The call lowers what it has raised, from the last word to the first, and answers
  *     TAMIS_PRESENT.  Otherwise C decides.  As no word falls, C succeeds only if nobody has changed
  *     the gap since L, so that no copy has come in: the call takes effect with C, and has won.  It
  *     then raises the words after the gap, which the key has found above 0.  If C fails, the call
  *     begins again with L.
  *
- *     One case remains: other keys have raised the key's counters in the gap until all are stuck, and
- *     an add of the key leaves no trace there.  The call then takes effect when O reads the 0.  No
- *     copy was in at that instant, and from then on the key is found.
+ *     One case remains: other keys have raised the key's counters in the gap until all are stuck,
+ *     and an add of the key leaves no trace there.  The call then takes effect when O reads the 0.
+ *     No copy was in at that instant, and from then on the key is found.
  *
  *     (While the call runs, what it has raised may make its key a false positive, as with any add.)
  *
- * How many copies are in, the least of the key's counters says, or more.  At the instant when a counter
- * is read there are at most as many copies as it says.  If no other key has counters in common
- * with this one, the result is exact: that of the last word is exact when it is read, the number
- * of copies changes in steps of one, and so it was equal to the least counter at some instant.
+ * The least of a key's counters is at least the number of its copies: at the instant when a counter
+ * is read, there are at most as many copies as it says.  If no other key has counters in common
+ * with this one, the result is exact: that of the last word is exact when it is read, the number of
+ * copies changes in steps of one, and so it was equal to the least counter at some instant.
  *
  * A filter that must not outgrow its capacity counts copies in one word.  An add takes its place
  * there before it raises a counter, and a remove gives it back when it is done.

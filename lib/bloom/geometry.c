@@ -143,7 +143,8 @@ static void draw_bits(unsigned t, double distinct[])
       distinct[u] = distinct[u] * u / 64 + (u ? distinct[u - 1] * (65 - u) / 64 : 0);
 }
 
-/* The weights of subsets, for a set of at most t bits: weight[a] = E[(-1)^a C(distinct bits, a)]. */
+/* The weights of subsets, for a set of at most t bits: weight[a] = E[(-1)^a C(distinct bits,
+ * a)]. */
 static void subset_weights(const double distinct[], unsigned t, double weight[])
 {
   for (unsigned a = 0; a <= t; a++) {
@@ -525,8 +526,8 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* The first layer.  Whether a rate is refused, and what is built classic, is as in a filter that does
- * not grow: the layer's lower rate is no reason. */
+/* The first layer.  Whether a rate is refused, and what is built classic, is as in a filter that
+ * does not grow: the layer's lower rate is no reason. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
@@ -565,8 +566,8 @@ double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
     return hash_collision_rate(capacity);
   if (layout == BLOOM_LAYOUT_COUNTING)
     return fmax(hash_collision_rate(capacity), bloom_geometry_range(layout, 0));
-  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters, which
-   * are tried at each hundredth. */
+  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters,
+   * which are tried at each hundredth. */
   enum { SMALL = 20000 };
   struct bloom_geometry g;
   double good = 0.0025, bad = nextafter(bloom_geometry_range(layout, 0), 0);

@@ -7,16 +7,16 @@
  * sequence of probes, each a word and a mask:
  *
  *   classic   k probes of one bit each, anywhere in the array.
- *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe` bits
- *             in each.  Several bits to a word save memory operations, as an atomic OR costs the same
- *             for one bit or three, and need a little more memory.  The first word is the key's hash
- *             scaled to the number of words, and so determines the line.  Each further word is the
- *             one before, xor a small number: the key's spread plus a constant.  Keys that share one
- *             word therefore rarely share the next.
+ *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe`
+ *             bits in each.  Several bits to a word save memory operations, as an atomic OR costs
+ *             the same for one bit or three, and need a little more memory.  The first word is the
+ *             key's hash scaled to the number of words, and so determines the line.  Each further
+ *             word is the one before, xor a small number: the key's spread plus a constant.  Keys
+ *             that share one word therefore rarely share the next.
  *
- *             The bits of a key form one pattern, which is rotated by another number of bits in each
- *             word.  So a look-up rotates words instead of testing single bits: it rotates each word
- *             back, takes the AND of all, and tests the pattern in that once.
+ *             The bits of a key form one pattern, which is rotated by another number of bits in
+ *             each word.  So a look-up rotates words instead of testing single bits: it rotates
+ *             each word back, takes the AND of all, and tests the pattern in that once.
  *   word      one probe, in one word.
  *   marked    the word layout of a filter that must not outgrow its capacity.  The highest bit of a
  *             word is no key's: it is the word's mark (word_layout.h).  It leaves 63 positions.
@@ -75,27 +75,27 @@ struct bloom_geometry {
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
  *   Errors  TAMIS_EINVAL: no address space holds it; TAMIS_EUNSUPPORTED: 64-bit hashes cannot give
- *           that rate, or the word layout would take more than twice the bits of the blocked one, or
- *           the counting layout is not planned for it */
+ *           that rate, or the word layout would take more than twice the bits of the blocked one,
+ *           or the counting layout is not planned for it */
 int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out);
 
-/* A filter that is growable consists of layers, which are filters of their own (layers.c).  The part
- * of its rate that each may take: 6 / (pi i)^2 for layer i = 1, 2, ..., which add up to 1. */
+/* A filter that is growable consists of layers, which are filters of their own (layers.c).  The
+ * part of its rate that each may take: 6 / (pi i)^2 for layer i = 1, 2, ..., which add up to 1. */
 double bloom_geometry_share(unsigned layer);
 
 /* Plans a layer that counts `capacity` keys, of a filter that keeps `fpp`.  The later layers of the
  * word layout are blocked, as they have low rates.
  *   Errors  as bloom_geometry_plan.  Of a first layer, only a rate is refused that would be if the
  *           filter did not grow.  In the word layout, it may get fewer bits than its share needs,
- *           and then has its share with fewer keys.  Where 64-bit hashes cannot give the share, it is
- *           planned for the whole rate */
+ *           and then has its share with fewer keys.  Where 64-bit hashes cannot give the share, it
+ *           is planned for the whole rate */
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
 /* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
- * layout, the end of its lowest range or, in the word layout, the one from which on it takes at most
- * twice the bits of the blocked layout.  (That one is found by trying.) */
+ * layout, the end of its lowest range or, in the word layout, the one from which on it takes at
+ * most twice the bits of the blocked layout.  (That one is found by trying.) */
 double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity);
 
 /* The ranges of rates that have one shape each, from the lowest range up.  Returns the rate below
@@ -185,10 +185,10 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             numbers, times the four bits of a counter.
  *   classic   The positions are a multiplicative sequence.  Each comes from the top of the next
  *             product, which depends on all bits of the hash.
- *   word      The word comes from the top of hash * multiplier, as the blocked layout's first one does.
- *             The positions are sums of 6 bits each, from the lowest bit up: a rotation moves all
- *             bits drawn so far, which takes fewer instructions than a shift for each bit, and
- *             leaves them independent.
+ *   word      The word comes from the top of hash * multiplier, as the blocked layout's first one
+ *             does.  The positions are sums of 6 bits each, from the lowest bit up: a rotation
+ *             moves all bits drawn so far, which takes fewer instructions than a shift for each
+ *             bit, and leaves them independent.
  *   marked    As word.  If a position is the mark's, the mixed hash scaled to the 63 bits of keys
  *             replaces it.
  * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
@@ -249,8 +249,9 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Blocked and counting: bit 0 of the result says whether `bits` has all bits of the pattern; the other bits are
- * meaningless.  This is less work than to make the pattern: shifts of 32 bits need no masks. */
+/* Blocked and counting: bit 0 of the result says whether `bits` has all bits of the pattern; the
+ * other bits are meaningless.  This is less work than to make the pattern: shifts of 32 bits need
+ * no masks. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
 {
   uint32_t low = (uint32_t) bits, high = (uint32_t) (bits >> 32), all = high;
@@ -275,7 +276,8 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
   return mask;
 }
 
-/* The word of the first probe.  In the classic layout, 0: the sequence begins with the first probe. */
+/* The word of the first probe.  In the classic layout, 0: the sequence begins with the first
+ * probe. */
 FORCE_INLINE uint64_t bloom_first_word(const struct bloom_geometry *g, uint64_t hash,
                                        struct bloom_shape shape)
 {

@@ -9,69 +9,72 @@
  *       └──────── older ────────┴───── older ─────┘
  *       └ newest ─────────────────────────────────┘
  *
- * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the newest
- * layer.  When that has counted as many keys as it was planned for, a further layer is opened, which
- * has room for as many keys as all layers before it.  Look-ups search all layers.  A layer that has
- * been opened stays until the filter is destroyed, so nothing needs to be reclaimed.
+ * Each layer is a Bloom filter of its own, with the seed of the first one.  New keys go to the
+ * newest layer.  When that has counted as many keys as it was planned for, a further layer is
+ * opened, which has room for as many keys as all layers before it.  Look-ups search all layers.  A
+ * layer that has been opened stays until the filter is destroyed, so nothing needs to be reclaimed.
  *
- * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.  Layer
- *     i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers there
- *     are.  A layer keeps its part while it has no more keys than planned:
+ * [E] The rate.  A key that is in no layer is found with at most the sum of the layers' rates.
+ *     Layer i is planned for 6 / (pi i)^2 of fpp, and these parts add up to 1, however many layers
+ *     there are.  A layer keeps its part while it has no more keys than planned:
  *
  *     - Keys that it does not count, because it hides them itself, set no bits.  But its counted
  *       keys are those that it did not hide, which set more bits than others: as many as all keys
  *       that were offered to it.  It is planned for these (keys_offered() in geometry.c).
- *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, and
- *       near the end of the layer with every key (capacity.h).  So at most one key of each thread
- *       comes too late: when it has looked before another thread's key took the last room.  The
- *       parts of layers that are not open yet are a reserve for these: they are more than
+ *     - An add looks at the sum of the counters with every 64th key that it counts in a shard, or
+ *       more rarely, and near the end of the layer with every key (capacity.h).  So at most one key
+ *       of each thread comes too late: when it has looked before another thread's key took the last
+ *       room.  The parts of layers that are not open yet are a reserve for these: they are more
+ *       than
  *       0.6 / (i + 1) of fpp.
  *
- *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process. Lett.
- *     101 (2007), with rates that fall by a constant factor
+ *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
+ *     Lett. 101 (2007), with rates that fall by a constant factor
  *
- * A filter of one layer costs nothing more.  Its operations know that layer only (operations.c).  The
- * thread that opens the second layer replaces them, once, by those of this file.  Calls that have
- * read the old operations may still run.  Why that is right, by the letters of operations.c:
+ * A filter of one layer costs nothing more.  Its operations know that layer only (operations.c).
+ * The thread that opens the second layer replaces them, once, by those of this file.  Calls that
+ * have read the old operations may still run.  Why that is right, by the letters of operations.c:
  *
- * [A] No false negative.  An old look-up searches the first layer.  It has read the operations before
- *     they were replaced, and a second layer is published after that; so whatever is added there is
- *     added after the look-up began, which takes effect before it.  An old add sets its key's bits in
- *     the first layer, where all look-ups search, or finds that this is full, and goes on as a new
- *     one does.  A new look-up reads `newest`, and then finds what is in that layer and all before it.
+ * [A] No false negative.  An old look-up searches the first layer.  It has read the operations
+ *     before they were replaced, and a second layer is published after that; so whatever is added
+ *     there is added after the look-up began, which takes effect before it.  An old add sets its
+ *     key's bits in the first layer, where all look-ups search, or finds that this is full, and
+ *     goes on as a new one does.  A new look-up reads `newest`, and then finds what is in that
+ *     layer and all before it.
  *
- * [B] One winner.  The stripes belong to the filter, and all layers use the same ones.  A unique add
- *     that has not found its key takes the stripe, reads `newest` again, and searches all layers
- *     again.  If the key is in none, it sets its bits in the newest one, unless this is full: then it
- *     releases the stripe, opens a layer, and begins again.  Of all unique adds of a key, which hold
- *     the same stripe in turns, a later one reads the same `newest` or a later one (coherence).  So
- *     it searches the layer in which an earlier one has set the bits.  (A layer that another one
- *     follows is full, so a call that had read an older `newest` would not set bits, either.)
+ * [B] One winner.  The stripes belong to the filter, and all layers use the same ones.  A unique
+ *     add that has not found its key takes the stripe, reads `newest` again, and searches all
+ *     layers again.  If the key is in none, it sets its bits in the newest one, unless this is
+ *     full: then it releases the stripe, opens a layer, and begins again.  Of all unique adds of a
+ *     key, which hold the same stripe in turns, a later one reads the same `newest` or a later one
+ *     (coherence).  So it searches the layer in which an earlier one has set the bits.  (A layer
+ *     that another one follows is full, so a call that had read an older `newest` would not set
+ *     bits, either.)
  *
- *     An old unique add, too, takes the stripe.  If it reads there that the first layer is not full,
- *     no unique add of this key has been beyond that layer: that one would have read, before it
- *     released the stripe, a `newest` that was published after the layer was marked as full.
+ *     An old unique add, too, takes the stripe.  If it reads there that the first layer is not
+ *     full, no unique add of this key has been beyond that layer: that one would have read, before
+ *     it released the stripe, a `newest` that was published after the layer was marked as full.
  *     Otherwise it goes on as a new one does (add_missing()).
  *
  *     The word layout has no stripes while it has one layer: there an OR names the winner, whether
  *     the operations are old or new.  The second layer brings stripes.  A call W that has set the
  *     last of its key's bits in the first layer looks whether this is still alone.  If so, it has
- *     won: any call that goes beyond the layer has read `newest` after W did, in the single order of
- *     all sequentially consistent accesses, and reads the word after that; so it finds the bits.  If
- *     not, W takes the key's stripe, and has won unless the key is in a later layer.  Let V be a
+ *     won: any call that goes beyond the layer has read `newest` after W did, in the single order
+ *     of all sequentially consistent accesses, and reads the word after that; so it finds the bits.
+ *     If not, W takes the key's stripe, and has won unless the key is in a later layer.  Let V be a
  *     call that adds the key to a later layer, under the same stripe.  If V was first, W finds the
  *     key there.  If W was first, V searches the first layer after that, and finds it there.  Calls
- *     that find the bits in the first layer answer TAMIS_PRESENT in any case: if V wins, which did not
- *     find these bits and so was running when W set them, V takes effect when W sets them.
+ *     that find the bits in the first layer answer TAMIS_PRESENT in any case: if V wins, which did
+ *     not find these bits and so was running when W set them, V takes effect when W sets them.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final.  Whether a layer can be opened depends on nothing that changes: on the
  *     sizes of the layers before it, the rate, and max_bytes.  That a layer is full does not change
  *     either, and all unique adds of a key read it under the same stripe.
  *
- *     But in the word layout a call W may have found room in the first layer, without a stripe, before
- *     a call R finds that no layer has room and none can follow.  So R searches the key once more
- *     before it is refused:
+ *     But in the word layout a call W may have found room in the first layer, without a stripe,
+ *     before a call R finds that no layer has room and none can follow.  So R searches the key once
+ *     more before it is refused:
  *
  *     - While there is one layer, R first makes `newest` the first layer itself.  If W, which has
  *       set the last of the key's bits, then reads that the first layer is alone, it came before R
@@ -81,17 +84,17 @@
  *       bits.  If R was first, W reads that the newest layer is the last one (coherence).
  *
  *     If W does not win, R may have been refused, so W is refused as well.  Its bits stay, as other
- *     keys may share them by now: its key, which is not in, has become a false positive.  Only a call
- *     that found room before the first refusal can meet this, so it is one key of each thread at
- *     most.
+ *     keys may share them by now: its key, which is not in, has become a false positive.  Only a
+ *     call that found room before the first refusal can meet this, so it is one key of each thread
+ *     at most.
  *
  * [D] Plain adds and look-ups take no lock.  A further layer is created outside of all locks and
  *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
  *     thrown away; a third one that needs it yields until one of them is done.  With a max_bytes
  *     that has no room for two, at most one thread does.
  *
- * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a layer
- * is opened may be added to both layers, and counted in both.
+ * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a
+ * layer is opened may be added to both layers, and counted in both.
  */
 #include "bloom/layers.h"
 
@@ -114,18 +117,25 @@ static void use_layers(struct bloom *first)
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
 }
 
+/* All shards together get at most a half of the room before each of them looks again. */
 int tamis__bloom_watch(struct bloom *b)
 {
-  int far = b->limited ? COUNTED : OPEN;
-  if (near_capacity(b))
+  uint64_t room = room_for_keys(b), shards = b->counters.mask + UINT64_C(1);
+  unsigned period = LEAST_WATCH_PERIOD;
+  int far = OPEN;
+  if (room <= period * shards)
     atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
                                             memory_order_relaxed);
+  while (period < MOST_WATCH_PERIOD && 4 * period * shards <= room)
+    period *= 2;
+  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
+    atomic_store_explicit(&b->watch_mask, period - 1, memory_order_relaxed);
   return TAMIS_OK;
 }
 
 int tamis__bloom_count_shared(struct bloom *b)
 {
-  return counter_add(&b->counters, KEYS, 1) % WATCH_PERIOD ? TAMIS_OK : tamis__bloom_watch(b);
+  return is_watched(b, counter_add(&b->counters, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
 static uint64_t bytes_of_layers(const struct bloom *newest)
@@ -136,20 +146,42 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return bytes;
 }
 
+/* The geometry of the layer after one of this number and geometry. */
+static int plan_after(const struct bloom *first, unsigned number,
+                      const struct bloom_geometry *before, struct bloom_geometry *out)
+{
+  uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
+  return number == BLOOM_MOST_LAYERS
+             ? TAMIS_EUNSUPPORTED
+             : bloom_geometry_plan_layer(first->geometry.shape.layout, number + 1, capacity,
+                                         first->geometry.fpp, out);
+}
+
+bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
+{
+  struct bloom_geometry next, before = newest->geometry;
+  const struct bloom *first = newest;
+  while (first->older)
+    first = first->older;
+  for (unsigned number = newest->number; number < n; number++, before = next)
+    if (plan_after(first, number, &before, &next) != TAMIS_OK)
+      return true; /* there will be none */
+    else if (!bloom_geometries_fit(&next, &others[number]->geometry))
+      return false;
+  return true;
+}
+
 /* What the layer after `full` will be, the bytes that it takes, and how many threads may create it
  * at a time.  Returns TAMIS_OK or TAMIS_EFULL. */
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
-  uint64_t capacity = full == first ? full->geometry.capacity : 2 * full->geometry.capacity;
   *plan = (struct bloom_plan){.stripes_wanted = first->stripes_wanted,
                               .max_bytes = first->max_bytes,
                               .older = full,
                               .shares_stripes = full->stripes.all != NULL};
   *openers = MOST_OPENERS;
-  if (full->number == BLOOM_MOST_LAYERS ||
-      bloom_geometry_plan_layer(first->geometry.shape.layout, full->number + 1, capacity,
-                                first->geometry.fpp, &plan->geometry) != TAMIS_OK)
+  if (plan_after(first, full->number, &full->geometry, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
   uint64_t used = bytes_of_layers(full),
            bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
@@ -266,7 +298,7 @@ static bool find(const struct bloom *layer, uint64_t mixed)
   return false;
 }
 
-int tamis__layers_add(struct bloom *first, uint64_t mixed)
+static int add(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
@@ -283,8 +315,8 @@ int tamis__layers_add(struct bloom *first, uint64_t mixed)
   }
 }
 
-/* A unique add in the word layout has set the last of its key's bits in the first layer, and counted
- * the key: see [B], and [C] for TAMIS_EFULL. */
+/* A unique add in the word layout has set the last of its key's bits in the first layer, and
+ * counted the key: see [B], and [C] for TAMIS_EFULL. */
 static int settle(struct bloom *first, uint64_t mixed)
 {
   if (is_alone(first))
@@ -307,14 +339,8 @@ static int settle(struct bloom *first, uint64_t mixed)
   return TAMIS_EFULL;
 }
 
-int tamis__layers_settle(struct bloom *first, uint64_t mixed)
-{
-  (void) count_key(first);
-  return settle(first, mixed);
-}
-
-/* Adds a key to the newest layer, under its stripe, and returns that layer in *newest.  TAMIS_EFULL:
- * it is full. */
+/* Adds a key to the newest layer, under its stripe, and returns that layer in *newest.
+ * TAMIS_EFULL: it is full. */
 static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
 {
   struct stripe *stripe = stripe_of(&(*newest)->stripes, mixed);
@@ -348,7 +374,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   return found;
 }
 
-int tamis__layers_add_unique(struct bloom *first, uint64_t mixed)
+static int add_unique(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
@@ -380,19 +406,25 @@ static bool layered_contains(const tamis_filter *f, uint64_t hash)
   return find(newest_layer(first), mixed_hash(first, hash));
 }
 
-static int layered_add(tamis_filter *f, uint64_t hash)
+int tamis__layered_add(tamis_filter *f, uint64_t hash)
 {
-  return tamis__layers_add(bloom_of(f), mixed_hash(bloom_of(f), hash));
+  return add(bloom_of(f), mixed_hash(bloom_of(f), hash));
 }
 
-static int layered_add_unique(tamis_filter *f, uint64_t hash)
+int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
 {
   struct bloom *first = bloom_of(f);
   uint64_t mixed = mixed_hash(first, hash);
   if (find(newest_layer(first), mixed))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
-  return tamis__layers_add_unique(first, mixed);
+  return add_unique(first, mixed);
+}
+
+int tamis__layers_settle(struct bloom *first, uint64_t hash)
+{
+  (void) count_key(first);
+  return settle(first, mixed_hash(first, hash));
 }
 
 /* ---- batches ---- */
@@ -443,7 +475,7 @@ static void layered_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, 
   bool found[FILTER_GROUP];
   find_group(newest_layer(bloom_of(f)), hashes, n, found);
   for (size_t i = 0; i < n; i++)
-    results[i] = found[i] ? TAMIS_OK : layered_add(f, hashes[i]);
+    results[i] = found[i] ? TAMIS_OK : tamis__layered_add(f, hashes[i]);
 }
 
 static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)
@@ -451,15 +483,15 @@ static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
   bool found[FILTER_GROUP];
   find_group(newest_layer(bloom_of(f)), hashes, n, found);
   for (size_t i = 0; i < n; i++)
-    results[i] = found[i] ? TAMIS_PRESENT : layered_add_unique(f, hashes[i]);
+    results[i] = found[i] ? TAMIS_PRESENT : tamis__layered_add_unique(f, hashes[i]);
 }
 
 const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
     .contains = layered_contains,
     .contains_many = layered_contains_many,
-    .add = layered_add,
-    .add_unique = layered_add_unique,
+    .add = tamis__layered_add,
+    .add_unique = tamis__layered_add_unique,
     .add_many = layered_add_many,
     .add_unique_many = layered_add_unique_many,
 };

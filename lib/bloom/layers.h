@@ -7,18 +7,22 @@
 
 #include "bloom/bloom.h"
 
-/* Adds to a filter that needs a further layer, or may have several. */
-int tamis__layers_add(struct bloom *first, uint64_t mixed);
-int tamis__layers_add_unique(struct bloom *first, uint64_t mixed);
+/* The calls of struct filter_operations, for a filter that needs a further layer or may have
+ * several. */
+int tamis__layered_add(tamis_filter *f, uint64_t hash);
+int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
 
-/* A unique add in the word layout has set the last of its key's bits in the first layer, and has then
- * seen that this is not alone any more.  Counts the key, unless the add is refused, and returns what
- * it returns. */
-int tamis__layers_settle(struct bloom *first, uint64_t mixed);
+/* A unique add in the word layout has set the last of its key's bits in the first layer, and has
+ * then seen that this is not alone any more.  Counts the key, unless the add is refused, and
+ * returns what it returns. */
+int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
 /* Opens a layer after `full`, unless there is one.
  *   Errors  TAMIS_EFULL: max_bytes, or 64-bit hashes cannot give the rate; final.  TAMIS_ENOMEM */
 int tamis__layers_open(struct bloom *first, struct bloom *full);
+
+/* Whether the layers that come after `newest` will fit together with other ones, up to the n-th. */
+bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);
 
 /* Puts a layer after the newest one of a filter that is not shared yet. */
 void tamis__layers_append(struct bloom *first, struct bloom *layer);

@@ -60,7 +60,9 @@
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
 
-/* What every call needs of a key. */
+/* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.
+ * They still have it in a register where they need it, and a copy of the mixed one would cost them
+ * another register.) */
 struct bloom_key {
   uint64_t hash;  /* mixed */
   uint64_t first; /* the word of the first probe */
@@ -131,13 +133,14 @@ struct gaps {
 FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
                             struct gaps *gaps)
 {
+  const word *words = b->words; /* as in lookup_blocked() */
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   gaps->any = 0;
   gaps->last = 0;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
-    probe.mask &= ~word_load(&b->words[probe.word]);
+    probe.mask &= ~word_load(&words[probe.word]);
     gaps->at[i] = probe;
     gaps->any |= probe.mask;
     gaps->last = probe.mask ? i : gaps->last;
@@ -166,11 +169,13 @@ FORCE_INLINE uint64_t missing_besides(struct bloom_probe probe, struct bloom_pro
   return same_word ? probe.mask & ~last.mask : probe.mask;
 }
 
-/* Sets the bits that are missing, and counts those that it has set.  A word that has all bits of the
- * key is not written, and stays shared between the cores. */
+/* Sets the bits that are missing, and counts those that it has set; if the filter is not limited,
+ * only the words in which it has set any.  A word that has all bits of the key is not written, and
+ * stays shared between the cores. */
 FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                       struct bloom_shape shape)
+                                       struct bloom_shape shape, bool limited)
 {
+  word *words = b->words;
   struct bits_set bits = {0, 0};
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
@@ -178,9 +183,10 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
                                       : gaps->at[i].mask;
     if (!missing)
       continue;
-    uint64_t set = missing & ~word_or(&b->words[gaps->at[i].word], missing);
+    uint64_t set = missing & ~word_or(&words[gaps->at[i].word], missing);
+    const unsigned most = limited ? shape.bits_per_probe : 1; /* a probe has no more */
     bits.last = 0;
-    for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1) /* a probe has no more */
+    for (unsigned j = 0; j < most; j++, set &= set - 1)
       bits.last += set != 0;
     bits.all += bits.last;
     HOOK(bloom_word_set);
@@ -196,15 +202,16 @@ FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
                                       struct bloom_shape shape)
 {
   const struct bloom_probe last = last_gap(gaps, shape);
+  word *words = b->words;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     uint64_t missing = missing_besides(gaps->at[i], last, shape);
     if (!missing || i >= gaps->last)
       continue;
-    word_or(&b->words[gaps->at[i].word], missing);
+    word_or(&words[gaps->at[i].word], missing);
     HOOK(bloom_word_set);
   }
-  bool set = last.mask & ~word_or(&b->words[last.word], last.mask);
+  bool set = last.mask & ~word_or(&words[last.word], last.mask);
   HOOK(bloom_word_set);
   return set;
 }
@@ -216,43 +223,51 @@ void tamis__bloom_note_refusal(const struct bloom *b)
 
 /* ---- add and unique add ---- */
 
-FORCE_INLINE int add_in_word(struct bloom *b, struct bloom_key key, bool unique,
+FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
                              struct bloom_shape shape)
 {
   word *at = &b->words[key.first];
   uint64_t mask = bloom_word_mask(key.hash, shape);
   if (shape.layout != BLOOM_LAYOUT_MARKED)
-    return word_add_growable(b, at, mask, key.hash, unique);
+    return word_add_growable(b, at, mask, hash, unique);
   int result = word_add_limited(b, at, mask, unique);
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+/* To a filter that refuses keys past its capacity. */
+FORCE_INLINE int fill_limited(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape)
+{
+  if (refuses(b)) {
+    tamis__bloom_note_refusal(b);
+    return TAMIS_EFULL;
+  }
+  count(b, fill_gaps(b, gaps, shape, true), true);
+  return TAMIS_OK;
+}
+
+FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, struct bloom_shape shape,
+                     bool limited)
 {
   if (bloom_shape_is_word(shape))
-    return add_in_word(b, key, false, shape);
+    return add_in_word(b, hash, key, false, shape);
   if (shape.layout == BLOOM_LAYOUT_COUNTING)
     return counting_add(b, key.hash, key.first, shape);
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_OK;
-  if (is_open(b))
-    return fill_gaps_uncounted(b, &gaps, shape) ? count_key(b) : TAMIS_OK;
-  if (!b->limited)
-    return tamis__layers_add(b, key.hash);
-  if (refuses(b)) {
-    tamis__bloom_note_refusal(b);
-    return TAMIS_EFULL;
-  }
-  count(b, fill_gaps(b, &gaps, shape));
-  return TAMIS_OK;
+  if (limited)
+    return fill_limited(b, &gaps, shape);
+  if (!is_far(b))
+    return tamis__layered_add(&b->head, hash);
+  return fill_gaps_uncounted(b, &gaps, shape) ? count_key(b) : TAMIS_OK;
 }
 
 /* Adds a key to one layer, if that is not full.  Unique adds hold the stripe of the key.  FULL is
  * final for them because all of them read it under the same stripe: a later one reads what the
  * earlier one read, or more (coherence, ordered by the stripe). */
-FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape,
+                        bool limited)
 {
   if (bloom_shape_is_word(shape))
     return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape));
@@ -261,20 +276,19 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shap
   if (!gaps.any)
     return TAMIS_PRESENT;
   if (refuses(b)) {
-    if (b->limited)
+    if (limited)
       tamis__bloom_note_refusal(b);
     return TAMIS_EFULL;
   }
-  struct bits_set bits = fill_gaps(b, &gaps, shape);
-  count(b, bits);
+  struct bits_set bits = fill_gaps(b, &gaps, shape, limited);
+  count(b, bits, limited);
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-/* A unique add to a filter that is near its capacity.  One that may grow may have several layers. */
-static int add_near(struct bloom *b, uint64_t mixed)
+/* A unique add to a limited filter that is near its capacity. */
+static int add_near(struct bloom *b, uint64_t hash)
 {
-  if (!b->limited)
-    return tamis__layers_add_unique(b, mixed);
+  uint64_t mixed = hash_mix(&b->head.keys, hash);
   struct stripe *stripe = stripe_of(&b->stripes, mixed);
   stripe_lock(stripe);
   int result = b->calls->insert(b, mixed);
@@ -282,9 +296,22 @@ static int add_near(struct bloom *b, uint64_t mixed)
   return result;
 }
 
-/* Adds a key that was missing a moment ago. */
-FORCE_INLINE int add_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
+  struct stripe *stripe = stripe_of_line(b, key.first);
+  stripe_lock(stripe);
+  int result = counting_add_missing_locked(b, key.hash, key.first, shape);
+  stripe_unlock(stripe);
+  return result;
+}
+
+/* Adds a key that was missing a moment ago.  The function that is made of it for each shape is
+ * called last: a call for a key that is in then saves no registers. */
+FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_key key,
+                             struct bloom_shape shape, bool limited)
+{
+  if (shape.layout == BLOOM_LAYOUT_COUNTING)
+    return count_missing(b, key, shape);
   struct stripe *stripe = stripe_of(&b->stripes, key.hash);
   struct gaps gaps;
   stripe_lock(stripe);
@@ -296,33 +323,25 @@ FORCE_INLINE int add_missing(struct bloom *b, struct bloom_key key, struct bloom
   HOOK(bloom_key_missed_under_stripe);
   if (!is_far(b)) {
     stripe_unlock(stripe);
-    return add_near(b, key.hash);
+    return limited ? add_near(b, hash) : tamis__layered_add_unique(&b->head, hash);
   }
-  struct bits_set bits = fill_gaps(b, &gaps, shape);
-  count(b, bits);
+  struct bits_set bits = fill_gaps(b, &gaps, shape, limited);
+  count(b, bits, limited);
   stripe_unlock(stripe);
   return bits.all ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-/* The same, with counters. */
-FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
-{
-  struct stripe *stripe = stripe_of_line(b, key.first);
-  stripe_lock(stripe);
-  int result = counting_add_missing_locked(b, key.hash, key.first, shape);
-  stripe_unlock(stripe);
-  return result;
-}
+typedef int (*adder)(tamis_filter *f, uint64_t hash, struct bloom_key key);
 
-FORCE_INLINE int add_unique(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_key key,
+                            struct bloom_shape shape, adder add_if_missing)
 {
   if (bloom_shape_is_word(shape))
-    return add_in_word(b, key, true, shape);
+    return add_in_word(b, hash, key, true, shape);
   if (lookup(b, key, shape))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
-  return shape.layout == BLOOM_LAYOUT_COUNTING ? count_missing(b, key, shape)
-                                               : add_missing(b, key, shape);
+  return add_if_missing(&b->head, hash, key);
 }
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
@@ -393,25 +412,25 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
 }
 
 FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                           struct bloom_shape shape)
+                           struct bloom_shape shape, bool limited)
 {
   struct bloom_key keys[FILTER_GROUP];
   prepare_group(b, hashes, n, keys, shape);
   for (size_t i = 0; i < n; i++)
-    results[i] = add(b, keys[i], shape);
+    results[i] = add(b, hashes[i], keys[i], shape, limited);
 }
 
 /* Where there are stripes, all keys are searched first, and the stripes of those that are missing
  * are fetched: another core has used half of them last.  (With counters, keys that have been found
  * may be removed before those that come before them are added.  So each is added in its turn.) */
 FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                                  struct bloom_shape shape)
+                                  struct bloom_shape shape, adder add_if_missing)
 {
   struct bloom_key keys[FILTER_GROUP];
   prepare_group(b, hashes, n, keys, shape);
   if (bloom_shape_is_word(shape) || shape.layout == BLOOM_LAYOUT_COUNTING) {
     for (size_t i = 0; i < n; i++)
-      results[i] = add_unique(b, keys[i], shape);
+      results[i] = add_unique(b, hashes[i], keys[i], shape, add_if_missing);
     return;
   }
   for (size_t i = 0; i < n; i++) {
@@ -421,7 +440,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
   }
   for (size_t i = 0; i < n; i++)
     if (results[i] == TAMIS_ABSENT)
-      results[i] = add_missing(b, keys[i], shape);
+      results[i] = add_if_missing(&b->head, hashes[i], keys[i]);
 }
 
 /* Of keys of a filter with counters. */
@@ -439,107 +458,131 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  * With the shape a constant, the compiler makes straight code of the one body above:
  * blocked_3x2_contains and its like are made here.  The classic layout has one set, which reads its
  * number of probes. */
-#define FUNCTIONS(name, shape)                                                                 \
-  static bool name##_contains(const tamis_filter *f, uint64_t hash)                            \
-  {                                                                                            \
-    return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);           \
-  }                                                                                            \
-  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,  \
-                                     bool *found)                                              \
-  {                                                                                            \
-    return contains_many(const_bloom_of(f), hashes, n, found, shape);                          \
-  }                                                                                            \
-  static int name##_add(tamis_filter *f, uint64_t hash)                                        \
-  {                                                                                            \
-    return add(bloom_of(f), key_of(bloom_of(f), hash, shape), shape);                          \
-  }                                                                                            \
-  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
-  {                                                                                            \
-    return add_unique(bloom_of(f), key_of(bloom_of(f), hash, shape), shape);                   \
-  }                                                                                            \
-  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
-  {                                                                                            \
-    add_many(bloom_of(f), hashes, n, results, shape);                                          \
-  }                                                                                            \
-  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
-                                     int *results)                                             \
-  {                                                                                            \
-    add_unique_many(bloom_of(f), hashes, n, results, shape);                                   \
+#define LOOK_UPS(name, shape)                                                                 \
+  static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
+  {                                                                                           \
+    return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);          \
+  }                                                                                           \
+  static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                     bool *found)                                             \
+  {                                                                                           \
+    return contains_many(const_bloom_of(f), hashes, n, found, shape);                         \
   }
 
-/* What differs between the kinds stands behind the name. */
-#define ALONE(name, ...)                               \
+#define ADDS(name, shape, limited)                                                                 \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                            \
+  {                                                                                                \
+    return add(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), shape, limited);               \
+  }                                                                                                \
+  static NEVER_INLINE int name##_add_missing(tamis_filter *f, uint64_t hash, struct bloom_key key) \
+  {                                                                                                \
+    return add_missing(bloom_of(f), hash, key, shape, limited);                                    \
+  }                                                                                                \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                     \
+  {                                                                                                \
+    return add_unique(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), shape,                  \
+                      name##_add_missing);                                                         \
+  }                                                                                                \
+  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)     \
+  {                                                                                                \
+    add_many(bloom_of(f), hashes, n, results, shape, limited);                                     \
+  }                                                                                                \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,            \
+                                     int *results)                                                 \
+  {                                                                                                \
+    add_unique_many(bloom_of(f), hashes, n, results, shape, name##_add_missing);                   \
+  }
+
+/* What differs between the kinds stands behind the names. */
+#define ALONE(name, adds, ...)                         \
   .alone = {.contains = name##_contains,               \
             .contains_many = name##_contains_many,     \
-            .add = name##_add,                         \
-            .add_unique = name##_add_unique,           \
-            .add_many = name##_add_many,               \
-            .add_unique_many = name##_add_unique_many, \
+            .add = adds##_add,                         \
+            .add_unique = adds##_add_unique,           \
+            .add_many = adds##_add_many,               \
+            .add_unique_many = adds##_add_unique_many, \
             __VA_ARGS__}
 
-#define CALLS(name, shape)                                                                  \
-  FUNCTIONS(name, shape)                                                                    \
+/* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
+ * `name`. */
+#define CALLS_WITH(name, adds, shape, limited)                                                   \
+  ADDS(adds, shape, limited)                                                                     \
+  static int adds##_insert(struct bloom *b, uint64_t mixed)                                      \
+  {                                                                                              \
+    tamis_filter *f = &b->head;                                                                  \
+    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape, limited);         \
+  }                                                                                              \
+  static const struct bloom_calls adds##_calls = {ALONE(name, adds, .kind = &tamis__bloom_kind), \
+                                                  .find = name##_find, .insert = adds##_insert};
+
+#define LOOK_UPS_AND_FIND(name, shape)                                                      \
+  LOOK_UPS(name, shape)                                                                     \
   static bool name##_find(const struct bloom *b, uint64_t mixed)                            \
   {                                                                                         \
     const tamis_filter *f = &b->head;                                                       \
     return lookup(const_bloom_of(f), key_of_mixed(const_bloom_of(f), mixed, shape), shape); \
-  }                                                                                         \
-  static int name##_insert(struct bloom *b, uint64_t mixed)                                 \
-  {                                                                                         \
-    tamis_filter *f = &b->head;                                                             \
-    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape);             \
-  }                                                                                         \
-  static const struct bloom_calls name##_calls = {ALONE(name, .kind = &tamis__bloom_kind),  \
-                                                  .find = name##_find, .insert = name##_insert};
+  }
+
+/* In both forms. */
+#define CALLS(name, shape)             \
+  LOOK_UPS_AND_FIND(name, shape)       \
+  CALLS_WITH(name, name, shape, false) \
+  CALLS_WITH(name, limited_##name, shape, true)
 
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits})
 #define BLOCKED_CALLS(probes, bits) CALLS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits})
-#define COUNTING_CALLS(probes, bits)                                                              \
-  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                  \
-  {                                                                                               \
-    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));         \
-    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));       \
-  }                                                                                               \
-  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)        \
-  {                                                                                               \
-    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));   \
-    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits)); \
-  }                                                                                               \
-  static void counting_##probes##x##bits##_count_many(                                            \
-      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                  \
-  {                                                                                               \
-    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));               \
-  }                                                                                               \
-  FUNCTIONS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                             \
-  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                    \
-      counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind,                            \
-      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count, \
+#define COUNTING_CALLS(probes, bits)                                                               \
+  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                   \
+  {                                                                                                \
+    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));          \
+    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));        \
+  }                                                                                                \
+  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)         \
+  {                                                                                                \
+    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));    \
+    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));  \
+  }                                                                                                \
+  static void counting_##probes##x##bits##_count_many(                                             \
+      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                   \
+  {                                                                                                \
+    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));                \
+  }                                                                                                \
+  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
+  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits), false)                            \
+  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
+      counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
+      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \
       .count_many = counting_##probes##x##bits##_count_many)};
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
-#define WORD_CALLS(bits)               \
-  CALLS(word_##bits, WORD_SHAPE(bits)) \
-  CALLS(marked_##bits, MARKED_SHAPE(bits))
+#define WORD_CALLS(bits)                                        \
+  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))              \
+  CALLS_WITH(word_##bits, word_##bits, WORD_SHAPE(bits), false) \
+  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))          \
+  CALLS_WITH(marked_##bits, marked_##bits, MARKED_SHAPE(bits), true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
 #define CLASSIC_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.probes, 1})
 CALLS(classic, CLASSIC_SHAPE)
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
 #define WORD_TABLES(bits) {&word_##bits##_calls, &marked_##bits##_calls},
   static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
     return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
-#define CHOOSE(of_layout, name, p, b)                                                    \
-  if (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b)) \
-    return &name##_##p##x##b##_calls;
-#define CHOOSE_BLOCKED(p, b) CHOOSE(TAMIS_LAYOUT_BLOCKED, blocked, p, b)
-#define CHOOSE_COUNTING(p, b) CHOOSE(BLOOM_LAYOUT_COUNTING, counting, p, b)
+#define HAS(of_layout, p, b) \
+  (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b))
+#define CHOOSE_BLOCKED(p, b)           \
+  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b)) \
+    return limited ? &limited_blocked_##p##x##b##_calls : &blocked_##p##x##b##_calls;
+#define CHOOSE_COUNTING(p, b)           \
+  if (HAS(BLOOM_LAYOUT_COUNTING, p, b)) \
+    return &counting_##p##x##b##_calls;
   BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
   BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
-  return &classic_calls;
+  return limited ? &limited_classic_calls : &classic_calls;
 }

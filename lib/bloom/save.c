@@ -6,13 +6,13 @@
  *
  * [I] A snapshot under fire.  The save reads the words one by one, with the load that look-ups use.
  *     Bits only change from 0 to 1.  So a key whose add returned before the save began has all its
- *     bits in what is read; and a key that no call adds has a bit there that is 0, unless other keys
- *     have set them all, in which case it is a false positive of a filter with these keys.
+ *     bits in what is read; and a key that no call adds has a bit there that is 0, unless other
+ *     keys have set them all, in which case it is a false positive of a filter with these keys.
  *
- *     The count of keys is read before the words.  Whoever counts a key has set its bits before, and
- *     a count that is read makes these visible (ORDER counter.sum).  So no key is counted that is
- *     not in: the loaded filter refuses no key before `capacity` keys are in.  Bits are counted in
- *     what is loaded.
+ *     The count of keys is read before the words.  Whoever counts a key has set its bits before,
+ *     and a count that is read makes these visible (ORDER counter.sum).  So no key is counted that
+ *     is not in: the loaded filter refuses no key before `capacity` keys are in.  Bits are counted
+ *     in what is loaded.
  *
  *     Whether the filter is full is read first of all.  If it is not, the marks of words that are
  *     found later are not saved: the calls that they refused came after the save began, and the
@@ -36,8 +36,8 @@ enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
 enum { LAYER_CAPACITY = LINES + 1, LAYER_RATE, LAYER_NUMBERS };
 
-/* No filter has more copies of keys, which only stuck counters could hide; and what a counter says
- * at most. */
+/* More copies of keys than any filter has (only stuck counters could hide so many), and the highest
+ * value of a counter. */
 static const uint64_t max_copies = UINT64_C(1) << 62, max_count = 15;
 
 static bool has_counters(const struct bloom_geometry *g)
@@ -110,8 +110,8 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
     out->figures.bytes += newest->geometry.lines * LINE_BYTES;
 }
 
-/* Turns words of the machine to those of a file, or back.  Little-endian machines write nothing: the
- * words may be mapped. */
+/* Turns words of the machine to those of a file, or back.  Little-endian machines write nothing:
+ * the words may be mapped. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): others do */
 static void swap_bytes(uint64_t *words, uint64_t n)
 {
@@ -274,8 +274,9 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
          (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
 }
 
-/* A header that no filter has brings no figures.  Of several layers, the header does not say how full
- * each is: then the figures are those of a filter whose layers have their parts of the rate. */
+/* A header that no filter has brings no figures.  Of several layers, the header does not say how
+ * full each is: then the figures are those of a filter whose layers have their parts of the
+ * rate. */
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
 {
   struct bloom_plan plan;

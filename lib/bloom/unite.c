@@ -2,28 +2,28 @@
  *
  * Layer 2: union, intersection and similarity of two Bloom filters that are in use.
  *
- * Filters fit together if each key has the same bits in both: the same seed and hash function, which
- * the caller has checked, the same shape, and as many lines.
+ * Filters fit together if each key has the same bits in both: the same seed and hash function,
+ * which the caller has checked, the same shape, and as many lines.
  *
  * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
  * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
- * in some order.  So the essays in operations.c and word_layout.c hold, with these remarks:
+ * in some order.  So the essays in operations.c and word_layout.h hold, with these remarks:
  *
- * [A] No false negative.  A key whose add to `from` returned before the union began has all its bits
- *     there, and they stay.  So when the union returns, it has seen each of them in `into`, or has
- *     set it.  What the adder did before is visible to whoever finds the key in `into`: a word of
- *     `from` is read by word_load() and passed on by word_or().
+ * [A] No false negative.  A key whose add to `from` returned before the union began has all its
+ *     bits there, and they stay.  So when the union returns, it has seen each of them in `into`, or
+ *     has set it.  What the adder did before is visible to whoever finds the key in `into`: a word
+ *     of `from` is read by word_load() and passed on by word_or().
  *
  * [B] One winner.  The union takes no stripe, and needs none.
  *
  *     Not two: of the unique adds of a key, which share a stripe, the first one that misses the key
- *     leaves all its bits set before it releases the stripe.  Bits that others set cannot undo that.
- *     In the word layout one OR changes the word from lacking bits of the key to having all, and it
- *     names the winner.  If it is the union's OR, no call wins.
+ *     leaves all its bits set before it releases the stripe.  Bits that others set cannot undo
+ *     that.  In the word layout one OR changes the word from lacking bits of the key to having all,
+ *     and it names the winner.  If it is the union's OR, no call wins.
  *
- *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the key
- *     as 1, or has found in its ORs that others have set all that it missed.  All bits are then set,
- *     and each was set for a key that some call has added to `into` or to `from`: the key was
+ *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
+ *     key as 1, or has found in its ORs that others have set all that it missed.  All bits are then
+ *     set, and each was set for a key that some call has added to `into` or to `from`: the key was
  *     brought by the union, or is a false positive of it, for which [B] promises no winner.
  *
  *     A winner whose last bit the union sets takes effect then, and the union brings the key just
@@ -31,9 +31,9 @@
  *
  * [C] Capacity.  A filter that is limited refuses a union that it has no room for before a bit
  *     changes: all words of both are read first, which gives the exact number of bits of the union.
- *     There is room if these are not more than max_bits, as for adds (docs/bloom.md), and if no more
- *     keys than the capacity are certain.  Adds that run meanwhile may take that room.  The union
- *     counts the bits that it sets after each chunk, so that adds see them, and stops with
+ *     There is room if these are not more than max_bits, as for adds (docs/bloom.md), and if no
+ *     more keys than the capacity are certain.  Adds that run meanwhile may take that room.  The
+ *     union counts the bits that it sets after each chunk, so that adds see them, and stops with
  *     TAMIS_EFULL before a chunk that lacks bits if the filter is full by then.
  *
  *     In the marked layout no call changes a word with a mark; so the union replaces words as adds
@@ -43,11 +43,11 @@
  *     the capacity could follow if an estimate were added to it.  If a union makes it certain that
  *     the capacity is reached, the filter is FULL.
  *
- *     A filter that grows has layers, which are united one by one: those with the same number, which
- *     have the same size.  `into` opens those that it lacks.  A layer may get more keys than it was
- *     planned for, and then it exceeds its part of the rate; later adds go to later layers, which
- *     keep theirs.  For unique adds, the union's bits in any layer are as if plain adds had set
- *     them.
+ *     A filter that grows has layers, which are united one by one: those with the same number,
+ *     which have the same size.  `into` opens those that it lacks.  A layer may get more keys than
+ *     it was planned for, and then it exceeds its part of the rate; later adds go to later layers,
+ *     which keep theirs.  For unique adds, the union's bits in any layer are as if plain adds had
+ *     set them.
  *
  * The number of keys.  Let a, b and u be the numbers of keys that follow from the bits of `into`
  * before the union, of `from`, and of `into` after it.  Then a + b - u keys are in both, and the
@@ -76,7 +76,8 @@
 /* Lines after which a union of limited filters counts the bits that it has set. */
 enum { CHUNK_LINES = 64 };
 
-/* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be compared. */
+/* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be
+ * compared. */
 static bool newest_is_first(const struct bloom *b)
 {
   return newest_layer(b) == b;
@@ -224,7 +225,8 @@ static void count_sample(const struct bloom_geometry *g, struct progress *progre
   count_line(&progress->census, into, from);
 }
 
-/* Sets bits in a word.  *old is the word before that.  False: the word is marked, and lacks some. */
+/* Sets bits in a word.  *old is the word before that.  False: the word is marked, and lacks
+ * some. */
 FORCE_INLINE bool unite_word(word *w, uint64_t bits, bool marked, uint64_t *old)
 {
   uint64_t now = word_load(w);
@@ -336,8 +338,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
 }
 
 /* Opens layers until `into` has as many as `from`.  All that it had before have room. */
-static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
-                       struct bloom *const from[BLOOM_MOST_LAYERS], unsigned need)
+static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have, unsigned need)
 {
   int result = TAMIS_OK;
   for (; have < need && result == TAMIS_OK; have++) {
@@ -347,7 +348,6 @@ static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have,
       while (layer->number > have + 1)
         layer = layer->older;
       into[have] = layer;
-      result = bloom_fit_together(layer, from[have]) ? TAMIS_OK : TAMIS_EINVAL;
     }
   }
   return result;
@@ -361,7 +361,9 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
   for (unsigned i = 0; i < n && i < have; i++)
     if (!bloom_fit_together(into[i], from[i]))
       return TAMIS_EINVAL;
-  int result = open_layers(into, have, from, n);
+  if (!tamis__layers_will_fit(into[have - 1], from, n))
+    return TAMIS_EINVAL; /* before any is opened */
+  int result = open_layers(into, have, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {

@@ -88,12 +88,12 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
     now = word_replace(at, old, old | mask);
   } while (now != old);
   unsigned set = (unsigned) __builtin_popcountll(mask & ~old);
-  count(b, (struct bits_set){set, set});
+  count(b, (struct bits_set){set, set}, true);
   return TAMIS_OK;
 }
 
 /* One that opens another layer instead. */
-FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uint64_t mixed,
+FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uint64_t hash,
                                    bool unique)
 {
   const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
@@ -101,12 +101,12 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
     return present;
   HOOK(bloom_key_missed);
   if (!is_far(b))
-    return unique ? tamis__layers_add_unique(b, mixed) : tamis__layers_add(b, mixed);
+    return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_word_has_room);
   if (!(mask & ~word_or(at, mask)))
     return present; /* overtaken */
   HOOK(bloom_word_set);
-  return unique && !is_alone(b) ? tamis__layers_settle(b, mixed) : count_key(b);
+  return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
 /* The same for that layer only, near its end.  TAMIS_EFULL: it is full. */

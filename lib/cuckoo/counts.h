@@ -22,11 +22,11 @@ enum {
   /* Of a filter that does not grow: root, first bucket, copying, whether it is the segment's last
    * block.  The duplicate counts of SAVED_COUNTED buckets, or of all that are left. */
   SAVED_COUNTS,
-  /* Of a filter that does not grow, at the end: first root, 0, 0, 0.  Where in the file the segments
-   * begin, of SAVED_PLACED roots, or of all that are left. */
+  /* Of a filter that does not grow, at the end: first root, 0, 0, 0.  Where in the file the
+   * segments begin, of SAVED_PLACED roots, or of all that are left. */
   SAVED_PLACES,
-  /* Of a filter that grows, and that others have been united with, the last block: the excess of its
-   * rate (a double), 0, 0, 0.  The split limit of each generation follows. */
+  /* Of a filter that grows, and that others have been united with, the last block: the excess of
+   * its rate (a double), 0, 0, 0.  The split limit of each generation follows. */
   SAVED_LIMITS
 };
 enum { SAVED_COUNTED = 4096, SAVED_PLACED = SAVED_CHUNK / 8 };
@@ -79,12 +79,13 @@ bool tamis__counts_next(struct saved_counts *counts);
 bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, uint32_t buckets,
                           struct saved_counts *counts, uint64_t to[DUPLICATES_POSITIONS]);
 
-/* Checks a block's counts of `n` buckets, and adds them to *copies.  False: they are not possible. */
+/* Checks a block's counts of `n` buckets, and adds them to *copies.  False: they are not
+ * possible. */
 bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
                        const struct saved_block *block, uint64_t *copies);
 
-/* The blocks of counts that follow a segment in a mapped file.  `end` is where the segment ends.  The
- * reader allocates nothing, and need not be closed. */
+/* The blocks of counts that follow a segment in a mapped file.  `end` is where the segment ends.
+ * The reader allocates nothing, and need not be closed. */
 int tamis__counts_begin(struct saved_reader *r, const struct saved_mapping *file, const char *end);
 
 /* The next of them; *block is zero before the first one.  TAMIS_ABSENT: there are no more. */

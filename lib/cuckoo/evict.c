@@ -61,8 +61,8 @@ static uint64_t load_bucket(const struct cuckoo_geometry *g, const struct segmen
 
 /* ---- plan ---- */
 
-/* Looks for a bucket with a free lane one step further than nodes[parent], which is full.  Returns it
- * as a node at `at`, or NULL. */
+/* Looks for a bucket with a free lane one step further than nodes[parent], which is full.  Returns
+ * it as a node at `at`, or NULL. */
 static const struct node *look_one_step(const struct cuckoo_geometry *g,
                                         const struct segment *segment, struct node *nodes,
                                         unsigned parent, unsigned at)

@@ -288,9 +288,9 @@ static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct 
   return (double) segment_used(g, segment) >= full * (double) cuckoo_lanes(g);
 }
 
-/* A union may bring its entries in the order of their hashes, and so those of few pairs at first.  A
- * segment that is met half way may split.  (Relaxed: who has not seen the union has seen none of its
- * entries, as word_load() makes visible what precedes them.) */
+/* A union may bring its entries in the order of their hashes, and so those of few pairs at first.
+ * A segment that is met half way may split.  (Relaxed: who has not seen the union has seen none of
+ * its entries, as word_load() makes visible what precedes them.) */
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
@@ -360,7 +360,8 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
   if (tamis__path_exists(g, full->segment, full->lower, full->upper))
     return TAMIS_OK;
   int result = grow_segment_locked(c, full, may, departed);
-  /* a segment of the newest generation that may not split is no limit: a generation can be opened */
+  /* a segment of the newest generation that may not split is no limit: a generation can be
+   * opened */
   bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
   if (limit && is_as_full_as_planned(g, full->segment) &&
       atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)

@@ -44,9 +44,9 @@
  *     after it.  Look-ups rely on the latter: see [D] in lookup.c.
  *
  * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
- * by generation and index; a duplicates lock; the lock of the backlog, of the slabs or of the blocks
- * made ready.  docs/concurrency.md has the whole list.  A call that holds stripes of bucket pairs
- * never waits for a growth stripe.
+ * by generation and index; a duplicates lock; the lock of the backlog, of the slabs or of the
+ * blocks made ready.  docs/concurrency.md has the whole list.  A call that holds stripes of bucket
+ * pairs never waits for a growth stripe.
  */
 #include "cuckoo/insert.h"
 
@@ -138,7 +138,8 @@ FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const str
   return (struct place){bucket, bucket_replace(s, value, bucket_first(s, free), pair->entry)};
 }
 
-/* The caller holds the bucket's stripe, and the bucket has not changed since the place was chosen. */
+/* The caller holds the bucket's stripe, and the bucket has not changed since the place was
+ * chosen. */
 FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct place place)
 {

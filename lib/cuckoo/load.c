@@ -311,8 +311,8 @@ static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
 #endif
 }
 
-/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room for
- * counts. */
+/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room
+ * for counts. */
 static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g, const uint64_t *words,
                              struct segment *segment)
 {

@@ -30,18 +30,19 @@
  *     Miss with several generations: the older ones are searched first, and the newest one last, as
  *     if it were the only one.  The words and versions of each older one are the same after the
  *     newest one's search, and its segment has not left the directory by then.  So no entry that
- *     matches was in an older bucket pair at any time in between: it would have come after the first
- *     reading of its word, which has no match, and left before the second one, and leaving would have
- *     bumped the version.  The newest one's segment was in the directory when its version was first
- *     read, which is after the older ones' words were; and the number of generations is the same at
- *     the end.  So the miss takes effect where that of the newest generation does.
+ *     matches was in an older bucket pair at any time in between: it would have come after the
+ *     first reading of its word, which has no match, and left before the second one, and leaving
+ *     would have bumped the version.  The newest one's segment was in the directory when its
+ *     version was first read, which is after the older ones' words were; and the number of
+ *     generations is the same at the end.  So the miss takes effect where that of the newest
+ *     generation does.
  *
  *     Whether a segment has left: on the straight path, its version shows no mark, and a segment is
- *     marked before any of its directory entries changes.  This would make look-ups wait for a writer
- *     between the mark and the change, so where there is a mark, the general path decides.  It
- *     compares the directory entries: while they are the same, what a marked segment holds is true.
- *     Where there was no segment, an older generation never gets one (create_segment_locked()), and
- *     for the newest one the general path compares, too.
+ *     marked before any of its directory entries changes.  This would make look-ups wait for a
+ *     writer between the mark and the change, so where there is a mark, the general path decides.
+ *     It compares the directory entries: while they are the same, what a marked segment holds is
+ *     true.  Where there was no segment, an older generation never gets one
+ *     (create_segment_locked()), and for the newest one the general path compares, too.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
  *     says why that is enough.  Splits and joins fill new segments before they publish them.
@@ -307,10 +308,10 @@ FORCE_INLINE struct lookup_result first_lookup(struct generation *first, uint64_
 }
 
 /* A look-up in two generations.  Both pairs are found before either is read.  Most keys are in the
- * newer generation, but it is read last all the same: reading it first, and the older one only after
- * a miss, speeds up hits but slows down misses, because a processor that waits for the newer one's
- * memory then has no room left to begin with the next key (docs/performance.md).  What a batch finds in a
- * segment that has been marked since may be out of date: see finish_group(). */
+ * newer generation, but it is read last all the same: reading it first, and the older one only
+ * after a miss, speeds up hits but slows down misses, because a processor that waits for the newer
+ * one's memory then has no room left to begin with the next key (docs/performance.md).  What a
+ * batch finds in a segment that has been marked since may be out of date: see finish_group(). */
 struct lookup_of_two {
   struct lookup newest;
   struct older_places older;

@@ -63,8 +63,8 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
 }
 
 /* Whether a filter that grows has no more roots than a plan gives it, which fills a quarter of the
- * lanes at least.  (Twice as many are let pass: plans may change.)  So its first directory, for which
- * memory is asked for in advance, is in proportion to its capacity. */
+ * lanes at least.  (Twice as many are let pass: plans may change.)  So its first directory, for
+ * which memory is asked for in advance, is in proportion to its capacity. */
 static bool roots_fit_capacity(const struct saved_head *saved, const struct cuckoo_geometry *g)
 {
   return !saved->options.growable || (double) (g->first_roots - 1) * (double) cuckoo_lanes(g) <=
@@ -81,8 +81,8 @@ bool tamis__cuckoo_read_first_geometry(const struct saved_head *saved, struct cu
          tamis__cuckoo_read_geometry(saved, figures, NULL, g) && roots_fit_capacity(saved, g);
 }
 
-/* Left out is what the header does not say: the heads of slabs, more counters than one shard for each
- * later generation, and duplicate counts. */
+/* Left out is what the header does not say: the heads of slabs, more counters than one shard for
+ * each later generation, and duplicate counts. */
 uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
 {
   struct cuckoo_geometry g;

@@ -23,8 +23,8 @@
  *    join     Two segments of an older generation do not join if a part of them has been copied: an
  *             entry would forget a bit that its copy knows.  The next remove tries again.
  *
- * And if a generation is opened while a snapshot copies the one before, the entries of keys that are
- * final are left out of the copy of the new one.
+ * And if a generation is opened while a snapshot copies the one before, the entries of keys that
+ * are final are left out of the copy of the new one.
  *
  * [E] Why the snapshot is right.  Let E be the entries of the filter and K its keys, both with
  * their copies.  For a string of bits v, after root0, let K(v) count the keys whose hash strings
@@ -37,10 +37,11 @@
  *    entry that begins with such a v matches the key: the remove would have taken it.
  *
  * Let L be the entries that have been copied and those that will be if nothing changes any more.
- * Let K' be what they should stand for: the keys that are final as they were at that moment, and the
- * others as they are, but with the noted removes undone.  We show D(v) = K'(v) - L(v) >= 0.  Then,
- * when all has been copied, each key of K' has an entry of its own in L.  And when the noted keys
- * are removed from L, as from any filter, what is left is each key as it was when it became final.
+ * Let K' be what they should stand for: the keys that are final as they were at that moment, and
+ * the others as they are, but with the noted removes undone.  We show D(v) = K'(v) - L(v) >= 0.
+ * Then, when all has been copied, each key of K' has an entry of its own in L.  And when the noted
+ * keys are removed from L, as from any filter, what is left is each key as it was when it became
+ * final.
  *
  *    Of the changes to d(v), D(v) lacks those of adds of final keys (whose entries are in no copy,
  *    or left out of it), and those of removes that were noted, or of final keys: these take entries
@@ -55,14 +56,14 @@
  *    later ones know more than that (cuckoo_geometry_next() sees to it), and final keys are only
  *    added there.  So these adds have not changed d(v), and D(v) >= d(v) >= 0.
  *
- *    Each call is in K' either altogether or not at all, as a call that writes holds a stripe of the
- *    segment that it writes to.  A remove decides under the snapshots' lock, and under the stripe of
- *    its entry, whether the entry has been copied and whether the key is final.
+ *    Each call is in K' either altogether or not at all, as a call that writes holds a stripe of
+ *    the segment that it writes to.  A remove decides under the snapshots' lock, and under the
+ *    stripe of its entry, whether the entry has been copied and whether the key is final.
  *
  * Without the notes, a key that is removed from a part that has been copied, and added again, would
  * be twice in the snapshot.  Without the order of generations, removes would take entries of other
- * keys from generations that are still to be copied, while those that stand for these keys from then
- * on are in generations that have been.  An add to a copied part would have the same effect.
+ * keys from generations that are still to be copied, while those that stand for these keys from
+ * then on are in generations that have been.  An add to a copied part would have the same effect.
  */
 #include "cuckoo/snapshot.h"
 
@@ -346,8 +347,8 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
   stripe_unlock(&c->snapshots_lock);
 }
 
-/* The segment to which the cursor leads, or NULL.  *range: its directory entries or, if the root has
- * no segment, those of the root.  The caller holds the growth stripe. */
+/* The segment to which the cursor leads, or NULL.  *range: its directory entries or, if the root
+ * has no segment, those of the root.  The caller holds the growth stripe. */
 static struct segment *segment_at_cursor(const struct cuckoo_snapshot *s,
                                          const struct generation *generation,
                                          struct directory_range *range)

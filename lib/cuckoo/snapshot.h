@@ -87,14 +87,14 @@ int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c);
 /* TAMIS_ABSENT: there are no more pieces.  TAMIS_ENOMEM. */
 int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece);
 
-/* How many hashes (mixed ones) there are to note now, and where.  After the last piece: all that are
- * left. */
+/* How many hashes (mixed ones) there are to note now, and where.  After the last piece: all that
+ * are left. */
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes);
 
 void tamis__snapshot_end(struct cuckoo_snapshot *s);
 
-/* Of a mapped filter: copies the segment at the cursor, and moves the cursor beyond it; and releases
- * the counts that it has read. */
+/* Of a mapped filter: copies the segment at the cursor, and moves the cursor beyond it; and
+ * releases the counts that it has read. */
 int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation);
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
 
@@ -104,16 +104,16 @@ void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
  * not left the directory; in tamis__snapshot_lets_join(), all stripes of both segments. */
 
 /* Whether any snapshot is being taken.  Relaxed: a snapshot that has copied a segment has entered
- * itself before it took the segment's stripes, and the caller has taken one of them since.  One that
- * has not does not matter. */
+ * itself before it took the segment's stripes, and the caller has taken one of them since.  One
+ * that has not does not matter. */
 static inline bool has_snapshots(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->snapshots, memory_order_relaxed) != NULL;
 }
 
 /* Provides memory for the notes of removes.  It precedes a remove if snapshots are being taken; the
- * caller holds no lock and is not a reader.  If memory is refused, or more than some thousand removes
- * are under way at the same time, it is the snapshot that fails. */
+ * caller holds no lock and is not a reader.  If memory is refused, or more than some thousand
+ * removes are under way at the same time, it is the snapshot that fails. */
 void tamis__snapshot_provide(struct cuckoo *c);
 
 /* A copy of a key has been removed, whose entry or count was in this generation. */

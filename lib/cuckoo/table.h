@@ -74,8 +74,8 @@ typedef _Atomic(directory_value) directory_entry;
 
 enum { GROWTH_STRIPES = 16 };
 
-/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted.  The others are figures of the filter,
- * which the first generation counts (cuckoo_note()). */
+/* ENTRIES: lanes in use.  DUPLICATES: copies that are counted.  The others are figures of the
+ * filter, which the first generation counts (cuckoo_note()). */
 enum generation_counter {
   ENTRIES,
   DUPLICATES,
@@ -167,8 +167,8 @@ struct cuckoo {
   struct backlog backlog;
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   struct stripe snapshots_lock;                /* taken last */
-  /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with `opening`
-   * held. */
+  /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
+   * `opening` held. */
   _Atomic double excess;
   struct mapped *mapped; /* NULL: the filter is not mapped */
 };

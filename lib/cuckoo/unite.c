@@ -20,18 +20,18 @@
  *    segment is deep.  A split and a join change nothing of that.
  *
  *    A root of an older generation without a segment never gets one (growth.c), so nothing can be
- *    put there.  A segment of an older generation may split, for a union only.  Look-ups see that as
- *    they see its joins, and unique adds hold a stripe of the pair in each generation.
+ *    put there.  A segment of an older generation may split, for a union only.  Look-ups see that
+ *    as they see its joins, and unique adds hold a stripe of the pair in each generation.
  *
  * The newest generation that can take an entry does; the older ones follow when there is no room.
  * `into` is split as far as `from` is, and an entry goes into the bucket that it comes from if it
  * can.  So a union with an empty filter of the same options is a copy that always finds room.  A
  * generation that only `from` has is opened in `into` with the same geometry.
  *
- * [A] No false negative.  Each key of the snapshot has an entry of its own in it that stands for it,
- *     and this entry is in `into` when the union returns.  Keys of `into` keep theirs.  A remove
- *     takes the longest match, as always, and whatever stays stands for the keys that stay: the
- *     argument (remove.c) needs prefixes, and not where they came from.
+ * [A] No false negative.  Each key of the snapshot has an entry of its own in it that stands for
+ *     it, and this entry is in `into` when the union returns.  Keys of `into` keep theirs.  A
+ *     remove takes the longest match, as always, and whatever stays stands for the keys that stay:
+ *     the argument (remove.c) needs prefixes, and not where they came from.
  *
  * [B] One winner.  An entry is put into its pair under both stripes, as a plain add puts it.  A
  *     unique add of a key that it stands for holds the stripes of the pair in every generation that
@@ -398,8 +398,8 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
   return result == TAMIS_ABSENT ? note_removed(u, s) : result;
 }
 
-/* The entries of a later generation come in an order in which a generation of fewer pairs fills pair
- * by pair.  After an error it stays so.  (Relaxed: see is_skewed().) */
+/* The entries of a later generation come in an order in which a generation of fewer pairs fills
+ * pair by pair.  After an error it stays so.  (Relaxed: see is_skewed().) */
 static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 {
   atomic_fetch_add_explicit(&u->into->unions, 1, memory_order_relaxed);

@@ -4,18 +4,18 @@
  *
  * The rate.  Whatever its place, an entry that knows S bits after root0 makes an absent key seem
  * present with a probability of 2^-S / first roots.  So a filter keeps its rate if the sum over its
- * entries does.  A generation is planned for keys that come one by one: the more there are, the more
- * its segments have split, and the more bits a new entry knows.  The first n of them have at most a
- * certain rate, its *share* (share_of()).  Two filters of n keys each may have twice the share of n
- * keys, which is more than that of 2n.  What the entries of a union exceed their share by is added
- * to the *excess* of `into`.  The rates that generations are planned for, and the excess, never
- * exceed the promised rate:
+ * entries does.  A generation is planned for keys that come one by one: the more there are, the
+ * more its segments have split, and the more bits a new entry knows.  The first n of them have at
+ * most a certain rate, its *share* (share_of()).  Two filters of n keys each may have twice the
+ * share of n keys, which is more than that of 2n.  What the entries of a union exceed their share
+ * by is added to the *excess* of `into`.  The rates that generations are planned for, and the
+ * excess, never exceed the promised rate:
  *
  *    Before it begins, the union sums up the rate of the entries of `from`.  The excess must fit
  *    into half of what the generations leave.  If it does not, the newest generation may have to do
- *    with fewer splits than planned, each of which would add to its rate.  If that does not suffice,
- *    the union is refused: two filters that have used up their rates have no union that keeps
- *    it.  In the end, the excess is corrected to that of the entries that have come.
+ *    with fewer splits than planned, each of which would add to its rate.  If that does not
+ *    suffice, the union is refused: two filters that have used up their rates have no union that
+ *    keeps it.  In the end, the excess is corrected to that of the entries that have come.
  *
  * Room.  Entries that know too little for newer generations need room in the older ones: how many
  * there are is counted for each number of known bits.  The union
@@ -90,8 +90,8 @@ static double room_at(const struct cuckoo_geometry *g, unsigned depth)
   return ldexp(fmax(mean, lanes / 4) * (double) cuckoo_roots(g), (int) depth);
 }
 
-/* How many more entries of a geometry a generation of `into` has room for, besides `taken` ones that
- * are planned for it. */
+/* How many more entries of a geometry a generation of `into` has room for, besides `taken` ones
+ * that are planned for it. */
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
                         const struct cuckoo_geometry *source)
 {
@@ -105,7 +105,8 @@ static double room_left(const struct cuckoo *into, unsigned n, unsigned j, doubl
   return fmax(room_at(g, generation_split_limit(generation)) - entries, 0);
 }
 
-/* The rate that a generation of so many keys may have, in which segments have split as they came. */
+/* The rate that a generation of so many keys may have, in which segments have split as they
+ * came. */
 static double share_of(const struct generation *generation, double keys)
 {
   double times = keys / room_at(&generation->geometry, 0);

@@ -38,8 +38,8 @@ static inline double cuckoo_entry_rate(const struct cuckoo_geometry *g, unsigned
   return ldexp(1, -(int) bits) / (double) g->first_roots;
 }
 
-/* Whether an entry of another generation that knows so many bits can be put into one.  A hash string
- * is known here as far as one word holds it. */
+/* Whether an entry of another generation that knows so many bits can be put into one.  A hash
+ * string is known here as far as one word holds it. */
 static inline bool cuckoo_can_take(const struct cuckoo_geometry *to,
                                    const struct cuckoo_geometry *from, unsigned bits)
 {
@@ -63,8 +63,8 @@ struct union_plan {
 
 /* Whether the union can be; the excess that is planned is reserved.
  *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity
- *   TAMIS_EUNSUPPORTED  the union could not keep its rate, or has no room for entries of `from` that
- *                       know too little for other places */
+ *   TAMIS_EUNSUPPORTED  the union could not keep its rate, or has no room for entries of `from`
+ *                       that know too little for other places */
 int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
 
 /* After the union: what was reserved becomes what it is.  `come`: the entries that have come to

@@ -7,6 +7,7 @@ set -u
 export LC_ALL=C
 
 tamis=$(realpath "${1:?usage: test_saved.sh PATH-TO-TAMIS}")
+saved=$(realpath "$(dirname "$(realpath "$0")")/../saved")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
@@ -241,6 +242,19 @@ for form in "" "--kind cuckoo" "--layout word --fpp 0.001"; do
   run query a.tamis paths
   check "... has all" cmp -s out paths
 done
+printf 'one\ntwo\n' >few
+# (The growable one of the classic layout is of a version without layers, and has another size.)
+for list in "$saved"/1/*.tamis; do
+  [ "${list##*/}" != bloom-classic-growable.tamis ] || continue
+  run build --like "$list" few -o b.tamis
+  check "build --like ${list##*/}" good
+  run merge "$list" b.tamis -o both.tamis
+  check "... and it fits" test "$(grep -c 'does not fit' err)" -eq 0
+done
+run build --fixed --capacity 1k half.a -o b.tamis
+check "build --fixed: more lines than it has room for" one_line 1 "more distinct lines than fit"
+run build --like "$saved/1/cuckoo-fixed.tamis" half.a -o b.tamis
+check "... and so --like a filter that does not grow" one_line 1 "more distinct lines than fit"
 run build --capacity 50k half.a -o a.tamis
 run build --like a.tamis half.b -o b.tamis
 run merge a.tamis b.tamis -o both.tamis
