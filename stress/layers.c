@@ -26,6 +26,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
   CAPACITY = 1000,
@@ -49,7 +50,7 @@ static const struct subject {
     {"Bloom, word", LAYERS, TAMIS_LAYOUT_WORD},
     {"chain, blocked", CHAIN, TAMIS_LAYOUT_BLOCKED},
     {"chain, classic", CHAIN, TAMIS_LAYOUT_CLASSIC},
-    {"cuckoo", CUCKOO, TAMIS_LAYOUT_BLOCKED},
+    {"cuckoo, growable", CUCKOO, TAMIS_LAYOUT_BLOCKED},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
@@ -275,6 +276,17 @@ static bool good_sizes(const struct filter *all, const double *bits, unsigned do
 
 /* ---- times ---- */
 
+/* "1e-6", where printf would say "1e-06". */
+static const char *rate_text(double rate)
+{
+  static char text[32];
+  snprintf(text, sizeof text, "%g", rate);
+  char *exponent = strstr(text, "e-0");
+  if (exponent)
+    memmove(exponent + 2, exponent + 3, strlen(exponent + 3) + 1);
+  return text;
+}
+
 enum { TIME_ROUNDS = 7, TIMED = 200000 };
 enum timed { HIT, MISS, HIT_IN_A_BATCH, MISS_IN_A_BATCH, TIMES };
 
@@ -314,7 +326,7 @@ static void print_times(const struct filter *all, uint64_t seed)
       for (enum timed what = 0; what < TIMES && all[i].n; what++)
         times[i][what][round] = nanoseconds_of(&all[i], what, random_at(seed, round));
   for (enum timed what = 0; what < TIMES; what++) {
-    printf("| %g | %s, ns |", all->fpp, names[what]);
+    printf("| %s | %s, ns |", rate_text(all->fpp), names[what]);
     for (unsigned i = 0; i < SUBJECTS; i++) {
       qsort(times[i][what], all[i].n ? TIME_ROUNDS : 0, sizeof(double), compare);
       if (all[i].n)
@@ -339,7 +351,7 @@ static void print_head(void)
   putchar('\n');
 }
 
-/* In a line of a page there are only some doublings. */
+/* A page has only some of the doublings. */
 static bool is_printed(const struct settings *s, unsigned doublings)
 {
   const unsigned selected[] = {0, 3, 6, 10, 13};
@@ -351,7 +363,7 @@ static bool is_printed(const struct settings *s, unsigned doublings)
 
 static void print_bits(const struct filter *all, const double *bits, uint64_t keys)
 {
-  printf("| %g | %" PRIu64 " |", all->fpp, keys);
+  printf("| %s | %" PRIu64 " |", rate_text(all->fpp), keys);
   for (unsigned i = 0; i < SUBJECTS; i++)
     if (bits[i] > 0)
       printf(" %.*f |", bits[i] < 100 ? 1 : 0, bits[i]);
@@ -363,9 +375,9 @@ static void print_bits(const struct filter *all, const double *bits, uint64_t ke
 
 static void print_rates(const struct filter *all)
 {
-  printf("| %g | highest rate ÷ fpp |", all->fpp);
+  printf("| %s | highest rate ÷ fpp |", rate_text(all->fpp));
   for (unsigned i = 0; i < SUBJECTS; i++)
-    if (all[i].n)
+    if (all[i].highest > 0) /* or too low to be measured */
       printf(" %.2g |", all[i].highest);
     else
       printf(" – |");

@@ -35,10 +35,11 @@ static const struct subject {
     {"Bloom, classic", TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, false},
     {"Bloom, blocked", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, false},
     {"Bloom, word", TAMIS_BLOOM, TAMIS_LAYOUT_WORD, false},
+    {"Bloom, counting", TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, false},
     {"cuckoo, fixed", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, false},
     {"cuckoo, growable", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, true},
 };
-enum { CLASSIC, BLOCKED, WORD, FIXED, GROWABLE, SUBJECTS };
+enum { CLASSIC, BLOCKED, WORD, COUNTING, FIXED, GROWABLE, SUBJECTS };
 
 static tamis_options options_for(const struct subject *subject, uint64_t capacity, double fpp)
 {
@@ -165,7 +166,8 @@ static void planned(void)
   const double rates[] = {0.3, 0.1, 0.05, 0.03, 0.01, 0.001, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9};
   const uint64_t keys = 1000000;
   puts("| fpp | textbook | Bloom, classic | Bloom, blocked | blocked ÷ classic | Bloom, word | "
-       "cuckoo, fixed | cuckoo, growable |\n|--:|--:|--:|--:|--:|--:|--:|--:|");
+       "Bloom, counting | cuckoo, fixed | cuckoo, growable |\n"
+       "|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
   for (unsigned i = 0; i < sizeof rates / sizeof *rates; i++) {
     double classic = planned_bits(&subjects[CLASSIC], keys, rates[i]);
     double blocked = planned_bits(&subjects[BLOCKED], keys, rates[i]);
@@ -175,6 +177,7 @@ static void planned(void)
     cell_bits(blocked);
     cell_bits(blocked / classic);
     cell_bits(planned_bits(&subjects[WORD], keys, rates[i]));
+    cell_bits(planned_bits(&subjects[COUNTING], keys, rates[i]));
     cell_bits(planned_bits(&subjects[FIXED], keys, rates[i]));
     cell_bits(planned_bits(&subjects[GROWABLE], keys, rates[i]));
     putchar('\n');
@@ -184,12 +187,13 @@ static void planned(void)
 static void capacities(void)
 {
   const uint64_t numbers[] = {100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
-  /* The word layout does not have the lower rate. */
+  /* The word layout and counters do not have the lower rate. */
   static const struct {
     unsigned subject;
     double fpp;
-  } columns[] = {{CLASSIC, 0.01}, {BLOCKED, 0.01}, {WORD, 0.01},  {FIXED, 0.01},   {GROWABLE, 0.01},
-                 {CLASSIC, 1e-6}, {BLOCKED, 1e-6}, {FIXED, 1e-6}, {GROWABLE, 1e-6}};
+  } columns[] = {{CLASSIC, 0.01}, {BLOCKED, 0.01},  {WORD, 0.01},    {COUNTING, 0.01},
+                 {FIXED, 0.01},   {GROWABLE, 0.01}, {CLASSIC, 1e-6}, {BLOCKED, 1e-6},
+                 {FIXED, 1e-6},   {GROWABLE, 1e-6}};
   enum { COLUMNS = sizeof columns / sizeof *columns };
   printf("| capacity |");
   for (unsigned i = 0; i < COLUMNS; i++)
@@ -214,8 +218,8 @@ static void full_row(const struct subject *subject, uint64_t keys, double fpp)
   for (uint64_t i = 0; i < keys; i++)
     add(filter, i);
   tamis_stats stats = stats_of(filter);
-  double load = subject->kind == TAMIS_BLOOM ? (double) stats.bits_set / (double) stats.bits
-                                             : stats.occupancy;
+  double load = subject->kind != TAMIS_CUCKOO ? (double) stats.bits_set / (double) stats.bits
+                                              : stats.occupancy;
   printf("| %s | %s |", subject->name, rate_text(fpp));
   cell_rate(filter, 400000000);
   printf(" %.1f %% |", 100 * load);
@@ -229,9 +233,10 @@ static void full(void)
   const uint64_t keys = 1000000;
   const double bloom[] = {0.3, 0.1, 0.05, 0.01, 0.001, 1e-4, 1e-6, 0};
   const double word[] = {0.3, 0.1, 0.05, 0.01, 0.001, 0};
+  const double counting[] = {0.1, 0.01, 0.001, 1e-4, 1e-5, 0};
   const double fixed[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 1e-9, 0};
   const double growable[] = {0.03, 0.01, 0.001, 1e-4, 1e-6, 0};
-  const double *const rates[] = {bloom, bloom, word, fixed, growable};
+  const double *const rates[] = {bloom, bloom, word, counting, fixed, growable};
   puts("| filter | fpp asked | rate measured | load | bits per key |\n"
        "|---|--:|--:|--:|--:|");
   for (unsigned s = 0; s < SUBJECTS; s++)
