@@ -11,16 +11,17 @@ static tamis_key item_of(const server_string *word)
   return item;
 }
 
-/* A cuckoo filter that does not grow takes no more than was reserved.  Of itself it would take some more,
- * and any number of copies of one key. */
-static bool is_capped(const struct value *v)
+/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter would
+ * take some more items, and any number of copies of one.  A Bloom filter would note that it has refused
+ * one, which a replica does not learn. */
+static bool is_full(const struct value *v)
 {
-  return v->kind == TAMIS_CUCKOO && !v->traits.expansion;
+  return !v->traits.expansion && v->count >= v->capacity;
 }
 
 static int add_one(struct value *v, const tamis_key *item, bool unique)
 {
-  if (is_capped(v) && v->count >= v->capacity)
+  if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
                 : tamis_add(v->filter, item->data, item->len);
