@@ -149,6 +149,7 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   if (result != TAMIS_OK)
     return result;
   saved.limit = options->max_bytes;
+  saved.options.cleared_from = options->allocator ? options->cleared_from : 0;
   if (saved.limit)
     saved.options.max_bytes = saved.limit;
   return kind->load(r, &saved, &head, out);

@@ -109,6 +109,7 @@ int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, vo
     return TAMIS_ECORRUPT;
   tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
   options.allocator = memory_of_filters();
+  options.cleared_from = MEMORY_CLEARED_FROM;
   if (max_bytes && (!traits.max_bytes || traits.max_bytes > max_bytes))
     traits.max_bytes = max_bytes;
   options.max_bytes = max_bytes ? traits.max_bytes : 0; /* 0: the filter's own limit stays */

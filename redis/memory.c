@@ -20,6 +20,16 @@ static void *take(size_t size)
   return server.TryAlloc && !saving ? server.TryAlloc(size) : server.Alloc(size);
 }
 
+/* A server without TryCalloc ends where Calloc finds no memory.  So there is a trial before it. */
+static void *take_cleared(size_t size)
+{
+  if (server.TryCalloc && !saving)
+    return server.TryCalloc(1, size);
+  void *trial = take(size);
+  server.Free(trial);
+  return trial ? server.Calloc(1, size) : NULL;
+}
+
 void *memory_take(size_t size)
 {
   return take(size);
@@ -52,13 +62,14 @@ void memory_init(void)
 }
 
 /* A block within a larger one, whose address is stored before it. */
-static void *allocate_within(size_t alignment, size_t size)
+static void *allocate_within(size_t alignment, size_t size, bool cleared)
 {
   if (alignment < sizeof(void *))
     alignment = sizeof(void *);
   if (size > SIZE_MAX - alignment - sizeof(void *))
     return NULL;
-  void *all = take(size + alignment + sizeof(void *));
+  size_t with_room = size + alignment + sizeof(void *);
+  void *all = cleared ? take_cleared(with_room) : take(with_room);
   if (!all)
     return NULL;
   uintptr_t begin =
@@ -76,11 +87,13 @@ static bool is_direct(size_t alignment)
 static void *allocate(void *unused, size_t alignment, size_t size)
 {
   (void) unused;
+  const bool cleared = size >= MEMORY_CLEARED_FROM;
   if (!is_direct(alignment))
-    return allocate_within(alignment, size);
+    return allocate_within(alignment, size, cleared);
   if (size > SIZE_MAX - ALIGNMENT)
     return NULL;
-  void *block = take((size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+  size_t whole = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  void *block = cleared ? take_cleared(whole) : take(whole);
   if (block && !is_aligned(block)) { /* never seen; a refusal is safe */
     server.Free(block);
     return NULL;

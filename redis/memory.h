@@ -17,7 +17,9 @@ void memory_init(void);
 void *memory_take(size_t size);
 void memory_free(void *block);
 
-/* For filters. */
+/* For filters.  Blocks of MEMORY_CLEARED_FROM bytes and more come cleared: from the system they come so,
+ * page by page when they are touched, and no command waits until all of them have been. */
+enum { MEMORY_CLEARED_FROM = 1 << 20 };
 const tamis_allocator *memory_of_filters(void);
 
 /* Between the two calls, which only the main thread makes, no memory is refused: where there is none the

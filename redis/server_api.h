@@ -170,7 +170,8 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
 #define SERVER_FUNCTIONS(F)                                                                        \
   F(void *, Alloc, (size_t size), REQUIRED)                                                        \
   F(void *, TryAlloc, (size_t size), OPTIONAL)                                                     \
-  F(void *, Realloc, (void *block, size_t size), REQUIRED)                                         \
+  F(void *, TryCalloc, (size_t count, size_t size), OPTIONAL)                                      \
+  F(void *, Calloc, (size_t count, size_t size), REQUIRED)                                         \
   F(void, Free, (void *block), REQUIRED)                                                           \
   F(void, SetModuleAttribs, (server_ctx * ctx, const char *name, int version, int api), REQUIRED)  \
   F(int, IsModuleNameBusy, (const char *name), REQUIRED)                                           \

@@ -225,6 +225,7 @@ struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w)
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed;
   options.allocator = memory_of_filters();
+  options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK) {
     if (tamis_options_check(&options, why, sizeof why) == TAMIS_OK)

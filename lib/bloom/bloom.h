@@ -58,8 +58,9 @@ struct bloom {
   struct stripes stripes; /* none in the word layout until there is a second layer */
   struct counters counters;
   uint64_t bytes;
-  bool limited;       /* not growable: keys past the capacity are refused */
-  bool owns_stripes;  /* they are not those of the layer before */
+  bool limited;          /* not growable: keys past the capacity are refused */
+  bool owns_stripes;     /* they are not those of the layer before */
+  uint32_t cleared_from; /* blocks of so many bytes and more come cleared; 0: none do */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   const struct bloom_calls *calls;
@@ -154,6 +155,7 @@ struct bloom_plan {
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
   bool shares_stripes; /* with that */
+  size_t cleared_from; /* of the options */
 };
 
 /* The bytes that it takes beside its words. */
