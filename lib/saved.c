@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* As for the structs of tamis.c. */
-enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, check_all) + 8 };
+enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + sizeof(size_t) };
 
 void tamis_load_options_init(tamis_load_options *options)
 {

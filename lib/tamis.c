@@ -69,7 +69,7 @@ enum {
   MAX_STRIPES = 4096,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
    * know no more of the structs are served, and tamis_options_init() writes no more. */
-  FIRST_OPTIONS_SIZE = offsetof(tamis_options, allocator) + sizeof(const tamis_allocator *)
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, cleared_from) + sizeof(size_t)
 };
 
 void tamis_options_init(tamis_options *options)
