@@ -16,7 +16,7 @@ static tamis_key item_of(const server_string *word)
  * one, which a replica does not learn. */
 static bool is_full(const struct value *v)
 {
-  return !v->traits.expansion && v->count >= v->capacity;
+  return !v->traits.expansion && !v->traits.window && v->count >= v->capacity;
 }
 
 static int add_one(struct value *v, const tamis_key *item, bool unique)
@@ -41,7 +41,8 @@ static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 /* Whether no item can be refused because the filter is full, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
-  return v->traits.expansion || (v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
+  return v->traits.expansion ||
+         (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
 }
 
 static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
@@ -90,7 +91,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
     keys[i] = item_of(items[i]);
   int tried = add_batch(ctx, v, keys, n, unique, stops, results);
   for (int i = 0; i < tried; i++)
-    if (results[i] == TAMIS_OK)
+    if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
       added[n_added++] = items[i];
   if (n_added) {
     replicate(ctx, key, v, added, n_added);

@@ -120,20 +120,28 @@ static struct dump *begin_dump(server_ctx *ctx, const server_string *key, const 
   return keep(ctx, key, v->kind, &chunks);
 }
 
+/* The two families have different empty strings there. */
+static int reply_end(server_ctx *ctx, tamis_kind kind)
+{
+  server.ReplyWithArray(ctx, 2);
+  server.ReplyWithLongLong(ctx, 0);
+  return kind == TAMIS_CUCKOO ? server.ReplyWithNull(ctx)
+                              : server.ReplyWithStringBuffer(ctx, "", 0);
+}
+
 static int reply_chunk(server_ctx *ctx, struct dump *d, size_t number)
 {
   const struct chunks *c = &d->chunks;
+  if (number == c->count) {
+    reply_end(ctx, d->kind);
+    drop(d);
+    return SERVER_OK;
+  }
   d->used = server.Milliseconds();
   server.ReplyWithArray(ctx, 2);
-  if (number < c->count) {
-    server.ReplyWithLongLong(ctx, chunk_cursor(d->id, number));
-    return server.ReplyWithStringBuffer(ctx, (const char *) c->chunk[number],
-                                        CHUNK_HEAD + chunks_size_of(c, number));
-  }
-  server.ReplyWithLongLong(ctx, 0);
-  server.ReplyWithStringBuffer(ctx, "", 0);
-  drop(d);
-  return SERVER_OK;
+  server.ReplyWithLongLong(ctx, chunk_cursor(d->id, number));
+  return server.ReplyWithStringBuffer(ctx, (const char *) c->chunk[number],
+                                      CHUNK_HEAD + chunks_size_of(c, number));
 }
 
 int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -147,6 +155,9 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
+  if (kind == TAMIS_CUCKOO && !cursor && !v->count)
+    return reply_end(ctx,
+                     kind); /* as RedisBloom does: a cuckoo filter without items has no chunks */
   struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;
   if (!d)
     d = begin_dump(ctx, argv[1], v);

@@ -37,6 +37,8 @@ enum {
     "Tells inner figures of a Bloom filter")                                                     \
   C(BF, MERGE, command_merge, "write deny-oom", -3, INSERTS,                                     \
     "Adds to a Bloom filter what others contain")                                                \
+  C(BF, ADVANCE, command_advance, "write fast", -2, REMOVES,                                     \
+    "Ends a period of a Bloom filter with a sliding window")                                     \
   C(BF, SCANDUMP, command_scandump, "readonly", 3, READS,                                        \
     "Gives out a Bloom filter chunk by chunk")                                                   \
   C(BF, LOADCHUNK, command_loadchunk, "write deny-oom", 4, INSERTS,                              \

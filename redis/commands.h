@@ -29,6 +29,7 @@ HANDLER(command_compact);
 HANDLER(command_info);
 HANDLER(command_debug);
 HANDLER(command_merge);
+HANDLER(command_advance);
 HANDLER(command_scandump);
 HANDLER(command_loadchunk);
 

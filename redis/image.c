@@ -3,6 +3,7 @@
 
 #include "bytes.h"
 #include "memory.h"
+#include "window.h"
 
 enum {
   HEAD = 128,
@@ -13,7 +14,11 @@ enum {
   AT_MAX_ITERATIONS = 40,
   AT_MAX_BYTES = 48,
   AT_DELETED = 56,
-  AT_RESERVED = 64,
+  AT_WINDOW = 64,
+  AT_RENEWS = 72,
+  AT_EVERY = 80,
+  AT_NEXT = 88,
+  AT_RESERVED = 96,
   AT_SUM = 120,
   VERSION = 1
 };
@@ -33,6 +38,10 @@ static void write_head(const struct value *v, unsigned char head[HEAD])
   put_u64(head + AT_MAX_ITERATIONS, v->traits.max_iterations);
   put_u64(head + AT_MAX_BYTES, v->traits.max_bytes);
   put_u64(head + AT_DELETED, v->traits.deleted);
+  put_u64(head + AT_WINDOW, v->traits.window);
+  put_u64(head + AT_RENEWS, v->traits.renews);
+  put_u64(head + AT_EVERY, v->traits.every);
+  put_u64(head + AT_NEXT, v->traits.next);
   put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
 }
 
@@ -86,16 +95,21 @@ static bool read_head(const unsigned char head[HEAD], tamis_kind kind, struct tr
                          .bucket_size = get_u64(head + AT_BUCKET_SIZE),
                          .max_iterations = get_u64(head + AT_MAX_ITERATIONS),
                          .max_bytes = get_u64(head + AT_MAX_BYTES),
-                         .deleted = get_u64(head + AT_DELETED)};
-  return out->expansion <= INT64_MAX && out->bucket_size <= INT64_MAX &&
+                         .deleted = get_u64(head + AT_DELETED),
+                         .window = get_u64(head + AT_WINDOW),
+                         .renews = get_u64(head + AT_RENEWS),
+                         .every = get_u64(head + AT_EVERY),
+                         .next = get_u64(head + AT_NEXT)};
+  return window_is_possible(out) && out->expansion <= INT64_MAX && out->bucket_size <= INT64_MAX &&
          out->max_iterations <= INT64_MAX && out->deleted <= INT64_MAX;
 }
 
-static int check_kind(tamis_kind kind, const tamis_filter *filter)
+/* Whether the filter is one of those that the head announces. */
+static int check_filter(tamis_kind kind, const struct traits *traits, const tamis_filter *filter)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   (void) tamis_get_stats(filter, &stats);
-  return stats.kind == kind ? TAMIS_OK : TAMIS_ECORRUPT;
+  return stats.kind == kind && stats.parts == traits->window + 1 ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
@@ -116,7 +130,7 @@ int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, vo
   int result = tamis_load(&options, read, context, &filter);
   if (result != TAMIS_OK)
     return result;
-  result = check_kind(kind, filter);
+  result = check_filter(kind, &traits, filter);
   if (result == TAMIS_OK && read(context, &more, 1) != 0)
     result = TAMIS_ECORRUPT;
   if (result != TAMIS_OK) {

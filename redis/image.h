@@ -13,7 +13,11 @@
  *      40  u64      MAXITERATIONS (cuckoo), else 0
  *      48  u64      the most bytes that the filter may take; 0: any number
  *      56  u64      how many removes have found their key
- *      64  56 bytes reserved: 0
+ *      64  u64      WINDOW; 0: none
+ *      72  u64      RENEWS: 0 or 1
+ *      80  u64      EVERY, in milliseconds
+ *      88  u64      when the next period ends by itself, in milliseconds since 1970
+ *      96  24 bytes reserved: 0
  *     120  u64      sum of bytes 0 to 119
  *
  * The same filter gives the same bytes on every server.

@@ -14,6 +14,10 @@ struct traits {
   uint64_t max_iterations; /* cuckoo: as asked; BF: 0 */
   uint64_t max_bytes;      /* the limit that it was created with; 0: none */
   uint64_t deleted;        /* cuckoo: how many removes have found their key */
+  uint64_t window;         /* periods of a sliding window; 0: there is none */
+  uint64_t renews;         /* whether an add of an item that is in renews it */
+  uint64_t every;          /* milliseconds after which a period ends by itself; 0: it does not */
+  uint64_t next;           /* when the next one does, in milliseconds since 1970 */
 };
 
 struct value {

@@ -4,6 +4,7 @@
 #include "keys.h"
 #include "memory.h"
 #include "settings.h"
+#include "window.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -97,6 +98,30 @@ static const char *read_seed(struct wish *w, const server_string *word)
   return errno || (size_t) (end - digits) != size ? "ERR bad seed" : NULL;
 }
 
+static const char *read_window(struct wish *w, const server_string *word)
+{
+  return read_number(word, 1, MOST_PERIODS, &w->traits.window)
+             ? NULL
+             : "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+}
+
+static const char *read_every(struct wish *w, const server_string *word)
+{
+  return read_number(word, 0, INT64_MAX / 4, &w->traits.every) ? NULL : "ERR bad EVERY";
+}
+
+static const char *read_next(struct wish *w, const server_string *word)
+{
+  return read_number(word, 0, INT64_MAX / 2, &w->traits.next) ? NULL : "ERR bad NEXT";
+}
+
+static const char *set_renews(struct wish *w, const server_string *unused)
+{
+  (void) unused;
+  w->traits.renews = 1;
+  return NULL;
+}
+
 static const char *set_nonscaling(struct wish *w, const server_string *unused)
 {
   (void) unused;
@@ -124,6 +149,10 @@ static const struct option {
     {"BUCKETSIZE", read_bucket_size, true, 0, FORM_RESERVE},
     {"MAXITERATIONS", read_max_iterations, true, 0, FORM_RESERVE},
     {"NOCREATE", set_no_create, false, FORM_INSERT, FORM_INSERT},
+    {"WINDOW", read_window, true, FORM_RESERVE | FORM_INSERT, 0},
+    {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, 0},
+    {"NEXT", read_next, true, FORM_RESERVE, 0},
+    {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, 0},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };
@@ -151,6 +180,8 @@ static const char *check_together(struct wish *w)
     return "ERR Nonscaling filters cannot expand";
   if (w->nonscaling)
     w->traits.expansion = 0;
+  if (!window_is_possible(&w->traits))
+    return "ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY";
   if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > (uint64_t) w->capacity)
     return "ERR Capacity must be at least (BucketSize * 2)";
   return NULL;
@@ -198,9 +229,17 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
                      (long long) t->max_iterations, "EXPANSION", (long long) t->expansion, "ERROR",
                      rate, "SEED", seed, "MAXBYTES", (long long) t->max_bytes);
   else
-    server.Replicate(ctx, "BF.RESERVE", "sclclcccl", key, rate, (long long) stats.capacity,
-                     "EXPANSION", (long long) t->expansion, "SEED", seed, "MAXBYTES",
-                     (long long) t->max_bytes);
+    server.Replicate(ctx, "BF.RESERVE",
+                     t->renews   ? "sclclcccl"
+                                   "clclcl"
+                                   "c"
+                     : t->window ? "sclclcccl"
+                                   "clclcl"
+                                 : "sclclcccl",
+                     key, rate, (long long) stats.capacity, "EXPANSION", (long long) t->expansion,
+                     "SEED", seed, "MAXBYTES", (long long) t->max_bytes, "WINDOW",
+                     (long long) t->window, "EVERY", (long long) t->every, "NEXT",
+                     (long long) t->next, "RENEWS");
 }
 
 static bool limit_is_legal(server_ctx *ctx, const struct wish *w)
@@ -222,6 +261,12 @@ struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w)
   options.capacity = (uint64_t) w->capacity;
   options.fpp = w->rate;
   options.growable = w->traits.expansion != 0;
+  if (w->traits.every && !w->traits.next)
+    w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
+  if (!window_set(&w->traits, &options)) {
+    reply_error(ctx, "ERR this version has no windows");
+    return NULL;
+  }
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed;
   options.allocator = memory_of_filters();

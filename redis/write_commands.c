@@ -5,6 +5,7 @@
 #include "add.h"
 #include "commands.h"
 #include "keys.h"
+#include "window.h"
 #include "wish.h"
 
 int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -35,8 +36,10 @@ static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct 
 {
   struct value *v;
   enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, w->kind, &v);
-  if (state == KEY_WHOLE)
+  if (state == KEY_WHOLE) {
+    window_tick(ctx, key, v);
     return v;
+  }
   if (state == KEY_EMPTY && !w->no_create)
     return wish_create(ctx, key, w);
   reply_state(ctx, state);
