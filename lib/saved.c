@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /* As for the structs of tamis.c. */
-enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, check_all) + 8 };
+enum { FIRST_LOAD_OPTIONS_SIZE = offsetof(tamis_load_options, cleared_from) + sizeof(size_t) };
 
 void tamis_load_options_init(tamis_load_options *options)
 {
@@ -159,6 +159,7 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   if (result != TAMIS_OK)
     return result;
   saved.limit = options->max_bytes;
+  saved.options.cleared_from = options->allocator ? options->cleared_from : 0;
   if (saved.limit)
     saved.options.max_bytes = saved.limit;
   return kind->load(r, &saved, &head, out);

@@ -74,7 +74,7 @@ enum {
   MAX_WINDOW = 64,
   /* The sizes of the structs in the first version with this soname.  They never grow: programs that
    * know no more of the structs are served, and tamis_options_init() writes no more. */
-  FIRST_OPTIONS_SIZE = offsetof(tamis_options, window_renews) + sizeof(unsigned) /* with padding */
+  FIRST_OPTIONS_SIZE = offsetof(tamis_options, cleared_from) + sizeof(size_t)
 };
 
 void tamis_options_init(tamis_options *options)

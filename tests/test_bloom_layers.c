@@ -158,6 +158,65 @@ static void max_bytes_ends_growth(tamis_layout layout)
 }
 EACH_LAYOUT(max_bytes_ends_growth)
 
+/* Blocks of `from` bytes and more come with all bits set, as if they had been cleared: where the filter
+ * believes that, it finds every key. */
+static void *allocate_set(void *from, size_t alignment, size_t size)
+{
+  void *block = NULL;
+  assert_int_equal(posix_memalign(&block, alignment, size), 0);
+  memset(block, size >= *(size_t *) from ? 0xff : 0x5a, size);
+  return block;
+}
+
+static void release_set(void *from, void *block, size_t alignment, size_t size)
+{
+  (void) from, (void) alignment, (void) size;
+  free(block);
+}
+
+/* An allocator's word that its blocks are cleared is taken from the size on that it names: for the
+ * filter, for layers that are opened later, and in a filter that was loaded. */
+static void large_blocks_may_come_cleared(tamis_layout layout)
+{
+  size_t from = 20000; /* the first layer is smaller, later ones are larger */
+  const tamis_allocator allocator = {allocate_set, release_set, &from};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+  options.layout = layout;
+  options.seed = 42;
+  options.allocator = load.allocator = &allocator;
+  tamis_filter *f, *g;
+  for (unsigned believed = 0; believed < 2; believed++) {
+    struct bytes saved = {0};
+    options.cleared_from = load.cleared_from = believed ? from : 0;
+    options.capacity = 1000;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_false(tamis_contains_hash(f, absent(0)));
+    assert_int_equal(tamis_save(f, write_bytes, &saved), TAMIS_OK);
+    struct source s = source_of(&saved);
+    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+    for (uint64_t i = 0; i < 20000; i++) {
+      (void) tamis_add_hash(f, i);
+      (void) tamis_add_hash(g, i);
+    }
+    assert_int_equal(rate_of(f, 1000) == 1, believed);
+    assert_int_equal(rate_of(g, 1000) == 1, believed);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    options.capacity = 100000;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(tamis_contains_hash(f, absent(0)), believed);
+    tamis_destroy(f);
+    free(saved.data);
+  }
+  options.cleared_from = 1; /* without an allocator it says nothing */
+  options.allocator = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_false(tamis_contains_hash(f, absent(0)));
+  tamis_destroy(f);
+}
+EACH_LAYOUT(large_blocks_may_come_cleared)
+
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
 static void growth_ends_where_hashes_do(void **state)
 {
@@ -507,6 +566,7 @@ int main(void)
       EACH(the_rate_stays),
       EACH(a_filter_takes_what_was_told_up_to_its_capacity),
       EACH(max_bytes_ends_growth),
+      EACH(large_blocks_may_come_cleared),
       cmocka_unit_test(growth_ends_where_hashes_do),
       EACH(without_memory_nothing_changes),
       EACH(layers_are_saved_and_loaded),

@@ -13,7 +13,8 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("kind", c_int), ("capacity", c_uint64), ("fpp", c_double),
                 ("growable", c_bool), ("max_bytes", c_uint64), ("seed", c_uint64), ("layout", c_int),
                 ("stripes", c_uint), ("hash", c_void_p), ("hash_context", c_void_p),
-                ("allocator", c_void_p), ("window", c_uint), ("window_renews", c_bool)]
+                ("allocator", c_void_p), ("window", c_uint), ("window_renews", c_bool),
+                ("cleared_from", c_size_t)]
 
 
 class Stats(ctypes.Structure):

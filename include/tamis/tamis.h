@@ -116,7 +116,7 @@ TAMIS_API const char *tamis_version(void);
  * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
  *             do not matter: the library clears what it uses, which touches nearly all of a
- *             block, but of a large one perhaps only as keys come.
+ *             block, but of a large one perhaps only as keys come.  (See tamis_options.cleared_from.)
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
@@ -206,12 +206,16 @@ typedef struct tamis_options {
   /* With a window: whether a unique add that returns TAMIS_PRESENT renews the key's time, as every
    * plain add does.  Default false. */
   bool window_renews;
+  /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this many
+   * bytes and more are zero when it returns them, as those of calloc() are.  Then the bits of a Bloom
+   * filter, and of a layer that it opens, are not touched before keys come. */
+  size_t cleared_from;
 } tamis_options;
 
 #define TAMIS_OPTIONS_INIT                                                                        \
   {                                                                                               \
     sizeof(tamis_options), TAMIS_BLOOM, 0, 0.01, true, 0, 0, TAMIS_LAYOUT_BLOCKED, 0, NULL, NULL, \
-        NULL, 0, false                                                                            \
+        NULL, 0, false, 0                                                                         \
   }
 
 /* The same as *options = TAMIS_OPTIONS_INIT, for languages that have no macros.  NULL is fine.
@@ -224,8 +228,8 @@ typedef struct tamis_options {
 TAMIS_API void tamis_options_init(tamis_options *options);
 
 /* Creates a filter.  The cost is that of planning it and of asking for address space: a large
- * filter's pages are touched on first use, not here, unless they come from an allocator of yours,
- * or it is a cuckoo filter that grows and takes less than 32 MiB.
+ * filter's pages are touched on first use, not here, unless they come from an allocator of yours
+ * (but see cleared_from), or it is a cuckoo filter that grows and takes less than 32 MiB.
  *   Threads  any
  *   Blocks   only in the allocator, and in getrandom(2) before the system's pool is ready
  *   Order    hand the pointer to other threads as you would any other (thread start, mutex, release
@@ -660,11 +664,13 @@ typedef struct tamis_load_options {
   /* tamis_map_file: read and check all of the file first.  Default false.  (tamis_load and
    * tamis_load_file always check everything.) */
   bool check_all;
+  /* As in tamis_options, for layers that the filter opens later. */
+  size_t cleared_from;
 } tamis_load_options;
 
-#define TAMIS_LOAD_OPTIONS_INIT                            \
-  {                                                        \
-    sizeof(tamis_load_options), 0, NULL, NULL, NULL, false \
+#define TAMIS_LOAD_OPTIONS_INIT                               \
+  {                                                           \
+    sizeof(tamis_load_options), 0, NULL, NULL, NULL, false, 0 \
   }
 
 /* The same as *options = TAMIS_LOAD_OPTIONS_INIT, as tamis_options_init is for options. */

@@ -199,6 +199,7 @@ static void begin(struct bloom *b, const struct bloom_plan *plan)
   b->geometry = plan->geometry;
   b->stripes_wanted = plan->stripes_wanted;
   b->max_bytes = plan->max_bytes;
+  b->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
   b->limited = plan->limited;
   atomic_store_explicit(&b->fullness, OPEN, memory_order_relaxed);
   b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
@@ -258,7 +259,9 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                               struct bloom **out)
 {
   uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
-  word *words = tamis__memory_allocate(&head->allocator, words_bytes);
+  bool clear = plan->cleared_from && words_bytes >= plan->cleared_from;
+  word *words =
+      tamis__memory_allocate_cleared(&head->allocator, words_bytes, clear ? 0 : words_bytes);
   *out = words ? tamis__bloom_create(head, plan, words, &(struct saved_mapping){0}) : NULL;
   if (!*out)
     tamis__memory_release(&head->allocator, words, words_bytes);
@@ -272,6 +275,7 @@ int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
                                   .max_bytes = model->max_bytes,
                                   .limited = model->limited,
                                   .max_bits = model->max_bits,
+                                  .cleared_from = model->cleared_from,
                                   .closes_at = model->closes_at};
   return tamis__bloom_create_empty(&model->head, &plan, out);
 }
@@ -281,7 +285,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 {
   struct bloom_plan plan = {.stripes_wanted = options->stripes,
                             .max_bytes = options->max_bytes,
-                            .limited = !options->growable};
+                            .limited = !options->growable,
+                            .cleared_from = options->allocator ? options->cleared_from : 0};
   int result = plan_geometry(options, &plan.geometry);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);

@@ -60,6 +60,7 @@ struct bloom {
   uint64_t bytes;
   bool limited;                /* not growable: keys past the capacity are refused */
   bool owns_stripes;           /* they are not those of the layer before */
+  uint32_t cleared_from;       /* blocks of so many bytes and more come cleared; 0: none do */
   _Atomic unsigned watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
@@ -161,6 +162,7 @@ struct bloom_plan {
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
   bool shares_stripes; /* with that */
+  size_t cleared_from; /* of the options */
 };
 
 /* The bytes that it takes beside its words. */

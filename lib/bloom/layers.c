@@ -178,6 +178,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
 {
   *plan = (struct bloom_plan){.stripes_wanted = first->stripes_wanted,
                               .max_bytes = first->max_bytes,
+                              .cleared_from = first->cleared_from,
                               .older = full,
                               .shares_stripes = full->stripes.all != NULL};
   *openers = MOST_OPENERS;

@@ -266,6 +266,7 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
                              .stripes_wanted = o->stripes,
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
+                             .cleared_from = o->cleared_from,
                              .max_bits = saved_to_double(g[MAX_BITS])};
   return read_shape(g, &out->geometry) && out->geometry.shape.layout == bloom_layout_for(o) &&
          (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&

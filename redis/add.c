@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "add.h"
+
+#include "keys.h"
+#include "settings.h"
+
+static tamis_key item_of(const server_string *word)
+{
+  tamis_key item;
+  item.data = server.StringPtrLen(word, &item.len);
+  return item;
+}
+
+/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter would
+ * take some more items, and any number of copies of one.  A Bloom filter would note that it has refused
+ * one, which a replica does not learn. */
+static bool is_full(const struct value *v)
+{
+  return !v->traits.expansion && !v->traits.window && v->count >= v->capacity;
+}
+
+static int add_one(struct value *v, const tamis_key *item, bool unique)
+{
+  if (is_full(v))
+    return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
+  return unique ? tamis_add_unique(v->filter, item->data, item->len)
+                : tamis_add(v->filter, item->data, item->len);
+}
+
+/* What another server has added must go in here, too.  A filter's bytes near its limit depend on when
+ * memory came back, so this server may meet the limit where the other one did not. */
+static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
+{
+  int result = add_one(v, item, unique);
+  if (result == TAMIS_EFULL && v->traits.expansion && v->traits.max_bytes &&
+      value_lift_limit(v) == TAMIS_OK)
+    result = add_one(v, item, unique);
+  return result;
+}
+
+/* Whether no item can be refused because the filter is full, so that their order does not matter. */
+static bool have_room(const struct value *v, int n)
+{
+  return v->traits.expansion ||
+         (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
+}
+
+static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, int n, bool unique,
+                     bool stops, int *results)
+{
+  bool obeys = must_obey(ctx);
+  if (n > 1 && !obeys && have_room(v, n)) {
+    if (unique)
+      (void) tamis_add_unique_many(v->filter, items, (size_t) n, results);
+    else
+      (void) tamis_add_many(v->filter, items, (size_t) n, results);
+    for (int i = 0; i < n; i++)
+      v->count += results[i] == TAMIS_OK;
+    return n;
+  }
+  for (int i = 0; i < n; i++) {
+    results[i] = obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique);
+    v->count += results[i] == TAMIS_OK;
+    if (results[i] < 0 && stops)
+      return i + 1;
+  }
+  return n;
+}
+
+/* A unique add is replicated as a plain one: it was decided here that the item is new. */
+static void replicate(server_ctx *ctx, server_string *key, const struct value *v,
+                      server_string **items, size_t n)
+{
+  if (v->kind == TAMIS_CUCKOO && n == 1)
+    server.Replicate(ctx, "CF.ADD", "ss", key, items[0]);
+  else if (v->kind == TAMIS_CUCKOO)
+    server.Replicate(ctx, "CF.INSERT", "sccv", key, "NOCREATE", "ITEMS", items, n);
+  else if (n == 1)
+    server.Replicate(ctx, "BF.ADD", "ss", key, items[0]);
+  else
+    server.Replicate(ctx, "BF.MADD", "sv", key, items, n);
+}
+
+int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
+              bool unique, bool stops, int *results)
+{
+  tamis_key keys[ADD_BATCH];
+  server_string *added[ADD_BATCH];
+  size_t n_added = 0;
+  for (int i = 0; i < n; i++)
+    keys[i] = item_of(items[i]);
+  int tried = add_batch(ctx, v, keys, n, unique, stops, results);
+  for (int i = 0; i < tried; i++)
+    if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
+      added[n_added++] = items[i];
+  if (n_added) {
+    replicate(ctx, key, v, added, n_added);
+    key_changed(ctx, key, v->kind == TAMIS_CUCKOO ? "cf.add" : "bf.add");
+  }
+  return tried;
+}
+
+const char *add_error(const struct value *v, int result)
+{
+  if (result != TAMIS_EFULL)
+    return result == TAMIS_ENOMEM ? "ERR Insufficient memory" : "ERR problem inserting into filter";
+  if (v->kind == TAMIS_CUCKOO)
+    return v->traits.expansion
+               ? "ERR Filter is full: it has reached the most bytes that it may take"
+               : "ERR Filter is full";
+  return v->traits.expansion
+             ? "ERR the filter is full: it has reached the most bytes that it may take"
+             : "ERR non scaling filter is full";
+}

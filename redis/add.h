@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Adding items, for all commands that do.
+ */
+#ifndef TAMIS_REDIS_ADD_H
+#define TAMIS_REDIS_ADD_H
+
+#include "server_api.h"
+#include "value.h"
+
+enum {
+  ADD_BATCH = 256, /* items that are added before they are replicated and answered */
+  ADD_FULL = TAMIS_EFULL
+};
+
+/* Adds up to ADD_BATCH items and replicates those that changed the filter.  `unique`: items that seem to be
+ * in are left out.  results[i]: TAMIS_OK, TAMIS_PRESENT, or a failure.  `stops`: nothing is tried after a
+ * failure.  Returns how many items were tried. */
+int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
+              bool unique, bool stops, int *results);
+
+/* The text for an item that was not added. */
+const char *add_error(const struct value *v, int result);
+
+#endif /* TAMIS_REDIS_ADD_H */

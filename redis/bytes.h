@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers in the bytes that the module writes: little-endian, and a checksum.
+ */
+#ifndef TAMIS_REDIS_BYTES_H
+#define TAMIS_REDIS_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline void put_u64(unsigned char *to, uint64_t number)
+{
+  for (unsigned i = 0; i < 8; i++)
+    to[i] = (unsigned char) (number >> 8 * i);
+}
+
+static inline uint64_t get_u64(const unsigned char *from)
+{
+  uint64_t number = 0;
+  for (unsigned i = 0; i < 8; i++)
+    number |= (uint64_t) from[i] << 8 * i;
+  return number;
+}
+
+static inline uint64_t sum_step(uint64_t sum, uint64_t word)
+{
+  sum = (sum ^ word) *
+        UINT64_C(0x9e3779b97f4a7c15); /* odd, so each step is a bijection of the word */
+  return sum ^ sum >> 29;
+}
+
+/* Finds damage.  It is no protection from those who make up data. */
+static inline uint64_t sum_bytes(const void *data, size_t size, uint64_t seed)
+{
+  const unsigned char *bytes = data;
+  unsigned char rest[8] = {0};
+  uint64_t sum = sum_step(seed, size);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8)
+    sum = sum_step(sum, get_u64(bytes + i));
+  if (i < size) {
+    memcpy(rest, bytes + i, size - i);
+    sum = sum_step(sum, get_u64(rest));
+  }
+  return sum_step(sum, 0);
+}
+
+#endif /* TAMIS_REDIS_BYTES_H */

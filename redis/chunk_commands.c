@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * SCANDUMP and LOADCHUNK.
+ *
+ * The first SCANDUMP of a dump makes all chunks, and keeps them for those that follow; so a dump is of one
+ * moment, whatever is added meanwhile.  A cursor names the next chunk and, by a part of their id, the
+ * contents of all.  Where the chunks have been dropped meanwhile they are made again; if the filter has
+ * changed since, they have another id, and the dump must begin again.
+ */
+#include "commands.h"
+#include "image.h"
+#include "keys.h"
+#include "memory.h"
+#include "restore.h"
+#include "settings.h"
+
+#include <string.h>
+
+/* ---- dumps that have begun ---- */
+
+enum { MOST_DUMPS = 8, IDLE_MILLISECONDS = 60 * 1000, LOOK_MILLISECONDS = 10 * 1000 };
+
+struct dump {
+  struct chunks chunks; /* count 0: the place is free */
+  uint64_t id;
+  tamis_kind kind;
+  int db;
+  char *key;
+  size_t key_size;
+  long long used; /* when, in milliseconds */
+};
+
+static struct dump dumps[MOST_DUMPS];
+static bool looking; /* a timer runs */
+
+static void drop(struct dump *d)
+{
+  chunks_clear(&d->chunks);
+  memory_free(d->key);
+  *d = (struct dump){0};
+}
+
+static void drop_idle(server_ctx *ctx, void *unused)
+{
+  long long now = server.Milliseconds();
+  (void) unused;
+  looking = false;
+  for (int i = 0; i < MOST_DUMPS; i++) {
+    if (dumps[i].chunks.count && now - dumps[i].used >= IDLE_MILLISECONDS)
+      drop(&dumps[i]);
+    looking = looking || dumps[i].chunks.count;
+  }
+  if (looking)
+    server.CreateTimer(ctx, LOOK_MILLISECONDS, drop_idle, NULL);
+}
+
+static struct dump *find_dump(server_ctx *ctx, const server_string *key, tamis_kind kind,
+                              long long cursor)
+{
+  size_t size;
+  const char *name = server.StringPtrLen(key, &size);
+  for (int i = 0; i < MOST_DUMPS; i++) {
+    struct dump *d = &dumps[i];
+    if (d->chunks.count && d->kind == kind && d->db == server.GetSelectedDb(ctx) &&
+        d->key_size == size && memcmp(d->key, name, size) == 0 &&
+        chunk_cursor(d->id, 0) >> CURSOR_BITS == cursor >> CURSOR_BITS)
+      return d;
+  }
+  return NULL;
+}
+
+/* The place of a new dump: a free one, or that of the dump that has waited longest. */
+static struct dump *take_place(void)
+{
+  struct dump *oldest = &dumps[0];
+  for (int i = 0; i < MOST_DUMPS; i++) {
+    if (!dumps[i].chunks.count)
+      return &dumps[i];
+    if (dumps[i].used < oldest->used)
+      oldest = &dumps[i];
+  }
+  drop(oldest);
+  return oldest;
+}
+
+static struct dump *keep(server_ctx *ctx, const server_string *key, tamis_kind kind,
+                         struct chunks *chunks)
+{
+  size_t size;
+  const char *name = server.StringPtrLen(key, &size);
+  struct chunk first;
+  (void) chunk_parse(chunks->chunk[0], CHUNK_HEAD + chunks_size_of(chunks, 0), &first);
+  struct dump *d = find_dump(ctx, key, kind, chunk_cursor(first.id, 0));
+  if (d && d->id == first.id) { /* the filter has not changed since an earlier dump */
+    chunks_clear(chunks);
+    return d;
+  }
+  d = take_place();
+  char *copy = memory_take(size + 1);
+  if (!copy) {
+    chunks_clear(chunks);
+    return NULL;
+  }
+  memcpy(copy, name, size);
+  *d = (struct dump){*chunks, first.id, kind, server.GetSelectedDb(ctx), copy, size, 0};
+  if (!looking)
+    server.CreateTimer(ctx, LOOK_MILLISECONDS, drop_idle, NULL);
+  looking = true;
+  return d;
+}
+
+/* ---- SCANDUMP ---- */
+
+static struct dump *begin_dump(server_ctx *ctx, const server_string *key, const struct value *v)
+{
+  struct chunks chunks = {0};
+  if (image_to_chunks(v, &chunks) != TAMIS_OK)
+    return NULL;
+  chunks_seal(&chunks, v->kind);
+  return keep(ctx, key, v->kind, &chunks);
+}
+
+/* The two families have different empty strings there. */
+static int reply_end(server_ctx *ctx, tamis_kind kind)
+{
+  server.ReplyWithArray(ctx, 2);
+  server.ReplyWithLongLong(ctx, 0);
+  return kind == TAMIS_CUCKOO ? server.ReplyWithNull(ctx)
+                              : server.ReplyWithStringBuffer(ctx, "", 0);
+}
+
+static int reply_chunk(server_ctx *ctx, struct dump *d, size_t number)
+{
+  const struct chunks *c = &d->chunks;
+  if (number == c->count) {
+    reply_end(ctx, d->kind);
+    drop(d);
+    return SERVER_OK;
+  }
+  d->used = server.Milliseconds();
+  server.ReplyWithArray(ctx, 2);
+  server.ReplyWithLongLong(ctx, chunk_cursor(d->id, number));
+  return server.ReplyWithStringBuffer(ctx, (const char *) c->chunk[number],
+                                      CHUNK_HEAD + chunks_size_of(c, number));
+}
+
+int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  long long cursor;
+  if (argc != 3)
+    return server.WrongArity(ctx);
+  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK)
+    return server.ReplyWithError(ctx, "ERR Second argument must be numeric");
+  enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
+  if (state != KEY_WHOLE)
+    return reply_state(ctx, state);
+  if (kind == TAMIS_CUCKOO && !cursor && !v->count)
+    return reply_end(ctx,
+                     kind); /* as RedisBloom does: a cuckoo filter without items has no chunks */
+  struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;
+  if (!d)
+    d = begin_dump(ctx, argv[1], v);
+  if (!d)
+    return server.ReplyWithError(ctx, "ERR Insufficient memory");
+  size_t number = (size_t) (cursor & MOST_CHUNKS);
+  if (cursor && (number > d->chunks.count || cursor < 0 ||
+                 cursor >> CURSOR_BITS != chunk_cursor(d->id, 0) >> CURSOR_BITS))
+    return server.ReplyWithError(
+        ctx, "ERR the filter has changed since that chunk, or it has none with that "
+             "cursor: begin again with 0");
+  return reply_chunk(ctx, d, number);
+}
+
+/* ---- LOADCHUNK ---- */
+
+static int reply_refusal(server_ctx *ctx, const struct value *v, enum restore_result result)
+{
+  switch (result) {
+  case RESTORE_OTHER_KIND:
+    return server.ReplyWithError(ctx,
+                                 "ERR received bad data: a chunk of a filter of the other kind");
+  case RESTORE_OTHER_DUMP:
+    return server.ReplyWithError(
+        ctx, "ERR received bad data: a chunk of another dump; delete the key to "
+             "begin again");
+  case RESTORE_OUT_OF_ORDER:
+    return reply_error(ctx, "ERR received bad data: chunk number %zu comes next, from 0",
+                       v ? v->chunks.count : 0);
+  case RESTORE_TOO_LARGE:
+    return server.ReplyWithError(ctx, "ERR the filter has more bytes than one filter may have");
+  case RESTORE_NO_MEMORY:
+    return server.ReplyWithError(ctx, "ERR Insufficient memory");
+  case RESTORE_NO_FILTER:
+    return server.ReplyWithError(ctx, "ERR received bad data: the chunks are no filter");
+  default:
+    return server.ReplyWithError(ctx, "ERR received bad data");
+  }
+}
+
+/* The cursor says again what the chunk says: a client that has mixed them up learns of it. */
+static bool cursor_fits(long long cursor, const char *data, size_t size)
+{
+  struct chunk chunk;
+  return !chunk_parse(data, size, &chunk) || cursor == chunk_cursor(chunk.id, chunk.number);
+}
+
+int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  long long cursor;
+  size_t size;
+  if (argc != 4)
+    return server.WrongArity(ctx);
+  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK)
+    return server.ReplyWithError(ctx, "ERR Second argument must be numeric");
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state != KEY_EMPTY && state != KEY_RESTORING)
+    return reply_state(ctx, state);
+  const char *data = server.StringPtrLen(argv[3], &size);
+  if (!cursor_fits(cursor, data, size))
+    return server.ReplyWithError(ctx, "ERR received bad data: the cursor is that of another chunk");
+  struct value *to = state == KEY_EMPTY ? value_to_restore(kind) : v;
+  enum restore_result result =
+      to ? restore_chunk(to, data, size, limit_for(ctx)) : RESTORE_NO_MEMORY;
+  bool taken = result == RESTORE_GOES_ON || result == RESTORE_DONE;
+  if (taken && state == KEY_EMPTY)
+    key_store(ctx, argv[1], to);
+  else if (state == KEY_EMPTY)
+    value_free(to);
+  if (!taken && result != RESTORE_REPEATED)
+    return reply_refusal(ctx, v, result);
+  if (taken) {
+    server.ReplicateVerbatim(ctx);
+    key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cf.loadchunk" : "bf.loadchunk");
+  }
+  return server.ReplyWithSimpleString(ctx, "OK");
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A key's bytes (image.h), cut into chunks.  SCANDUMP gives them out, LOADCHUNK takes them, an AOF contains
+ * them, and a copy is made through them.
+ *
+ *    chunk: head of 64 bytes | the next bytes of the key, CHUNK_BYTES of them, in the last chunk perhaps fewer
+ *
+ *    head, all numbers little-endian:
+ *       0  8 bytes  the magic TAMISCHK
+ *       8  u64      1, the version
+ *      16  u64      the kind of filter, as in tamis_kind
+ *      24  u64      id: the same in all chunks of one key
+ *      32  u64      number of the chunk, from 0
+ *      40  u64      1 in the last chunk, else 0
+ *      48  u64      bytes after the head
+ *      56  u64      sum of the other bytes
+ *
+ * A chunk says what it is, so one that is damaged, that comes in the wrong order, or that belongs to
+ * another dump is refused when it comes, and nothing has changed.
+ */
+#ifndef TAMIS_REDIS_CHUNKS_H
+#define TAMIS_REDIS_CHUNKS_H
+
+#include "tamis/tamis.h"
+
+enum {
+  CHUNK_HEAD = 64,
+  CHUNK_BYTES = (1 << 20) - CHUNK_HEAD, /* so a whole chunk has 1 MiB at most */
+  CURSOR_BITS = 20,                     /* of a cursor, for the number of the next chunk */
+  MOST_CHUNKS = (1 << CURSOR_BITS) - 1
+};
+
+/* What the head says. */
+struct chunk {
+  tamis_kind kind;
+  uint64_t id;
+  uint64_t number;
+  bool last;
+  size_t size; /* of what follows the head */
+};
+
+/* Reads a chunk.  False: it is none, or damaged. */
+bool chunk_parse(const void *data, size_t size, struct chunk *out);
+
+/* Writes the head before the bytes that follow it. */
+void chunk_seal(unsigned char *data, const struct chunk *chunk);
+
+/* The id of chunks whose contents these are, or begin with these; `before` is that of what comes before
+ * them. */
+uint64_t chunk_id(const void *contents, size_t size, uint64_t before);
+
+/* The cursor that stands for a chunk.  It is below 2^51, as JavaScript's numbers are exact up to 2^53. */
+long long chunk_cursor(uint64_t id, uint64_t number);
+
+/* What becomes of a cut piece: CHUNK_HEAD bytes of room, then `size` bytes.  Not 0: stop. */
+typedef int (*chunk_taker)(void *context, unsigned char *with_head, size_t size, bool last);
+
+/* Cuts what is written to it. */
+struct cutter {
+  chunk_taker take;
+  void *context;
+  unsigned char *buffer;
+  size_t used;
+};
+
+/* False: no memory. */
+bool cutter_begin(struct cutter *c, chunk_taker take, void *context);
+/* A tamis_write_function. */
+int cutter_write(void *cutter, const void *data, size_t size);
+/* Passes the last piece on, unless that failed before or `result` is a failure; returns the result. */
+int cutter_end(struct cutter *c, int result);
+
+/* Chunks in memory, in order. */
+struct chunks {
+  unsigned char **chunk; /* with their heads */
+  size_t count, room;
+  uint64_t bytes; /* of all, without the heads */
+  bool complete;
+};
+
+/* Adds a copy of a chunk with its head.  False: no memory, or too many; nothing changed. */
+bool chunks_append(struct chunks *c, const void *data, size_t size, bool last);
+void chunks_remove_last(struct chunks *c);
+void chunks_clear(struct chunks *c);
+size_t chunks_size_of(const struct chunks *c, size_t number);
+size_t chunks_memory(const struct chunks *c);
+/* A chunk_taker, with struct chunks as its context.  The heads are left open. */
+int chunks_take(void *chunks, unsigned char *with_head, size_t size, bool last);
+/* Fills in the heads, with an id that follows from the contents. */
+void chunks_seal(struct chunks *c, tamis_kind kind);
+
+/* Reads what chunks contain. */
+struct chunks_reader {
+  const struct chunks *chunks;
+  size_t number, at;
+};
+
+/* A tamis_read_function. */
+int64_t chunks_read(void *reader, void *data, size_t size);
+
+#endif /* TAMIS_REDIS_CHUNKS_H */

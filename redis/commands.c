@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of the commands, and what the server is told of each.
+ */
+#include "commands.h"
+
+#include <string.h>
+
+/* What commands do with a key, and with what is in it: the server asks users for the rights to that. */
+enum {
+  READS_FIGURES = KEY_SPEC_RO,
+  READS = KEY_SPEC_RO | KEY_SPEC_ACCESS,
+  INSERTS = KEY_SPEC_RW | KEY_SPEC_INSERT,
+  REMOVES = KEY_SPEC_RW | KEY_SPEC_DELETE,
+  UPDATES = KEY_SPEC_RW | KEY_SPEC_UPDATE
+};
+
+/* Each command: its family and name, its function, the server's flags, the number of arguments (-N: at
+ * least N), what it does with its key, a summary. */
+#define COMMANDS(C)                                                                              \
+  C(BF, RESERVE, command_reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")  \
+  C(BF, ADD, command_add, "write deny-oom fast", 3, INSERTS,                                     \
+    "Adds an item to a Bloom filter, and says whether it was new")                               \
+  C(BF, MADD, command_madd, "write deny-oom", -3, INSERTS,                                       \
+    "Adds items to a Bloom filter, and says which were new")                                     \
+  C(BF, INSERT, command_insert, "write deny-oom", -4, INSERTS,                                   \
+    "Adds items to a Bloom filter, which it creates as the options say")                         \
+  C(BF, EXISTS, command_exists, "readonly fast", 3, READS,                                       \
+    "Says whether an item was added to a Bloom filter")                                          \
+  C(BF, MEXISTS, command_mexists, "readonly", -3, READS,                                         \
+    "Says which items were added to a Bloom filter")                                             \
+  C(BF, CARD, command_card, "readonly fast", 2, READS_FIGURES,                                   \
+    "Says how many items were added to a Bloom filter")                                          \
+  C(BF, INFO, command_info, "readonly fast", -2, READS_FIGURES,                                  \
+    "Tells the figures of a Bloom filter")                                                       \
+  C(BF, DEBUG, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
+    "Tells inner figures of a Bloom filter")                                                     \
+  C(BF, MERGE, command_merge, "write deny-oom", -3, INSERTS,                                     \
+    "Adds to a Bloom filter what others contain")                                                \
+  C(BF, ADVANCE, command_advance, "write fast", -2, REMOVES,                                     \
+    "Ends a period of a Bloom filter with a sliding window")                                     \
+  C(BF, SCANDUMP, command_scandump, "readonly", 3, READS,                                        \
+    "Gives out a Bloom filter chunk by chunk")                                                   \
+  C(BF, LOADCHUNK, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
+    "Restores a Bloom filter chunk by chunk")                                                    \
+  C(CF, RESERVE, command_reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter") \
+  C(CF, ADD, command_add, "write deny-oom fast", 3, INSERTS, "Adds an item to a cuckoo filter")  \
+  C(CF, ADDNX, command_addnx, "write deny-oom fast", 3, INSERTS,                                 \
+    "Adds an item to a cuckoo filter unless it is there, and says whether it was new")           \
+  C(CF, INSERT, command_insert, "write deny-oom", -4, INSERTS,                                   \
+    "Adds items to a cuckoo filter, which it creates as the options say")                        \
+  C(CF, INSERTNX, command_insertnx, "write deny-oom", -4, INSERTS,                               \
+    "Adds those items to a cuckoo filter that are not there")                                    \
+  C(CF, EXISTS, command_exists, "readonly fast", 3, READS,                                       \
+    "Says whether an item is in a cuckoo filter")                                                \
+  C(CF, MEXISTS, command_mexists, "readonly", -3, READS,                                         \
+    "Says which items are in a cuckoo filter")                                                   \
+  C(CF, DEL, command_del, "write fast", 3, REMOVES,                                              \
+    "Removes one copy of an item from a cuckoo filter")                                          \
+  C(CF, COUNT, command_count, "readonly fast", 3, READS,                                         \
+    "Says how many copies of an item are in a cuckoo filter")                                    \
+  C(CF, COMPACT, command_compact, "write fast", 2, UPDATES,                                      \
+    "Does nothing: a cuckoo filter gives memory back by itself")                                 \
+  C(CF, INFO, command_info, "readonly fast", 2, READS_FIGURES,                                   \
+    "Tells the figures of a cuckoo filter")                                                      \
+  C(CF, DEBUG, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
+    "Tells inner figures of a cuckoo filter")                                                    \
+  C(CF, MERGE, command_merge, "write deny-oom", -3, INSERTS,                                     \
+    "Adds to a cuckoo filter what others contain")                                               \
+  C(CF, SCANDUMP, command_scandump, "readonly", 3, READS,                                        \
+    "Gives out a cuckoo filter chunk by chunk")                                                  \
+  C(CF, LOADCHUNK, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
+    "Restores a cuckoo filter chunk by chunk")
+
+static const tamis_kind BF = TAMIS_BLOOM, CF = TAMIS_CUCKOO;
+
+/* The server calls a handler with no more than the arguments, and a command may go by another name. */
+#define DEFINE_HANDLER(family, name, function, flags, arity, usage, summary)  \
+  static int family##_##name(server_ctx *ctx, server_string **argv, int argc) \
+  {                                                                           \
+    return function(ctx, family, argv, argc);                                 \
+  }
+COMMANDS(DEFINE_HANDLER)
+
+static const struct command {
+  const char *name;
+  server_handler handler;
+  const char *flags;
+  int arity;
+  uint64_t usage;
+  const char *summary;
+} commands[] = {
+#define ROW(family, name, function, flags, arity, usage, summary) \
+  {#family "." #name, family##_##name, flags, arity, usage, summary},
+    COMMANDS(ROW)
+#undef ROW
+};
+
+static bool is_merge(const struct command *c)
+{
+  return strcmp(c->name + 2, ".MERGE") == 0;
+}
+
+static server_key_spec keys_from(int first, int last, uint64_t usage)
+{
+  server_key_spec keys = {.flags = usage, .begin_search = BEGIN_AT_INDEX, .find_keys = FIND_RANGE};
+  keys.begin.index.pos = first;
+  keys.find.range.lastkey = last;
+  keys.find.range.keystep = 1;
+  return keys;
+}
+
+static bool describe(server_command *command, const struct command *c)
+{
+  static const server_command_info_version version = {
+      1, sizeof(server_command_history), sizeof(server_key_spec), sizeof(server_command_arg)};
+  server_key_spec keys[3] = {keys_from(1, 0, c->usage)};
+  if (is_merge(c))
+    keys[1] = keys_from(2, -1, READS);
+  const server_command_info info = {.version = &version,
+                                    .summary = c->summary,
+                                    .since = "0.1.0",
+                                    .arity = c->arity,
+                                    .key_specs = keys};
+  return server.SetCommandInfo(command, &info) == SERVER_OK;
+}
+
+static bool create(server_ctx *ctx, const struct command *c, bool categories)
+{
+  if (server.CreateCommand(ctx, c->name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) !=
+      SERVER_OK)
+    return false;
+  server_command *command = server.GetCommand ? server.GetCommand(ctx, c->name) : NULL;
+  if (command && server.SetCommandInfo && !describe(command, c))
+    return false;
+  return !command || !categories ||
+         server.SetCommandACLCategories(command, c->name[0] == 'B' ? "bloom" : "cuckoo") ==
+             SERVER_OK;
+}
+
+bool commands_create(server_ctx *ctx)
+{
+  bool categories = server.AddACLCategory && server.SetCommandACLCategories &&
+                    server.AddACLCategory(ctx, "bloom") == SERVER_OK &&
+                    server.AddACLCategory(ctx, "cuckoo") == SERVER_OK;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (!create(ctx, &commands[i], categories))
+      return false;
+  return true;
+}

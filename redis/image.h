@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The bytes of a key whose filter is whole: those of RDB files, payloads of DUMP, and chunks.
+ *
+ *    head of 128 bytes | the filter, as tamis_save writes it
+ *
+ *    head, all numbers little-endian:
+ *       0  8 bytes  the magic TAMISKEY
+ *       8  u64      1, the version
+ *      16  u64      the kind of filter, as in tamis_kind
+ *      24  u64      EXPANSION; 0: does not grow
+ *      32  u64      BUCKETSIZE (cuckoo), else 0
+ *      40  u64      MAXITERATIONS (cuckoo), else 0
+ *      48  u64      the most bytes that the filter may take; 0: any number
+ *      56  u64      how many removes have found their key
+ *      64  u64      WINDOW; 0: none
+ *      72  u64      RENEWS: 0 or 1
+ *      80  u64      EVERY, in milliseconds
+ *      88  u64      when the next period ends by itself, in milliseconds since 1970
+ *      96  24 bytes reserved: 0
+ *     120  u64      sum of bytes 0 to 119
+ *
+ * The same filter gives the same bytes on every server.
+ */
+#ifndef TAMIS_REDIS_IMAGE_H
+#define TAMIS_REDIS_IMAGE_H
+
+#include "value.h"
+
+/* Writes the bytes of a whole value.  Results as tamis_save. */
+int image_write(const struct value *v, tamis_write_function write, void *context);
+
+/* The same, cut into chunks for a taker, or into chunks in memory with open heads; these are empty again
+ * after a failure. */
+int image_cut(const struct value *v, chunk_taker take, void *context);
+int image_to_chunks(const struct value *v, struct chunks *out);
+
+/* Reads a value, and then the end of the data.  A limit other than 0 is for what is not trusted: the
+ * filter takes no more bytes, now and later.  Results as tamis_load; *out is NULL after a failure. */
+int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
+               struct value **out);
+
+#endif /* TAMIS_REDIS_IMAGE_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "keys.h"
+
+#include "type.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum key_state key_find(server_ctx *ctx, server_string *name, int mode, tamis_kind kind,
+                        struct value **out)
+{
+  enum key_state state = KEY_OTHER_TYPE;
+  server_key *key = server.OpenKey(ctx, name, mode);
+  *out = NULL;
+  if (!key || server.KeyType(key) == KEY_TYPE_EMPTY) {
+    state = KEY_EMPTY;
+  } else if (server.ModuleTypeGetType(key) == type_of(kind)) {
+    *out = server.ModuleTypeGetValue(key);
+    state = (*out)->filter ? KEY_WHOLE : KEY_RESTORING;
+  }
+  if (key)
+    server.CloseKey(key); /* the value stays where it is as long as the command runs */
+  return state;
+}
+
+void key_store(server_ctx *ctx, server_string *name, struct value *value)
+{
+  server_key *key = server.OpenKey(ctx, name, KEY_READ | KEY_WRITE);
+  (void) server.ModuleTypeSetValue(key, type_of(value->kind), value);
+  server.CloseKey(key);
+}
+
+void key_changed(server_ctx *ctx, server_string *name, const char *event)
+{
+  (void) server.SignalModifiedKey(ctx, name);
+  (void) server.NotifyKeyspaceEvent(ctx, NOTIFY_MODULE, event, name);
+}
+
+int reply_state(server_ctx *ctx, enum key_state state)
+{
+  switch (state) {
+  case KEY_EMPTY:
+    return server.ReplyWithError(ctx, "ERR not found");
+  case KEY_RESTORING:
+    return server.ReplyWithError(
+        ctx, "ERR the filter is being restored; LOADCHUNK has not had all chunks");
+  case KEY_OTHER_TYPE:
+    return server.ReplyWithError(
+        ctx, "WRONGTYPE Operation against a key holding the wrong kind of value");
+  default:
+    return server.ReplyWithError(ctx, "ERR item exists");
+  }
+}
+
+int reply_error(server_ctx *ctx, const char *format, ...)
+{
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  (void) vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return server.ReplyWithError(ctx, text);
+}
+
+bool word_is(const server_string *word, const char *name)
+{
+  size_t size;
+  const char *text = server.StringPtrLen(word, &size);
+  return size == strlen(name) && strncasecmp(text, name, size) == 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * MERGE: a filter with the keys of several.
+ */
+#include "commands.h"
+#include "keys.h"
+
+#include <string.h>
+
+static const char *text_of(int result)
+{
+  switch (result) {
+  case TAMIS_EINVAL:
+    return "ERR the filters do not fit together: they need the same capacity, rate, EXPANSION 0 or "
+           "not, "
+           "and SEED";
+  case TAMIS_EUNSUPPORTED:
+    return "ERR the filters have no union with the rate that was asked for";
+  case TAMIS_EFULL:
+    return "ERR the union would have more keys or bytes than the destination may have";
+  default:
+    return "ERR Insufficient memory";
+  }
+}
+
+static bool same_name(const server_string *a, const server_string *b)
+{
+  size_t a_size, b_size;
+  const char *a_text = server.StringPtrLen(a, &a_size), *b_text = server.StringPtrLen(b, &b_size);
+  return a_size == b_size && memcmp(a_text, b_text, a_size) == 0;
+}
+
+/* Adds the sources to a copy of the destination, or of the first source where there is none.  So a merge
+ * that fails half way has changed nothing. */
+static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_string **argv, int argc,
+                 struct value **out)
+{
+  struct value *from;
+  int result, first = 2;
+  if (!to)
+    (void) key_find(ctx, argv[first++], KEY_READ, kind, &to);
+  struct value *united = value_copy(to, 0, &result);
+  for (int i = first; i < argc && result == TAMIS_OK; i++) {
+    if (same_name(argv[i], argv[1]))
+      continue; /* a Bloom filter, whose keys are there */
+    (void) key_find(ctx, argv[i], KEY_READ, kind, &from);
+    result = tamis_merge(united->filter, from->filter);
+  }
+  if (result != TAMIS_OK) {
+    value_free(united);
+    united = NULL;
+  }
+  *out = united;
+  return result;
+}
+
+static void count_again(struct value *v)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(v->filter, &stats);
+  v->count = stats.count;
+}
+
+int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *to, *from, *united;
+  if (argc < 3)
+    return server.WrongArity(ctx);
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &to);
+  if (state != KEY_WHOLE && state != KEY_EMPTY)
+    return reply_state(ctx, state);
+  for (int i = 2; i < argc; i++) {
+    enum key_state source = key_find(ctx, argv[i], KEY_READ, kind, &from);
+    if (source != KEY_WHOLE)
+      return reply_state(ctx, source);
+    if (kind == TAMIS_CUCKOO && same_name(argv[i], argv[1]))
+      return server.ReplyWithError(ctx,
+                                   "ERR the destination must not be among the sources: each of its "
+                                   "items would be in twice");
+  }
+  int result = unite(ctx, to, kind, argv, argc, &united);
+  if (result != TAMIS_OK)
+    return server.ReplyWithError(ctx, text_of(result));
+  count_again(united);
+  if (to)
+    value_complete(to, united);
+  else
+    key_store(ctx, argv[1], united);
+  server.ReplicateVerbatim(ctx);
+  key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cf.merge" : "bf.merge");
+  return server.ReplyWithSimpleString(ctx, "OK");
+}

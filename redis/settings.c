@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "settings.h"
+
+#include "keys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* RedisBloom's defaults, where it has the setting.  The rate of cuckoo filters is the lowest that its
+ * filters have, with a BUCKETSIZE of 1. */
+struct settings settings = {.max_bytes = 512LL << 20,
+                            .bf_initial_size = 100,
+                            .bf_expansion_factor = 2,
+                            .bf_error_rate = 0.01,
+                            .cf_initial_size = 1024,
+                            .cf_bucket_size = 2,
+                            .cf_max_iterations = 20,
+                            .cf_expansion_factor = 1,
+                            .cf_max_expansions = 32,
+                            .cf_error_rate = 0.0078};
+
+static struct number {
+  const char *name;
+  const char *older; /* what RedisBloom called it before version 8 */
+  long long *value;
+  long long min, max;
+  unsigned flags;
+} numbers[] = {
+    {"max-bytes", NULL, &settings.max_bytes, 0, INT64_MAX, CONFIG_MEMORY},
+    {"bf-initial-size", "INITIAL_SIZE", &settings.bf_initial_size, 1, INT64_MAX, 0},
+    {"bf-expansion-factor", NULL, &settings.bf_expansion_factor, 0, 32768, 0},
+    {"cf-initial-size", NULL, &settings.cf_initial_size, 2, INT64_MAX, 0},
+    {"cf-bucket-size", NULL, &settings.cf_bucket_size, 1, 255, 0},
+    {"cf-max-iterations", NULL, &settings.cf_max_iterations, 1, 65535, 0},
+    {"cf-expansion-factor", NULL, &settings.cf_expansion_factor, 0, 32768, 0},
+    {"cf-max-expansions", "CF_MAX_EXPANSIONS", &settings.cf_max_expansions, 1, 65535, 0},
+    {"seed", NULL, &settings.seed, 0, INT64_MAX, CONFIG_SENSITIVE},
+};
+
+static struct rate {
+  const char *name;
+  const char *older;
+  double *value;
+  server_string *text; /* what CONFIG GET was told last */
+} rates[] = {
+    {"bf-error-rate", "ERROR_RATE", &settings.bf_error_rate, NULL},
+    {"cf-error-rate", NULL, &settings.cf_error_rate, NULL},
+};
+
+enum { NUMBERS = sizeof numbers / sizeof *numbers, RATES = sizeof rates / sizeof *rates };
+
+/* ---- arguments ---- */
+
+static bool is_named(const server_string *word, const char *name, const char *older)
+{
+  return word_is(word, name) || (older && word_is(word, older));
+}
+
+/* A number of bytes may have a unit, as in redis.conf: kb, mb, gb. */
+static bool read_number(const struct number *number, const server_string *word)
+{
+  static const struct {
+    const char *name;
+    long long bytes;
+  } units[] = {{"kb", 1LL << 10}, {"mb", 1LL << 20}, {"gb", 1LL << 30}};
+  long long value;
+  size_t size;
+  const char *text = server.StringPtrLen(word, &size);
+  if (server.StringToLongLong(word, &value) != SERVER_OK) {
+    char *end;
+    value = -1;
+    if ((number->flags & CONFIG_MEMORY) && size > 2 && size < 16)
+      for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        long long times = strtoll(text, &end, 10);
+        if (end == text + size - 2 && strncasecmp(end, units[i].name, 2) == 0 && times >= 0 &&
+            times <= INT64_MAX / units[i].bytes)
+          value = times * units[i].bytes;
+      }
+  }
+  if (value < number->min || value > number->max)
+    return false;
+  *number->value = value;
+  return true;
+}
+
+static bool read_rate(const struct rate *rate, const server_string *word)
+{
+  double value;
+  if (server.StringToDouble(word, &value) != SERVER_OK || !(value > 0 && value < 1))
+    return false;
+  *rate->value = value;
+  return true;
+}
+
+static bool read_setting(const server_string *name, const server_string *value)
+{
+  for (size_t i = 0; i < NUMBERS; i++)
+    if (is_named(name, numbers[i].name, numbers[i].older))
+      return read_number(&numbers[i], value);
+  for (size_t i = 0; i < RATES; i++)
+    if (is_named(name, rates[i].name, rates[i].older))
+      return read_rate(&rates[i], value);
+  return false;
+}
+
+bool settings_read(server_ctx *ctx, server_string **argv, int argc)
+{
+  for (int i = 0; i < argc; i += 2) {
+    if (i + 1 < argc && read_setting(argv[i], argv[i + 1]))
+      continue;
+    server.Log(ctx, "warning", "unknown argument of the module, or a value out of its range: %s %s",
+               server.StringPtrLen(argv[i], NULL),
+               i + 1 < argc ? server.StringPtrLen(argv[i + 1], NULL) : "");
+    return false;
+  }
+  return true;
+}
+
+/* ---- CONFIG ---- */
+
+static long long get_number(const char *name, void *number)
+{
+  (void) name;
+  return *((struct number *) number)->value;
+}
+
+static int set_number(const char *name, long long value, void *number, server_string **error)
+{
+  (void) name, (void) error;
+  *((struct number *) number)->value = value;
+  return SERVER_OK;
+}
+
+static server_string *get_rate(const char *name, void *rate)
+{
+  struct rate *r = rate;
+  char text[32];
+  (void) name;
+  int size = snprintf(text, sizeof text, "%.15g", *r->value);
+  if (r->text)
+    server.FreeString(NULL, r->text);
+  r->text = server.CreateString(NULL, text, (size_t) size);
+  return r->text;
+}
+
+static int set_rate(const char *name, server_string *value, void *rate, server_string **error)
+{
+  static const char text[] = "the rate must be above 0 and below 1";
+  (void) name;
+  if (read_rate(rate, value))
+    return SERVER_OK;
+  *error = server.CreateString(NULL, text, sizeof text - 1);
+  return SERVER_ERR;
+}
+
+bool settings_register(server_ctx *ctx)
+{
+  char text[32];
+  if (!server.RegisterNumericConfig || !server.RegisterStringConfig || !server.LoadConfigs)
+    return true;
+  for (size_t i = 0; i < NUMBERS; i++) {
+    struct number *n = &numbers[i];
+    if (server.RegisterNumericConfig(ctx, n->name, *n->value, n->flags, n->min, n->max, get_number,
+                                     set_number, NULL, n) != SERVER_OK)
+      return false;
+  }
+  for (size_t i = 0; i < RATES; i++) {
+    (void) snprintf(text, sizeof text, "%.15g", *rates[i].value);
+    if (server.RegisterStringConfig(ctx, rates[i].name, text, 0, get_rate, set_rate, NULL,
+                                    &rates[i]) != SERVER_OK)
+      return false;
+  }
+  return server.LoadConfigs(ctx) == SERVER_OK;
+}
+
+/* ---- who is to obey ---- */
+
+bool must_obey(server_ctx *ctx)
+{
+  return (server.GetContextFlags(ctx) &
+          (CONTEXT_REPLICATED | CONTEXT_LOADING | CONTEXT_ASYNC_LOADING | CONTEXT_SLAVE)) != 0;
+}
+
+uint64_t limit_for(server_ctx *ctx)
+{
+  return must_obey(ctx) ? 0 : (uint64_t) settings.max_bytes;
+}

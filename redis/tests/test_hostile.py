@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""RESTORE payloads and chunks that were made to do harm: an error, and nothing changed.
+
+    test_hostile.py --server redis|valkey --module PATH [WORD ...]
+
+TAMIS_CORPUS names a folder of saved filters that are tried as chunks, too.
+"""
+import os
+import pathlib
+import random
+
+import server as servers
+from filters import chunks
+from server import ReplyError, same
+
+TYPE = 1  # a DUMP payload begins with the type of value: others than the module's are not its concern,
+FOOTER = 10  # and it ends with the version of RDB and a checksum
+
+
+def hostile_server(context):
+    """Checksums of RESTORE are not looked at, as one who makes up payloads makes them right."""
+    server = context.start()
+    server("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
+    server("BF.RESERVE", "bloom", "0.01", "50")
+    server("BF.MADD", "bloom", *range(120))
+    server("BF.RESERVE", "fixed", "0.1", "20", "NONSCALING")
+    server("BF.MADD", "fixed", *range(10))
+    server("CF.RESERVE", "cuckoo", "60")
+    server("CF.INSERT", "cuckoo", "ITEMS", *range(100), *[5] * 9)
+    server("CF.RESERVE", "still", "60", "EXPANSION", "0")
+    server("CF.INSERT", "still", "ITEMS", *range(40))
+    return server
+
+
+FILTERS = {"bloom": "BF", "fixed": "BF", "cuckoo": "CF", "still": "CF"}
+
+
+def changed(data, generator, count):
+    """`data` with changes of many sorts."""
+    size = len(data)
+    lengths = range(size) if size < count // 3 else sorted(generator.sample(range(size), count // 3))
+    for length in lengths:
+        yield data[:length]
+    for _ in range(count // 3):
+        at = generator.randrange(size)
+        yield data[:at] + bytes([data[at] ^ 1 << generator.randrange(8)]) + data[at + 1 :]
+    for _ in range(count // 6):
+        at, more = generator.randrange(size), generator.randrange(1, 12)
+        yield data[:at] + generator.choice([b"\xff", b"\0", b"\x81\xff"]) * more + data[at + more :]
+    for _ in range(count // 6):
+        a, b = sorted(generator.sample(range(size + 1), 2))
+        yield generator.choice([data[:a] + data[b:], data[:b] + data[a:], data[a:b] + data])
+
+
+def payloads(payload, generator, count):
+    """The payload of DUMP with changes between its type and its footer."""
+    body = payload[TYPE:-FOOTER]
+    for hostile in changed(body, generator, count):
+        if hostile != body:
+            yield payload[:TYPE] + hostile + payload[-FOOTER:]
+
+
+def use(server, kind, key):
+    """A filter that was accepted must work."""
+    server(f"{kind}.MEXISTS", key, *range(50))
+    server(f"{kind}.INFO", key)
+    server(f"{kind}.SCANDUMP", key, "0")
+    server("DUMP", key)
+    for word in ("new", "other"):
+        server.client.pipeline([[f"{kind}.ADD", key, word]])
+    server("DEL", key)
+
+
+def test_restore(context):
+    server = hostile_server(context)
+    generator = random.Random(1)
+    for key, kind in FILTERS.items():
+        payload = server("DUMP", key)
+        keys_before = server("DBSIZE")
+        for hostile in payloads(payload, generator, 1200):
+            try:
+                server("RESTORE", "victim", "0", hostile)
+            except ReplyError as error:
+                assert "Bad data format" in str(error) or "checksum" in str(error), error
+                continue
+            if server("DUMP", "victim") != payload:
+                raise AssertionError(f"{key}: accepts a changed payload: {hostile.hex()}")
+            server("DEL", "victim")
+        same(server("DBSIZE"), keys_before)
+        server("RESTORE", "victim", "0", payload)
+        server("DEL", "victim")
+        server("DEBUG", "RELOAD")
+        same(server(f"{kind}.MEXISTS", key, *range(10)), [1] * 10)
+
+
+def load(server, kind, key, pieces):
+    """Whether all of the pieces were accepted."""
+    for cursor, data in pieces:
+        try:
+            server(f"{kind}.LOADCHUNK", key, cursor, data)
+        except ReplyError:
+            return False
+    return True
+
+
+def whole(server, kind, key):
+    """Whether the key is a filter that answers."""
+    return not isinstance(server.client.pipeline([[f"{kind}.INFO", key]])[0], ReplyError)
+
+
+def test_chunks(context):
+    server = hostile_server(context)
+    generator = random.Random(2)
+    for key, kind in FILTERS.items():
+        pieces = chunks(server, kind, key)
+        for which in range(len(pieces)):
+            cursor, data = pieces[which]
+            for hostile in changed(data, generator, 600 // len(pieces)):
+                if hostile == data:
+                    continue
+                trial = pieces[:which] + [(cursor, hostile)] + pieces[which + 1 :]
+                if load(server, kind, "victim", trial) and whole(server, kind, "victim"):
+                    raise AssertionError(f"{key}: accepts a changed chunk {which}: {hostile.hex()}")
+                server("DEL", "victim")
+        # Cursors from elsewhere, and chunks of another filter.
+        for cursor in (-1, 0, 2, 3, 1 << 40, (1 << 63) - 1, -(1 << 63)):
+            for data in (b"", b"x", pieces[0][1], os.urandom(100)):
+                load(server, kind, "victim", [(cursor, data)])
+                if whole(server, kind, "victim"):
+                    assert cursor == pieces[0][0] and data == pieces[0][1]
+                server("DEL", "victim")
+        other = "CF" if kind == "BF" else "BF"
+        load(server, other, "victim", pieces)
+        assert not whole(server, other, "victim"), "a filter of the other kind"
+        server("DEL", "victim")
+        # A whole filter takes no chunk.
+        before = server("DUMP", key)
+        for cursor, data in pieces:
+            server.error(f"{kind}.LOADCHUNK", key, cursor, data)
+        assert server("DUMP", key) == before
+
+
+def test_a_wrong_chunk_changes_nothing(context):
+    """After a chunk that is refused, the right one is accepted, and the restore goes on."""
+    server = hostile_server(context)
+    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
+        server(f"{kind}.RESERVE", "large", *reserve)
+        server(f"{kind}.INSERT", "large", "ITEMS", *range(1000))
+        pieces = chunks(server, kind, "large")
+        for cursor, data in pieces:
+            for hostile in (data[:-1], data + b"x", b"", data[: len(data) // 2]):
+                try:
+                    server(f"{kind}.LOADCHUNK", "again", cursor, hostile)
+                except ReplyError:
+                    continue
+                raise AssertionError(f"accepts {len(hostile)} of {len(data)} bytes at {cursor}")
+            same(server(f"{kind}.LOADCHUNK", "again", cursor, data), "OK")
+        same(server(f"{kind}.MEXISTS", "again", *range(1000)).count(1), 1000)
+        server("DEL", "large", "again")
+
+
+# ---- saved filters of the fuzzer's corpus, where a filter is expected ----
+
+MASK = (1 << 64) - 1
+KEY_HEAD = 128
+CHUNK_HEAD = 64
+PIECE = (1 << 20) - CHUNK_HEAD
+
+
+def checksum(data, seed=0):
+    """The sum of the module's heads and chunks, so that damage behind it is met by what reads filters."""
+    def step(total, word):
+        total = (total ^ word) * 0x9E3779B97F4A7C15 & MASK
+        return total ^ total >> 29
+    total = step(seed, len(data))
+    for at in range(0, len(data), 8):
+        total = step(total, int.from_bytes(data[at : at + 8].ljust(8, b"\0"), "little"))
+    return step(total, 0)
+
+
+def numbers(*words):
+    return b"".join(word.to_bytes(8, "little") for word in words)
+
+
+def chunk_of(first, hostile):
+    """The only chunk of a key, made from that of another one, with another filter in it."""
+    body = first[CHUNK_HEAD : CHUNK_HEAD + KEY_HEAD] + hostile
+    head = first[:32] + numbers(0, 1, len(body))
+    return head + numbers(checksum(body, checksum(head))) + body
+
+
+def payload_of(payload, hostile):
+    """A payload of DUMP, not compressed, with another filter in it."""
+    at = payload.find(b"TAMISKEY")
+    body = payload[at : at + KEY_HEAD] + hostile
+    head = payload[: at - string_head(payload, at)]
+    pieces = [body[start : start + PIECE] for start in range(0, len(body), PIECE)]
+    out = b""
+    for number, piece in enumerate(pieces):
+        # Before each string a 1, as an unsigned number (2); the string (5) has a length of 32 bits.
+        out += (b"" if number == 0 else b"\x02\x01\x05") + b"\x80" + len(piece).to_bytes(4, "big") + piece
+    return head + out + b"\x02\x00" + b"\x00" + payload[-FOOTER:]
+
+
+def string_head(payload, at):
+    """How many bytes before `at` are the length of the string that begins there."""
+    return 5 if payload[at - 5] == 0x80 else 2 if payload[at - 2] >> 6 == 1 else 1
+
+
+def test_corpus(context):
+    """No crash, and what is accepted works."""
+    folder = os.environ.get("TAMIS_CORPUS")
+    if not folder:
+        raise servers.Skip("TAMIS_CORPUS is not set")
+    server = hostile_server(context)
+    server("CONFIG", "SET", "rdbcompression", "no")
+    generator = random.Random(3)
+    whole_ones = {key: (server("DUMP", key), chunks(server, kind, key)[0][1]) for key, kind in FILTERS.items()}
+    for payload, first in whole_ones.values():  # what is made here is what the module makes
+        inside = first[CHUNK_HEAD + KEY_HEAD :]
+        server("RESTORE", "victim", "0", payload_of(payload, inside))
+        same(server("DUMP", "victim"), payload)
+        server("DEL", "victim")
+        same(chunk_of(first, inside), first)
+    accepted = 0
+    for path in sorted(pathlib.Path(folder).glob("*.tamis")):
+        data = path.read_bytes()
+        for hostile in (data, *changed(data, generator, 12)):
+            for key in ("bloom", "cuckoo"):
+                kind, (payload, first) = FILTERS[key], whole_ones[key]
+                (reply,) = server.client.pipeline([["RESTORE", "victim", "0", payload_of(payload, hostile)]])
+                if not isinstance(reply, ReplyError):
+                    accepted += 1
+                    use(server, kind, "victim")
+                cursor = chunks(server, kind, key)[0][0]
+                fits = len(hostile) < PIECE - KEY_HEAD
+                if fits and load(server, kind, "victim", [(cursor, chunk_of(first, hostile))]):
+                    use(server, kind, "victim")
+                server("DEL", "victim")
+    print(f"# {accepted} accepted")
+
+
+def test_random_payloads(context):
+    server = hostile_server(context)
+    generator = random.Random(4)
+    whole_dump = server("DUMP", "bloom")
+    for _ in range(500):
+        noise = bytes(generator.randrange(256) for _ in range(generator.randrange(1, 200)))
+        keep = generator.randrange(1, 12)  # the type and the module's name
+        server.error("RESTORE", "victim", "0", whole_dump[:keep] + noise + whole_dump[-FOOTER:])
+    same(server("EXISTS", "victim"), 0)
+
+
+def test_memory_after_refusals(context):
+    """What was refused leaves no memory behind."""
+    server = hostile_server(context)
+    generator = random.Random(5)
+    trials = list(payloads(server("DUMP", "cuckoo"), generator, 300))
+
+    def round_of_trials():
+        server.client.pipeline([["RESTORE", "victim", "0", payload, "REPLACE"] for payload in trials])
+        server("DEL", "victim")
+        return server.client.info("memory", "used_memory")
+    round_of_trials()
+    before = round_of_trials()
+    for _ in range(5):
+        after = round_of_trials()
+    assert after < before + 200_000, (before, after)
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)

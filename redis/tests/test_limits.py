@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Memory and limits: what filters take counts in used_memory and falls back, nothing that a client asks
+for takes the server down, rates hold when filters grow a thousandfold, and copies cost nothing.
+
+    test_limits.py --server redis|valkey --module PATH [WORD ...]
+"""
+import server as servers
+from server import ReplyError, same, wait_until
+
+MILLION = 1_000_000
+
+
+def used(server):
+    return server.client.info("memory", "used_memory")
+
+
+def insert(server, kind, key, numbers, size=2000):
+    """Adds numbers, or other words."""
+    replies = server.client.pipeline(
+        ([f"{kind}.INSERT", key, "ITEMS", *numbers[start : start + size]]
+         for start in range(0, len(numbers), size)), depth=4)
+    for reply in replies:
+        assert not isinstance(reply, ReplyError), reply
+
+
+def false_positives(server, kind, key, count):
+    found = 0
+    for start in range(0, count, 5000):
+        found += sum(server(f"{kind}.MEXISTS", key, *[f"absent {i}" for i in range(start, start + 5000)]))
+    return found
+
+
+def test_memory_is_counted(context):
+    server = context.server()
+    for kind, reserve in (("BF", ("0.001", "4000000")), ("CF", ("4000000", "EXPANSION", "0"))):
+        before = used(server)
+        server(f"{kind}.RESERVE", "f", *reserve)
+        insert(server, kind, "f", range(20000))
+        usage, size = server("MEMORY", "USAGE", "f"), info_size(server, kind, "f")
+        grown = used(server) - before
+        assert 4 << 20 < usage < 16 << 20, usage
+        assert abs(usage - size) < 1024, (usage, size)
+        assert 0.95 * usage < grown < 1.3 * usage + 200_000, (usage, grown)
+        for free in (("DEL", "f"), ("UNLINK", "f"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC")):
+            if not server("EXISTS", "f"):
+                server(f"{kind}.RESERVE", "f", *reserve)
+                insert(server, kind, "f", range(2000))
+            server(*free)
+            wait_until(lambda: used(server) < before + 300_000, f"{kind}: {free} gives the memory back")
+
+
+def info_size(server, kind, key):
+    reply = server(f"{kind}.INFO", key)
+    names = [name if isinstance(name, str) else name.decode() for name in reply[::2]]
+    return dict(zip(names, reply[1::2]))["Size"]
+
+
+def test_freed_in_background(context):
+    """UNLINK and FLUSHALL ASYNC of a large filter leave the work to another thread."""
+    server = context.server()
+    for command in (("UNLINK", "f"), ("FLUSHALL", "ASYNC")):
+        server("CF.RESERVE", "f", "3000000")
+        insert(server, "CF", "f", range(20000))
+        before = server.client.info("memory", "lazyfreed_objects")
+        server(*command)
+        wait_until(lambda: server.client.info("memory", "lazyfreed_objects") > before or
+                   server.client.info("memory", "lazyfree_pending_objects") > 0, f"{command} is lazy")
+
+
+def test_growth_keeps_the_rate(context):
+    """10^6 keys through a filter that was reserved for 1,000."""
+    server = context.server()
+    server("BF.RESERVE", "bloom", "0.01", "1000")
+    server("CF.RESERVE", "cuckoo", "1000")
+    for kind, key, rate in (("BF", "bloom", 0.01), ("CF", "cuckoo", None)):
+        insert(server, kind, key, range(MILLION))
+        found = 0
+        for start in range(0, MILLION, 5000 * 20):
+            found += sum(server(f"{kind}.MEXISTS", key, *range(start, start + 5000)))
+        same(found, 5000 * 10, "no false negative")
+        wrong = false_positives(server, kind, key, 100_000)
+        size = server("MEMORY", "USAGE", key)
+        print(f"# {key}: {wrong / 1000:.3f} % wrong, {size * 8 / MILLION:.1f} bits per key")
+        # RedisBloom's default for cuckoo filters is a fingerprint of 8 bits in buckets of 2.
+        limit = rate or 4 / 255
+        assert wrong <= limit * 100_000 + 5 * (limit * 100_000) ** 0.5, wrong
+        assert size < MILLION * 5, size
+
+
+def test_a_million_copies(context):
+    """Copies of one key take no more room than a few, and one add never costs a server its memory."""
+    server = context.server()
+    for expansion in ("1", "2", "4"):
+        server("CF.RESERVE", "f", "1000", "EXPANSION", expansion, "ERROR", "1e-6")
+        insert(server, "CF", "f", ["before"])
+        size = server("MEMORY", "USAGE", "f")
+        total = MILLION if expansion == "2" else 10_000
+        for _ in range(total // 10_000):
+            server("CF.INSERT", "f", "ITEMS", *["one"] * 10_000)
+        same(server("CF.COUNT", "f", "one"), total)
+        assert server("MEMORY", "USAGE", "f") <= size + 4096, (size, server("MEMORY", "USAGE", "f"))
+        same(server("CF.ADD", "f", "two"), 1, "it takes other keys")
+        same(server("CF.MEXISTS", "f", "before", "one", "two", "absent"), [1, 1, 1, 0])
+        for _ in range(10):
+            same(server("CF.DEL", "f", "one"), 1)
+        same(server("CF.COUNT", "f", "one"), total - 10)
+        server("DEL", "f")
+    server("BF.RESERVE", "b", "0.01", "100", "NONSCALING")
+    for _ in range(100):
+        server("BF.MADD", "b", *["one"] * 10_000)
+    same(server("BF.CARD", "b"), 1)
+
+
+def test_what_is_too_large(context):
+    """Sizes that no machine has: an error at once, and nothing changed."""
+    server = context.server()
+    before = used(server)
+    for call in ("BF.RESERVE f 0.01 1000000000000", "BF.RESERVE f 0.000000001 9000000000",
+                 "BF.RESERVE f 0.01 9223372036854775807", "CF.RESERVE f 1000000000000",
+                 "CF.RESERVE f 9223372036854775807", "CF.RESERVE f 100000000000 EXPANSION 32768",
+                 "BF.INSERT f CAPACITY 9223372036854775807 ITEMS a", "CF.INSERT f CAPACITY 9223372036854775807 ITEMS a",
+                 "CF.INSERTNX f CAPACITY 1000000000000 ITEMS a", "BF.RESERVE f 1e-300 100",
+                 "BF.RESERVE f 0.01 100 EXPANSION 9223372036854775807"):
+        (reply,) = server.client.pipeline([call.split()])
+        if not isinstance(reply, ReplyError):
+            assert "EXPANSION" in call and "RESERVE f 0.01" in call, call
+        else:
+            assert len(str(reply)) > 10, reply
+        server("DEL", "f")
+    # What is legal and close to the limit does not take its memory before keys come.
+    server("CF.RESERVE", "f", "1000", "EXPANSION", "32768", "BUCKETSIZE", "255", "MAXITERATIONS", "65535")
+    insert(server, "CF", "f", range(20000))
+    assert server("MEMORY", "USAGE", "f") < 1 << 20, server("MEMORY", "USAGE", "f")
+    server("DEL", "f")
+    server("BF.RESERVE", "f", "0.01", "10", "EXPANSION", "32768")
+    server("BF.MADD", "f", *range(1000))
+    assert server("MEMORY", "USAGE", "f") < 1 << 20, server("MEMORY", "USAGE", "f")
+    server("DEL", "f")
+    assert used(server) < before + (1 << 20)
+
+
+def test_most_bytes(context):
+    """The limit of one filter: what is larger is not created, and what reaches it goes on without more keys."""
+    server = context.start(arguments=("max-bytes", "1mb"))
+    same(server("CONFIG", "GET", "tamis.max-bytes"), [b"tamis.max-bytes", b"1048576"])
+    for call in ("BF.RESERVE f 0.01 10000000", "CF.RESERVE f 10000000", "BF.INSERT f CAPACITY 10000000 ITEMS a",
+                 "CF.INSERT f CAPACITY 10000000 ITEMS a"):
+        assert "could not create filter" in server.error(*call.split()), call
+    same(server("EXISTS", "f"), 0)
+    for kind in ("BF", "CF"):
+        key = f"{kind} limited"
+        replies = []
+        while not any(isinstance(reply, ReplyError) for reply in replies[-5000:]):
+            numbers = range(len(replies), len(replies) + 5000)
+            replies += server.client.pipeline([[f"{kind}.ADD", key, i] for i in numbers])
+            assert len(replies) < 2_000_000, "no limit"
+        errors = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
+        assert errors[0] > 100_000, errors[:1]
+        assert "full" in str(replies[errors[0]]), replies[errors[0]]
+        assert server("MEMORY", "USAGE", key) <= (1 << 20) + 4096
+        held = [i for i in range(0, errors[0], 97)]
+        same(server(f"{kind}.MEXISTS", key, *held).count(1), len(held))
+    # A filter from a server with a higher limit.
+    large = context.start()
+    large("BF.RESERVE", "f", "0.01", "2000000")
+    payload = large("DUMP", "f")
+    server.error("RESTORE", "f", "0", payload)
+    server("CONFIG", "SET", "tamis.max-bytes", "0")
+    same(server("RESTORE", "f", "0", payload), "OK")
+    # A limit that is set later is no reason to lose what there is.
+    server("CONFIG", "SET", "tamis.max-bytes", "1000000")
+    server("SAVE")
+    server.kill()
+    server.restart()
+    same(server("BF.ADD", "f", "a"), 1)
+
+
+def test_settings(context):
+    server = context.start(arguments=("bf-initial-size", "5000", "bf-error-rate", "0.001", "cf-initial-size", "3000",
+                                      "cf-expansion-factor", "2", "ERROR_RATE", "0.002"))
+    server("BF.ADD", "b", "a")
+    server("CF.ADD", "c", "a")
+    same(server("BF.INFO", "b", "CAPACITY"), [5000])
+    reply = server("CF.INFO", "c")
+    same(reply[reply.index("Expansion rate" if "Expansion rate" in reply else b"Expansion rate") + 1], 2)
+    same(server("CONFIG", "GET", "tamis.bf-error-rate"), [b"tamis.bf-error-rate", b"0.002"])
+    server("CONFIG", "SET", "tamis.bf-initial-size", "700")
+    server("BF.ADD", "d", "a")
+    same(server("BF.INFO", "d", "CAPACITY"), [700])
+    for name, value in (("bf-initial-size", "0"), ("bf-error-rate", "1"), ("bf-error-rate", "many"),
+                        ("max-bytes", "-1"), ("cf-bucket-size", "256")):
+        server.error("CONFIG", "SET", f"tamis.{name}", value)
+    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("max-bytes", "-5")):
+        try:
+            context.start(arguments=arguments)
+        except RuntimeError as error:
+            assert "argument" in str(error), error
+            continue
+        raise AssertionError(f"the module loads with {arguments}")
+
+
+def test_settings_are_rewritten(context):
+    """CONFIG REWRITE keeps what was set, and a module with data is not unloaded."""
+    server = servers.Server(context.kind, "", "--enable-module-command", "yes", start=False)
+    context.started.append(server)
+    (server.folder / "server.conf").touch()
+    server.config = "server.conf"
+    server.start()
+    server("MODULE", "LOAD", context.module)
+    server("CONFIG", "SET", "tamis.max-bytes", "3000000", "tamis.cf-error-rate", "0.0001")
+    server("BF.ADD", "f", "a")
+    server("CONFIG", "REWRITE")
+    server.error("MODULE", "UNLOAD", "tamis")
+    server("SAVE")
+    server.kill()
+    server.restart()
+    same(server("CONFIG", "GET", "tamis.max-bytes")[1], b"3000000")
+    same(server("CONFIG", "GET", "tamis.cf-error-rate")[1], b"0.0001")
+    same(server("BF.EXISTS", "f", "a"), 1)
+
+
+def test_maxmemory(context):
+    """Adds are refused when the server's memory is at its limit; look-ups and removes are not."""
+    server = context.start()
+    server("CF.INSERT", "f", "ITEMS", *range(1000))
+    server("CONFIG", "SET", "maxmemory", "1")
+    for call in ("BF.ADD b a", "BF.MADD b a", "BF.INSERT b ITEMS a", "BF.RESERVE b 0.01 100", "CF.ADD f x",
+                 "CF.ADDNX f x", "CF.INSERT f ITEMS x", "CF.RESERVE c 100"):
+        assert server.error(*call.split()).startswith("OOM"), call
+    same(server("CF.EXISTS", "f", "1"), 1)
+    same(server("CF.DEL", "f", "1"), 1)
+    server("CONFIG", "SET", "maxmemory", "0")
+    same(server("CF.ADD", "f", "x"), 1)
+
+
+def test_eviction(context):
+    """Filters are evicted as other keys are, by the memory that they take."""
+    server = context.start("--maxmemory", "20mb", "--maxmemory-policy", "allkeys-lru")
+    for i in range(40):
+        server("BF.RESERVE", f"f{i}", "0.01", "1000000")
+        insert(server, "BF", f"f{i}", range(1000))
+    assert server.client.info("stats", "evicted_keys") > 20
+    assert used(server) < 24 << 20
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RDB: a number that says what follows, then strings of at most 1 MiB, before each of them a 1 and after
+ * the last one a 0.
+ *
+ *    1  a whole filter: its bytes (image.h), CHUNK_BYTES in each string but the last
+ *    2  one that is being restored: the chunks that it has so far, with their heads
+ *
+ * There is one sequence of bytes for each value, so that a payload that is accepted is the one that DUMP
+ * would give.
+ */
+#include "type.h"
+
+#include "image.h"
+#include "memory.h"
+#include "restore.h"
+#include "settings.h"
+
+#include <string.h>
+
+enum { RDB_VERSION = 1, STATE_WHOLE = 1, STATE_RESTORING = 2 };
+
+static server_type *bloom_type, *cuckoo_type;
+
+server_type *type_of(tamis_kind kind)
+{
+  return kind == TAMIS_CUCKOO ? cuckoo_type : bloom_type;
+}
+
+const char *family_of(tamis_kind kind)
+{
+  return kind == TAMIS_CUCKOO ? "CF" : "BF";
+}
+
+/* ---- RDB: writing ---- */
+
+static int save_piece(void *io, unsigned char *with_head, size_t size, bool last)
+{
+  (void) last;
+  server.SaveUnsigned(io, 1);
+  server.SaveStringBuffer(io, (const char *) with_head + CHUNK_HEAD, size);
+  return 0;
+}
+
+static void rdb_save(server_io *io, void *value)
+{
+  const struct value *v = value;
+  int result = TAMIS_OK;
+  server.SaveUnsigned(io, v->filter ? STATE_WHOLE : STATE_RESTORING);
+  if (v->filter) {
+    memory_begin_save();
+    result = image_cut(v, save_piece, io);
+    memory_end_save();
+  }
+  for (size_t i = 0; i < v->chunks.count; i++) {
+    server.SaveUnsigned(io, 1);
+    server.SaveStringBuffer(io, (const char *) v->chunks.chunk[i],
+                            CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+  }
+  server.SaveUnsigned(io, 0);
+  if (result != TAMIS_OK) /* no memory is refused here, so nothing is known that leads to this */
+    server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
+}
+
+/* ---- RDB: reading ---- */
+
+struct rdb_reader {
+  server_io *io;
+  char *piece;
+  size_t size, at;
+  bool short_piece; /* the last one: no other may follow */
+  bool ended;
+};
+
+/* The next string.  1: there is one; 0: the end; less: an error. */
+static int next_piece(struct rdb_reader *r)
+{
+  if (r->ended)
+    return 0;
+  memory_free(r->piece);
+  r->piece = NULL;
+  r->size = r->at = 0;
+  uint64_t more = server.LoadUnsigned(r->io);
+  if (server.IsIOError(r->io) || more > 1)
+    return -1;
+  r->ended = !more;
+  if (!more)
+    return 0;
+  r->piece = server.LoadStringBuffer(r->io, &r->size);
+  return server.IsIOError(r->io) || !r->piece ? -1 : 1;
+}
+
+static int64_t read_pieces(void *reader, void *data, size_t size)
+{
+  struct rdb_reader *r = reader;
+  if (r->at == r->size) {
+    int found = next_piece(r);
+    if (found <= 0)
+      return found;
+    if (!r->size || r->size > CHUNK_BYTES || r->short_piece)
+      return -1;
+    r->short_piece = r->size < CHUNK_BYTES;
+  }
+  size_t part = r->size - r->at < size ? r->size - r->at : size;
+  memcpy(data, r->piece + r->at, part);
+  r->at += part;
+  return (int64_t) part;
+}
+
+static struct value *load_chunks(tamis_kind kind, struct rdb_reader *r, uint64_t limit, int *result)
+{
+  struct value *v = value_to_restore(kind);
+  *result = v ? TAMIS_OK : TAMIS_ENOMEM;
+  int found = 0;
+  while (*result == TAMIS_OK && (found = next_piece(r)) > 0)
+    if (restore_chunk(v, r->piece, r->size, limit) != RESTORE_GOES_ON)
+      *result = TAMIS_ECORRUPT;
+  if (*result == TAMIS_OK && (found < 0 || !v->chunks.count))
+    *result = TAMIS_ECORRUPT;
+  if (*result == TAMIS_OK)
+    return v;
+  value_free(v);
+  return NULL;
+}
+
+static void *load(server_io *io, int version, tamis_kind kind)
+{
+  struct rdb_reader r = {.io = io};
+  struct value *v = NULL;
+  int result = TAMIS_EUNSUPPORTED;
+  if (version == RDB_VERSION) {
+    uint64_t limit = limit_for(server.GetContextFromIO(io));
+    uint64_t state = server.LoadUnsigned(io);
+    result = TAMIS_ECORRUPT;
+    if (!server.IsIOError(io) && state == STATE_WHOLE)
+      result = image_read(kind, limit, read_pieces, &r, &v);
+    else if (!server.IsIOError(io) && state == STATE_RESTORING)
+      v = load_chunks(kind, &r, limit, &result);
+  }
+  memory_free(r.piece);
+  if (!v)
+    server.LogIOError(io, "warning", "a filter could not be read: %s", tamis_strerror(result));
+  return v;
+}
+
+static void *load_bloom(server_io *io, int version)
+{
+  return load(io, version, TAMIS_BLOOM);
+}
+
+static void *load_cuckoo(server_io *io, int version)
+{
+  return load(io, version, TAMIS_CUCKOO);
+}
+
+/* ---- AOF ---- */
+
+struct aof_writer {
+  server_io *io;
+  server_string *key;
+  tamis_kind kind;
+  uint64_t id, number;
+};
+
+static void emit_chunk(const struct aof_writer *w, const unsigned char *chunk, size_t size)
+{
+  const char *command = w->kind == TAMIS_CUCKOO ? "CF.LOADCHUNK" : "BF.LOADCHUNK";
+  server.EmitAOF(w->io, command, "slb", w->key, chunk_cursor(w->id, w->number),
+                 (const char *) chunk, size);
+}
+
+/* The id of all chunks follows from the first one here, as the others are not there yet. */
+static int emit_piece(void *writer, unsigned char *with_head, size_t size, bool last)
+{
+  struct aof_writer *w = writer;
+  if (!w->number)
+    w->id = chunk_id(with_head + CHUNK_HEAD, size, 0);
+  chunk_seal(with_head, &(struct chunk){w->kind, w->id, w->number, last, size});
+  emit_chunk(w, with_head, CHUNK_HEAD + size);
+  w->number++;
+  return 0;
+}
+
+static void aof_rewrite(server_io *io, server_string *key, void *value)
+{
+  const struct value *v = value;
+  struct aof_writer w = {.io = io, .key = key, .kind = v->kind, .id = v->id};
+  if (v->filter) {
+    memory_begin_save();
+    int result = image_cut(v, emit_piece, &w);
+    memory_end_save();
+    if (result != TAMIS_OK)
+      server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
+  }
+  for (; w.number < v->chunks.count; w.number++)
+    emit_chunk(&w, v->chunks.chunk[w.number], CHUNK_HEAD + chunks_size_of(&v->chunks, w.number));
+}
+
+/* ---- the rest ---- */
+
+static size_t mem_usage(const void *value)
+{
+  return value_memory(value);
+}
+
+/* How many blocks there are to free, about.  The server frees in the background what has more than 64. */
+static size_t free_effort(server_string *key, const void *value)
+{
+  enum { BYTES = 4096 };
+  (void) key;
+  return 1 + value_memory(value) / BYTES;
+}
+
+static int add_to_digest(void *digest, unsigned char *with_head, size_t size, bool last)
+{
+  (void) last;
+  server.DigestAddStringBuffer(digest, (const char *) with_head + CHUNK_HEAD, size);
+  return 0;
+}
+
+static void digest(server_digest *out, void *value)
+{
+  const struct value *v = value;
+  if (v->filter)
+    (void) image_cut(v, add_to_digest, out);
+  for (size_t i = 0; i < v->chunks.count; i++)
+    server.DigestAddStringBuffer(out, (const char *) v->chunks.chunk[i],
+                                 CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+  server.DigestEndSequence(out);
+}
+
+static void *copy(server_string *from, server_string *to, const void *value)
+{
+  int result;
+  (void) from, (void) to;
+  return value_copy(value, 0, &result);
+}
+
+/* A filter's own blocks stay where they are, as the filter knows them by address. */
+static int defrag(server_defrag *ctx, server_string *key, void **value)
+{
+  (void) key;
+  void *moved = server.DefragAlloc ? server.DefragAlloc(ctx, *value) : NULL;
+  if (moved)
+    *value = moved;
+  return 0;
+}
+
+bool types_create(server_ctx *ctx)
+{
+  server_type_methods methods = {.version = TYPE_METHODS_VERSION,
+                                 .rdb_load = load_bloom,
+                                 .rdb_save = rdb_save,
+                                 .aof_rewrite = aof_rewrite,
+                                 .mem_usage = mem_usage,
+                                 .digest = digest,
+                                 .free = value_free,
+                                 .free_effort = free_effort,
+                                 .copy = copy,
+                                 .defrag = defrag};
+  bloom_type = server.CreateDataType(ctx, "tamis--bf", RDB_VERSION, &methods);
+  methods.rdb_load = load_cuckoo;
+  cuckoo_type = server.CreateDataType(ctx, "tamis--cf", RDB_VERSION, &methods);
+  return bloom_type && cuckoo_type;
+}

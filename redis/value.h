@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The value of a key: a filter, or the chunks of one that is being restored.
+ */
+#ifndef TAMIS_REDIS_VALUE_H
+#define TAMIS_REDIS_VALUE_H
+
+#include "chunks.h"
+
+/* What commands have said of a filter that the filter itself does not know. */
+struct traits {
+  uint64_t expansion;      /* as asked; 0: the filter does not grow */
+  uint64_t bucket_size;    /* cuckoo: as asked; BF: 0 */
+  uint64_t max_iterations; /* cuckoo: as asked; BF: 0 */
+  uint64_t max_bytes;      /* the limit that it was created with; 0: none */
+  uint64_t deleted;        /* cuckoo: how many removes have found their key */
+  uint64_t window;         /* periods of a sliding window; 0: there is none */
+  uint64_t renews;         /* whether an add of an item that is in renews it */
+  uint64_t every;          /* milliseconds after which a period ends by itself; 0: it does not */
+  uint64_t next;           /* when the next one does, in milliseconds since 1970 */
+};
+
+struct value {
+  tamis_kind kind;
+  tamis_filter *filter; /* NULL while it is being restored */
+  struct traits traits;
+  uint64_t capacity; /* as asked */
+  uint64_t count;    /* adds that changed the filter, less removes */
+  /* While it is being restored: the chunks so far, and the id in their heads. */
+  uint64_t id;
+  struct chunks chunks;
+};
+
+/* Takes the filter over.  NULL: no memory; the filter is destroyed then. */
+struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits);
+struct value *value_to_restore(tamis_kind kind);
+/* By any thread. */
+void value_free(void *value);
+
+/* Makes a value that is being restored a whole one, from another that is whole, and frees that. */
+void value_complete(struct value *v, struct value *whole);
+
+/* An independent value with the same answers.  A limit other than 0 takes the place of the filter's own.
+ * NULL: no memory, and *result says why. */
+struct value *value_copy(const struct value *v, uint64_t max_bytes, int *result);
+
+/* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
+int value_lift_limit(struct value *v);
+
+/* All memory of the value. */
+size_t value_memory(const struct value *v);
+
+#endif /* TAMIS_REDIS_VALUE_H */

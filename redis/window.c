@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "window.h"
+
+#include "commands.h"
+#include "keys.h"
+#include "settings.h"
+
+bool window_is_possible(const struct traits *t)
+{
+  bool none = !t->window && !t->renews && !t->every && !t->next;
+  return none || (t->window && t->window <= MOST_PERIODS && t->renews <= 1 &&
+                  t->every <= INT64_MAX / 2 && t->next <= INT64_MAX / 2 && (t->every || !t->next));
+}
+
+#ifdef TAMIS_HAS_WINDOWS
+
+bool window_set(const struct traits *t, tamis_options *options)
+{
+  options->window = (unsigned) t->window;
+  options->window_renews = t->renews;
+  return true;
+}
+
+static int end_period(tamis_filter *filter)
+{
+  return tamis_advance(filter);
+}
+
+#else
+
+bool window_set(const struct traits *t, tamis_options *options)
+{
+  (void) options;
+  return !t->window;
+}
+
+static int end_period(tamis_filter *filter)
+{
+  (void) filter;
+  return TAMIS_EUNSUPPORTED;
+}
+
+#endif
+
+/* After one period more than the window has, nothing is left to forget. */
+static void advance(struct value *v, uint64_t periods)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  for (uint64_t i = 0; i < periods && i <= v->traits.window; i++)
+    (void) end_period(v->filter);
+  (void) tamis_get_stats(v->filter, &stats);
+  v->count = stats.count;
+}
+
+static void replicate(server_ctx *ctx, server_string *key, const struct value *v, uint64_t periods)
+{
+  server.Replicate(ctx, "BF.ADVANCE", "slcl", key, (long long) periods, "NEXT",
+                   (long long) v->traits.next);
+  key_changed(ctx, key, "bf.advance");
+}
+
+void window_tick(server_ctx *ctx, server_string *key, struct value *v)
+{
+  struct traits *t = &v->traits;
+  uint64_t now = t->every ? (uint64_t) server.Milliseconds() : 0;
+  if (!t->every || now < t->next || must_obey(ctx))
+    return;
+  uint64_t periods = 1 + (now - t->next) / t->every;
+  t->next += periods * t->every;
+  if (periods > t->window + 1)
+    periods = t->window + 1;
+  advance(v, periods);
+  replicate(ctx, key, v, periods);
+}
+
+/* BF.ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said. */
+int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  long long periods = 1, next = -1;
+  if (argc != 2 && argc != 3 && argc != 5)
+    return server.WrongArity(ctx);
+  if (argc > 2 && (server.StringToLongLong(argv[2], &periods) != SERVER_OK || periods < 1))
+    return server.ReplyWithError(ctx, "ERR bad number of periods");
+  if (argc > 3 &&
+      (!word_is(argv[3], "NEXT") || server.StringToLongLong(argv[4], &next) != SERVER_OK ||
+       next < 0 || next > INT64_MAX / 2))
+    return server.ReplyWithError(ctx, "ERR Unknown argument received");
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state != KEY_WHOLE)
+    return reply_state(ctx, state);
+  if (!v->traits.window)
+    return server.ReplyWithError(ctx, "ERR the filter has no window");
+  if (next >= 0 && v->traits.every)
+    v->traits.next = (uint64_t) next;
+  advance(v, (uint64_t) periods);
+  replicate(ctx, argv[1], v, (uint64_t) periods);
+  return server.ReplyWithSimpleString(ctx, "OK");
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "wish.h"
+
+#include "keys.h"
+#include "memory.h"
+#include "settings.h"
+#include "window.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char wish_wrong_arity[] = "";
+
+void wish_init(struct wish *w, tamis_kind kind)
+{
+  *w = (struct wish){.kind = kind, .seed = (uint64_t) settings.seed};
+  w->traits.max_bytes = (uint64_t) settings.max_bytes;
+  if (kind == TAMIS_CUCKOO) {
+    w->rate = settings.cf_error_rate;
+    w->capacity = settings.cf_initial_size;
+    w->traits.expansion = (uint64_t) settings.cf_expansion_factor;
+    w->traits.bucket_size = (uint64_t) settings.cf_bucket_size;
+    w->traits.max_iterations = (uint64_t) settings.cf_max_iterations;
+  } else {
+    w->rate = settings.bf_error_rate;
+    w->capacity = settings.bf_initial_size;
+    w->traits.expansion = (uint64_t) settings.bf_expansion_factor;
+  }
+}
+
+/* ---- options ---- */
+
+const char *wish_read_capacity(struct wish *w, const server_string *word)
+{
+  if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
+    return "ERR bad capacity";
+  return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
+}
+
+const char *wish_read_rate(struct wish *w, const server_string *word)
+{
+  if (server.StringToDouble(word, &w->rate) != SERVER_OK)
+    return "ERR bad error rate";
+  return w->rate > 0 && w->rate < 1 ? NULL : "ERR (0 < error rate range < 1)";
+}
+
+static bool read_number(const server_string *word, long long min, long long max, uint64_t *out)
+{
+  long long number;
+  if (server.StringToLongLong(word, &number) != SERVER_OK || number < min || number > max)
+    return false;
+  *out = (uint64_t) number;
+  return true;
+}
+
+static const char *read_expansion(struct wish *w, const server_string *word)
+{
+  w->expands = true;
+  if (w->kind == TAMIS_CUCKOO)
+    return read_number(word, 0, 32768, &w->traits.expansion)
+               ? NULL
+               : "ERR EXPANSION: value must be an integer between 0 and 32768, inclusive.";
+  return read_number(word, 0, INT64_MAX, &w->traits.expansion) ? NULL : "ERR bad expansion";
+}
+
+static const char *read_bucket_size(struct wish *w, const server_string *word)
+{
+  return read_number(word, 1, 255, &w->traits.bucket_size)
+             ? NULL
+             : "ERR BUCKETSIZE: value must be an integer between 1 and 255, inclusive.";
+}
+
+static const char *read_max_iterations(struct wish *w, const server_string *word)
+{
+  return read_number(word, 1, 65535, &w->traits.max_iterations)
+             ? NULL
+             : "ERR MAXITERATIONS: value must be an integer between 1 and 65535, inclusive.";
+}
+
+static const char *read_max_bytes(struct wish *w, const server_string *word)
+{
+  w->limits = true;
+  return read_number(word, 0, INT64_MAX, &w->traits.max_bytes) ? NULL : "ERR bad MAXBYTES";
+}
+
+static const char *read_seed(struct wish *w, const server_string *word)
+{
+  size_t size;
+  const char *text = server.StringPtrLen(word, &size);
+  char *end, digits[24];
+  if (!size || size >= sizeof digits || text[0] < '0' || text[0] > '9')
+    return "ERR bad seed";
+  (void) snprintf(digits, sizeof digits, "%.*s", (int) size, text);
+  errno = 0;
+  w->seed = strtoull(digits, &end, 10);
+  return errno || (size_t) (end - digits) != size ? "ERR bad seed" : NULL;
+}
+
+static const char *read_window(struct wish *w, const server_string *word)
+{
+  return read_number(word, 1, MOST_PERIODS, &w->traits.window)
+             ? NULL
+             : "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+}
+
+static const char *read_every(struct wish *w, const server_string *word)
+{
+  return read_number(word, 0, INT64_MAX / 4, &w->traits.every) ? NULL : "ERR bad EVERY";
+}
+
+static const char *read_next(struct wish *w, const server_string *word)
+{
+  return read_number(word, 0, INT64_MAX / 2, &w->traits.next) ? NULL : "ERR bad NEXT";
+}
+
+static const char *set_renews(struct wish *w, const server_string *unused)
+{
+  (void) unused;
+  w->traits.renews = 1;
+  return NULL;
+}
+
+static const char *set_nonscaling(struct wish *w, const server_string *unused)
+{
+  (void) unused;
+  w->nonscaling = true;
+  return NULL;
+}
+
+static const char *set_no_create(struct wish *w, const server_string *unused)
+{
+  (void) unused;
+  w->no_create = true;
+  return NULL;
+}
+
+static const struct option {
+  const char *name;
+  const char *(*read)(struct wish *w, const server_string *word);
+  bool has_value;
+  unsigned bloom, cuckoo; /* in which forms */
+} known_options[] = {
+    {"CAPACITY", wish_read_capacity, true, FORM_INSERT, FORM_INSERT},
+    {"ERROR", wish_read_rate, true, FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"EXPANSION", read_expansion, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE},
+    {"NONSCALING", set_nonscaling, false, FORM_RESERVE | FORM_INSERT, 0},
+    {"BUCKETSIZE", read_bucket_size, true, 0, FORM_RESERVE},
+    {"MAXITERATIONS", read_max_iterations, true, 0, FORM_RESERVE},
+    {"NOCREATE", set_no_create, false, FORM_INSERT, FORM_INSERT},
+    {"WINDOW", read_window, true, FORM_RESERVE | FORM_INSERT, 0},
+    {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, 0},
+    {"NEXT", read_next, true, FORM_RESERVE, 0},
+    {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, 0},
+    {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+};
+
+static const struct option *find_option(tamis_kind kind, enum wish_form form,
+                                        const server_string *word)
+{
+  for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++)
+    if ((kind == TAMIS_CUCKOO ? known_options[i].cuckoo : known_options[i].bloom) & form &&
+        word_is(word, known_options[i].name))
+      return &known_options[i];
+  return NULL;
+}
+
+static const char *missing_value(const struct option *option, const struct wish *w,
+                                 enum wish_form form)
+{
+  bool expansion = option->read == read_expansion && w->kind == TAMIS_BLOOM && form == FORM_RESERVE;
+  return expansion ? "ERR no expansion" : wish_wrong_arity;
+}
+
+static const char *check_together(struct wish *w)
+{
+  if (w->nonscaling && w->expands)
+    return "ERR Nonscaling filters cannot expand";
+  if (w->nonscaling)
+    w->traits.expansion = 0;
+  if (!window_is_possible(&w->traits))
+    return "ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY";
+  if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > (uint64_t) w->capacity)
+    return "ERR Capacity must be at least (BucketSize * 2)";
+  return NULL;
+}
+
+const char *wish_read(struct wish *w, enum wish_form form, server_string **argv, int argc, int from)
+{
+  for (int i = from; i < argc; i++) {
+    if (form == FORM_INSERT && word_is(argv[i], "ITEMS")) {
+      w->items = i + 1;
+      break;
+    }
+    const struct option *option = find_option(w->kind, form, argv[i]);
+    if (!option)
+      return "ERR Unknown argument received";
+    if (option->has_value && ++i == argc)
+      return missing_value(option, w, form);
+    const char *error = option->read(w, argv[i]);
+    if (error)
+      return error;
+  }
+  if (form == FORM_INSERT && (!w->items || w->items == argc))
+    return wish_wrong_arity;
+  return check_together(w);
+}
+
+int wish_reply_error(server_ctx *ctx, const char *error)
+{
+  return error == wish_wrong_arity ? server.WrongArity(ctx) : server.ReplyWithError(ctx, error);
+}
+
+/* ---- creation ---- */
+
+static void replicate(server_ctx *ctx, server_string *key, const struct value *v)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  const struct traits *t = &v->traits;
+  char rate[32], seed[24];
+  (void) tamis_get_stats(v->filter, &stats);
+  (void) snprintf(rate, sizeof rate, "%.17g", stats.fpp);
+  (void) snprintf(seed, sizeof seed, "%" PRIu64, stats.seed);
+  if (v->kind == TAMIS_CUCKOO)
+    server.Replicate(ctx, "CF.RESERVE", "slclclclcccccl", key, (long long) stats.capacity,
+                     "BUCKETSIZE", (long long) t->bucket_size, "MAXITERATIONS",
+                     (long long) t->max_iterations, "EXPANSION", (long long) t->expansion, "ERROR",
+                     rate, "SEED", seed, "MAXBYTES", (long long) t->max_bytes);
+  else
+    server.Replicate(ctx, "BF.RESERVE",
+                     t->renews   ? "sclclcccl"
+                                   "clclcl"
+                                   "c"
+                     : t->window ? "sclclcccl"
+                                   "clclcl"
+                                 : "sclclcccl",
+                     key, rate, (long long) stats.capacity, "EXPANSION", (long long) t->expansion,
+                     "SEED", seed, "MAXBYTES", (long long) t->max_bytes, "WINDOW",
+                     (long long) t->window, "EVERY", (long long) t->every, "NEXT",
+                     (long long) t->next, "RENEWS");
+}
+
+static bool limit_is_legal(server_ctx *ctx, const struct wish *w)
+{
+  uint64_t limit = limit_for(ctx), asked = w->traits.max_bytes;
+  return !w->limits || !limit || (asked && asked <= limit);
+}
+
+struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_filter *filter;
+  char why[256];
+  if (!limit_is_legal(ctx, w)) {
+    reply_error(ctx, "ERR MAXBYTES must be between 1 and %lld", settings.max_bytes);
+    return NULL;
+  }
+  options.kind = w->kind;
+  options.capacity = (uint64_t) w->capacity;
+  options.fpp = w->rate;
+  options.growable = w->traits.expansion != 0;
+  if (w->traits.every && !w->traits.next)
+    w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
+  if (!window_set(&w->traits, &options)) {
+    reply_error(ctx, "ERR this version has no windows");
+    return NULL;
+  }
+  options.max_bytes = w->traits.max_bytes;
+  options.seed = w->seed;
+  options.allocator = memory_of_filters();
+  options.cleared_from = MEMORY_CLEARED_FROM;
+  int result = tamis_create(&options, &filter);
+  if (result != TAMIS_OK) {
+    if (tamis_options_check(&options, why, sizeof why) == TAMIS_OK)
+      (void) snprintf(why, sizeof why, "%s", tamis_strerror(result));
+    reply_error(ctx, "ERR could not create filter: %s", why);
+    return NULL;
+  }
+  struct value *v = value_of_filter(w->kind, filter, &w->traits);
+  if (!v) {
+    reply_error(ctx, "ERR could not create filter: %s", tamis_strerror(TAMIS_ENOMEM));
+    return NULL;
+  }
+  key_store(ctx, key, v);
+  replicate(ctx, key, v);
+  key_changed(ctx, key, w->kind == TAMIS_CUCKOO ? "cf.reserve" : "bf.reserve");
+  return v;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * RESERVE, and the commands that add and remove items.
+ */
+#include "add.h"
+#include "commands.h"
+#include "keys.h"
+#include "window.h"
+#include "wish.h"
+
+int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  bool bloom = kind == TAMIS_BLOOM;
+  struct wish w;
+  struct value *v;
+  if (argc < (bloom ? 4 : 3))
+    return server.WrongArity(ctx);
+  wish_init(&w, kind);
+  const char *error = bloom ? wish_read_rate(&w, argv[2]) : NULL;
+  if (!error)
+    error = wish_read_capacity(&w, argv[bloom ? 3 : 2]);
+  if (!error)
+    error = wish_read(&w, FORM_RESERVE, argv, argc, bloom ? 4 : 3);
+  if (error)
+    return wish_reply_error(ctx, error);
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state != KEY_EMPTY)
+    return reply_state(ctx, state);
+  return wish_create(ctx, argv[1], &w) ? server.ReplyWithSimpleString(ctx, "OK") : SERVER_OK;
+}
+
+/* ---- adding ---- */
+
+/* The filter of a command that adds, created where there is none.  NULL: the command was answered. */
+static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct wish *w)
+{
+  struct value *v;
+  enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, w->kind, &v);
+  if (state == KEY_WHOLE) {
+    window_tick(ctx, key, v);
+    return v;
+  }
+  if (state == KEY_EMPTY && !w->no_create)
+    return wish_create(ctx, key, w);
+  reply_state(ctx, state);
+  return NULL;
+}
+
+static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
+{
+  struct wish w;
+  int result;
+  if (argc != 3)
+    return server.WrongArity(ctx);
+  wish_init(&w, kind);
+  struct value *v = filter_to_fill(ctx, argv[1], &w);
+  if (!v)
+    return SERVER_OK;
+  add_items(ctx, argv[1], v, &argv[2], 1, unique, true, &result);
+  return result < 0 ? server.ReplyWithError(ctx, add_error(v, result))
+                    : server.ReplyWithBool(ctx, result == TAMIS_OK);
+}
+
+int command_add(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  return add_single(ctx, kind, argv, argc, kind == TAMIS_BLOOM);
+}
+
+int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  return add_single(ctx, kind, argv, argc, true);
+}
+
+/* Of a cuckoo filter, -1 says that an item found no room; and where items may be present already, numbers
+ * are numbers in RESP3 too. */
+static void reply_added(server_ctx *ctx, const struct value *v, int result, bool unique)
+{
+  bool cuckoo = v->kind == TAMIS_CUCKOO;
+  if (cuckoo && result == TAMIS_EFULL)
+    server.ReplyWithLongLong(ctx, -1);
+  else if (result < 0)
+    server.ReplyWithError(ctx, add_error(v, result));
+  else if (cuckoo && unique)
+    server.ReplyWithLongLong(ctx, result == TAMIS_OK);
+  else
+    server.ReplyWithBool(ctx, result == TAMIS_OK);
+}
+
+/* A Bloom filter that is full stays full: the reply ends with the error of the first item that found no
+ * room. */
+static int add_several(server_ctx *ctx, struct wish *w, server_string *key, server_string **items,
+                       int n, bool unique)
+{
+  const bool stops = w->kind == TAMIS_BLOOM;
+  int results[ADD_BATCH];
+  struct value *v = filter_to_fill(ctx, key, w);
+  if (!v)
+    return SERVER_OK;
+  long replied = 0;
+  bool failed = false;
+  server.ReplyWithArray(ctx, LENGTH_LATER);
+  for (int done = 0; done < n && !failed;) {
+    int part = n - done < ADD_BATCH ? n - done : ADD_BATCH;
+    int tried = add_items(ctx, key, v, items + done, part, unique, stops, results);
+    for (int i = 0; i < tried && !failed; i++, replied++) {
+      reply_added(ctx, v, results[i], unique);
+      failed = stops && results[i] < 0;
+    }
+    done += part;
+  }
+  server.ReplySetArrayLength(ctx, replied);
+  return SERVER_OK;
+}
+
+int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct wish w;
+  if (argc < 3)
+    return server.WrongArity(ctx);
+  wish_init(&w, kind);
+  return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true);
+}
+
+static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
+{
+  struct wish w;
+  if (argc < 4)
+    return server.WrongArity(ctx);
+  wish_init(&w, kind);
+  const char *error = wish_read(&w, FORM_INSERT, argv, argc, 2);
+  if (error)
+    return wish_reply_error(ctx, error);
+  return add_several(ctx, &w, argv[1], argv + w.items, argc - w.items, unique);
+}
+
+int command_insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  return insert(ctx, kind, argv, argc, kind == TAMIS_BLOOM);
+}
+
+int command_insertnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  return insert(ctx, kind, argv, argc, true);
+}
+
+/* ---- removing ---- */
+
+int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  size_t size;
+  if (argc != 3)
+    return server.WrongArity(ctx);
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state != KEY_WHOLE)
+    return state == KEY_RESTORING ? reply_state(ctx, state)
+                                  : server.ReplyWithError(ctx, "ERR Not found");
+  const char *item = server.StringPtrLen(argv[2], &size);
+  int result = tamis_remove(v->filter, item, size);
+  if (result < 0)
+    return reply_error(ctx, "ERR %s", tamis_strerror(result));
+  if (result == TAMIS_OK) {
+    v->count--;
+    v->traits.deleted++;
+    server.ReplicateVerbatim(ctx);
+    key_changed(ctx, argv[1], "cf.del");
+  }
+  return server.ReplyWithBool(ctx, result == TAMIS_OK);
+}
+
+/* Nothing is left to do: a filter that removes leave behind gives memory back by itself. */
+int command_compact(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
+{
+  struct value *v;
+  if (argc != 2)
+    return server.WrongArity(ctx);
+  enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
+  if (state == KEY_RESTORING)
+    return reply_state(ctx, state);
+  return state == KEY_WHOLE ? server.ReplyWithSimpleString(ctx, "OK")
+                            : server.ReplyWithError(ctx, "ERR Cuckoo filter was not found");
+}
