@@ -20,22 +20,9 @@
 #include <error.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Locks and counters are as many as suit the machine.  The tables are those of a machine with two
- * cores, wherever they are printed.  (The linker is told to call this function: --wrap.) */
-int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask);
-int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask)
-{
-  (void) process, (void) size;
-  CPU_ZERO(mask);
-  CPU_SET(0, mask);
-  CPU_SET(1, mask);
-  return 0;
-}
 
 /* ---- the filters that are compared ---- */
 

@@ -343,7 +343,10 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
  *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique
  *            lets that key in, so the caller may go on to a next filter without a second winner in
- *            this one.  Cuckoo, counting Bloom, and all with a window: room may come back */
+ *            this one.  (In the word layout of a filter that grows, a call that runs while the
+ *            filter becomes full for good may have set the bits of its key when it is refused.
+ *            They stay, and make this key a false positive: one key of each thread, at most.)
+ *            Cuckoo, counting Bloom, and all with a window: room may come back */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
