@@ -109,9 +109,9 @@ static inline uint64_t epoch_period_of(uint64_t epoch, unsigned stamp, unsigned 
  * ORDER epoch.before (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  the layers that the word names
- *   if weakened    acquire would keep that, and the reads of the buckets after this one.  But of two
- *                  threads that each add a key and then look up the other's key, both could read an
- *                  older word, and so miss what was added to a new layer
+ *   if weakened    acquire would keep that, and the loads of the buckets after this one.  With relaxed
+ *                  they could be done before it, and show a stamp that has been renewed since: false
+ *                  negative
  *   checked by     negative/epoch_before_relaxed */
 static inline uint64_t epoch_before(const epoch_word *at)
 {
@@ -150,8 +150,8 @@ static inline uint64_t epoch_locked(const epoch_word *at)
  * ORDER epoch.publish (seq_cst)
  *   pairs with     epoch.before, epoch.after, epoch.locked
  *   makes visible  the layer that it names
- *   if weakened    a look-up may follow a layer whose words it cannot see yet; and the end of a period
- *                  would have no place in the order of all other calls
+ *   if weakened    the end of a period would have no place in the order of all other calls.  (What came
+ *                  before, the fence of a stripe that was released orders as well)
  *   checked by     negative/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
 {

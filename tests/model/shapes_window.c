@@ -81,14 +81,25 @@ static void run_renewal(unsigned thread)
   }
 }
 
-/* Whoever finds that x is absent when the period has ended knows that it is added in the next one. */
+/* z is forgotten when the next period ends. */
+static void set_up_late_add(void)
+{
+  make_window(false);
+  t.z = put(window_key(LOWER, OTHER));
+  t.x = window_key(HOME, UPPER);
+  advance();
+}
+
+/* Whoever finds that the period has ended, and x is absent, knows that x is added in the next one. */
 static void run_late_add(unsigned thread)
 {
   if (thread == 0) {
     must_add(t.x);
-  } else {
+  } else if (thread == 1) {
     advance();
-    t.result[thread][0] = !contains(t.x);
+  } else {
+    t.result[thread][0] = !contains(t.z);
+    t.result[thread][1] = !contains(t.x);
   }
 }
 
@@ -96,9 +107,8 @@ static const char *check_late_add(void)
 {
   advance();
   const char *reason = whole();
-  return reason                             ? reason
-         : t.result[1][0] && !contains(t.x) ? "a key was forgotten too early"
-                                            : NULL;
+  bool later = t.result[2][0] && t.result[2][1];
+  return reason ? reason : later && !contains(t.x) ? "a key was forgotten too early" : NULL;
 }
 
 /* Periods that end at the same time as adds leave nothing that is forgotten. */
@@ -108,6 +118,16 @@ static void run_two_periods(unsigned thread)
     must_add(t.x);
   else
     advance();
+}
+
+/* The add comes after one end of a period, so only one more may come after the add. */
+static void run_ends_of_periods(unsigned thread)
+{
+  advance();
+  if (thread == 0) {
+    must_add(t.x);
+    must_find(t.x);
+  }
 }
 
 static void run_unique_and_advance(unsigned thread)
@@ -233,6 +253,7 @@ static void run_add_to_new_layer(unsigned thread)
     must_add(t.x);
     must_find(t.x);
   } else {
+    must_add(t.in[0]); /* which reads the layers, also while there is one */
     (void) contains(t.x);
     must_find(t.in[0]);
   }
@@ -247,10 +268,12 @@ static const char *check_new_layer(void)
 const struct shape window_shapes[] = {
     {"window_renewal", "is a key found that is renewed from period to period?", 2, false,
      set_up_key, run_renewal, whole, BOUND(3), BOUND(3)},
-    {"window_late_add", "is a key remembered that was added at the end of a period?", 2, false,
-     set_up_empty, run_late_add, check_late_add, BOUND(3), NEVER},
+    {"window_late_add", "is a key remembered that was added at the end of a period?", 3, false,
+     set_up_late_add, run_late_add, check_late_add, BOUND(2), NEVER},
     {"window_two_periods", "do two ends of periods and an add leave what is forgotten?", 3, false,
      set_up_empty, run_two_periods, whole, BOUND(2), BOUND(2)},
+    {"window_ends", "does the end of a period forget what the next one remembers?", 2, false,
+     set_up_empty, run_ends_of_periods, whole, BOUND(2), BOUND(2)},
     {"window_unique", "has a key one winner while a period ends?", 3, false, set_up_empty,
      run_unique_and_advance, check_one_winner, BOUND(2), BOUND(2)},
     {"window_lookup_and_move", "is a key found that is moved?", 2, false, set_up_window_move,
