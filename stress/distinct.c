@@ -76,9 +76,34 @@ void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *h
 
 /* ---- Bloom ---- */
 
-/* Adds `change` to the number of keys that use each bit of a key.  Returns whether one of these
- * bits is then used by a single key. */
-static bool use_bits(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
+/* The layers that may be opened, and how many keys use each of their bits. */
+struct users {
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS];
+  uint16_t *of_layer[BLOOM_MOST_LAYERS];
+  unsigned n;
+};
+
+/* As long as the layers have no room for all keys twice: threads that add a key while a layer is opened
+ * may add it to both. */
+static bool plan_layers(const tamis_options *options, uint64_t keys, struct users *users)
+{
+  uint64_t room = 0, capacity = options->capacity;
+  while (room < 2 * keys) {
+    struct bloom_geometry *g = &users->layers[users->n];
+    if (bloom_geometry_plan_layer(options->layout, users->n + 1, capacity, options->fpp, g) !=
+            TAMIS_OK ||
+        !(users->of_layer[users->n] = calloc(bloom_geometry_bits(g), sizeof(uint16_t))))
+      return false;
+    users->n++;
+    room += capacity;
+    capacity = room;
+  }
+  return true;
+}
+
+/* Adds `change` to the number of keys that use each bit of a key in a layer.  Returns whether one of
+ * these bits is then used by a single key. */
+static bool use_bits_of(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
 {
   struct bloom_probes probes = bloom_probes_begin(g, mixed, g->shape);
   bool single = false;
@@ -93,32 +118,45 @@ static bool use_bits(const struct bloom_geometry *g, uint64_t mixed, uint16_t *u
   return single;
 }
 
-bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
-                           unsigned n)
+/* The same in all layers. */
+static bool use_bits(const struct users *users, uint64_t mixed, int change)
 {
-  struct bloom_geometry g;
-  struct hash_keys keys = hash_keys_from_seed(options->seed);
-  if (bloom_geometry_plan_layer(options->layout, 1, options->capacity, options->fpp, &g) !=
-      TAMIS_OK)
-    return false;
-  uint16_t *users = calloc(bloom_geometry_bits(&g), sizeof *users);
-  for (unsigned i = 0; i < n && users; i++) {
-    hashes[i] = random_next(&seed);
-    use_bits(&g, hash_mix(&keys, hashes[i]), users, 1);
-  }
-  /* Keys without a bit of their own are replaced until every key has one. */
+  bool single = true;
+  for (unsigned i = 0; i < users->n; i++)
+    single &= use_bits_of(&users->layers[i], mixed, users->of_layer[i], change);
+  return single;
+}
+
+/* Keys without a bit of their own are replaced until every key has one. */
+static bool choose(const struct users *users, const struct hash_keys *keys, uint64_t seed,
+                   uint64_t *hashes, unsigned n)
+{
   bool all = false;
-  for (unsigned rounds = 0; users && !all && rounds < BLOOM_ROUNDS; rounds++) {
+  for (unsigned i = 0; i < n; i++) {
+    hashes[i] = random_next(&seed);
+    use_bits(users, hash_mix(keys, hashes[i]), 1);
+  }
+  for (unsigned rounds = 0; !all && rounds < BLOOM_ROUNDS; rounds++) {
     all = true;
     for (unsigned i = 0; i < n; i++)
-      if (!use_bits(&g, hash_mix(&keys, hashes[i]), users, 0)) {
-        use_bits(&g, hash_mix(&keys, hashes[i]), users, -1);
+      if (!use_bits(users, hash_mix(keys, hashes[i]), 0)) {
+        use_bits(users, hash_mix(keys, hashes[i]), -1);
         hashes[i] = random_next(&seed);
-        use_bits(&g, hash_mix(&keys, hashes[i]), users, 1);
+        use_bits(users, hash_mix(keys, hashes[i]), 1);
         all = false;
       }
   }
-  free(users);
+  return all;
+}
+
+bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
+                           unsigned n)
+{
+  struct users users = {.n = 0};
+  struct hash_keys keys = hash_keys_from_seed(options->seed);
+  bool all = plan_layers(options, n, &users) && choose(&users, &keys, seed, hashes, n);
+  for (unsigned i = 0; i < users.n; i++)
+    free(users.of_layer[i]);
   return all;
 }
 

@@ -35,8 +35,8 @@
  * and is DISTINCT_BITS_MAX at most; distinct_holds() checks in the end that it was small enough for
  * all of them.
  *
- * Bloom filter.  A key is found exactly if all its bits are set.  So the answers about a key are
- * exact if one of its bits belongs to no other key that is ever added.
+ * Bloom filter.  A key is found exactly if all its bits are set in some layer.  So the answers about a
+ * key are exact if in each layer one of its bits belongs to no other key that is ever added.
  *
  * Bloom filter that counts.  Other keys come and go, and what a call has done to a part of a key's
  * counters is then seen or not.  So no counter of a key may belong to another one.
@@ -72,8 +72,8 @@ void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *h
 /* Whether L is small enough for every generation that the filter has by now. */
 bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo);
 
-/* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options.  False:
- * n is too large for that. */
+/* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options, and in each
+ * layer that it opens for them.  False: n is too large for that. */
 bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
                            unsigned n);
 

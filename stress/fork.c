@@ -27,11 +27,12 @@
 #include <unistd.h>
 #include <urcu/urcu-bp.h>
 
-enum { STAYING = 2000, BURST = 3000, CHILD_SECONDS = 20, WORKERS = 5 };
+enum { STAYING = 2000, BURST = 3000, CHILD_SECONDS = 20, WORKERS = 5, MOST_CHILDREN = 64 };
 
 struct settings {
   struct harness_settings shared;
-  uint64_t forks; /* in a round */
+  uint64_t forks;    /* in a round */
+  uint64_t children; /* at a time */
   bool only_exec;
 };
 
@@ -191,23 +192,31 @@ static void be_a_child(uint64_t random)
   _exit(work_in_child(random) ? 0 : 1);
 }
 
-static void fork_once(uint64_t random)
+struct child {
+  pid_t pid; /* 0: none */
+  double end;
+};
+
+static struct child start_child(uint64_t random)
 {
-  pid_t child = fork();
-  if (child == 0)
+  pid_t pid = fork();
+  if (pid == 0)
     be_a_child(random);
-  if (child < 0) {
-    run.failed++;
+  run.failed += pid < 0;
+  return (struct child){pid > 0 ? pid : 0, harness_seconds() + CHILD_SECONDS};
+}
+
+static void await_child(const struct child *child)
+{
+  if (!child->pid)
     return;
-  }
   int status = 0;
-  double end = harness_seconds() + CHILD_SECONDS;
   pid_t ended;
-  while ((ended = waitpid(child, &status, WNOHANG)) == 0 && harness_seconds() < end)
+  while ((ended = waitpid(child->pid, &status, WNOHANG)) == 0 && harness_seconds() < child->end)
     usleep(50);
   if (ended == 0) {
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+    kill(child->pid, SIGKILL);
+    waitpid(child->pid, &status, 0);
     run.hung++;
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
     run.hung++;
@@ -234,9 +243,14 @@ static bool play(const struct settings *s, uint64_t round)
   for (unsigned i = 0; i < WORKERS; i++)
     if (pthread_create(&threads[i], NULL, bodies[i], NULL))
       error(2, 0, "cannot start a thread");
-  uint64_t forks = 0;
-  for (; forks < s->forks; forks++)
-    fork_once(random_next(&seed));
+  struct child children[MOST_CHILDREN] = {0};
+  for (uint64_t i = 0; i < s->forks; i++) {
+    struct child *child = &children[i % s->children];
+    await_child(child);
+    *child = start_child(random_next(&seed));
+  }
+  for (uint64_t i = 0; i < s->children; i++)
+    await_child(&children[i]);
   run.done = true;
   for (unsigned i = 0; i < WORKERS; i++)
     pthread_join(threads[i], NULL);
@@ -248,16 +262,18 @@ static bool play(const struct settings *s, uint64_t round)
                  " not made; %" PRIu64
                  " errors in the parent; longest wait added to a fork %" PRIu64 " ns (%" PRIu64
                  " ns with what the scheduler took)\n",
-                 forks, run.hung, run.wrong, run.failed, (uint64_t) run.errors, added.longest_wait,
-                 added.longest);
+                 s->forks, run.hung, run.wrong, run.failed, (uint64_t) run.errors,
+                 added.longest_wait, added.longest);
   return good;
 }
 
 int main(int argc, char **argv)
 {
-  struct settings s = {.forks = 200, .shared = {.threads = WORKERS, .rounds = 3}};
+  struct settings s = {.forks = 200, .children = 1, .shared = {.threads = WORKERS, .rounds = 3}};
   const struct harness_option options[] = {
       {"forks", 'f', "Forks of a round (default: 200)", .number = &s.forks, .least = 1},
+      {"children", 'c', "Children at a time (default: 1)", .number = &s.children, .least = 1,
+       .most = MOST_CHILDREN},
       {"exec", 'x', "All children execute another program", .flag = &s.only_exec},
       {0}};
   harness_parse("Forks while other threads are in the middle of something.", options, argc, argv,

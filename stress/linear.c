@@ -25,22 +25,19 @@
  *    grown    a cuckoo filter that grows from a small capacity
  *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
  *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
- *    only
+ *             only; three in four open some layers meanwhile
  *    counting a Bloom filter that counts; the classes have a line in common, and no counter
  *
  * The seed determines the keys and the calls, but not how the threads overlap.
  * stress-linear-hooked is the same program with a library whose threads pause now and then between
  * the steps of a call.
  */
-#include "bloom/bloom.h"
+#include "linear.h"
+
 #include "create.h"
-#include "cuckoo/cuckoo.h"
-#include "distinct.h"
 #include "harness.h"
-#include "history.h"
 #include "pauses.h"
 #include "stamp.h"
-#include "tiny.h"
 
 #include <errno.h>
 #include <error.h>
@@ -51,23 +48,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, COUNTING, VARIANTS };
 static const char *const variant_names[] = {"tiny",  "opening",  "grown", "fixed",
                                             "bloom", "counting", "all",   NULL};
 /* The share of each variant in the operations, in ninths. */
 static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1};
 
 enum {
-  MAX_CLASSES = 64,
   CUCKOO_CLASSES = 6,
-  OPENING_CLASSES = 16,
   BYSTANDER = MAX_CLASSES, /* stands for a class in a request that is on none */
-  MAX_BATCH = 16,
-  MAX_HELD = 1 << 16,     /* bystanders of one thread */
-  BLOOM_BYSTANDERS = 192, /* of all threads */
-  PAUSE_PERIOD = 64,      /* steps of calls */
-  YIELD_PERIOD = 64,      /* calls; threads that outnumber the cores overlap only if they yield */
-  OUTCOMES = 3            /* no, yes, failed */
+  PAUSE_PERIOD = 64,       /* steps of calls */
+  YIELD_PERIOD = 64,       /* calls; threads that outnumber the cores overlap only if they yield */
+  OUTCOMES = 3             /* no, yes, failed */
 };
 
 struct settings {
@@ -105,33 +96,9 @@ struct caller {
   uint64_t overlapping, most_sets, bystander_calls;
 };
 
-struct life {
-  enum variant variant;
-  uint64_t seed, rounds; /* still to go */
-  uint64_t calls;        /* in a round, over all threads */
-  tamis_filter *filter;
-  struct distinct distinct;
-  unsigned classes;
-  uint64_t hashes[MAX_CLASSES];
-  uint64_t copies[MAX_CLASSES];
-  uint64_t peak;             /* bystanders of each thread from which on it removes ... */
-  uint64_t trough;           /* ... and down to which it does so */
-  uint64_t bystander_hashes; /* distinct hashes of bystanders; 0: any number */
-  uint64_t bloom_bystanders[BLOOM_BYSTANDERS];
-};
-
-/* What changes from round to round. */
-struct mix {
-  unsigned calls[HISTORY_CALLS]; /* weights */
-  unsigned class_percent;        /* calls on classes; the others are on bystanders */
-  unsigned hot_percent;          /* of these, calls on the class `hot` */
-  unsigned batch_percent;
-  unsigned hot;
-};
-
 struct variant_totals {
   uint64_t lives, rounds, operations, bystander_calls, overlapping, splits, joins, generations,
-      most_generations, most_sets;
+      most_generations, most_sets, layers;
   uint64_t tally[HISTORY_CALLS][OUTCOMES];
 };
 
@@ -521,10 +488,11 @@ static void check_filter(struct run *run)
   for (unsigned i = 0; i < life->classes; i++)
     count += life->variant == BLOOM ? life->copies[i] > 0 : life->copies[i];
   if (life->variant == BLOOM) {
-    /* A key that several threads add at once is counted at most once; bystanders are counted
-     * too. */
-    if (stats.count > count + BLOOM_BYSTANDERS)
-      mismatch(run, "count of keys", stats.count, count + BLOOM_BYSTANDERS);
+    /* A key that several threads add at once is counted at most once, and once more by each call
+     * that meets the opening of a layer; bystanders are counted too. */
+    uint64_t most = count + BLOOM_BYSTANDERS + (stats.layers - 1) * run->threads;
+    if (stats.count > most)
+      mismatch(run, "count of keys", stats.count, most);
     if (!filter_validate(life->filter, &reason))
       mismatch(run, reason, 1, 0);
     return;
@@ -575,6 +543,7 @@ static void end_life(struct run *run)
       totals->most_generations = stats.generations;
   }
   totals->lives++;
+  totals->layers += stats.layers - 1;
   tamis_destroy(life->filter);
   life->filter = NULL;
 }
@@ -594,164 +563,21 @@ static enum variant next_variant(const struct run *run)
   return next;
 }
 
-static int create_tiny(struct run *run, tamis_options *options)
-{
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1);
-  static const uint64_t few_hashes[] = {50, 1000, 0, 0};
-  options->capacity = 1;
-  life->bystander_hashes = few_hashes[random % 4];
-  life->peak = ((UINT64_C(16) << random / 4 % 8) + run->threads - 1) / run->threads;
-  life->rounds = 8;
-  /* One filter in eight reaches a limit on its memory: then older generations take new keys. */
-  if (random / 32 % 8 == 0)
-    options->max_bytes = 16384 + random / 256 % (1 << 18);
-  struct cuckoo_geometry g = tiny_geometry(run->lives);
-  int result;
-  while ((result = tiny_create(options, &g, &life->filter)) == TAMIS_EFULL)
-    options->max_bytes *= 2;
-  return result;
-}
-
-/* The fingerprints are mostly longer than those of the second generation.  Then removes take
- * entries out of the first generation while adds put entries into the second, and a look-up must
- * not miss both. */
-static int create_opening(struct run *run, tamis_options *options)
-{
-  static const unsigned widths[] = {32, 21, 32, 12};
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1);
-  struct cuckoo_geometry g = tiny_geometry(run->lives);
-  options->capacity = 1;
-  g.shape = bucket_shape(widths[random % 4], true);
-  g.depth_limit = (unsigned) (random / 4 % 2);
-  life->classes = OPENING_CLASSES;
-  life->peak = 2 * cuckoo_directory_size(&g) * cuckoo_lanes(&g) / run->threads + 1;
-  life->rounds = 2;
-  life->calls = (run->settings->calls + 7) / 8;
-  return tiny_create(options, &g, &life->filter);
-}
-
-static int create_grown(struct run *run, tamis_options *options)
-{
-  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
-  static const uint64_t capacities[] = {1, 10, 100, 1000};
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1);
-  options->capacity = capacities[random % 4];
-  options->fpp = rates[random / 4 % 4];
-  uint64_t peak = random / 16 % 4 ? 2000 : 40000;
-  life->peak =
-      peak / run->threads < MAX_HELD - MAX_BATCH ? peak / run->threads : MAX_HELD - MAX_BATCH;
-  life->rounds = 4 + 6 * peak / run->settings->calls; /* about one wave */
-  return tamis_create(options, &life->filter);
-}
-
-static int create_fixed(struct run *run, tamis_options *options)
-{
-  static const double rates[] = {0.05, 0.01, 0.001, 1e-6};
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1);
-  options->growable = false;
-  options->capacity = UINT64_C(16) << random % 8;
-  options->fpp = rates[random / 8 % 4];
-  life->peak = options->capacity * 5 / 4 / run->threads + 1;
-  life->rounds = 4 + 6 * options->capacity / run->settings->calls;
-  return tamis_create(options, &life->filter);
-}
-
-static int create_bloom(struct run *run, tamis_options *options)
-{
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
-  options->kind = TAMIS_BLOOM;
-  options->layout = random % 2        ? TAMIS_LAYOUT_BLOCKED
-                    : random / 16 % 2 ? TAMIS_LAYOUT_WORD
-                                      : TAMIS_LAYOUT_CLASSIC;
-  options->capacity = MAX_CLASSES + BLOOM_BYSTANDERS;
-  options->fpp = random / 2 % 2 || options->layout == TAMIS_LAYOUT_WORD ? 0.01 : 1e-4;
-  options->stripes = 1u << random / 4 % 4;
-  life->classes = MAX_CLASSES;
-  life->peak = MAX_HELD;
-  life->rounds = 1;
-  if (!distinct_choose_bloom(options, life->seed, all, MAX_CLASSES + BLOOM_BYSTANDERS))
-    error(2, 0, "found no keys for a Bloom filter: a bug of this program");
-  memcpy(life->hashes, all, sizeof life->hashes);
-  memcpy(life->bloom_bystanders, all + MAX_CLASSES, sizeof life->bloom_bystanders);
-  return tamis_create(options, &life->filter);
-}
-
-/* Few lines, so that all calls meet.  One filter in four reaches its capacity. */
-static int create_counting(struct run *run, tamis_options *options)
-{
-  static const double rates[] = {0.1, 0.01, 0.001, 1e-4};
-  struct life *life = &run->life;
-  uint64_t random = random_at(life->seed, 1);
-  options->kind = TAMIS_COUNTING_BLOOM;
-  options->growable = random % 4;
-  options->capacity = UINT64_C(16) << random / 4 % 4;
-  options->fpp = rates[random / 16 % 4];
-  options->stripes = 1u << random / 64 % 4;
-  life->peak = options->capacity * 5 / 4 / run->threads + 1;
-  life->rounds = 8;
-  int result = tamis_create(options, &life->filter);
-  if (result == TAMIS_OK)
-    distinct_choose_counting(life->filter, life->seed, life->hashes, life->classes);
-  return result;
-}
-
 static void begin_life(struct run *run)
 {
-  static int (*const create[])(struct run *, tamis_options *) = {
-      create_tiny, create_opening, create_grown, create_fixed, create_bloom, create_counting};
   struct life *life = &run->life;
   *life = (struct life){.variant = next_variant(run),
+                        .number = run->lives,
                         .seed = random_at(run->seed, run->lives) | 1,
+                        .threads = run->threads,
                         .calls = run->settings->calls,
                         .classes = 1 + (unsigned) (run->lives % CUCKOO_CLASSES)};
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.seed = life->seed;
-  require_created(create[life->variant](run, &options));
-  if (life->variant < BLOOM) {
-    life->distinct = distinct_of(life->filter);
-    distinct_choose(&life->distinct, life->seed, life->hashes, life->classes);
-  }
-  /* The waves fall to zero, or stay near the peak, where most entries are moved. */
-  life->trough = life->peak * (uint64_t[]){0, 2, 6, 7}[random_at(life->seed, 2) % 4] / 8;
+  require_created(life_create(life));
   for (unsigned t = 0; t < run->threads; t++) {
     run->callers[t].held_count = run->callers[t].fresh = 0;
     run->callers[t].rising = true;
   }
   run->lives++;
-}
-
-static struct mix next_mix(const struct run *run)
-{
-  /* Weights of add, add_unique, contains, remove and count.  In this order, the mixes keep about one
-   * copy or none, act like a lock, keep many copies, keep few, and mostly read. */
-  static const struct mix mixes[] = {{.calls = {20, 10, 30, 30, 10}},
-                                     {.calls = {0, 35, 20, 35, 10}},
-                                     {.calls = {40, 10, 10, 30, 10}},
-                                     {.calls = {10, 10, 15, 60, 5}},
-                                     {.calls = {5, 5, 60, 10, 20}}};
-  static const struct mix bloom_mixes[] = {
-      {.calls = {0, 60, 30, 0, 10}}, {.calls = {20, 40, 40, 0}}, {.calls = {30, 10, 40, 0, 20}}};
-  /* There are many more removes than plain adds: hardly ever has a class as many copies that its
-   * counters are stuck. */
-  static const struct mix counting_mixes[] = {{.calls = {5, 20, 30, 35, 10}},
-                                              {.calls = {0, 35, 20, 35, 10}},
-                                              {.calls = {5, 15, 15, 60, 5}},
-                                              {.calls = {1, 9, 60, 10, 20}}};
-  uint64_t random = random_at(run->seed ^ 1, run->rounds);
-  struct mix mix = run->life.variant == BLOOM      ? bloom_mixes[random % 3]
-                   : run->life.variant == COUNTING ? counting_mixes[random % 4]
-                                                   : mixes[random % 5];
-  mix.class_percent = (unsigned[]){30, 60, 90}[random / 16 % 3];
-  mix.hot_percent = (unsigned[]){0, 50, 90}[random / 64 % 3];
-  mix.batch_percent = (unsigned[]){0, 5, 30}[random / 256 % 3];
-  mix.hot = (unsigned) (random / 1024 % run->life.classes);
-  return mix;
 }
 
 static bool is_over(const struct run *run)
@@ -782,7 +608,7 @@ static void begin_next_round(struct run *run)
   if (!life->filter)
     begin_life(run);
   run->rounds++;
-  run->mix = next_mix(run);
+  run->mix = life_mix(&run->life, random_at(run->seed ^ 1, run->rounds));
 }
 
 static void work(struct worker *worker)
@@ -866,6 +692,8 @@ static void print_totals(const struct run *run, double seconds)
       printf("  %" PRIu64 " splits, %" PRIu64 " joins, %" PRIu64
              " new generations, at most %" PRIu64 " at a time\n",
              t->splits, t->joins, t->generations, t->most_generations);
+    if (v == BLOOM)
+      printf("  %" PRIu64 " layers opened\n", t->layers);
     for (unsigned call = 0; call < HISTORY_CALLS; call++) {
       if (!(t->tally[call][0] + t->tally[call][1]))
         continue;

@@ -20,22 +20,9 @@
 #include <error.h>
 #include <inttypes.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Locks and counters are as many as suit the machine.  The tables are those of a machine with two
- * cores, wherever they are printed.  (The linker is told to call this function: --wrap.) */
-int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask);
-int __wrap_sched_getaffinity(pid_t process, size_t size, cpu_set_t *mask)
-{
-  (void) process, (void) size;
-  CPU_ZERO(mask);
-  CPU_SET(0, mask);
-  CPU_SET(1, mask);
-  return 0;
-}
 
 /* ---- the filters that are compared ---- */
 
@@ -70,16 +57,21 @@ static double bits_per_key(uint64_t bytes, uint64_t keys)
 }
 
 /* As planned, everything included; NaN if there is no such filter. */
-static double planned_bits(const struct subject *subject, uint64_t capacity, double fpp)
+static double bits_for(const tamis_options *options, const char *name)
 {
-  tamis_options options = options_for(subject, capacity, fpp);
   uint64_t bytes;
-  int result = tamis_bytes_for(&options, &bytes);
+  int result = tamis_bytes_for(options, &bytes);
   if (result == TAMIS_EUNSUPPORTED)
     return NAN;
   if (result != TAMIS_OK)
-    error(2, 0, "no size for %s: %s", subject->name, tamis_strerror(result));
-  return bits_per_key(bytes, capacity);
+    error(2, 0, "no size for %s: %s", name, tamis_strerror(result));
+  return bits_per_key(bytes, options->capacity);
+}
+
+static double planned_bits(const struct subject *subject, uint64_t capacity, double fpp)
+{
+  tamis_options options = options_for(subject, capacity, fpp);
+  return bits_for(&options, subject->name);
 }
 
 static tamis_filter *create(const struct subject *subject, uint64_t capacity, double fpp,
@@ -215,6 +207,33 @@ static void capacities(void)
     cell_keys(numbers[n]);
     for (unsigned i = 0; i < COLUMNS; i++)
       cell_bits(planned_bits(&subjects[columns[i].subject], numbers[n], columns[i].fpp));
+    putchar('\n');
+  }
+}
+
+/* Sliding windows: those that do not grow, of each number of periods, and those that do. */
+static void windows(void)
+{
+  const double rates[] = {0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 1e-5, 1e-6, 1e-7};
+  const unsigned periods[] = {1, 2, 4, 8, 16, 24, 64};
+  enum { PERIODS = sizeof periods / sizeof *periods };
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 1000000;
+  printf("| fpp |");
+  for (unsigned i = 0; i < PERIODS; i++)
+    printf(" %u, fixed | growable |", periods[i]);
+  printf("\n|--:|");
+  for (unsigned i = 0; i < 2 * PERIODS; i++)
+    printf("--:|");
+  putchar('\n');
+  for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
+    printf("| %s |", rate_text(rates[r]));
+    options.fpp = rates[r];
+    for (unsigned i = 0; i < 2 * PERIODS; i++) {
+      options.window = periods[i / 2];
+      options.growable = i % 2;
+      cell_bits(bits_for(&options, "a window"));
+    }
     putchar('\n');
   }
 }
@@ -371,16 +390,13 @@ int main(int argc, char **argv)
   static const struct {
     const char *name;
     void (*print)(void);
-  } tables[] = {{"planned", planned},
-                {"capacities", capacities},
-                {"full", full},
-                {"refused", refused},
-                {"grown", grown}};
+  } tables[] = {{"planned", planned}, {"capacities", capacities}, {"windows", windows},
+                {"full", full},       {"refused", refused},       {"grown", grown}};
   for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++)
     if (argc == 2 && strcmp(argv[1], tables[i].name) == 0) {
       tables[i].print();
       return EXIT_SUCCESS;
     }
-  fputs("usage: stress-tables planned | capacities | full | refused | grown\n", stderr);
+  fputs("usage: stress-tables planned | capacities | windows | full | refused | grown\n", stderr);
   return 2;
 }

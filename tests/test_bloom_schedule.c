@@ -2,39 +2,7 @@
  *
  * Races between the steps of the Bloom filter, each replayed exactly.  Built with the hooks.
  */
-#include "unit.h"
-
-#include "base/hook.h"
-#include "bloom/bloom.h"
-#include "filter_unit.h"
-#include "schedule.h"
-
-#include <pthread.h>
-
-struct call {
-  tamis_filter *filter;
-  uint64_t hash;
-  int result;
-  pthread_t thread;
-};
-
-static void *unique(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_add_unique_hash(call->filter, call->hash);
-  HOOK(call_returned);
-  return NULL;
-}
-
-static void start(struct call *call)
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, unique, call), 0);
-}
-
-static void finish(struct call *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
-}
+#include "bloom_schedule.h"
 
 /* Both adds have missed the key before either takes the stripe: without the second look-up under
  * the stripe both would win. */
@@ -113,8 +81,7 @@ static void a_half_added_key_is_absent(void **state)
   start(&a);
   schedule_wait("bloom_word_set", 1);
   assert_false(tamis_contains_hash(f, 7));
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_true(tamis_contains_hash(f, 7));
   start(&other);
   finish(&other);
@@ -134,8 +101,7 @@ static void a_unique_add_that_is_overtaken_does_not_win(void **state)
   start(&a);
   schedule_wait("bloom_key_missed_under_stripe", 1);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   start(&b);
   finish(&b);
   assert_int_equal(a.result, TAMIS_PRESENT);
@@ -163,8 +129,7 @@ static void adds_that_share_a_key_count_it_once(void **state)
   schedule_wait("bloom_word_set", 1);
   schedule_pass_by(); /* the main thread does not stop */
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_OK);
   assert_int_equal(stats_of(f).count, 1);
   start(&b);
@@ -226,8 +191,7 @@ static void in_a_word_nobody_waits(void **state)
     assert_false(tamis_contains_hash(f, 7));
     assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
     assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-    schedule_go();
-    finish(&a);
+    go_on(&a);
     assert_int_equal(a.result, TAMIS_PRESENT);
     assert_int_equal(stats_of(f).count, 2);
     assert_valid(f);
@@ -244,14 +208,10 @@ static void in_a_word_a_refusal_is_final(void **state)
   tamis_filter *f = make_word_filter(2, false);
   assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_word_has_room");
-  start(&a);
-  schedule_wait("bloom_word_has_room", 1);
-  schedule_pass_by();
+  stop_at(&a, "bloom_word_has_room");
   assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_EFULL);
   assert_false(tamis_contains_hash(f, 7));
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
@@ -276,8 +236,7 @@ static void in_a_word_a_refusal_may_come_too_late(void **state)
   schedule_wait("bloom_word_refused", 1);
   for (unsigned i = 0; i < bloom_of(f)->geometry.words; i++)
     word_or(&bloom_of(f)->words[i], word_load(&bloom_of(twin)->words[i]));
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_PRESENT);
   assert_true(tamis_contains_hash(f, 7));
   tamis_destroy(f);
@@ -286,30 +245,6 @@ static void in_a_word_a_refusal_may_come_too_late(void **state)
 
 /* ---- unions ---- */
 
-struct merge {
-  tamis_filter *into, *from;
-  int result;
-  pthread_t thread;
-};
-
-static void *merge(void *arg)
-{
-  struct merge *call = arg;
-  call->result = tamis_merge(call->into, call->from);
-  HOOK(call_returned);
-  return NULL;
-}
-
-static void start_merge(struct merge *call)
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, merge, call), 0);
-}
-
-static void finish_merge(struct merge *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
-}
-
 /* Keys of `into`, of `from` and of an add that comes between the union's reading of a word and its
  * OR: none is lost, whatever the word. */
 static void a_union_loses_no_bit_that_is_set_meanwhile(void **state)
@@ -317,25 +252,21 @@ static void a_union_loses_no_bit_that_is_set_meanwhile(void **state)
   (void) state;
   for (unsigned limited = 0; limited < 2; limited++)
     for (uint64_t key = 100; key < 140; key++) {
-      struct merge a = {.into = make_word_filter(10, !limited),
-                        .from = make_word_filter(10, !limited)};
+      struct call a = {.filter = make_word_filter(10, !limited),
+                       .from = make_word_filter(10, !limited)};
       for (uint64_t i = 0; i < 3; i++) {
-        assert_int_equal(tamis_add_hash(a.into, i), TAMIS_OK);
+        assert_int_equal(tamis_add_hash(a.filter, i), TAMIS_OK);
         assert_int_equal(tamis_add_hash(a.from, 10 + i), TAMIS_OK);
       }
-      schedule_stop_at("bloom_union_word_read");
-      start_merge(&a);
-      schedule_wait("bloom_union_word_read", 1);
-      schedule_pass_by();
-      assert_int_equal(tamis_add_hash(a.into, key), TAMIS_OK);
-      schedule_go();
-      finish_merge(&a);
+      stop_at(&a, "bloom_union_word_read");
+      assert_int_equal(tamis_add_hash(a.filter, key), TAMIS_OK);
+      go_on(&a);
       assert_int_equal(a.result, TAMIS_OK);
       for (uint64_t i = 0; i < 3; i++)
-        assert_true(tamis_contains_hash(a.into, i) && tamis_contains_hash(a.into, 10 + i));
-      assert_true(tamis_contains_hash(a.into, key));
-      assert_valid(a.into);
-      tamis_destroy(a.into);
+        assert_true(tamis_contains_hash(a.filter, i) && tamis_contains_hash(a.filter, 10 + i));
+      assert_true(tamis_contains_hash(a.filter, key));
+      assert_valid(a.filter);
+      tamis_destroy(a.filter);
       tamis_destroy(a.from);
     }
 }
@@ -353,8 +284,7 @@ static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
   schedule_wait("bloom_key_missed_under_stripe", 1);
   assert_int_equal(tamis_merge(f, from), TAMIS_OK); /* takes no lock, so it does not wait */
   assert_true(tamis_contains_hash(f, 7));
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   start(&b);
   finish(&b);
   assert_int_equal(a.result, TAMIS_PRESENT);
@@ -370,21 +300,20 @@ static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
 static void one_unique_add_wins_while_a_union_brings_its_key(void **state)
 {
   (void) state;
-  struct merge m = {.into = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001),
-                    .from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001)};
+  struct call m = {.filter = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001),
+                   .from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001)};
   assert_int_equal(tamis_add_hash(m.from, 7), TAMIS_OK);
   schedule_stop_at("bloom_union_word_read"); /* the second word of the key */
-  start_merge(&m);
+  start(&m);
   schedule_wait("bloom_union_word_read", 1);
-  assert_false(tamis_contains_hash(m.into, 7));
+  assert_false(tamis_contains_hash(m.filter, 7));
   schedule_pass_by();
-  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_PRESENT);
-  schedule_go();
-  finish_merge(&m);
-  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_PRESENT);
-  assert_valid(m.into);
-  tamis_destroy(m.into);
+  assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_PRESENT);
+  go_on(&m);
+  assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_PRESENT);
+  assert_valid(m.filter);
+  tamis_destroy(m.filter);
   tamis_destroy(m.from);
 }
 
@@ -393,22 +322,18 @@ static void one_unique_add_wins_while_a_union_brings_its_key(void **state)
 static void a_union_changes_no_marked_word(void **state)
 {
   (void) state;
-  struct merge m = {.into = make_word_filter(2, false), .from = make_word_filter(2, false)};
+  struct call m = {.filter = make_word_filter(2, false), .from = make_word_filter(2, false)};
   assert_int_equal(tamis_add_hash(m.from, 7), TAMIS_OK);
-  assert_int_equal(tamis_add_hash(m.into, 1), TAMIS_OK);
-  schedule_stop_at("bloom_union_word_read");
-  start_merge(&m);
-  schedule_wait("bloom_union_word_read", 1);
-  schedule_pass_by();
-  assert_int_equal(tamis_add_hash(m.into, 2), TAMIS_OK);
-  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_EFULL);
-  schedule_go();
-  finish_merge(&m);
+  assert_int_equal(tamis_add_hash(m.filter, 1), TAMIS_OK);
+  stop_at(&m, "bloom_union_word_read");
+  assert_int_equal(tamis_add_hash(m.filter, 2), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_EFULL);
+  go_on(&m);
   assert_int_equal(m.result, TAMIS_EFULL);
-  assert_false(tamis_contains_hash(m.into, 7));
-  assert_int_equal(stats_of(m.into).count, 2);
-  assert_valid(m.into);
-  tamis_destroy(m.into);
+  assert_false(tamis_contains_hash(m.filter, 7));
+  assert_int_equal(stats_of(m.filter).count, 2);
+  assert_valid(m.filter);
+  tamis_destroy(m.filter);
   tamis_destroy(m.from);
 }
 
@@ -420,25 +345,21 @@ static void a_union_stops_where_the_filter_is_full(void **state)
   options.capacity = 20000;
   options.seed = 42;
   options.growable = false;
-  struct merge m = {0};
-  assert_int_equal(tamis_create(&options, &m.into), TAMIS_OK);
+  struct call m = {0};
+  assert_int_equal(tamis_create(&options, &m.filter), TAMIS_OK);
   assert_int_equal(tamis_create(&options, &m.from), TAMIS_OK);
   for (uint64_t i = 0; i < 18000; i++)
     assert_int_equal(tamis_add_hash(m.from, i), TAMIS_OK);
-  schedule_stop_at("bloom_word_united");
-  start_merge(&m);
-  schedule_wait("bloom_word_united", 1);
-  schedule_pass_by();
+  stop_at(&m, "bloom_word_united");
   uint64_t key = 1000000;
-  while (tamis_add_hash(m.into, key) == TAMIS_OK)
+  while (tamis_add_hash(m.filter, key) == TAMIS_OK)
     key++;
-  tamis_stats before = stats_of(m.into);
-  schedule_go();
-  finish_merge(&m);
+  tamis_stats before = stats_of(m.filter);
+  go_on(&m);
   assert_int_equal(m.result, TAMIS_EFULL);
-  assert_in_range(stats_of(m.into).bits_set - before.bits_set, 0, 64 * 512);
-  assert_valid(m.into);
-  tamis_destroy(m.into);
+  assert_in_range(stats_of(m.filter).bits_set - before.bits_set, 0, 64 * 512);
+  assert_valid(m.filter);
+  tamis_destroy(m.filter);
   tamis_destroy(m.from);
 }
 
@@ -465,15 +386,11 @@ static void of_two_unique_adds_across_an_opening_one_wins(void **state)
   assert_int_equal(stats_of(f).layers, 2);
   for (uint64_t i = 5000; stats_of(f).count < 200; i++)
     tamis_add_hash(f, i);
-  schedule_stop_at("bloom_stripe_wanted");
-  start(&a);
-  schedule_wait("bloom_stripe_wanted", 1); /* it has read that there are two layers */
-  schedule_pass_by();
+  stop_at(&a, "bloom_stripe_wanted");               /* it has read that there are two layers */
   assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK); /* opens the third one */
   assert_int_equal(stats_of(f).layers, 3);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_PRESENT);
   assert_valid(f);
   tamis_destroy(f);
@@ -486,62 +403,140 @@ static void a_full_layer_takes_no_unique_add(void **state)
   (void) state;
   tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 99);
   struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_key_missed");
-  start(&a);
-  schedule_wait("bloom_key_missed", 1);
-  schedule_pass_by();
+  stop_at(&a, "bloom_key_missed");
   assert_int_equal(tamis_add_hash(f, 5), TAMIS_OK);
   assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK);
   assert_int_equal(stats_of(f).layers, 2);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_PRESENT);
   assert_valid(f);
   tamis_destroy(f);
 }
 
-/* In the word layout there is no stripe yet: an add has found room in the only layer, and has not set
- * its bits when another add brings the key to a second one. */
+static tamis_filter *make_word_with_limit(uint64_t max_bytes)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = TAMIS_LAYOUT_WORD;
+  options.capacity = 10000;
+  options.seed = 42;
+  options.max_bytes = max_bytes;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+/* Adds keys until there are two layers or, with a limit, until no key gets in. */
+static void outgrow(tamis_filter *f, bool limit)
+{
+  uint64_t i = 1000;
+  while ((limit || stats_of(f).layers == 1) && tamis_add_hash(f, i) == TAMIS_OK)
+    i++;
+  assert_false(tamis_contains_hash(f, 7));
+}
+
+/* In the word layout there is no stripe yet: a unique add of key 7 has found room in the only layer,
+ * and has not set its bits when the filter outgrows that layer. */
+static void stop_in_a_word(struct call *a, uint64_t max_bytes)
+{
+  *a = (struct call){.filter = make_word_with_limit(max_bytes), .hash = 7};
+  stop_at(a, "bloom_word_has_room");
+  outgrow(a->filter, max_bytes > 0);
+}
+
+/* Another add brings the key to the second layer. */
 static void a_word_and_a_later_layer_have_one_winner(void **state)
 {
   (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_WORD, 10000, 0.01);
-  struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_word_has_room");
-  start(&a);
-  schedule_wait("bloom_word_has_room", 1);
-  schedule_pass_by();
-  for (uint64_t i = 1000; stats_of(f).layers == 1; i++)
-    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-  assert_false(tamis_contains_hash(f, 7));
-  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&a);
+  struct call a;
+  stop_in_a_word(&a, 0);
+  assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_OK);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_PRESENT);
-  assert_valid(f);
-  tamis_destroy(f);
+  assert_valid(a.filter);
+  tamis_destroy(a.filter);
 }
 
-/* The same, but nobody else wants the key: it wins in the first layer, late. */
+/* Nobody else wants the key: it wins in the first layer, late. */
 static void a_word_wins_after_an_opening(void **state)
 {
   (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_WORD, 10000, 0.01);
-  struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_word_has_room");
-  start(&a);
-  schedule_wait("bloom_word_has_room", 1);
-  schedule_pass_by();
-  for (uint64_t i = 1000; stats_of(f).layers == 1; i++)
-    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
-  schedule_go();
-  finish(&a);
+  struct call a;
+  stop_in_a_word(&a, 0);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_OK);
-  assert_true(tamis_contains_hash(f, 7));
-  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
-  assert_valid(f);
-  tamis_destroy(f);
+  assert_true(tamis_contains_hash(a.filter, 7));
+  assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_PRESENT);
+  assert_valid(a.filter);
+  tamis_destroy(a.filter);
+}
+
+/* Room for one layer of the filter above, and for two. */
+static const uint64_t max_bytes_of[] = {30000, 80000};
+
+/* Another add of the key is refused for good.  So the one that has found room is refused, too, and
+ * this refusal is a figure like any other; the key does not count. */
+static void a_word_does_not_win_after_a_refusal(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2; i++) {
+    struct call a;
+    stop_in_a_word(&a, max_bytes_of[i]);
+    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
+    tamis_stats before = stats_of(a.filter);
+    assert_true(i ? before.layers > 1 : before.layers == 1);
+    go_on(&a);
+    tamis_stats after = stats_of(a.filter);
+    assert_int_equal(a.result, TAMIS_EFULL);
+    assert_int_equal(after.refused_adds, before.refused_adds + 1);
+    assert_int_equal(after.count, before.count);
+    assert_true(tamis_contains_hash(a.filter, 7)); /* its bits stay */
+    assert_valid(a.filter);
+    tamis_destroy(a.filter);
+  }
+}
+
+/* A plain add that has set its bits is done, whatever was refused. */
+static void a_plain_add_is_not_refused_after_it_has_set_its_bits(void **state)
+{
+  (void) state;
+  struct call a = {
+      .filter = make_word_with_limit(max_bytes_of[0]), .hash = 7, .function = tamis_add_hash};
+  uint64_t i = 1000;
+  while (stats_of(a.filter).count < 9990) /* it counts each key now */
+    assert_int_equal(tamis_add_hash(a.filter, i++), TAMIS_OK);
+  stop_at(&a, "bloom_word_has_room");
+  outgrow(a.filter, true);
+  assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
+  uint64_t count = stats_of(a.filter).count;
+  go_on(&a);
+  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(stats_of(a.filter).count, count + 1);
+  assert_true(tamis_contains_hash(a.filter, 7));
+  assert_valid(a.filter);
+  tamis_destroy(a.filter);
+}
+
+/* The other way round: a unique add is about to be refused when another one, which had found room in
+ * the first layer, sets the bits (here the test does). */
+static void a_refusal_after_a_word_may_come_too_late(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2; i++) {
+    struct call a = {.filter = make_word_with_limit(max_bytes_of[i]), .hash = 7};
+    tamis_filter *twin = make_word_with_limit(0);
+    assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK);
+    outgrow(a.filter, true);
+    struct bloom *first = bloom_of(a.filter);
+    stop_at(&a, "bloom_layers_ended");
+    assert_true(i || is_alone(first)); /* so the other one wins */
+    for (unsigned j = 0; j < first->geometry.words; j++)
+      word_or(&first->words[j], word_load(&bloom_of(twin)->words[j]));
+    go_on(&a);
+    assert_int_equal(a.result, TAMIS_PRESENT);
+    tamis_destroy(a.filter);
+    tamis_destroy(twin);
+  }
 }
 
 /* A layer that others can see has no bits yet. */
@@ -550,16 +545,12 @@ static void a_layer_is_empty_when_it_is_published(void **state)
   (void) state;
   tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 100);
   struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_layer_created");
-  start(&a);
-  schedule_wait("bloom_layer_created", 1);
-  schedule_pass_by();
+  stop_at(&a, "bloom_layer_created");
   uint64_t found = 0;
   for (uint64_t i = 0; i < 100000; i++)
     found += tamis_contains_hash(f, 1000000 + i);
   assert_in_range(found, 0, 250);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   assert_int_equal(a.result, TAMIS_OK);
   tamis_destroy(f);
 }
@@ -611,6 +602,9 @@ int main(void)
       cmocka_unit_test(a_full_layer_takes_no_unique_add),
       cmocka_unit_test(a_word_and_a_later_layer_have_one_winner),
       cmocka_unit_test(a_word_wins_after_an_opening),
+      cmocka_unit_test(a_word_does_not_win_after_a_refusal),
+      cmocka_unit_test(a_plain_add_is_not_refused_after_it_has_set_its_bits),
+      cmocka_unit_test(a_refusal_after_a_word_may_come_too_late),
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
       cmocka_unit_test(of_two_layers_one_is_thrown_away),
   };

@@ -3,68 +3,28 @@
  * Races between the steps of a Bloom filter that counts, each replayed exactly.  Built with the
  * hooks.
  */
-#include "unit.h"
+#include "bloom_schedule.h"
 
 #include "bloom/counting.h"
-#include "filter_unit.h"
-#include "schedule.h"
 
-#include <pthread.h>
-
-struct call {
-  tamis_filter *filter;
-  uint64_t hash;
-  int (*function)(tamis_filter *, uint64_t);
-  const tamis_filter *from; /* not NULL: a union */
-  int result;
-  pthread_t thread;
-};
-
-static void *make_call(void *arg)
+static tamis_filter *make_with(uint64_t capacity, bool growable)
 {
-  struct call *call = arg;
-  call->result =
-      call->from ? tamis_merge(call->filter, call->from) : call->function(call->filter, call->hash);
-  HOOK(call_returned);
-  return NULL;
-}
-
-static void start(struct call *call)
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, make_call, call), 0);
-}
-
-static void finish(struct call *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_COUNTING_BLOOM;
+  options.capacity = capacity;
+  options.growable = growable;
+  options.seed = 42;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
 }
 
 /* Three words of two counters for each key. */
 static tamis_filter *make(void)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_COUNTING_BLOOM;
-  options.capacity = 100;
-  options.seed = 42;
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with(100, true);
   assert_int_equal(const_bloom_of(f)->geometry.shape.probes, 3);
   return f;
-}
-
-/* Starts a call, lets it come to a hook, and stops it there. */
-static void stop_at(struct call *call, const char *hook)
-{
-  schedule_stop_at(hook);
-  start(call);
-  schedule_wait(hook, 1);
-  schedule_pass_by();
-}
-
-static void go_on(struct call *call)
-{
-  schedule_go();
-  finish(call);
 }
 
 static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
@@ -372,13 +332,7 @@ static void a_gap_that_another_key_fills_is_no_copy(void **state)
 static void an_overtaken_unique_add_takes_no_room(void **state)
 {
   (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_COUNTING_BLOOM;
-  options.capacity = 2;
-  options.growable = false;
-  options.seed = 42;
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with(2, false);
   struct call unique = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
   stop_at(&unique, "counting_gap_read");
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
@@ -396,13 +350,7 @@ static void an_overtaken_unique_add_takes_no_room(void **state)
 static void a_place_is_taken_once(void **state)
 {
   (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_COUNTING_BLOOM;
-  options.capacity = 1;
-  options.growable = false;
-  options.seed = 42;
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_with(1, false);
   struct call add = {.filter = f, .hash = 7, .function = tamis_add_hash};
   stop_at(&add, "counting_places_read");
   assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);

@@ -136,12 +136,49 @@ static void unique_adds_and_unions_count(void **state)
   tamis_destroy(b);
 }
 
+/* The sums of both filters' copies grow like the Fibonacci numbers. */
+static void copies_beyond_32_bits_are_counted(void **state)
+{
+  (void) state;
+  const uint64_t hashes[] = {1, 2, 3, 1}, enough = UINT64_C(1) << 50;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    tamis_options options = options_for(1000, 1e-4);
+    options.growable = growable;
+    tamis_filter *a = make_with(&options), *b = make_with(&options), *swap;
+    uint64_t in_a = 1, in_b = 1, counts[4];
+    assert_int_equal(tamis_add_hash(a, 1), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(b, 1), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(b, 2), TAMIS_OK);
+    while (in_a < enough) {
+      assert_int_equal(tamis_merge(a, b), TAMIS_OK);
+      in_a += in_b;
+      assert_true(tamis_count_hash(a, 1) == in_a && tamis_count_hash(b, 1) == in_b);
+      assert_int_equal(tamis_add_hash(a, 1), TAMIS_OK);
+      assert_true(tamis_count_hash(a, 1) == ++in_a);
+      swap = a, a = b, b = swap;
+      uint64_t more = in_a;
+      in_a = in_b, in_b = more;
+    }
+    uint64_t of_2 = tamis_count_hash(a, 2);
+    assert_true(of_2 > UINT32_MAX && of_2 < in_a);
+    assert_true(tamis_count_many_hash(a, hashes, 4, counts) == 2 * in_a + of_2);
+    assert_true(counts[0] == in_a && counts[1] == of_2 && counts[2] == 0 && counts[3] == in_a);
+    assert_true(stats_of(a).count == in_a + of_2);
+    assert_int_equal(tamis_remove_hash(a, 1), TAMIS_OK);
+    assert_true(tamis_count_hash(a, 1) == in_a - 1);
+    assert_valid(a);
+    tamis_destroy(a);
+    tamis_destroy(b);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_add_and_remove_counts_once),
       cmocka_unit_test(copies_of_all_generations_are_counted),
       cmocka_unit_test(unique_adds_and_unions_count),
+      cmocka_unit_test(copies_beyond_32_bits_are_counted),
   };
   return cmocka_run_group_tests_name("cuckoo_copies", tests, NULL, NULL);
 }

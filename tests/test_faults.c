@@ -109,6 +109,15 @@ static struct kind counting(uint64_t capacity, bool growable)
   return kind;
 }
 
+static struct kind window(uint64_t capacity, bool growable)
+{
+  struct kind kind = bloom(capacity, TAMIS_LAYOUT_BLOCKED, growable);
+  kind.name = "window";
+  kind.options.fpp = 0.001;
+  kind.options.window = 4;
+  return kind;
+}
+
 static int create(const struct kind *kind, enum source source, tamis_filter **out)
 {
   tamis_options options = kind->options;
@@ -397,6 +406,19 @@ static void need_nothing(struct run *r)
   assert_int_equal(faults.requests, requests);
 }
 
+/* Layers of a window, and periods, which need nothing. */
+static void open_layers(struct run *r)
+{
+  add_keys(r, 0, 600, add);
+  add_keys(r, 500, 900, add_unique);
+  add_batch(r, 900, false);
+  uint64_t requests = faults.requests;
+  assert_int_equal(tamis_advance(r->f), TAMIS_OK);
+  assert_int_equal(faults.requests, requests);
+  add_batch(r, 1100, true);
+  assert_whole(r);
+}
+
 static void only_create(struct run *r)
 {
   if (r->kind->options.kind == TAMIS_CUCKOO)
@@ -513,6 +535,9 @@ static void creation_fails_without_a_trace(void **state)
       counting(1000, true),
       counting(1000, false),
       counting(3000000, false),
+      window(1000, true),
+      window(1000, false),
+      window(3000000, false),
   };
   for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     struct outcome outcome = play_all(&kinds[i], need_nothing, 1);
@@ -566,6 +591,15 @@ static void growth_fails_without_harm(void **state)
     if (outcome.at_best.joins && !kind.slabs && STEP == 1)
       assert_true(outcome.unseen > 0);
   }
+}
+
+static void layers_of_a_window_fail_without_harm(void **state)
+{
+  (void) state;
+  struct kind kind = window(20, true);
+  struct outcome outcome = play_all(&kind, open_layers, STEP);
+  assert_true(outcome.failed_calls > (STEP == 1 ? 10 : 0));
+  assert_true(outcome.at_best.layers > 3);
 }
 
 static void side_tables_fail_without_harm(void **state)
@@ -714,6 +748,7 @@ int main(void)
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
       cmocka_unit_test_setup(a_seed_that_is_refused_has_words, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
+      cmocka_unit_test_setup(layers_of_a_window_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
       cmocka_unit_test_setup(no_key_is_lost_in_a_crowd, start_afresh),

@@ -335,11 +335,16 @@ static void any_bytes_and_any_hash_are_keys(void **state)
   for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
     tamis_filter *f = create_kind(kind);
     for (unsigned i = 0; i < 4; i++) {
+      assert_int_equal(tamis_count_hash(f, hashes[i]), 0);
       assert_int_equal(tamis_add_unique_hash(f, hashes[i]), TAMIS_OK);
       assert_true(tamis_contains_hash(f, hashes[i]));
+      assert_int_equal(tamis_count_hash(f, hashes[i]), 1);
     }
     assert_false(tamis_contains(f, NULL, 0));
+    assert_int_equal(tamis_count(f, NULL, 0), 0);
     assert_int_equal(tamis_add_unique(f, NULL, 0), TAMIS_OK);
+    assert_int_equal(tamis_count(f, NULL, 0), 1);
+    assert_int_equal(tamis_count(f, NULL, 1), 0);
     assert_int_equal(tamis_add_unique(f, "", 0), TAMIS_PRESENT);
     assert_true(tamis_contains(f, "anything", 0));
     assert_false(tamis_contains(f, "\0", 1));
@@ -368,6 +373,7 @@ static void a_call_by_key_is_the_call_by_its_hash(void **state)
     assert_int_equal(hash, tamis_hash(other, "key", 3)); /* the same seed */
     assert_int_equal(tamis_add(f, "key", 3), TAMIS_OK);
     assert_true(tamis_contains_hash(f, hash));
+    assert_true(tamis_count(f, "key", 3) == 1 && tamis_count_hash(f, hash) == 1);
     assert_int_equal(tamis_add_unique_hash(f, hash), TAMIS_PRESENT);
     if (removes(kind))
       assert_int_equal(tamis_remove_hash(f, hash), TAMIS_OK);
@@ -387,7 +393,7 @@ static uint64_t hash_of_first_byte(void *context, const void *key, size_t len, u
 static void a_users_hash_gets_context_and_seed(void **state)
 {
   (void) state;
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
     unsigned calls = 0;
     tamis_options o = options_of(kind, 1000, 1e-6);
     o.hash = hash_of_first_byte;
@@ -400,6 +406,15 @@ static void a_users_hash_gets_context_and_seed(void **state)
     assert_int_equal(tamis_add_unique_many(f, keys, 2, NULL), TAMIS_OK);
     assert_int_equal(tamis_contains_many(f, keys, 2, NULL), 2);
     assert_int_equal(calls, 3 + 2 + 2);
+    /* A hash of the caller's own is not hashed again. */
+    assert_int_equal(tamis_count(f, "az", 2), 1);
+    assert_int_equal(tamis_count_many(f, keys, 2, NULL), 2);
+    assert_int_equal(calls, 7 + 1 + 2);
+    assert_int_equal(tamis_count_hash(f, tamis_hash(f, "a", 1)), 1);
+    assert_int_equal(tamis_count_hash(f, 42 + 'a'), 1);
+    assert_int_equal(tamis_add_hash(f, 42 + 'a'), TAMIS_OK);
+    assert_int_equal(tamis_count(f, "az", 2), removes(kind) ? 2 : 1);
+    assert_int_equal(calls, 10 + 1 + 1);
     tamis_destroy(f);
   }
 }
@@ -664,7 +679,7 @@ static void counts_are_the_copies_that_are_in(void **state)
   (void) state;
   static uint64_t numbers[LONG], hashes[LONG], counts[LONG + 1];
   static tamis_key keys[LONG];
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
     tamis_options options = options_of(kind, 20000, 1e-6);
     tamis_filter *f = create(&options);
     for (size_t n = 0; n < LONG; n += n < 70 ? 1 : 113) {
@@ -702,7 +717,7 @@ static void counts_are_the_copies_that_are_in(void **state)
 static void an_invalid_key_has_no_copies(void **state)
 {
   (void) state;
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
     tamis_filter *f = create_kind(kind);
     assert_int_equal(tamis_add(f, NULL, 0), TAMIS_OK);
     tamis_key keys[] = {{NULL, 0}, {NULL, 1}, {"", 0}};

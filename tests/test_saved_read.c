@@ -3,10 +3,9 @@
  * What a reader checks, number by number: in files of every kind, each number that a reader may not
  * ignore is changed, and all sums are made right again.  The sums are not what finds it.
  */
-#include "saved_unit.h"
+#include "parts_unit.h"
 
 #include "cuckoo/counts.h"
-#include "fuzz/parts.h"
 #include "kinds.h"
 #include "window/save.h"
 
@@ -220,6 +219,55 @@ static bool is_wrong_in_header(size_t at, uint64_t was, uint64_t number)
   }
 }
 
+/* The array of a layer comes after its block. */
+static uint64_t bits_set_after(const struct stretch *block)
+{
+  uint64_t bits = 0;
+  for (size_t at = 0; at < block[1].size; at += 8)
+    bits += (uint64_t) __builtin_popcountll(number_at(file.data, block[1].at + at));
+  return bits;
+}
+
+/* Whether no layer has the shape that this block would have with another one of its numbers. */
+static bool is_wrong_shape(size_t block, size_t at, uint64_t number)
+{
+  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2},
+                                           {3, 2}, {3, 3}, {4, 3}, {5, 3}};
+  uint64_t shape[3];
+  for (unsigned i = 0; i < 3; i++)
+    shape[i] = at == SAVED_UNIT + i * 8 ? number : number_at(file.data, block + SAVED_UNIT + i * 8);
+  bool possible = shape[0] == TAMIS_LAYOUT_CLASSIC && shape[1] - 1 < 64 && shape[2] == 1;
+  for (unsigned i = 0; i < sizeof pairs / sizeof *pairs && shape[0] == TAMIS_LAYOUT_BLOCKED; i++)
+    possible |= shape[1] == pairs[i][0] && shape[2] == pairs[i][1];
+  return !possible;
+}
+
+/* A number of a further layer of a Bloom filter.  *mapped: see must_be_found. */
+static bool is_wrong_in_layer(const struct stretch *block, size_t at, uint64_t number, bool *mapped)
+{
+  const double rate = saved_to_double(number);
+  const uint64_t lines = number_at(file.data, block->at + SAVED_UNIT + 24);
+  *mapped = at != 32 || number > lines * 512;
+  switch (at) {
+  case 32: /* keys */
+    return number > bits_set_after(block);
+  case 40: /* what unions have brought */
+    return number > lines * 512;
+  case 56: /* the sum */
+    return false;
+  case SAVED_UNIT:
+  case SAVED_UNIT + 8:
+  case SAVED_UNIT + 16:
+    return is_wrong_shape(block->at, at, number);
+  case SAVED_UNIT + 32: /* keys that it is made for */
+    return !number || number >> 50;
+  case SAVED_UNIT + 40:
+    return !(rate > 0 && rate < 1);
+  default: /* its type, size and numbers; and lines, of which the array has as many */
+    return true;
+  }
+}
+
 /* A number in the head of a block, or in the payload. */
 static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t number)
 {
@@ -258,17 +306,12 @@ static bool is_wrong_in_trailer(size_t at, uint64_t was, uint64_t number)
     return at < 48 && (at != 32 || number < was || number > saved_most_period);
   if (at == 24 && file.counting) /* beside a stuck counter, any number of copies may be in */
     return number >> 62;
-  return at < 48 && (file.cuckoo || number > INT32_MAX || (at == 32 && number > 1));
+  if (at == 32 && !file.cuckoo) /* only a Bloom filter that is limited can be full */
+    return number > !(file.growable || file.counting);
+  return at < 48 && (file.cuckoo || number > INT32_MAX);
 }
 
 /* ---- changes ---- */
-
-static const char *path_of(int fd)
-{
-  static char path[64];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  return path;
-}
 
 static int try_load(const unsigned char *data)
 {
@@ -347,6 +390,8 @@ static bool must_in_block(const struct stretch *stretch, size_t at, uint64_t was
                           bool *mapped)
 {
   uint32_t type = saved_get32(file.data + stretch->at);
+  if (!file.cuckoo && type == SAVED_KIND_BLOCKS)
+    return is_wrong_in_layer(stretch, at - stretch->at, number, mapped);
   *mapped = type == SAVED_PLACES && (at - stretch->at < SAVED_UNIT ||
                                      number % SAVED_ARRAY_ALIGNMENT || number >= file.size);
   return is_wrong_in_block(type, at - stretch->at, was, number);
@@ -424,51 +469,12 @@ static void every_number_that_matters_is_checked(void **state)
 
 /* ---- parts that are out of place ---- */
 
-static struct parts parts;
-
 static void split_file(const char *saved)
 {
   char file_name[64];
   snprintf(file_name, sizeof file_name, "%s.tamis", saved);
   read_file(CORPUS, file_name);
   assert_true(parts_split(&parts, file.data, file.size) && parts.has_trailer);
-}
-
-static unsigned char joined[1 << 18];
-
-static struct source join_with(unsigned repair)
-{
-  size_t size = parts_join(&parts, repair, joined, sizeof joined);
-  assert_true(size > 0);
-  return (struct source){.data = joined, .size = size};
-}
-
-static int load_joined(unsigned repair)
-{
-  return load_any(join_with(repair), UINT64_C(64) << 20, NULL);
-}
-
-static int map_joined(unsigned repair, bool check_all, tamis_filter **out)
-{
-  struct source s = join_with(repair);
-  int fd = memfd_create("saved", 0);
-  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
-  options.check_all = check_all;
-  assert_int_equal(write(fd, s.data, s.size), s.size);
-  int result = tamis_map_file(&options, path_of(fd), out);
-  close(fd);
-  return result;
-}
-
-static void insert(unsigned at, struct part part)
-{
-  memmove(&parts.part[at + 1], &parts.part[at], (parts.n++ - at) * sizeof *parts.part);
-  parts.part[at] = part;
-}
-
-static void drop(unsigned at)
-{
-  memmove(&parts.part[at], &parts.part[at + 1], (--parts.n - at) * sizeof *parts.part);
 }
 
 /* The first part of this type, or its number. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Figures as text, read again: JSON by Python's parser, Prometheus' format by a strict one.
+"""Figures as text, read again: JSON by Python's parser, Prometheus' format by a strict one, and by that
+of Prometheus' own client where it is installed.
 
     test_stats_text.py LIBRARY
 """
@@ -12,6 +13,11 @@ import sys
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 
 from test_ctypes import Options, Stats
+
+try:
+    from prometheus_client.parser import text_string_to_metric_families
+except ImportError:
+    text_string_to_metric_families = None
 
 JSON, PROMETHEUS = 1, 2
 WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
@@ -37,6 +43,33 @@ def unescape(value):
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], value)
 
 
+def lint(metric, kind, text):
+    """What `promtool check metrics` asks of names and help texts."""
+    words = metric.split("_")
+    check(text[-1] == "." and text.strip() == text, f"the help text of {metric}")
+    check(re.fullmatch(r"tamis(_[a-z]+)+", metric), f"the name {metric}")
+    check((kind == "counter") == (words[-1] == "total"), f"{metric} is a {kind}")
+    check(not set(words) & {"counter", "gauge", "histogram", "summary", "untyped"},
+          f"{metric} names its type")
+    check(words[-1] not in ("count", "sum", "bucket"), f"{metric} is like a part of a histogram")
+    check(not set(words) & {"bits", "kilobytes", "megabytes", "milliseconds", "microseconds",
+                            "nanoseconds", "ns", "us", "ms", "percent", "minutes", "hours"},
+          f"{metric} is not in base units")
+
+
+def compare_with_client(page, values, types):
+    """The client's parser finds the same."""
+    if not text_string_to_metric_families:
+        return
+    found = {}
+    for family in text_string_to_metric_families(page):
+        for name, labels, value, *_ in family.samples:
+            check(types[name] == family.type and family.documentation, f"the head of {name}")
+            found.setdefault(name, {})[tuple(sorted(labels.items()))] = value
+    check(repr(sorted(found.items())) == repr(sorted(values.items())),
+          "Prometheus' client finds something else")
+
+
 def parse_page(page):
     """The page as {metric: {labels as a sorted tuple: value}}, and {metric: type}."""
     check(not page or page.endswith("\n"), "the last line has no end")
@@ -49,7 +82,7 @@ def parse_page(page):
         kind = TYPE.fullmatch(lines.pop(0))
         check(kind and kind[1] == current, f"no TYPE of {current}")
         types[current], values[current] = kind[2], {}
-        check((kind[2] == "counter") == current.endswith("_total"), f"{current} is a {kind[2]}")
+        lint(current, kind[2], head[2])
         while lines and not lines[0].startswith("#"):
             sample = SAMPLE.fullmatch(lines.pop(0))
             check(sample and sample[1] == current, f"no sample of {current}")
@@ -60,7 +93,9 @@ def parse_page(page):
             check(labels not in values[current], f"a sample of {current} stands twice: {labels}")
             check(NUMBER.fullmatch(sample[3]), f"no number: {sample[3]}")
             values[current][labels] = float(sample[3])
+            check(not {"le", "quantile"} & set(dict(labels)), "a label of histograms")
         check(values[current], f"{current} has no sample")
+    compare_with_client(page, values, types)
     return values, types
 
 
@@ -115,7 +150,7 @@ def assert_same(stats, found, kind, layout):
                                {"joins", "segments", "generations", "fingerprint_bits", "occupancy",
                                 "evictions", "failed_searches", "lookup_retries", "longest_growth_ns"})
     fields = {name for name, *_ in Stats._fields_} - {"struct_size", "kind", "layout", "seed"}
-    fields -= cuckoo_only if kind == "bloom" else bloom_only
+    fields -= bloom_only if kind == "cuckoo" else cuckoo_only
     check(found.pop("kind") == kind and found.pop("layout", None) == layout, "kind or layout")
     check(set(found) == fields, f"the members differ: {set(found) ^ fields}")
     for name in fields:
@@ -161,7 +196,8 @@ def main(library):
     texts = Texts(library)
     shapes = [("bloom", "blocked", dict(kind=1)), ("bloom", "classic", dict(kind=1, layout=1)),
               ("bloom", "word", dict(kind=1, layout=2)), ("cuckoo", None, dict(kind=2)),
-              ("cuckoo", None, dict(kind=2, growable=False))]
+              ("cuckoo", None, dict(kind=2, growable=False)), ("counting_bloom", "blocked", dict(kind=3)),
+              ("counting_bloom", "blocked", dict(kind=3, growable=False))]
     filters = []
     for kind, layout, fields in shapes:
         for keys in 0, 3000:

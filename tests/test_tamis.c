@@ -221,7 +221,11 @@ static void null_arguments_are_refused(void **state)
   assert_int_equal(tamis_count_many_hash(NULL, hashes, 1, counts), 0);
   assert_int_equal(tamis_count_many_hash(f, NULL, 1, counts), 0);
   assert_int_equal(tamis_count_many(f, NULL, 0, NULL), 0);
-  assert_int_equal(counts[0], 77);
+  assert_int_equal(tamis_count_many(f, NULL, 0, counts), 0);
+  assert_int_equal(tamis_count_many(f, keys, 0, counts), 0);
+  assert_int_equal(tamis_count_many_hash(f, NULL, 0, counts), 0);
+  assert_int_equal(tamis_count_many_hash(f, hashes, 0, NULL), 0);
+  assert_true(counts[0] == 77 && counts[1] == 77);
   assert_int_equal(tamis_add_many(NULL, keys, 1, results), TAMIS_EINVAL);
   assert_int_equal(tamis_add_many(f, NULL, 1, results), TAMIS_EINVAL);
   assert_int_equal(tamis_add_many(f, keys, 2, results), TAMIS_EINVAL);

@@ -782,6 +782,7 @@ static void calls_that_a_window_does_not_have_are_refused(void **state)
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(f, 7), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_remove_hash(f, 8), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_merge(f, g), TAMIS_EUNSUPPORTED);
   assert_int_equal(tamis_intersect(f, g, &out), TAMIS_EUNSUPPORTED);
   assert_null(out);
   assert_int_equal(tamis_similarity(f, g, &similarity), TAMIS_EUNSUPPORTED);

@@ -196,7 +196,8 @@ static void periods_end_during_a_save(void **state)
 {
   (void) state;
   enum { KEYS = 1500000 / SCALE, WINDOW = 4 };
-  for (unsigned advances = 0; advances < 7; advances += 2) {
+  /* A short file is written at the end, when all has been copied. */
+  for (unsigned advances = 0; advances < (SCALE == 1 ? 7 : 1); advances += 2) {
     const struct sort sort = {WINDOW, 0.0001, advances % 4, KEYS + 200000, KEYS};
     tamis_filter *f = create(&sort, WINDOW + 1), *g;
     struct snapshot s = {.filter = f, .advances = advances, .next = UINT64_C(1) << 40};

@@ -343,7 +343,10 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add.
  *            Bloom: TAMIS_EFULL is final.  Once a key has got it from add_unique, no add_unique
  *            lets that key in, so the caller may go on to a next filter without a second winner in
- *            this one.  Cuckoo, counting Bloom, and all with a window: room may come back */
+ *            this one.  (In the word layout of a filter that grows, a call that runs while the
+ *            filter becomes full for good may have set the bits of its key when it is refused.
+ *            They stay, and make this key a false positive: one key of each thread, at most.)
+ *            Cuckoo, counting Bloom, and all with a window: room may come back */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
 
@@ -603,16 +606,20 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
 
 /* Saves a filter, while it is in use.  A key that no call touches between the beginning of the save
  * and its end is in the loaded filter exactly as it was, with its number of copies.  A key that is
- * touched meanwhile is saved as it was at some moment in between.  Nothing else is saved.
+ * touched meanwhile is saved as it was at some moment in between.  Nothing else is saved.  (With a
+ * window, periods may end meanwhile: what has been forgotten at the end of the save is not in the
+ * loaded filter, and the rest stays there for as long as here.)
  *
  * `write` is called with one part of the data after the other, about 1 MiB each, by the calling
  * thread, and with no lock of the filter held; so it may call the filter.
  *   Threads  any
  *   Blocks   in `write` and in the allocator.  Cuckoo: for the locks of one segment at a time, and
- *            writers wait for the time that it takes to copy one, as for a split
+ *            writers wait for the time that it takes to copy one, as for a split.  With a window: for
+ *            each lock of a segment in turn, and for tamis_advance.  While a segment is copied, adds that
+ *            must make room in it wait, and so does tamis_advance
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed, errno is as it
- *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed, from the filter's
- *            allocator, beside what max_bytes counts; TAMIS_ECORRUPT: f is a cuckoo filter that was
+ *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed (with a window, 5), from
+ *            the filter's allocator, beside what max_bytes counts; TAMIS_ECORRUPT: f is a cuckoo filter that was
  *            mapped without check_all, and its duplicate counts are damaged */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
@@ -707,7 +714,7 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
  * tamis_save_file does: those who have mapped the old one keep it.  Where the file may have been
  * damaged, set check_all: without it, damaged bits lead to wrong answers, but to nothing worse.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
- *   Errors   as tamis_load_file, and TAMIS_EUNSUPPORTED: a cuckoo filter that grows; a machine that
+ *   Errors   as tamis_load_file, and TAMIS_EUNSUPPORTED: a cuckoo filter that grows, or a window; a machine that
  *            is not little-endian */
 TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
                              tamis_filter **out);
@@ -728,6 +735,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
  * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them has
  * grown more than the other.  Create them with the same options, and with a seed of your own.
+ * Filters with a window have no unions in this version.
  * (What decides are their sizes.  Two Bloom filters of one size also fit where their options
  * differ, but `growable` must be the same.) */
 
@@ -757,7 +765,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *   Errors   TAMIS_OK.
  *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
  *            together; nothing changed.
- *            TAMIS_EUNSUPPORTED: `into` is mapped.  Cuckoo: the rates of both together would
+ *            TAMIS_EUNSUPPORTED: `into` is mapped, or both have a window.  Cuckoo: the rates of both together would
  *            exceed the fpp of `into`, or entries of `from` know too little for the places where
  *            `into` has room, as when the first generation of `into` is full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity; nothing

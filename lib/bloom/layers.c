@@ -66,11 +66,24 @@
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final.  Whether a layer can be opened depends on nothing that changes: on the
- *     sizes of the layers before it, the rate, and max_bytes.  That a layer is full does not change,
- *     either, and all unique adds of a key read it under the same stripe.  In the word layout
- *     without stripes, `newest` is set to the first layer itself before the first refusal, and a
- *     call that sees this after its OR is refused, too.  (Then the bits stay: for this one key,
- *     which is not in, the filter has a false positive.)
+ *     sizes of the layers before it, the rate, and max_bytes.  That a layer is full does not change
+ *     either, and all unique adds of a key read it under the same stripe.
+ *
+ *     But in the word layout a call W may have found room in the first layer, without a stripe, before
+ *     a call R finds that no layer has room and none can follow.  So R searches the key once more
+ *     before it is refused:
+ *
+ *     - While there is one layer, R first makes `newest` the first layer itself.  If W, which has
+ *       set the last of the key's bits, then reads that the first layer is alone, it came before R
+ *       in the single order of all sequentially consistent accesses.  So W wins, and R finds the
+ *       bits, and answers TAMIS_PRESENT.
+ *     - Where there are several layers, both take the key's stripe.  If W was first, R finds the
+ *       bits.  If R was first, W reads that the newest layer is the last one (coherence).
+ *
+ *     If W does not win, R may have been refused, so W is refused as well.  Its bits stay, as other
+ *     keys may share them by now: its key, which is not in, has become a false positive.  Only a call
+ *     that found room before the first refusal can meet this, so it is one key of each thread at
+ *     most.
  *
  * [D] Plain adds and look-ups take no lock.  A further layer is created outside of all locks and
  *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
@@ -175,16 +188,6 @@ void tamis__layers_limit_first(struct bloom *first)
   (void) tamis__bloom_watch(first);
 }
 
-/* No layer can follow: see [C]. */
-static void end(struct bloom *first, struct bloom *full)
-{
-  atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed); /* saves planning again */
-  struct bloom *none = NULL;
-  if (full == first && !first->stripes.all)
-    atomic_compare_exchange_strong_explicit(&first->newest, &none, first, memory_order_seq_cst,
-                                            memory_order_seq_cst);
-}
-
 /* Puts a layer after `full`, unless there is one.
  * ORDER layer.append (seq_cst)
  *   pairs with     layer.load
@@ -236,7 +239,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
     return TAMIS_EFULL;
   int result = plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    end(first, full);
+    atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed); /* saves planning again */
     return result;
   }
   /* Relaxed: the number publishes nothing, and whoever has waited looks at `newest`. */
@@ -280,27 +283,40 @@ int tamis__layers_add(struct bloom *first, uint64_t mixed)
   }
 }
 
+/* A unique add in the word layout has set the last of its key's bits in the first layer, and counted
+ * the key: see [B], and [C] for TAMIS_EFULL. */
+static int settle(struct bloom *first, uint64_t mixed)
+{
+  if (is_alone(first))
+    return TAMIS_OK;
+  const struct bloom *layer = newest_layer(first);
+  bool found = false, ended = layer == first;
+  if (!ended) {
+    struct stripe *stripe = stripe_of(&layer->stripes, mixed);
+    stripe_lock(stripe);
+    layer = newest_layer(first);
+    ended = atomic_load_explicit(&layer->fullness, memory_order_relaxed) == LAST;
+    for (; layer != first && !found; layer = layer->older)
+      found = layer->calls->find(layer, mixed);
+    stripe_unlock(stripe);
+  }
+  if (found || !ended)
+    return found ? TAMIS_PRESENT : TAMIS_OK;
+  counter_add(&first->counters, KEYS, (uint64_t) -1);
+  tamis__bloom_note_refusal(first);
+  return TAMIS_EFULL;
+}
+
 int tamis__layers_settle(struct bloom *first, uint64_t mixed)
 {
   (void) count_key(first);
-  const struct bloom *layer = newest_layer(first);
-  if (layer == first)
-    return TAMIS_EFULL;
-  struct stripe *stripe = stripe_of(&layer->stripes, mixed);
-  bool found = false;
-  stripe_lock(stripe);
-  for (layer = newest_layer(first); layer != first && !found; layer = layer->older)
-    found = layer->calls->find(layer, mixed);
-  stripe_unlock(stripe);
-  return found ? TAMIS_PRESENT : TAMIS_OK;
+  return settle(first, mixed);
 }
 
-/* Adds a key to the newest layer, and returns that in *newest.  TAMIS_EFULL: that layer is full. */
+/* Adds a key to the newest layer, under its stripe, and returns that layer in *newest.  TAMIS_EFULL:
+ * it is full. */
 static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
 {
-  *newest = newest_layer(first);
-  if (!(*newest)->stripes.all)
-    return first->calls->insert(first, mixed); /* see tamis__layers_settle() */
   struct stripe *stripe = stripe_of(&(*newest)->stripes, mixed);
   HOOK(bloom_stripe_wanted);
   stripe_lock(stripe);
@@ -311,14 +327,41 @@ static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **new
   return result;
 }
 
+/* Before a unique add is refused: whether another one, which had found room in a first layer of the
+ * word layout, has set the key's bits meanwhile.  See [C]. */
+static bool is_in_by_now(struct bloom *first, uint64_t mixed)
+{
+  struct bloom *none = NULL;
+  if (!bloom_shape_is_word(first->geometry.shape))
+    return false;
+  HOOK(bloom_layers_ended);
+  if (is_alone(first)) /* as layer.append */
+    atomic_compare_exchange_strong_explicit(&first->newest, &none, first, memory_order_seq_cst,
+                                            memory_order_seq_cst);
+  const struct bloom *newest = newest_layer(first);
+  if (newest == first)
+    return find(first, mixed);
+  struct stripe *stripe = stripe_of(&newest->stripes, mixed);
+  stripe_lock(stripe);
+  bool found = find(newest, mixed);
+  stripe_unlock(stripe);
+  return found;
+}
+
 int tamis__layers_add_unique(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
-    struct bloom *newest;
-    int result = insert_unique(first, mixed, &newest);
+    struct bloom *newest = newest_layer(first);
+    bool in_word = !newest->stripes.all; /* there is only one layer */
+    int result =
+        in_word ? first->calls->insert(first, mixed) : insert_unique(first, mixed, &newest);
+    if (result == TAMIS_OK && in_word)
+      return settle(first, mixed);
     if (result != TAMIS_EFULL)
       return result;
     result = tamis__layers_open(first, newest);
+    if (result == TAMIS_EFULL && is_in_by_now(first, mixed))
+      return TAMIS_PRESENT;
     if (result != TAMIS_OK) {
       tamis__bloom_note_refusal(first);
       return result;

@@ -11,8 +11,9 @@
 int tamis__layers_add(struct bloom *first, uint64_t mixed);
 int tamis__layers_add_unique(struct bloom *first, uint64_t mixed);
 
-/* A call in the word layout has set the last bits of its key in the first layer, and has then seen
- * that this is not alone any more.  Counts the key, and returns what a unique add returns. */
+/* A unique add in the word layout has set the last of its key's bits in the first layer, and has then
+ * seen that this is not alone any more.  Counts the key, unless the add is refused, and returns what
+ * it returns. */
 int tamis__layers_settle(struct bloom *first, uint64_t mixed);
 
 /* Opens a layer after `full`, unless there is one.

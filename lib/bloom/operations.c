@@ -102,11 +102,12 @@ FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
 {
   const word *words = b->words;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  for (unsigned i = 0; i < shape.probes; i++) {
+  unsigned left = shape.probes; /* counted down, as clang keeps a second counter otherwise */
+  do {
     struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
     if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
       return false;
-  }
+  } while (--left);
   return true;
 }
 
@@ -254,7 +255,7 @@ FORCE_INLINE int add(struct bloom *b, struct bloom_key key, struct bloom_shape s
 FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
   if (bloom_shape_is_word(shape))
-    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), key.hash);
+    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape));
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)

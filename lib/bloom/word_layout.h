@@ -110,16 +110,17 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
 }
 
 /* The same for that layer only, near its end.  TAMIS_EFULL: it is full. */
-static inline int word_insert(struct bloom *b, word *at, uint64_t mask, uint64_t mixed)
+static inline int word_insert(struct bloom *b, word *at, uint64_t mask)
 {
   if (word_lookup(at, mask))
     return TAMIS_PRESENT;
   if (refuses(b))
     return TAMIS_EFULL;
+  HOOK(bloom_word_has_room);
   if (!(mask & ~word_or(at, mask)))
     return TAMIS_PRESENT;
   HOOK(bloom_word_set);
-  return is_alone(b) ? count_key(b) : tamis__layers_settle(b, mixed);
+  return count_key(b);
 }
 
 #endif

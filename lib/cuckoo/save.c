@@ -23,18 +23,6 @@ static size_t counts_room(const struct cuckoo_geometry *g, uint32_t buckets)
 
 /* ---- segments of a filter that grows ---- */
 
-static uint64_t count_entries(const struct bucket_shape *s, const uint64_t *words, uint32_t n)
-{
-  uint64_t entries = 0;
-  for (uint32_t i = 0; i < n;) {
-    uint64_t sums = 0;
-    for (uint32_t end = n - i < BUCKET_ROWS ? n : i + BUCKET_ROWS; i < end; i++)
-      sums += bucket_in_use(s, words[i]);
-    entries += bucket_sum_lanes(s, sums);
-  }
-  return entries;
-}
-
 static void put_words(const uint64_t *words, uint32_t n, unsigned char *to)
 {
   for (uint32_t i = 0; i < n; i++)
@@ -54,12 +42,11 @@ static void save_growing_segment(struct saved_writer *w, const struct snapshot_p
   unsigned char *end = room + bytes;
   if (piece->duplicates)
     end = put_counts_of(piece, 0, buckets, end, &w->totals[TOTAL_COPIES]);
-  uint64_t entries = count_entries(&g->shape, piece->words, buckets);
   tamis__saved_block(w, SAVED_SEGMENT,
                      (uint64_t[]){piece->generation->number | (uint64_t) piece->depth << 32,
-                                  piece->index, piece->copying, entries},
+                                  piece->index, piece->copying, piece->entries},
                      (size_t) (end - room));
-  w->totals[TOTAL_ENTRIES] += entries;
+  w->totals[TOTAL_ENTRIES] += piece->entries;
 }
 
 static void save_generation(struct saved_writer *w, const struct generation *generation)
@@ -193,8 +180,7 @@ static int save_segments(struct saved_writer *w, struct cuckoo_snapshot *s, uint
   while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
     places[piece.index] = save_array(w, &piece);
     save_counts(w, &piece);
-    for (uint32_t i = 0; i <= piece.generation->geometry.stripe_mask; i++)
-      w->totals[TOTAL_ENTRIES] += piece.used[i];
+    w->totals[TOTAL_ENTRIES] += piece.entries;
   }
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

@@ -378,12 +378,15 @@ static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometr
   stripe_unlock(&segment->duplicates_lock);
   if (!fits)
     return bytes;
-  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
-    s->words[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* it is locked */
+  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  uint64_t *to = s->words;
+  for (uint32_t i = 0; i < buckets; i++)
+    to[i] = atomic_load_explicit(&words[i], memory_order_relaxed); /* it is locked */
   s->copied.counts = d != NULL;
   s->copied.copying = stripe_used(&segment->duplicates_lock);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
+  s->copied.entries = segment_used(g, segment);
   s->copied.prefix = segment->prefix;
   s->copied.depth = segment->depth;
   return 0;
@@ -444,8 +447,10 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
     for (uint32_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = bucket_lane(&g->shape, s->words[bucket], lane);
-        if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i])
+        if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i]) {
           s->words[bucket] = bucket_replace(&g->shape, s->words[bucket], lane, 0);
+          s->copied.entries--;
+        }
       }
   }
 }
@@ -469,6 +474,18 @@ static const uint64_t *words_of_part(struct cuckoo_snapshot *s, const struct cuc
   return from;
 }
 
+static uint64_t count_entries(const struct bucket_shape *s, const uint64_t *words, uint32_t n)
+{
+  uint64_t entries = 0;
+  for (uint32_t i = 0; i < n;) {
+    uint64_t sums = 0;
+    for (uint32_t end = n - i < BUCKET_ROWS ? n : i + BUCKET_ROWS; i < end; i++)
+      sums += bucket_in_use(s, words[i]);
+    entries += bucket_sum_lanes(s, sums);
+  }
+  return entries;
+}
+
 /* The largest aligned range at the beginning of what is left. */
 static void give_piece(struct cuckoo_snapshot *s, const struct generation *generation,
                        struct snapshot_piece *piece)
@@ -481,15 +498,19 @@ static void give_piece(struct cuckoo_snapshot *s, const struct generation *gener
     range.count *= 2;
     depth--;
   }
-  *piece = (struct snapshot_piece){.generation = generation,
-                                   .index = range.first,
-                                   .depth = depth,
-                                   .words = words_of_part(s, g, range),
-                                   .duplicates = !s->copied.counts ? NULL
-                                                 : s->read         ? s->read
-                                                                   : s->duplicates,
-                                   .copying = s->copied.copying,
-                                   .used = s->copied.used};
+  const uint64_t *words = words_of_part(s, g, range);
+  *piece = (struct snapshot_piece){
+      .generation = generation,
+      .index = range.first,
+      .depth = depth,
+      .words = words,
+      .entries = words == s->words ? s->copied.entries
+                                   : count_entries(&g->shape, words, (uint32_t) cuckoo_buckets(g)),
+      .duplicates = !s->copied.counts ? NULL
+                    : s->read         ? s->read
+                                      : s->duplicates,
+      .copying = s->copied.copying,
+      .used = s->copied.used};
   s->copied.at += range.count;
 }
 

@@ -62,6 +62,7 @@ struct cuckoo_snapshot {
     unsigned depth;
     bool counts; /* s->duplicates has counts */
     uint32_t copying, used[CUCKOO_FIXED_STRIPES];
+    uint64_t entries;
   } copied;
 };
 
@@ -72,6 +73,7 @@ struct snapshot_piece {
   uint64_t index; /* of its first directory entry */
   unsigned depth;
   const uint64_t *words;
+  uint64_t entries;
   /* NULL: no lane has a count.  Counts of lanes without an entry do not belong to the piece. */
   const struct duplicates *duplicates;
   uint32_t copying; /* the figure of the segment's duplicates_lock: see fold.h */

@@ -69,6 +69,7 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
   s->copied.counts = false;
   s->copied.first = s->copied.at = s->index;
   s->copied.end = ++s->index;
+  s->copied.entries = segment_used(g, segment);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
   struct saved_reader r;

@@ -22,19 +22,32 @@ static void put_totals(struct parts *p, uint64_t a, uint64_t b, uint64_t c)
 
 /* ---- Bloom ---- */
 
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* No more keys are counted in a layer than bits are set in its array.  The first layer's keys are in the
+ * trailer, and those of each other one in the block before its array. */
 static void recount_bloom(struct parts *p)
 {
-  enum { LAYOUT_FIGURE = 0 };
-  uint64_t bits = 0, marks = 0, keys = saved_get64(p->trailer + 24);
+  enum { LAYOUT_FIGURE = 0, KEYS_MEANING = 1 };
+  uint64_t first_keys = saved_get64(p->trailer + 24), *keys = &first_keys, marks = 0;
   uint64_t mark = figure(p, LAYOUT_FIGURE) == BLOOM_LAYOUT_MARKED ? WORD_MARK : 0;
-  for (unsigned i = 0; i < p->n; i++)
-    for (size_t at = 0; p->part[i].kind == PART_ARRAY && at + 8 <= p->part[i].size; at += 8) {
-      uint64_t value = saved_get64(p->part[i].data + at);
+  for (unsigned i = 0; i < p->n; i++) {
+    struct part *part = &p->part[i];
+    uint64_t bits = 0;
+    for (size_t at = 0; part->kind == PART_ARRAY && at + 8 <= part->size; at += 8) {
+      uint64_t value = saved_get64(part->data + at);
       bits += (uint64_t) __builtin_popcountll(value & ~mark);
       marks |= value & mark;
     }
-  put_totals(p, keys < bits ? keys : bits, marks ? 1 : saved_get64(p->trailer + 32),
-             saved_get64(p->trailer + 40));
+    if (part->kind == PART_ARRAY)
+      *keys = least_of(*keys, bits);
+    else if (part->kind == PART_BLOCK && part->type == SAVED_KIND_BLOCKS)
+      keys = &part->meanings[KEYS_MEANING];
+  }
+  put_totals(p, first_keys, marks ? 1 : saved_get64(p->trailer + 32), saved_get64(p->trailer + 40));
 }
 
 /* With counters that are stuck, any number of copies would do. */

@@ -43,6 +43,9 @@ static const struct seed seeds[] = {
     {"bloom-word", TAMIS_BLOOM, WORD, 50, 0.05, true, 0, 30, 0, 0, false},
     {"bloom-word-fixed", TAMIS_BLOOM, WORD, 50, 0.02, false, 0, 30, 0, 0, false},
     {"bloom-word-full", TAMIS_BLOOM, WORD, 20, 0.02, false, 0, 60, 0, 0, false},
+    {"bloom-layers", TAMIS_BLOOM, BLOCKED, 20, 0.01, true, 1, 100, 0, 0, false},
+    {"bloom-layers-classic", TAMIS_BLOOM, CLASSIC, 10, 0.1, true, 0, 30, 0, 0, false},
+    {"bloom-layers-word", TAMIS_BLOOM, WORD, 20, 0.05, true, 0, 60, 0, 0, false},
     {"counting", TAMIS_COUNTING_BLOOM, BLOCKED, 50, 0.01, true, 0, 30, 3, 5, false},
     {"counting-fixed", TAMIS_COUNTING_BLOOM, BLOCKED, 30, 0.001, false, 2, 30, 0, 0, false},
     {"counting-stuck", TAMIS_COUNTING_BLOOM, BLOCKED, 20, 0.1, true, 0, 20, 20, 3, false},
@@ -112,17 +115,28 @@ static void save(const char *folder, const char *name, const tamis_filter *f)
   exit(1);
 }
 
-/* A filter that others have been united with, which limits how it may grow. */
-static void united(const char *folder)
+/* A filter that another one has been united with: what that brought is counted apart, and limits how a
+ * cuckoo filter may grow. */
+static void united(const char *folder, const struct seed *one, const struct seed *more)
 {
-  const struct seed one = {"one", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 100, 0, 0, false};
-  const struct seed more = {"more", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 150, 0, 100, false};
-  tamis_filter *into = make(&one), *from = make(&more);
+  tamis_filter *into = make(one), *from = make(more);
   if (tamis_merge(into, from) != TAMIS_OK)
     exit(1);
-  save(folder, "cuckoo-united", into);
+  save(folder, one->name, into);
   tamis_destroy(into);
   tamis_destroy(from);
+}
+
+static void all_united(const char *folder)
+{
+  const struct seed cuckoo[] = {
+      {"cuckoo-united", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 100, 0, 0, false},
+      {"more", TAMIS_CUCKOO, BLOCKED, 20, 0.05, true, 0, 150, 0, 100, false}};
+  const struct seed bloom[] = {
+      {"bloom-layers-united", TAMIS_BLOOM, BLOCKED, 20, 0.05, true, 0, 10, 0, 0, false},
+      {"more", TAMIS_BLOOM, BLOCKED, 20, 0.05, true, 0, 60, 0, 0, false}};
+  united(folder, &cuckoo[0], &cuckoo[1]);
+  united(folder, &bloom[0], &bloom[1]);
 }
 
 /* Sliding windows, some keys of which have been forgotten. */
@@ -202,7 +216,7 @@ int main(int argc, char **argv)
     save(argv[1], seeds[i].name, f);
     tamis_destroy(f);
   }
-  united(argv[1]);
+  all_united(argv[1]);
   windows(argv[1]);
   with_removed(argv[1], "cuckoo-split", 0);
   with_removed(argv[1], "cuckoo-generations-2", 1450);

@@ -150,6 +150,9 @@ void run_independent(unsigned thread);
 
 const char *check_independent(void);
 
+/* A thread that finds x must find y, which was added before x by the same thread. */
+void run_message(unsigned thread);
+
 /* For shapes whose calls judge everything themselves. */
 const char *check_nothing(void);
 

@@ -4,7 +4,8 @@
  */
 #include "fixture.h"
 
-static void make_kind(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable)
+static void make_with_limit(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable,
+                            uint64_t max_bytes)
 {
   memset(&t, 0, sizeof t);
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -15,10 +16,16 @@ static void make_kind(tamis_kind kind, tamis_layout layout, uint64_t capacity, b
   options.growable = growable;
   options.seed = SEED;
   options.stripes = 1;
+  options.max_bytes = max_bytes;
   options.allocator = &from_the_world;
   expect(tamis_create(&options, &t.filter) == TAMIS_OK, "create");
   t.x = 1;
   t.y = 2;
+}
+
+static void make_kind(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable)
+{
+  make_with_limit(kind, layout, capacity, growable, 0);
 }
 
 static void make(tamis_layout layout, uint64_t capacity, bool growable)
@@ -158,6 +165,75 @@ static const char *check_opening(void)
          : !contains(t.x)        ? "the add was lost"
          : figures().layers != 2 ? "not one further layer"
                                  : NULL;
+}
+
+/* ---- a filter whose first layer has room for one more key ---- */
+
+static void make_full_but_one(tamis_layout layout)
+{
+  make(layout, 2, true);
+  t.z = 3;
+  must_add(t.z);
+}
+
+static void make_bloom_full_but_one(void)
+{
+  make_full_but_one(TAMIS_LAYOUT_BLOCKED);
+}
+
+static void make_word_to_grow_full_but_one(void)
+{
+  make_full_but_one(TAMIS_LAYOUT_WORD);
+}
+
+enum { OTHER_KEY = 4 };
+
+/* Thread 0 takes the room, and opens a layer for x.  Thread 1 may have found the room before. */
+static void run_room_and_opening(unsigned thread)
+{
+  if (thread == 0)
+    must_add(OTHER_KEY);
+  run_store_buffer(thread);
+}
+
+static void run_unique_room_and_opening(unsigned thread)
+{
+  if (thread == 0)
+    must_add(OTHER_KEY);
+  run_unique(thread);
+}
+
+static const char *check_unique_room_and_opening(void)
+{
+  return winners(2) != 1 ? "not one winner" : !contains(t.x) ? "the add was lost" : NULL;
+}
+
+/* ---- a filter of the word layout that has room for one more key, and for no other layer ---- */
+
+static void make_word_at_end(void)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  uint64_t bytes;
+  options.layout = TAMIS_LAYOUT_WORD;
+  options.capacity = 2;
+  options.fpp = 0.1;
+  options.stripes = 1;
+  expect(tamis_bytes_for(&options, &bytes) == TAMIS_OK, "size");
+  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_WORD, 2, true, bytes);
+  t.z = 3;
+  must_add(t.z);
+}
+
+/* If a unique add of x has been refused, no other one has added it, after that or before. */
+static const char *check_word_end(void)
+{
+  unsigned refused = 0;
+  for (unsigned i = 0; i < 2; i++)
+    refused += t.result[i][0] == TAMIS_EFULL;
+  return winners(2) + (refused > 0) != 1    ? "not one winner, or a refusal"
+         : winners(2) && !contains(t.x)     ? "the add was lost"
+         : figures().refused_adds < refused ? "a refusal was not counted"
+                                            : NULL;
 }
 
 /* ---- a filter that counts, in which a key has two counters in each of two words ---- */
@@ -325,6 +401,15 @@ const struct shape bloom_shapes[] = {
      check_opening, BOUND(2), BOUND(2)},
     {"word_opening", "... after one word?", 2, false, make_word_to_grow, run_unique, check_opening,
      BOUND(2), BOUND(2)},
+    {"bloom_room_and_opening", "do two adds miss each other, one of which opens a layer?", 2, false,
+     make_bloom_full_but_one, run_room_and_opening, check_store_buffer, BOUND(3), NEVER},
+    {"bloom_message_and_opening", "are two adds of a thread seen in their order?", 2, false,
+     make_bloom_full_but_one, run_message, check_nothing, BOUND(3), BOUND(3)},
+    {"word_room_and_opening", "one winner of two, one of which opens a layer?", 2, false,
+     make_word_to_grow_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening,
+     BOUND(3), NEVER},
+    {"word_end", "is a refusal final where growth ends?", 3, false, make_word_at_end, run_word_full,
+     check_word_end, BOUND(2), NEVER},
     {"counting_unique", "one winner of two, with counters?", 2, false, make_counting, run_unique,
      check_counting_unique, FULL, FULL},
     {"counting_unique_and_add", "... or an add before it?", 2, false, make_counting,

@@ -67,8 +67,7 @@ const char *check_independent(void)
   return x_first && y_first ? "two readers saw two adds in opposite orders" : NULL;
 }
 
-/* A thread that finds x must find y, which was added before x by the same thread. */
-static void run_message(unsigned thread)
+void run_message(unsigned thread)
 {
   if (thread == 0) {
     must_add(t.y);
