@@ -149,7 +149,7 @@ static uint64_t window_number(unsigned i)
 }
 
 /* A number of a layer of a window.  Some other shapes, halves and capacities are as good. */
-static bool is_wrong_in_layer(unsigned i, uint64_t was, uint64_t number)
+static bool is_wrong_in_window_layer(unsigned i, uint64_t was, uint64_t number)
 {
   switch (i) {
   case SAVED_LAYER_SHAPE:
@@ -181,7 +181,8 @@ static bool is_wrong_in_window(unsigned i, uint64_t was, uint64_t number)
   case SAVED_WINDOW_GROWTHS:
     return number > INT32_MAX;
   default:
-    return i >= SAVED_WINDOW_NUMBERS || is_wrong_in_layer(i - SAVED_WINDOW_OLDEST, was, number);
+    return i >= SAVED_WINDOW_NUMBERS ||
+           is_wrong_in_window_layer(i - SAVED_WINDOW_OLDEST, was, number);
   }
 }
 
@@ -213,7 +214,8 @@ static bool is_wrong_in_header(size_t at, uint64_t was, uint64_t number)
   case 40: /* mixing and `growable` */
     return (uint32_t) number != 1 || number >> 32 > 1;
   case 88: /* stripes and layout */
-    return (uint32_t) number > 4096 || number >> 32 > 2 || ((file.cuckoo || file.window) && number >> 32);
+    return (uint32_t) number > 4096 || number >> 32 > 2 ||
+           ((file.cuckoo || file.window) && number >> 32);
   default:
     return at < 24 || (at >= 32 && at < 64) || at >= SAVED_FIGURES_AT + SAVED_FIGURES * 8;
   }
@@ -275,7 +277,7 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
   const unsigned figure = (unsigned) (at - SAVED_UNIT) / 8;
   const double excess = saved_to_double(number), fpp = saved_to_double(number_at(file.data, 72));
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_LAYER)
-    return is_wrong_in_layer(figure, was, number);
+    return is_wrong_in_window_layer(figure, was, number);
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_COPIED)
     return number < was || number > saved_most_period;
   switch (at) {
