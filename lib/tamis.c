@@ -190,8 +190,7 @@ static int check_rate(const struct refusal *why, const tamis_options *o)
 
 static int check_capacity(const struct refusal *why, const tamis_options *o)
 {
-  return o->capacity ? TAMIS_OK
-                     : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
+  return o->capacity ? TAMIS_OK : tamis__refuse_capacity(why, o, kind_for(o)->bytes_for);
 }
 
 /* Reads options whose rate matters, and checks what means the same to all kinds. */

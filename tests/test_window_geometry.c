@@ -6,7 +6,7 @@
 
 #include "base/filter.h"
 #include "harness.h"
-#include "window/geometry.h"
+#include "window/table.h"
 
 #include <math.h>
 
@@ -322,6 +322,30 @@ static void rates_are_as_planned(void **state)
     }
 }
 
+/* Of the layers that are searched at the same time, each has a share of the rate of its own. */
+static void layers_have_shares_of_their_own(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.window = 4;
+  options.capacity = 100;
+  options.seed = 3;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  uint64_t next = 0, seen = 0;
+  while (stats_of(f).layers < 6)
+    assert_int_equal(tamis_add_hash(f, fresh_key(&next)), TAMIS_OK);
+  uint64_t epoch = epoch_before(&window_of(f)->epoch);
+  const struct window_layer *layer = window_newest(window_of(f), epoch);
+  for (; layer; layer = window_next(layer, epoch)) {
+    assert_true(layer->index >= 1 && layer->index <= 6);
+    assert_false(seen >> layer->index & 1);
+    seen |= UINT64_C(1) << layer->index;
+    assert_true(layer->geometry.rate <= window_geometry_share(layer->index) * options.fpp);
+  }
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -336,6 +360,7 @@ int main(void)
       cmocka_unit_test(addresses_are_even),
       cmocka_unit_test(fixed_filters_have_room),
       cmocka_unit_test(rates_are_as_planned),
+      cmocka_unit_test(layers_have_shares_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,8 +56,8 @@ static void sweep(const struct window *w, uint64_t epoch, uint64_t left[WINDOW_M
   }
 }
 
-/* Whether the oldest layer may leave.  The sweep of the period in which it was closed, plus one, was the
- * first that began afterwards, and this one must be a later one. */
+/* Whether the oldest layer may leave: `left` is final if the layer was closed before the period began
+ * whose sweep has counted it. */
 static bool may_leave(const struct window *w, uint64_t epoch, uint64_t left)
 {
   const struct window_layer *layer = window_newest(w, epoch);
@@ -65,7 +65,7 @@ static bool may_leave(const struct window *w, uint64_t epoch, uint64_t left)
     return false;
   while (layer->number != epoch_oldest(epoch))
     layer = layer->older;
-  return epoch_period(epoch) - layer->closed >= 2;
+  return epoch_period(epoch) != layer->closed;
 }
 
 /* `swept` is the epoch word for which the layers were swept. */

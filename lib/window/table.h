@@ -86,14 +86,13 @@
  * but outside of all stripes.  A layer never moves, and its memory stays until the filter is destroyed:
  * look-ups need no read section, and together all older layers are smaller than the newest one.
  *
- *     The oldest layer leaves the list when a sweep has found it empty that began after an earlier
- *     sweep did which began after the layer was closed, that is, after the next one was opened.
- *     Inserts and moves are made in the newest layer only, which they learn under their stripes.  One
- *     that had read an older epoch word held its stripes when the layer was closed, and the first of
- *     the two sweeps has waited for it.  So nothing comes to the layer during the second one, nothing
- *     moves in it, and what that finds is final.  (While entries are moved, a sweep may count wrongly:
- *     they can be carried from a block that it has not reached to one that it has left.)  Writers that
- *     have locked stripes for the layer find nothing to renew there.
+ *     The oldest layer leaves the list when a sweep finds it empty that began after the layer was
+ *     closed, that is, after the next one was opened.  Inserts and moves are made in the newest layer
+ *     only, which they learn under their stripes.  One that had read an older epoch word held its
+ *     stripes when the layer was closed, and the sweep waits for these.  So nothing comes to a block
+ *     that the sweep has left, nothing is carried around it, and what it finds is final.  (A sweep that
+ *     began before may count wrongly.)  Writers that have locked stripes for the layer find nothing to
+ *     renew there.
  *
  * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a layer
  * does not wait for it either: both change the epoch word by compare-and-swap.
