@@ -94,6 +94,14 @@ static const char *kind_word(tamis_kind kind)
 
 /* ---- text ---- */
 
+/* The lines that all layers of a Bloom filter were made for: each further one has room for as many as
+ * all before it. */
+static double room_of_layers(const tamis_stats *stats)
+{
+  return stats->layers > 1 ? ldexp((double) stats->capacity, (int) stats->layers - 1)
+                           : (double) stats->capacity;
+}
+
 static void print_text(const struct info_options *options, const char *path,
                        const tamis_stats *stats)
 {
@@ -122,7 +130,9 @@ static void print_text(const struct info_options *options, const char *path,
     printf("bits per key  %.4g\n", (double) stats->bits / (double) stats->capacity);
   else
     printf(bloom ? "bits per key  %u set of %.4g\n" : "counters      %u of a key, of %.4g\n",
-           stats->bits_per_key, (double) stats->bits / (bloom ? 1 : 4) / (double) stats->capacity);
+           stats->bits_per_key, (double) stats->bits / (bloom ? 1 : 4) / room_of_layers(stats));
+  if (bloom && stats->layers > 1)
+    printf("layers        %u\n", stats->layers);
   if (options->seed)
     printf("seed          0x%016" PRIx64 "\n", stats->seed);
   if (options->check)
@@ -209,6 +219,8 @@ static void print_json(const struct info_options *options, const char *path,
     print_integer("bits", stats->bits);
     print_integer("bits_set", stats->bits_set);
     print_integer(bloom ? "bits_per_key" : "counters_per_key", stats->bits_per_key);
+    if (bloom)
+      print_integer("layers", stats->layers);
   }
   if (options->seed) /* a string, as many programs read numbers as floating point */
     printf(", \"seed\": \"0x%016" PRIx64 "\"", stats->seed);

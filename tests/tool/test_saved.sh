@@ -122,6 +122,8 @@ run build --capacity 10k paths -o small.tamis
 check "build: more lines than --capacity" good
 run info small.tamis
 check "... the rate stays" gawk '/^fpp now/ { exit !($3 <= 1e-6) }' out
+check "... bits per key are those of all layers" \
+  gawk '/^bits per key/ { bits = $7 } /^layers/ { layers = $2 } END { exit !(bits > 30 && bits < 90 && layers > 3) }' out
 run query small.tamis paths
 check "... and all are in" cmp -s out paths
 run build --quiet --capacity 100 --memory 4K --kind cuckoo paths -o none.tamis
