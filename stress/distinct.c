@@ -79,7 +79,8 @@ void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *h
 /* The layers that may be opened, and how many keys use each of their bits. */
 struct users {
   struct bloom_geometry layers[BLOOM_MOST_LAYERS];
-  uint16_t *of_layer[BLOOM_MOST_LAYERS];
+  uint64_t first[BLOOM_MOST_LAYERS]; /* of each layer in `all` */
+  uint16_t *all;
   unsigned n;
 };
 
@@ -87,18 +88,18 @@ struct users {
  * may add it to both. */
 static bool plan_layers(const tamis_options *options, uint64_t keys, struct users *users)
 {
-  uint64_t room = 0, capacity = options->capacity;
-  while (room < 2 * keys) {
+  uint64_t room = 0, bits = 0;
+  for (uint64_t capacity = options->capacity; room < 2 * keys; capacity = room) {
     struct bloom_geometry *g = &users->layers[users->n];
     if (bloom_geometry_plan_layer(options->layout, users->n + 1, capacity, options->fpp, g) !=
-            TAMIS_OK ||
-        !(users->of_layer[users->n] = calloc(bloom_geometry_bits(g), sizeof(uint16_t))))
+        TAMIS_OK)
       return false;
-    users->n++;
+    users->first[users->n++] = bits;
+    bits += bloom_geometry_bits(g);
     room += capacity;
-    capacity = room;
   }
-  return true;
+  users->all = bits ? calloc(bits, sizeof *users->all) : NULL;
+  return users->all;
 }
 
 /* Adds `change` to the number of keys that use each bit of a key in a layer.  Returns whether one of
@@ -123,7 +124,7 @@ static bool use_bits(const struct users *users, uint64_t mixed, int change)
 {
   bool single = true;
   for (unsigned i = 0; i < users->n; i++)
-    single &= use_bits_of(&users->layers[i], mixed, users->of_layer[i], change);
+    single &= use_bits_of(&users->layers[i], mixed, users->all + users->first[i], change);
   return single;
 }
 
@@ -155,8 +156,7 @@ bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t
   struct users users = {.n = 0};
   struct hash_keys keys = hash_keys_from_seed(options->seed);
   bool all = plan_layers(options, n, &users) && choose(&users, &keys, seed, hashes, n);
-  for (unsigned i = 0; i < users.n; i++)
-    free(users.of_layer[i]);
+  free(users.all);
   return all;
 }
 
