@@ -11,9 +11,9 @@ static tamis_key item_of(const server_string *word)
   return item;
 }
 
-/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter would
- * take some more items, and any number of copies of one.  A Bloom filter would note that it has refused
- * one, which a replica does not learn. */
+/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter
+ * would take some more items, and any number of copies of one.  A Bloom filter would note that it
+ * has refused one, which a replica does not learn. */
 static bool is_full(const struct value *v)
 {
   return !v->traits.expansion && !v->traits.window && v->count >= v->capacity;
@@ -27,8 +27,8 @@ static int add_one(struct value *v, const tamis_key *item, bool unique)
                 : tamis_add(v->filter, item->data, item->len);
 }
 
-/* What another server has added must go in here, too.  A filter's bytes near its limit depend on when
- * memory came back, so this server may meet the limit where the other one did not. */
+/* What another server has added must go in here, too.  A filter's bytes near its limit depend on
+ * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
   int result = add_one(v, item, unique);
@@ -38,7 +38,7 @@ static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
   return result;
 }
 
-/* Whether no item can be refused because the filter is full, so that their order does not matter. */
+/* Whether the filter has room for all of these items, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
   return v->traits.expansion ||
