@@ -27,7 +27,8 @@
 
 enum { VERSION = TAMIS_VERSION_MAJOR * 10000 + TAMIS_VERSION_MINOR * 100 + TAMIS_VERSION_PATCH };
 
-/* Where even the function that logs is missing, the server only says that the module did not load. */
+/* Where even the function that logs is missing, the server only says that the module did not
+ * load. */
 static int refuse(server_ctx *ctx, const char *reason, const char *what)
 {
   if (server.Log)
