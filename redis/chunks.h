@@ -3,7 +3,7 @@
  * A key's bytes (image.h), cut into chunks.  SCANDUMP gives them out, LOADCHUNK takes them, an AOF
  * contains them, and a copy is made through them.
  *
- *    chunk: head of 64 bytes, and the next CHUNK_BYTES bytes of the key; the last one may be shorter
+ *    chunk: a head of 64 bytes, then CHUNK_BYTES bytes of the key, or the rest of them
  *
  *    head, all numbers little-endian:
  *       0  8 bytes  the magic TAMISCHK
