@@ -16,7 +16,25 @@ static tamis_key item_of(const server_string *word)
  * has refused one, which a replica does not learn. */
 static bool is_full(const struct value *v)
 {
-  return !v->traits.expansion && !v->traits.window && v->count >= v->capacity;
+  return v->at_limit || (!v->traits.expansion && !v->traits.window && v->count >= v->capacity);
+}
+
+/* A cuckoo filter that meets its limit may refuse to split where a replica does not, because its
+ * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
+ * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4. */
+static void watch_limit(struct value *v, int n)
+{
+  enum { STEP = 64 << 10, ADDS = 256 };
+  tamis_stats stats = TAMIS_STATS_INIT;
+  const uint64_t limit = v->traits.max_bytes, part = limit / 8;
+  if (v->kind != TAMIS_CUCKOO || !v->traits.expansion || !limit)
+    return;
+  if (v->unwatched < (uint64_t) n) {
+    (void) tamis_get_stats(v->filter, &stats);
+    v->at_limit = stats.bytes >= limit - part - (part < STEP ? part : STEP);
+    v->unwatched = v->at_limit ? 0 : ADDS + v->count / 64;
+  }
+  v->unwatched -= v->at_limit ? 0 : (uint64_t) n;
 }
 
 static int add_one(struct value *v, const tamis_key *item, bool unique)
@@ -41,6 +59,8 @@ static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 /* Whether the filter has room for all of these items, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
+  if (v->at_limit)
+    return false;
   return v->traits.expansion ||
          (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
 }
@@ -49,6 +69,10 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
                      bool stops, int *results)
 {
   bool obeys = must_obey(ctx);
+  if (obeys)
+    v->at_limit = false;
+  else
+    watch_limit(v, n);
   if (n > 1 && !obeys && have_room(v, n)) {
     if (unique)
       (void) tamis_add_unique_many(v->filter, items, (size_t) n, results);
