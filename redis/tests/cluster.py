@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""A cluster of real servers on loopback, and a client that follows MOVED and ASK."""
+import functools
+import time
+
+from server import HOST, Client, ReplyError, Server, wait_until
+
+SLOTS = 16384
+NODE_TIMEOUT_MS = 1000
+
+
+def crc16(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return crc
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def slot_of(key):
+    """The slot of a key, or of what stands in the braces of its hash tag."""
+    key = key.encode() if isinstance(key, str) else key
+    begin = key.find(b"{")
+    end = key.find(b"}", begin + 1)
+    if begin >= 0 and end > begin + 1:
+        key = key[begin + 1 : end]
+    return crc16(key) % SLOTS
+
+
+class Node(Server):
+    def __init__(self, kind, module):
+        super().__init__(kind, module, "--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT_MS,
+                         "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0",
+                         "--cluster-replica-validity-factor", "0")
+        self.id = self("CLUSTER", "MYID")
+
+    def is_master(self):
+        return self("ROLE")[0] == b"master"
+
+
+class Cluster:
+    """`masters` masters with the slots spread evenly, and a replica of each."""
+
+    def __init__(self, kind, module, masters=3):
+        self.nodes = [Node(kind, module) for _ in range(2 * masters)]
+        self.masters, self.replicas = self.nodes[:masters], self.nodes[masters:]
+        for i, node in enumerate(self.nodes):
+            node("CLUSTER", "SET-CONFIG-EPOCH", i + 1)
+        for i, node in enumerate(self.masters):
+            node("CLUSTER", "ADDSLOTSRANGE", i * SLOTS // masters, (i + 1) * SLOTS // masters - 1)
+        for node in self.nodes[1:]:
+            self.nodes[0]("CLUSTER", "MEET", HOST, node.port, *self.bus_port(node))
+        wait_until(lambda: all(len(self.known(node)) == len(self.nodes) for node in self.nodes), "all nodes have met")
+        for master, replica in zip(self.masters, self.replicas):
+            replica("CLUSTER", "REPLICATE", master.id)
+        self.wait()
+
+    @staticmethod
+    def bus_port(node):
+        return [node.cluster_port]
+
+    @staticmethod
+    def known(node):
+        return [line for line in node("CLUSTER", "NODES").decode().splitlines() if "handshake" not in line]
+
+    def wait(self, seconds=30):
+        """Until all slots are served, and each master that has slots has a replica that is in step."""
+        def ready():
+            for node in self.nodes:
+                if b"cluster_state:ok" not in node("CLUSTER", "INFO"):
+                    return False
+                role = node("ROLE")
+                if role[0] == b"slave" and role[3] != b"connected" or role[0] == b"master" and not role[2]:
+                    return False
+            return True
+        wait_until(ready, "the cluster is up", seconds)
+
+    def owner(self, slot):
+        """The master that has a slot, as node 0 or another live one sees it."""
+        viewer = next(node for node in self.nodes if node.process)
+        for first, last, master, *_ in viewer("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(node for node in self.nodes if node.id == master[2])
+        raise KeyError(slot)
+
+    def move(self, slot, target):
+        """Moves a slot with its keys, while clients use them."""
+        source = self.owner(slot)
+        if source is target:
+            return 0
+        target("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        moved = 0
+        while True:
+            keys = source("CLUSTER", "GETKEYSINSLOT", slot, "100")
+            if not keys:
+                break
+            source("MIGRATE", HOST, target.port, "", "0", "10000", "KEYS", *keys)
+            moved += len(keys)
+            target("WAIT", "1", "1000")
+        for node in (target, source, *(node for node in self.nodes if node not in (source, target))):
+            if node.process and node.is_master():
+                node("CLUSTER", "SETSLOT", slot, "NODE", target.id)
+        return moved
+
+    def stop(self):
+        for node in self.nodes:
+            node.kill()
+
+
+class ClusterClient:
+    """Sends commands in batches to the nodes that have their keys."""
+
+    PASSING = ("TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
+
+    def __init__(self, ports):
+        self.ports = list(ports)
+        self.connections = {}
+        self.slots = {}
+        self.moved = self.asked = self.broken = 0
+        self.refresh()
+
+    def refresh(self):
+        for port in (*self.connections, *self.ports):
+            try:
+                rows = self.connection(port)("CLUSTER", "SLOTS")
+            except (OSError, ReplyError):
+                self.drop(port)
+                continue
+            self.slots = {}
+            for first, last, master, *_ in rows:
+                for slot in range(first, last + 1):
+                    self.slots[slot] = master[1]
+            if self.slots:
+                return
+        time.sleep(0.1)
+
+    def connection(self, port):
+        if port not in self.connections:
+            self.connections[port] = Client(port, timeout=3)
+        return self.connections[port]
+
+    def drop(self, port):
+        connection = self.connections.pop(port, None)
+        if connection:
+            connection.close()
+
+    def batch(self, commands, replicas=0, timeout_ms=500):
+        """For each command (name, key, ...) a pair: the reply, and whether WAIT says that so many replicas
+        have it.  The reply is an exception if the command was refused; ConnectionError, if nobody knows."""
+        results = [(ConnectionError("no node has the slot"), False)] * len(commands)
+        by_port = {}
+        for i, command in enumerate(commands):
+            port = self.slots.get(slot_of(command[1]))
+            if port:
+                by_port.setdefault(port, []).append(i)
+        stale = len(by_port) == 0
+        wait = [["WAIT", replicas, timeout_ms]] if replicas else []
+        for port, members in by_port.items():
+            try:
+                replies = self.connection(port).pipeline([commands[i] for i in members] + wait, depth=1 << 20)
+            except OSError as error:
+                self.broken += 1
+                self.drop(port)
+                stale = True
+                for i in members:
+                    results[i] = (ConnectionError(str(error)), False)
+                continue
+            acknowledged = not replicas or isinstance(replies[-1], int) and replies[-1] >= replicas
+            for i, reply in zip(members, replies):
+                if isinstance(reply, ReplyError) and str(reply).split()[0] in ("MOVED", "ASK"):
+                    results[i] = self.redirected(commands[i], str(reply), wait, replicas)
+                    stale = stale or str(reply).startswith("MOVED")
+                elif isinstance(reply, ReplyError) and str(reply).split()[0] in self.PASSING:
+                    results[i] = (reply, False)
+                    stale = True
+                else:
+                    results[i] = (reply, acknowledged)
+        if stale:
+            self.refresh()
+        return results
+
+    def redirected(self, command, where, wait, replicas):
+        kind, _, address = where.split()[:3]
+        port = int(address.rpartition(":")[2])
+        if kind == "ASK":
+            self.asked += 1
+            commands = [["ASKING"], command, *wait]
+        else:
+            self.moved += 1
+            commands = [command, *wait]
+        try:
+            replies = self.connection(port).pipeline(commands)
+        except OSError as error:
+            self.broken += 1
+            self.drop(port)
+            return ConnectionError(str(error)), False
+        if kind == "ASK":
+            replies = replies[1:]
+        return replies[0], not replicas or isinstance(replies[-1], int) and replies[-1] >= replicas
+
+    def __call__(self, *command, seconds=20):
+        """One command, tried until it is carried out."""
+        until = time.monotonic() + seconds
+        while True:
+            ((reply, _),) = self.batch([command])
+            passing = isinstance(reply, OSError) or isinstance(reply, ReplyError) and \
+                str(reply).split()[0] in (*self.PASSING, "MOVED", "ASK")
+            if not passing:
+                if isinstance(reply, ReplyError):
+                    raise reply
+                return reply
+            if time.monotonic() > until:
+                raise reply
+            time.sleep(0.05)

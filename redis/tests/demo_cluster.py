@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Consumers in several processes drop duplicate messages with BF.ADD in a cluster of three masters and
+three replicas.  Slots move meanwhile, and a master is killed by -9.  All that was said to be done is
+compared with an exact set.
+
+Each message is delivered to several consumers.  The one whose BF.ADD says 1 handles it, and the add is
+acknowledged when WAIT 1 says that a replica has it, too.  Until then the consumer sends it again.  An
+add whose connection broke may have been carried out or not, so a 0 that follows it says nothing: the
+consumer handles such a message.
+
+    demo_cluster.py --server redis|valkey --module PATH [--seconds N] [--consumers N]
+"""
+import argparse
+import array
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+import server as servers
+from cluster import Cluster, ClusterClient, slot_of
+from server import ReplyError
+
+SHARDS = 48
+RATE = 1e-4
+CAPACITY = 2000  # of each shard's filter; they grow
+BATCH = 200
+BLOCK = 4000
+REPLICAS = 1
+
+
+def shard(message):
+    return f"seen:{{{message * 2654435761 % 4294967296 % SHARDS}}}"
+
+
+def deliveries(consumer, consumers, block):
+    """The messages of a block that this consumer gets, in its own order."""
+    mine = [message for message in range(block * BLOCK, (block + 1) * BLOCK)
+            if consumer in (message % consumers, message // consumers % consumers)]
+    random.Random(consumer * 1000003 + block).shuffle(mine)
+    return mine
+
+
+# ---- a consumer, which is a process of its own ----
+
+
+class Consumer:
+    def __init__(self, number, consumers, ports, folder):
+        self.number, self.consumers, self.folder = number, consumers, folder
+        self.client = ClusterClient(ports)
+        self.handled = array.array("Q")  # messages, once for each time
+        self.acknowledged = array.array("Q")
+        self.dropped = self.read = self.retried = self.unsure = 0
+        self.stall = 0.0
+
+    def take(self, messages):
+        """Handles each message, or drops it as a duplicate.  Returns when all adds are acknowledged."""
+        self.read += len(messages)
+        waiting = [(message, False) for message in messages]  # and whether an earlier try may have added it
+        begin = time.monotonic()
+        while waiting:
+            results = self.client.batch([("BF.ADD", shard(message), message) for message, _ in waiting], REPLICAS)
+            again = []
+            for (message, maybe), (reply, acknowledged) in zip(waiting, results):
+                if isinstance(reply, ReplyError):
+                    if str(reply).split()[0] not in (*ClusterClient.PASSING, "MOVED", "ASK"):
+                        raise reply
+                    again.append((message, maybe))  # it was not carried out
+                elif isinstance(reply, OSError):
+                    self.unsure += 1
+                    again.append((message, True))
+                elif reply == 0 and not maybe:
+                    self.dropped += 1
+                elif acknowledged:
+                    self.handled.append(message)
+                    self.acknowledged.append(message)
+                else:
+                    again.append((message, True))
+            if again:
+                self.retried += len(again)
+                time.sleep(0.02)
+            waiting = again
+        self.stall = max(self.stall, time.monotonic() - begin)
+
+    def run(self):
+        block = 0
+        while not (self.folder / "stop").exists():
+            mine = deliveries(self.number, self.consumers, block)
+            for start in range(0, len(mine), BATCH):
+                self.take(mine[start : start + BATCH])
+            block += 1
+        # What was handled at any time is delivered once more: all of it must be dropped.
+        again = random.Random(self.number).sample(self.acknowledged, min(4000, len(self.acknowledged)))
+        repeated = sum(reply != 0 for start in range(0, len(again), BATCH)
+                       for reply, _ in self.client.batch([("BF.ADD", shard(m), m) for m in again[start : start + BATCH]]))
+        for name in ("handled", "acknowledged"):
+            with open(self.folder / f"{name}.{self.number}", "wb") as file:
+                getattr(self, name).tofile(file)
+        figures = {name: getattr(self, name) for name in ("read", "dropped", "retried", "unsure", "stall")}
+        figures.update(blocks=block, redelivered=len(again), repeated=repeated, moved=self.client.moved,
+                       asked=self.client.asked, broken=self.client.broken)
+        (self.folder / f"figures.{self.number}").write_text(json.dumps(figures))
+
+
+# ---- what happens to the cluster meanwhile ----
+
+
+def disturb(cluster, seconds):
+    """Moves slots between two masters, and kills the third one.  Its replica takes over; later it is
+    started again, as a replica.  Returns figures."""
+    a, b, victim = cluster.masters
+    replica = cluster.replicas[2]
+    slots = sorted({slot_of(f"seen:{{{i}}}") for i in range(SHARDS)})
+    begin = time.monotonic()
+    movable = [slot for slot in slots if cluster.owner(slot) in (a, b)]
+    kill_at, moved_slots, moved_keys = seconds * 0.3, 0, 0
+    killed = takeover = restarted = None
+    while time.monotonic() - begin < seconds or restarted is None:
+        now = time.monotonic() - begin
+        if killed is None and now > kill_at:
+            victim.kill()
+            killed = time.monotonic()
+        if killed and takeover is None and replica.is_master():
+            takeover = time.monotonic() - killed
+        if takeover is not None and restarted is None:
+            victim.start()
+            restarted = time.monotonic()
+        slot = movable[moved_slots % len(movable)]
+        source = cluster.owner(slot)
+        moved_keys += cluster.move(slot, b if source is a else a)
+        moved_slots += 1
+        time.sleep(0.05)
+        if now > seconds + 40:
+            raise AssertionError("the replica does not take over")
+    return {"slots": moved_slots, "keys": moved_keys, "takeover": takeover}
+
+
+def demo(kind, module, seconds, consumers):
+    begin = time.monotonic()
+    cluster = Cluster(kind, module)
+    print(f"six servers: {cluster.nodes[0].client.info('server', 'redis_version')} after "
+          f"{time.monotonic() - begin:.1f} s", file=sys.stderr)
+    client = ClusterClient([node.port for node in cluster.nodes])
+    for i in range(SHARDS):
+        client("BF.RESERVE", f"seen:{{{i}}}", RATE, CAPACITY)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="consumers.", dir=cluster.nodes[0].folder.parent))
+    processes = [subprocess.Popen(
+        [sys.executable, os.path.abspath(__file__), "--consumer", str(number), str(consumers), str(folder),
+         *[str(node.port) for node in cluster.nodes]], preexec_fn=servers._end_with_parent)
+        for number in range(consumers)]
+    start = time.monotonic()
+    try:
+        disturbed = disturb(cluster, seconds)
+        cluster.wait()
+        (folder / "stop").touch()
+        for process in processes:
+            if process.wait(60):
+                raise AssertionError("a consumer failed")
+    finally:
+        for process in processes:
+            process.kill()
+    elapsed = time.monotonic() - start
+    return compare(client, folder, consumers, disturbed, elapsed)
+
+
+def load(folder, name, number):
+    numbers = array.array("Q")
+    path = folder / f"{name}.{number}"
+    numbers.frombytes(path.read_bytes())
+    return numbers
+
+
+def compare(client, folder, consumers, disturbed, elapsed):
+    """The table, and whether everything that must hold does."""
+    figures = [json.loads((folder / f"figures.{number}").read_text()) for number in range(consumers)]
+    total = {name: sum(f[name] for f in figures) for name in figures[0]}
+    exact, times, acknowledged = set(), {}, set()
+    for number in range(consumers):
+        for block in range(figures[number]["blocks"]):
+            exact.update(deliveries(number, consumers, block))
+        for message in load(folder, "handled", number):
+            times[message] = times.get(message, 0) + 1
+        acknowledged.update(load(folder, "acknowledged", number))
+    by_shard = {}
+    for message in exact:
+        by_shard.setdefault(shard(message), []).append(message)
+    lost, bytes_ = 0, 0
+    for key, messages in by_shard.items():
+        for at in range(0, len(messages), 2000):
+            part = messages[at : at + 2000]
+            for message, found in zip(part, client("BF.MEXISTS", key, *part)):
+                lost += message in acknowledged and not found
+        bytes_ += client("MEMORY", "USAGE", key)
+    missing = len(exact) - len(times)
+    twice = sum(count > 1 for count in times.values())
+    allowed = RATE * len(exact) + 5 * (RATE * len(exact)) ** 0.5 + 1
+    rows = [
+        ("consumers, each a process", consumers),
+        ("messages delivered", total["read"]),
+        ("distinct messages", len(exact)),
+        ("messages per second", round(total["read"] / elapsed)),
+        ("bits of filter per distinct message", round(8 * bytes_ / len(exact), 1)),
+        ("slots moved meanwhile", disturbed["slots"]),
+        ("filters moved meanwhile", disturbed["keys"]),
+        ("replies MOVED / ASK", f"{total['moved']} / {total['asked']}"),
+        ("killed by -9: seconds until the replica had taken over", f"{disturbed['takeover']:.1f}"),
+        ("longest wait of a consumer, seconds", f"{max(f['stall'] for f in figures):.1f}"),
+        ("adds whose connection broke", total["unsure"]),
+        ("adds sent again", total["retried"]),
+        ("handled", len(times)),
+        ("handled twice (an add that broke was carried out)", twice),
+        (f"wrongly dropped; the rate asked, {RATE:g}, allows {RATE * len(exact):.0f}", missing),
+        ("acknowledged adds", len(acknowledged)),
+        ("acknowledged adds lost", lost),
+        (f"acknowledged, delivered again ({total['redelivered']}), handled again", total["repeated"]),
+    ]
+    width = max(len(label) for label, _ in rows)
+    print()
+    for label, value in rows:
+        print(f"{label:{width}}  {value:>12}")
+    good = lost == 0 and total["repeated"] == 0 and missing <= allowed and twice <= total["unsure"] + total["retried"]
+    good = good and disturbed["slots"] > 0 and disturbed["keys"] > 0
+    print("\n" + ("nothing that was acknowledged is lost" if good else "BAD: see the table"))
+    return good
+
+
+def main():
+    if sys.argv[1:2] == ["--consumer"]:
+        number, consumers, folder, *ports = sys.argv[2:]
+        Consumer(int(number), int(consumers), map(int, ports), pathlib.Path(folder)).run()
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", choices=servers.KINDS, required=True)
+    parser.add_argument("--module", required=True, help="tamis-redis.so")
+    parser.add_argument("--seconds", type=float, default=20, help="how long the cluster is disturbed")
+    parser.add_argument("--consumers", type=int, default=4)
+    args = parser.parse_args()
+    if not servers.find_program(args.server):
+        print(f"skipped: no {args.server}-server here")
+        return servers.SKIPPED
+    return 0 if demo(args.server, os.path.abspath(args.module), args.seconds, args.consumers) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: MIT
+"""Real servers on loopback for the tests of the module, and a small client.
+
+A Server runs in a temporary folder of its own, on a free port.  It ends with the program that started
+it, however that program ends.  The client speaks RESP2 and RESP3 and shows the type of each reply, which
+client libraries hide.
+"""
+import argparse
+import atexit
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+SKIPPED = 77  # what CTest takes for "skipped"
+HOST = "127.0.0.1"
+KINDS = ("redis", "valkey")
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+# ---- the client ----
+
+
+class ReplyError(Exception):
+    """An error reply."""
+
+
+class Client:
+    """A connection.  Bulk strings are bytes, simple strings are str, booleans are bool, maps are dict."""
+
+    def __init__(self, port, protocol=2, timeout=60):
+        self.socket = socket.create_connection((HOST, port), timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = self.socket.makefile("rb", 1 << 18)
+        if protocol == 3:
+            self("HELLO", "3")
+
+    def __call__(self, *words):
+        """Sends a command and returns its reply.  Raises ReplyError for an error reply."""
+        self.send(words)
+        reply = self.receive()
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def send(self, *commands):
+        self.socket.sendall(b"".join(map(encode, commands)))
+
+    def pipeline(self, commands, depth=1000):
+        """The replies to many commands.  Error replies are among them as values."""
+        replies, commands = [], list(commands)
+        for start in range(0, len(commands), depth):
+            part = commands[start : start + depth]
+            self.send(*part)
+            replies.extend(self.receive() for _ in part)
+        return replies
+
+    def error(self, *words):
+        """The text of the error that a command must get."""
+        try:
+            reply = self(*words)
+        except ReplyError as error:
+            return str(error)
+        raise AssertionError(f"{words} got {reply!r} instead of an error")
+
+    def receive(self):
+        line = self.reader.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            return ReplyError(rest.decode(errors="replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"(":
+            return int(rest)
+        if kind == b"#":
+            return rest == b"t"
+        if kind == b",":
+            return float(rest)
+        if kind == b"_" or rest == b"-1":
+            return None
+        size = int(rest)
+        if kind in b"$=!":
+            data = self.reader.read(size + 2)[:-2]
+            return ReplyError(data.decode()) if kind == b"!" else data
+        if kind in b"*~>":
+            return [self.receive() for _ in range(size)]
+        if kind == b"%":
+            return {self.receive(): self.receive() for _ in range(size)}
+        raise ValueError(f"unknown reply {line!r}")
+
+    def close(self):
+        self.reader.close()
+        self.socket.close()
+
+    # What tests ask for often.
+
+    def info(self, section, field):
+        for line in self("INFO", section).decode().splitlines():
+            name, _, value = line.partition(":")
+            if name == field:
+                return int(value) if value.lstrip("-").isdigit() else value
+        raise KeyError(field)
+
+
+def encode(words):
+    if isinstance(words, str):
+        words = words.split()
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        if not isinstance(word, bytes):
+            word = str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(parts)
+
+
+# ---- the server ----
+
+
+def find_program(kind):
+    """The server's program, or None.  One that the environment names comes first.
+
+    The server, the check of RDB files and the check of AOF files are one program, which goes by the name
+    under which it is started.  Debian's package redis-tools (valkey-tools) has it as redis-check-rdb.
+    So no package is needed that starts a server of the system.
+    """
+    named = os.environ.get(f"TAMIS_{kind.upper()}_SERVER")
+    return named or shutil.which(f"{kind}-server") or shutil.which(f"{kind}-check-rdb")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind((HOST, 0))
+        return s.getsockname()[1]
+
+
+def _end_with_parent():
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_running = []
+
+
+def _stop_all():
+    if os.getpid() != _owner:
+        return
+    for server in list(_running):
+        server.kill()
+    shutil.rmtree(_folder, ignore_errors=True)
+
+
+def _end_by_signal(number, _):
+    _stop_all()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+_folder = tempfile.mkdtemp(prefix="tamis-redis.")
+_owner = os.getpid()
+atexit.register(_stop_all)
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(_number, _end_by_signal)
+
+
+class Server:
+    """A server with the module.  `module` is its path and its arguments; "" starts one without it."""
+
+    def __init__(self, kind, module, *options, start=True):
+        self.kind = kind
+        self.module = [module] if isinstance(module, str) else list(module)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=_folder))
+        self.options = [str(option) for option in options]
+        self.process = None
+        self.port = self.cluster_port = None
+        self.client = None
+        if start:
+            self.start()
+
+    def start(self, *options, timeout=30):
+        """Starts it on the files that the last run left.  Keeps its port, unless another took it."""
+        program = find_program(self.kind)
+        run_as = self.folder / f"{self.kind}-server"
+        if not run_as.is_symlink():
+            run_as.symlink_to(program)
+        for _ in range(20):
+            self.port = self.port or free_port()
+            self.cluster_port = self.cluster_port or free_port()
+            command = [str(run_as), "--port", str(self.port), "--bind", HOST, "--dir", str(self.folder),
+                       "--save", "", "--enable-debug-command", "yes", "--logfile", "log",
+                       "--cluster-port", str(self.cluster_port), "--daemonize", "no",
+                       *self.options, *map(str, options)]
+            if self.module[0]:
+                command += ["--loadmodule", *map(str, self.module)]
+            self.process = subprocess.Popen(command, cwd=self.folder, preexec_fn=_end_with_parent,
+                                            stdin=subprocess.DEVNULL, env=self.environment(),
+                                            stdout=open(self.folder / "out", "ab"),
+                                            stderr=subprocess.STDOUT)
+            _running.append(self)
+            if self._wait(timeout):
+                return self
+            self.kill()
+            if "in use" not in self.log()[-2000:]:
+                raise RuntimeError(f"the server does not start: {self.log()[-2000:]}")
+            self.port = self.cluster_port = None
+        raise RuntimeError("no free port")
+
+    @staticmethod
+    def environment():
+        environment = dict(os.environ)
+        # A module with AddressSanitizer, in a server without it.
+        if os.environ.get("TAMIS_PRELOAD"):
+            environment["LD_PRELOAD"] = os.environ["TAMIS_PRELOAD"]
+        return environment
+
+    def _wait(self, timeout):
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                return False
+            try:
+                client = Client(self.port)
+                if "PONG" == client("PING") and client.info("persistence", "loading") == 0:
+                    self.client = client
+                    return True
+                client.close()
+            except (OSError, ReplyError):
+                pass
+            time.sleep(0.02)
+        raise RuntimeError(f"the server does not answer: {self.log()[-2000:]}")
+
+    def __call__(self, *words):
+        return self.client(*words)
+
+    def error(self, *words):
+        return self.client.error(*words)
+
+    def connect(self, protocol=2):
+        return Client(self.port, protocol)
+
+    def log(self):
+        return "".join((self.folder / name).read_text(errors="replace")
+                       for name in ("log", "out") if (self.folder / name).exists())
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        """kill -9."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+        if self.client:
+            self.client.close()
+            self.client = None
+        if self in _running:
+            _running.remove(self)
+
+    def stop(self, how="NOSAVE"):
+        """Ends it as SHUTDOWN does."""
+        self.client.send(["SHUTDOWN", how])
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+
+    def restart(self, *options):
+        self.start(*options)
+        return self
+
+
+def temporary_folder():
+    return _folder
+
+
+def wait_until(condition, what, seconds=20):
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.01)
+
+
+# ---- running tests ----
+
+
+class Skip(Exception):
+    """A test that cannot be made here, with the reason."""
+
+
+def run(tests, description):
+    """Runs the functions test_*(context) of a module, or those whose names contain one of the words given."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--server", choices=KINDS, required=True, help="which server")
+    parser.add_argument("--module", required=True, help="tamis-redis.so")
+    parser.add_argument("words", nargs="*", help="only tests with one of these in their names")
+    args = parser.parse_args()
+    if not find_program(args.server):
+        print(f"skipped: no {args.server}-server here")
+        sys.exit(SKIPPED)
+    context = Context(args.server, os.path.abspath(args.module))
+    failed = number = skipped = 0
+    for name, function in list(tests.items()):
+        if not name.startswith("test_") or args.words and not any(w in name for w in args.words):
+            continue
+        number += 1
+        begin = time.monotonic()
+        try:
+            function(context)
+            context.check_alive()
+            result = "ok"
+        except Skip as reason:
+            skipped += 1
+            print(f"ok {number} - {name[5:]} # SKIP {reason}", flush=True)
+            continue
+        except Exception:
+            failed += 1
+            result = "not ok"
+            print("#", traceback.format_exc().replace("\n", "\n# "))
+            context.forget()
+        print(f"{result} {number} - {name[5:]} ({time.monotonic() - begin:.1f} s)", flush=True)
+    context.forget()
+    print(f"{number - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or not number else SKIPPED if skipped == number else 0)
+
+
+class Context:
+    """What a test is given: a server that the tests share, and a way to start others."""
+
+    def __init__(self, kind, module):
+        self.kind = kind
+        self.module = module
+        self.shared = None
+        self.started = []
+
+    def server(self):
+        """The shared server, empty."""
+        if not self.shared:
+            self.shared = Server(self.kind, self.module)
+        self.shared("FLUSHALL")
+        return self.shared
+
+    def start(self, *options, kind=None, arguments=()):
+        server = Server(kind or self.kind, [self.module, *arguments], *options)
+        self.started.append(server)
+        return server
+
+    def other(self):
+        """The other server, or None where it is missing."""
+        return next((kind for kind in KINDS if kind != self.kind and find_program(kind)), None)
+
+    def check_alive(self):
+        for server in (self.shared, *self.started):
+            if server and server.process and not server.alive():
+                raise AssertionError(f"a server ended: {server.log()[-3000:]}")
+            if server and "AddressSanitizer" in server.log():
+                raise AssertionError(server.log()[-6000:])
+        for server in self.started:
+            server.kill()
+        self.started = []
+
+    def forget(self):
+        for server in (self.shared, *self.started):
+            if server:
+                server.kill()
+        self.shared, self.started = None, []
+
+
+def same(actual, expected, what=""):
+    """Equal in value and in type: True is not 1, and b"OK" is not "OK"."""
+    if _shape(actual) != _shape(expected):
+        raise AssertionError(f"{what}: {actual!r} instead of {expected!r}")
+
+
+def _shape(value):
+    if isinstance(value, (list, tuple)):
+        return [_shape(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _shape(item) for key, item in value.items()}
+    return type(value), value

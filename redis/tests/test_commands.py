@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every command and option of the module, in RESP2 and RESP3: the values and the types of replies are
+RedisBloom's, and so are the texts of errors that clients compare.
+
+    test_commands.py --server redis|valkey --module PATH [WORD ...]
+"""
+import server as servers
+from filters import chunks
+from server import ReplyError, same
+
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+
+def protocols(context):
+    """For each protocol a connection to an empty server, and what it says for yes and for no."""
+    for protocol, yes, no in ((2, 1, 0), (3, True, False)):
+        client = context.server().connect(protocol)
+        yield client, yes, no
+        client.close()
+
+
+def error_has(client, words, *parts):
+    text = client.error(*words.split())
+    for part in parts:
+        assert part.lower() in text.lower(), f"{words}: {text!r} without {part!r}"
+
+
+def info(client, command, key):
+    """The reply of BF.INFO or CF.INFO as a dict, in either protocol."""
+    reply = client(command, key)
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+    return {name if isinstance(name, str) else name.decode(): value for name, value in pairs}
+
+
+# ---- Bloom filters ----
+
+
+def test_bf_reserve(context):
+    for client, yes, _ in protocols(context):
+        same(client("BF.RESERVE", "a", "0.01", "1000"), "OK")
+        same(client("BF.RESERVE", "b", "0.01", "1000", "EXPANSION", "4"), "OK")
+        same(client("BF.RESERVE", "c", "0.01", "1000", "NONSCALING"), "OK")
+        same(client("bf.reserve", "d", "1e-6", "1000", "expansion", "1"), "OK")
+        error_has(client, "BF.RESERVE a 0.01 1000", "item exists")
+        client("SET", "string", "x")
+        same(client.error("BF.RESERVE", "string", "0.01", "1000"), WRONG_TYPE)
+        same(client("TYPE", "a") != client("TYPE", "string"), True)
+        for words, part in (("x 0.01 1000 NONSCALING EXPANSION 2", "Nonscaling filters cannot expand"),
+                            ("x 0.01 1000 EXPANSION", "no expansion"), ("x 0.01 1000 EXPANSION x", "bad expansion"),
+                            ("x zero 1000", "bad error rate"), ("x 0.01 many", "bad capacity"),
+                            ("x 0 1000", "err"), ("x 1 1000", "err"), ("x 7.7 1000", "err"),
+                            ("x -0.5 1000", "err"), ("x nan 1000", "err"), ("x inf 1000", "err"),
+                            ("x 0.01 0", "capacity"), ("x 0.01 -5", "capacity"),
+                            ("x 0.01 18446744073709551616", "capacity"),
+                            ("x 0.01 9223372036854775807", ""),
+                            ("x 0.01 1000 EXPANSION -1", "expansion")):
+            error_has(client, f"BF.RESERVE {words}", part)
+        for words in ("", "x", "x 0.01"):
+            error_has(client, f"BF.RESERVE {words}", "wrong number of arguments")
+        same(client("EXISTS", "x"), 0, "an error creates nothing")
+
+
+def test_bf_add_and_exists(context):
+    for client, yes, no in protocols(context):
+        same(client("BF.ADD", "f", "one"), yes, "creates the filter")
+        same(client("BF.ADD", "f", "one"), no)
+        same(client("BF.MADD", "f", "one", "two", "two", "three"), [no, yes, no, yes])
+        same(client("BF.EXISTS", "f", "one"), yes)
+        same(client("BF.EXISTS", "f", "absent"), no)
+        same(client("BF.MEXISTS", "f", "one", "absent", "three"), [yes, no, yes])
+        same(client("BF.EXISTS", "missing", "one"), no)
+        same(client("BF.MEXISTS", "missing", "one", "two"), [no, no])
+        same(client("BF.CARD", "f"), 3)
+        same(client("BF.CARD", "missing"), 0)
+        same(client("EXISTS", "missing"), 0)
+        for key in (b"", b"\0\xff\r\n", b"x" * 100000):
+            same(client("BF.ADD", "f", key), yes)
+            same(client("BF.EXISTS", "f", key), yes)
+
+
+def test_bf_insert(context):
+    for client, yes, no in protocols(context):
+        same(client("BF.INSERT", "f", "ITEMS", "a", "b", "a"), [yes, yes, no])
+        same(client("BF.INSERT", "g", "CAPACITY", "5000", "ERROR", "0.0001", "EXPANSION", "4", "ITEMS", "a"), [yes])
+        same(info(client, "BF.INFO", "g")["Capacity"] >= 5000, True)
+        same(client("BF.INSERT", "h", "NONSCALING", "CAPACITY", "4", "ITEMS", "a"), [yes])
+        same(client("BF.INSERT", "f", "NOCREATE", "ITEMS", "c"), [yes])
+        same(client("bf.insert", "f", "nocreate", "items", "c"), [no])
+        error_has(client, "BF.INSERT missing NOCREATE ITEMS a", "not found")
+        for words in ("x", "x NOCREATE", "x ITEMS", "x NOCREATE ITEMS", "x NOCREATE CAPACITY", "x ERROR"):
+            error_has(client, f"BF.INSERT {words}", "wrong number of arguments")
+        for words in ("x CAPACITY many ITEMS a", "x ERROR big ITEMS a", "x EXPANSION big ITEMS a",
+                      "x CAPACITY 0 ITEMS a", "x ERROR 0 ITEMS a", "x ERROR 1 ITEMS a",
+                      "x UNKNOWN ITEMS a", "x CAPACITY 0.3 ITEMS a"):
+            error_has(client, f"BF.INSERT {words}")
+        same(client("EXISTS", "x"), 0)
+
+
+def test_bf_full(context):
+    """A filter that does not scale refuses the key past its capacity, and BF.MADD stops there."""
+    for client, yes, no in protocols(context):
+        client("BF.RESERVE", "f", "0.001", "3", "NONSCALING")
+        same(client("BF.MADD", "f", "a", "b", "c"), [yes, yes, yes])
+        error_has(client, "BF.ADD f d", "non scaling filter is full")
+        same(client("BF.ADD", "f", "a"), no, "a key that is in")
+        reply = client("BF.MADD", "f", "a", "b", "d", "e")
+        same(reply[:2], [no, no])
+        same(len(reply), 3, "RedisBloom ends the array with the error")
+        assert isinstance(reply[2], ReplyError) and "non scaling filter is full" in str(reply[2])
+        reply = client("BF.INSERT", "f", "ITEMS", "a", "d")
+        assert isinstance(reply[1], ReplyError)
+        same(client("BF.MEXISTS", "f", "a", "b", "c", "d"), [yes, yes, yes, no])
+        same(client("BF.CARD", "f"), 3)
+
+
+def test_bf_info(context):
+    names = ["Capacity", "Size", "Number of filters", "Number of items inserted", "Expansion rate"]
+    for client, yes, _ in protocols(context):
+        client("BF.RESERVE", "f", "0.001", "1000")
+        client("BF.MADD", "f", "a", "b")
+        reply = client("BF.INFO", "f")
+        same(isinstance(reply, dict), yes is True, "a map in RESP3")
+        figures = info(client, "BF.INFO", "f")
+        same(list(figures), names)
+        same(figures["Capacity"], 1000)
+        same(figures["Number of filters"], 1)
+        same(figures["Number of items inserted"], 2)
+        same(figures["Expansion rate"], 2)
+        assert 1000 * 1.7 < figures["Size"] < 8192, figures
+        for name, field in zip(names, ("CAPACITY", "SIZE", "FILTERS", "ITEMS", "EXPANSION")):
+            for word in (field, field.lower()):
+                reply = client("BF.INFO", "f", word)
+                reply = list(reply.values()) if isinstance(reply, dict) else reply
+                same(reply, [figures[name]], word)
+        client("BF.RESERVE", "n", "0.001", "1000", "NONSCALING")
+        same(info(client, "BF.INFO", "n")["Expansion rate"], None)
+        error_has(client, "BF.INFO missing", "not found")
+        error_has(client, "BF.INFO f NONSENSE", "Invalid information value")
+        for words in ("", "f CAPACITY SIZE"):
+            error_has(client, f"BF.INFO {words}", "wrong number of arguments")
+
+
+def test_bf_grows(context):
+    for client, _, _ in protocols(context):
+        client("BF.RESERVE", "f", "0.01", "100")
+        client.pipeline([["BF.ADD", "f", i] for i in range(5000)])
+        figures = info(client, "BF.INFO", "f")
+        assert figures["Capacity"] >= 4900 and figures["Number of filters"] > 1, figures
+        same(client("BF.MEXISTS", "f", *range(5000)).count(True if client("BF.EXISTS", "f", 0) is True else 1), 5000)
+
+
+# ---- cuckoo filters ----
+
+
+def test_cf_reserve(context):
+    for client, _, _ in protocols(context):
+        same(client("CF.RESERVE", "a", "1000"), "OK")
+        same(client("CF.RESERVE", "b", "1000", "BUCKETSIZE", "4", "MAXITERATIONS", "50", "EXPANSION", "2"), "OK")
+        same(client("cf.reserve", "c", "1000", "expansion", "0"), "OK")
+        figures = info(client, "CF.INFO", "b")
+        same((figures["Bucket size"], figures["Max iterations"], figures["Expansion rate"]), (4, 50, 2))
+        error_has(client, "CF.RESERVE a 1000", "item exists")
+        client("SET", "string", "x")
+        same(client.error("CF.RESERVE", "string", "1000"), WRONG_TYPE)
+        for words, part in (("x many", "bad capacity"), ("x 1000 BUCKETSIZE x", "BUCKETSIZE"),
+                            ("x 1000 BUCKETSIZE 0", "BUCKETSIZE"), ("x 1000 BUCKETSIZE -1", "BUCKETSIZE"),
+                            ("x 1000 MAXITERATIONS x", "MAXITERATIONS"),
+                            ("x 1000 MAXITERATIONS 0", "MAXITERATIONS"),
+                            ("x 1000 EXPANSION x", "EXPANSION"), ("x 1000 EXPANSION -1", "EXPANSION"),
+                            ("x 1", "capacity"), ("x -1", "capacity"), ("x 0", "capacity")):
+            error_has(client, f"CF.RESERVE {words}", part)
+        for words in ("", "x", "x 1000 BUCKETSIZE", "x 1000 EXPANSION 2 MAXITERATIONS"):
+            error_has(client, f"CF.RESERVE {words}", "wrong number of arguments")
+        same(client("EXISTS", "x"), 0)
+
+
+def test_cf_add_and_remove(context):
+    for client, yes, no in protocols(context):
+        same(client("CF.ADD", "f", "k"), yes, "creates the filter")
+        same(client("CF.ADD", "f", "k"), yes, "a second copy")
+        same(client("CF.COUNT", "f", "k"), 2)
+        same(client("CF.ADDNX", "f", "k"), no)
+        same(client("CF.ADDNX", "f", "l"), yes)
+        same(client("CF.EXISTS", "f", "k"), yes)
+        same(client("CF.EXISTS", "f", "absent"), no)
+        same(client("CF.MEXISTS", "f", "k", "absent", "l"), [yes, no, yes])
+        same(client("CF.DEL", "f", "k"), yes)
+        same(client("CF.COUNT", "f", "k"), 1)
+        same(client("CF.DEL", "f", "k"), yes)
+        same(client("CF.DEL", "f", "k"), no)
+        same(client("CF.EXISTS", "f", "k"), no)
+        same(client("CF.EXISTS", "missing", "k"), no)
+        same(client("CF.MEXISTS", "missing", "k", "l"), [no, no])
+        same(client("CF.COUNT", "missing", "k"), 0)
+        error_has(client, "CF.DEL missing k", "not found")
+        same(client("CF.COMPACT", "f"), "OK")
+        error_has(client, "CF.COMPACT missing", "not found")
+        error_has(client, "CF.COMPACT f g", "wrong number of arguments")
+
+
+def test_cf_insert(context):
+    for client, yes, no in protocols(context):
+        same(client("CF.INSERT", "f", "ITEMS", "a", "a", "b"), [yes, yes, yes])
+        same(client("CF.COUNT", "f", "a"), 2)
+        same(client("CF.INSERTNX", "f", "ITEMS", "a", "c"), [0, 1], "integers in RESP3 too")
+        same(client("CF.INSERT", "g", "CAPACITY", "5000", "ITEMS", "a"), [yes])
+        same(client("CF.INSERTNX", "h", "CAPACITY", "5000", "ITEMS", "a", "a"), [1, 0])
+        same(client("cf.insert", "f", "nocreate", "items", "d"), [yes])
+        for name in ("CF.INSERT", "CF.INSERTNX"):
+            error_has(client, f"{name} missing NOCREATE ITEMS a", "not found")
+            for words in ("x", "x ITEMS", "x NOCREATE ITEMS", "x NOCREATE CAPACITY"):
+                error_has(client, f"{name} {words}", "wrong number of arguments")
+            for words in ("x CAPACITY many ITEMS a", "x CAPACITY -1 ITEMS a", "x CAPACITY 3 ITEMS a",
+                          "x UNKNOWN ITEMS a"):
+                error_has(client, f"{name} {words}")
+        same(client("EXISTS", "x"), 0)
+
+
+def test_cf_full(context):
+    """EXPANSION 0 does not grow: CF.ADD then gets an error, and CF.INSERT says -1 for the key."""
+    for client, yes, no in protocols(context):
+        client("CF.RESERVE", "f", "100", "EXPANSION", "0")
+        replies = client.pipeline([["CF.ADD", "f", i] for i in range(2000)])
+        refused = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
+        assert 100 <= refused[0] and len(refused) > 1000, refused[:1]
+        assert "filter is full" in str(replies[refused[0]]).lower(), replies[refused[0]]
+        for name in ("CF.INSERT", "CF.INSERTNX"):
+            same(client(name, "f", "ITEMS", refused[0], refused[1])[1] in (-1, ), True, name)
+        held = [i for i, reply in enumerate(replies) if reply == yes]
+        same(client("CF.MEXISTS", "f", *held).count(yes), len(held))
+
+
+def test_cf_info(context):
+    names = ["Size", "Number of buckets", "Number of filters", "Number of items inserted",
+             "Number of items deleted", "Bucket size", "Expansion rate", "Max iterations"]
+    for client, yes, _ in protocols(context):
+        client("CF.RESERVE", "f", "1000")
+        client("CF.INSERT", "f", "ITEMS", "a", "b", "c")
+        client("CF.DEL", "f", "a")
+        same(isinstance(client("CF.INFO", "f"), dict), yes is True)
+        figures = info(client, "CF.INFO", "f")
+        same(list(figures), names)
+        same(figures["Number of items deleted"], 1)
+        same(figures["Max iterations"], 20)
+        same(figures["Bucket size"], 2)
+        same(figures["Expansion rate"], 1)
+        assert all(isinstance(value, int) for value in figures.values()), figures
+        error_has(client, "CF.INFO missing", "not found")
+        for words in ("", "f g"):
+            error_has(client, f"CF.INFO {words}", "wrong number of arguments")
+
+
+def test_copies(context):
+    for client, yes, _ in protocols(context):
+        for copies in (1, 2, 3, 4, 10, 100):
+            for _ in range(copies):
+                client("CF.ADD", "f", f"key {copies}")
+            same(client("CF.COUNT", "f", f"key {copies}"), copies)
+        for _ in range(100):
+            same(client("CF.DEL", "f", "key 100"), yes)
+        same(client("CF.COUNT", "f", "key 100"), 0)
+
+
+# ---- SCANDUMP and LOADCHUNK ----
+
+
+def test_dump_and_load(context):
+    for client, yes, _ in protocols(context):
+        for kind, reserve in (("BF", ("0.01", "60")), ("CF", ("60",))):
+            client(f"{kind}.RESERVE", "f", *reserve)
+            client.pipeline([[f"{kind}.ADD", "f", i] for i in range(500)])
+            pieces = chunks(client, kind, "f")
+            for cursor, data in pieces:
+                assert isinstance(cursor, int) and isinstance(data, bytes)
+                same(client(f"{kind}.LOADCHUNK", "g", cursor, data), "OK")
+            absent = [f"absent {i}" for i in range(2000)]
+            for words in (range(500), absent):
+                same(client(f"{kind}.MEXISTS", "g", *words), client(f"{kind}.MEXISTS", "f", *words))
+            same(client(f"{kind}.MEXISTS", "g", *range(500)).count(yes), 500)
+            same(chunks(client, kind, "g"), pieces, "the same filter")
+            same(client(f"{kind}.ADD", "g", "more"), yes)
+            error_has(client, f"{kind}.SCANDUMP missing 0", "not found")
+            error_has(client, f"{kind}.SCANDUMP f x")
+            error_has(client, f"{kind}.SCANDUMP f", "wrong number of arguments")
+            error_has(client, f"{kind}.LOADCHUNK f 1", "wrong number of arguments")
+            for cursor in ("x", "-9223372036854775808", "922337203685477588", "4", "0"):
+                client.error(f"{kind}.LOADCHUNK", "f", cursor, b"abcd")
+            client("DEL", "f", "g")
+
+
+# ---- all commands ----
+
+
+SAMPLES = {  # a call of each command with a key in the place of {}
+    "BF.RESERVE": "{} 0.01 100", "BF.ADD": "{} a", "BF.MADD": "{} a", "BF.INSERT": "{} ITEMS a",
+    "BF.EXISTS": "{} a", "BF.MEXISTS": "{} a", "BF.CARD": "{}", "BF.INFO": "{}",
+    "BF.SCANDUMP": "{} 0", "BF.LOADCHUNK": "{} 1 a", "CF.RESERVE": "{} 100", "CF.ADD": "{} a",
+    "CF.ADDNX": "{} a", "CF.INSERT": "{} ITEMS a", "CF.INSERTNX": "{} ITEMS a", "CF.EXISTS": "{} a",
+    "CF.MEXISTS": "{} a", "CF.DEL": "{} a", "CF.COUNT": "{} a", "CF.COMPACT": "{}", "CF.INFO": "{}",
+    "CF.SCANDUMP": "{} 0", "CF.LOADCHUNK": "{} 1 a",
+}
+# RedisBloom answers these as for a key that is not there, or with another error.
+LENIENT = {"BF.EXISTS": "no", "BF.MEXISTS": "no", "CF.EXISTS": "no", "CF.MEXISTS": "no", "CF.COUNT": "no",
+           "CF.DEL": "not found", "CF.COMPACT": "not found"}
+READ_ONLY = {"BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO", "BF.SCANDUMP", "CF.EXISTS", "CF.MEXISTS",
+             "CF.COUNT", "CF.INFO", "CF.SCANDUMP"}
+
+
+def test_wrong_types(context):
+    for client, _, no in protocols(context):
+        client("SET", "string", "x")
+        client("BF.ADD", "bf", "a")
+        client("CF.ADD", "cf", "a")
+        for name, words in SAMPLES.items():
+            other = "cf" if name.startswith("BF") else "bf"
+            for key in ("string", other):
+                call = [name, *words.format(key).split()]
+                how = LENIENT.get(name)
+                if how == "no":
+                    reply = client(*call)
+                    same(reply[0] if isinstance(reply, list) else reply, 0 if name == "CF.COUNT" else no, call)
+                elif how:
+                    assert how in client.error(*call).lower(), call
+                else:
+                    same(client.error(*call), WRONG_TYPE, call)
+        same(client("GET", "string"), b"x")
+
+
+def test_arity(context):
+    for client, _, _ in protocols(context):
+        for name in SAMPLES:
+            for words in ((), ("key",)):
+                if len(words) == 1 and name in ("BF.CARD", "BF.INFO", "CF.INFO", "CF.COMPACT"):
+                    continue
+                text = client.error(name, *words)
+                assert "wrong number of arguments" in text, (name, words, text)
+                assert name.lower() in text.lower(), text
+
+
+def test_command_table(context):
+    """What clients, proxies and clusters learn about commands: keys, flags, arity."""
+    client = context.server().connect()
+    for name in SAMPLES:
+        (row,) = client("COMMAND", "INFO", name)
+        assert row, f"no command {name}"
+        flags = row[2]
+        same(row[3:6], [1, 1, 1], f"{name}: keys")
+        same("readonly" in flags, name in READ_ONLY, f"{name}: {flags}")
+        same("write" in flags, name not in READ_ONLY, f"{name}: {flags}")
+        same("denyoom" in flags, name not in READ_ONLY and name not in ("CF.DEL", "CF.COMPACT"), f"{name}: {flags}")
+        same(client("COMMAND", "GETKEYS", name, *SAMPLES[name].format("key").split()), [b"key"], name)
+
+
+def test_merge(context):
+    for client, yes, no in protocols(context):
+        for kind, reserve in (("BF", ("0.001", "1000")), ("CF", ("1000",))):
+            client(f"{kind}.RESERVE", "a", *reserve)
+            client.pipeline([[f"{kind}.ADD", "a", i] for i in range(100)])
+            same(client(f"{kind}.MERGE", "b", "a"), "OK", "makes the destination")
+            client.pipeline([[f"{kind}.ADD", "b", i] for i in range(100, 200)])
+            same(client(f"{kind}.MERGE", "a", "b"), "OK")
+            same(client(f"{kind}.MEXISTS", "a", *range(200)).count(yes), 200)
+            client(f"{kind}.RESERVE", "c", *reserve)
+            client(f"{kind}.ADD", "c", "only in c")
+            error_has(client, f"{kind}.MERGE a c")
+            same(client(f"{kind}.MEXISTS", "a", *range(200)).count(yes), 200, "an error changes nothing")
+            error_has(client, f"{kind}.MERGE a", "wrong number of arguments")
+            error_has(client, f"{kind}.MERGE a missing", "not found")
+            client("SET", "string", "x")
+            same(client.error(f"{kind}.MERGE", "a", "string"), WRONG_TYPE)
+            same(client.error(f"{kind}.MERGE", "string", "a"), WRONG_TYPE)
+            client("FLUSHALL")
+
+
+# ---- around the commands ----
+
+
+def test_transactions_and_scripts(context):
+    for client, yes, no in protocols(context):
+        client("MULTI")
+        client("BF.ADD", "f", "a")
+        client("BF.MADD", "f", "a", "b")
+        client("CF.ADD", "g", "a")
+        client("BF.ADD", "g", "wrong type")
+        client("CF.COUNT", "g", "a")
+        replies = client("EXEC")
+        same(replies[:3], [yes, [no, yes], yes])
+        same(str(replies[3]), WRONG_TYPE)
+        same(replies[4], 1)
+        client("WATCH", "f")
+        context.shared("BF.ADD", "f", "from elsewhere")
+        client("MULTI")
+        client("BF.ADD", "f", "c")
+        same(client("EXEC"), None, "the key was changed, so the transaction fails")
+        script = "return {redis.call('BF.ADD', KEYS[1], ARGV[1]), redis.call('BF.MEXISTS', KEYS[1], ARGV[1], 'z')}"
+        reply = client("EVAL", script, "1", "lua", "x")
+        assert reply in ([1, [1, 0]], [1, [1, None]], [True, [True, False]]), reply
+        reply = client("EVAL", "return redis.pcall('BF.ADD', KEYS[1], 'x').err", "1", "g")
+        assert b"WRONGTYPE" in reply
+        reply = client("EVAL_RO", "return redis.call('BF.CARD', KEYS[1])", "1", "lua")
+        same(reply, 1)
+        error_has(client, "EVAL_RO return(redis.call('BF.ADD',KEYS[1],'y')) 1 lua", "write")
+
+
+def test_acl(context):
+    client = context.server().connect()
+    client("BF.ADD", "data:f", "a")
+    client("ACL", "SETUSER", "reader", "on", ">pw", "~data:*", "+bf.exists", "+bf.info", "+@read", "-@write", "+hello")
+    client("ACL", "SETUSER", "writer", "on", ">pw", "~data:*", "+bf.add", "+cf.add")
+    client("ACL", "SETUSER", "merger", "on", ">pw", "%R~data:*", "%W~out:*", "+bf.merge")
+    reader, writer, merger = (context.shared.connect() for _ in range(3))
+    for user, name in ((reader, "reader"), (writer, "writer"), (merger, "merger")):
+        user("AUTH", name, "pw")
+    same(reader("BF.EXISTS", "data:f", "a"), 1)
+    assert "NOPERM" in reader.error("BF.ADD", "data:f", "b")
+    assert "NOPERM" in reader.error("BF.EXISTS", "other:f", "a")
+    same(writer("BF.ADD", "data:f", "b"), 1)
+    assert "NOPERM" in writer.error("BF.ADD", "other:f", "b")
+    assert "NOPERM" in writer.error("BF.RESERVE", "data:g", "0.01", "10")
+    same(merger("BF.MERGE", "out:f", "data:f"), "OK")
+    assert "NOPERM" in merger.error("BF.MERGE", "data:f", "data:f")
+    assert "NOPERM" in merger.error("BF.MERGE", "out:f", "out:f")
+    for category in ("bloom", "cuckoo"):  # 7.2 and later let modules name categories
+        try:
+            client("ACL", "CAT", category)
+        except ReplyError:
+            continue
+        client("ACL", "SETUSER", "cat", "on", ">pw", "~*", f"+@{category}")
+    client("ACL", "DELUSER", "reader", "writer", "merger", "cat")
+
+
+def test_notifications(context):
+    """Keyspace events, by which caches and triggers follow a key."""
+    client = context.server().connect()
+    listener = context.shared.connect()
+    client("CONFIG", "SET", "notify-keyspace-events", "KEAd")
+    listener("PSUBSCRIBE", "__keyspace@0__:*")
+    client("BF.ADD", "f", "a")
+    client("DEL", "f")
+    seen = []
+    while not seen or seen[-1] != b"del":
+        seen.append(listener.receive()[3])
+    client("CONFIG", "SET", "notify-keyspace-events", "")
+    assert b"bf.add" in seen, seen
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)

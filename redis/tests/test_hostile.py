@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""RESTORE payloads and chunks that were made to do harm: an error, and nothing changed.
+
+    test_hostile.py --server redis|valkey --module PATH [WORD ...]
+
+TAMIS_CORPUS names a folder of saved filters that are tried as chunks, too.
+"""
+import os
+import pathlib
+import random
+
+import server as servers
+from filters import chunks
+from server import ReplyError, same
+
+FOOTER = 10  # a DUMP payload ends with the version of RDB and a checksum
+
+
+def hostile_server(context):
+    """Checksums of RESTORE are not looked at, as one who makes up payloads makes them right."""
+    server = context.start()
+    server("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
+    server("BF.RESERVE", "bloom", "0.01", "50")
+    server("BF.MADD", "bloom", *range(120))
+    server("BF.RESERVE", "fixed", "0.1", "20", "NONSCALING")
+    server("BF.MADD", "fixed", *range(10))
+    server("CF.RESERVE", "cuckoo", "60")
+    server("CF.INSERT", "cuckoo", "ITEMS", *range(100), *[5] * 9)
+    server("CF.RESERVE", "still", "60", "EXPANSION", "0")
+    server("CF.INSERT", "still", "ITEMS", *range(40))
+    return server
+
+
+FILTERS = {"bloom": "BF", "fixed": "BF", "cuckoo": "CF", "still": "CF"}
+
+
+def changed(data, generator, count):
+    """`data` with changes of many sorts."""
+    size = len(data)
+    lengths = range(size) if size < count // 3 else sorted(generator.sample(range(size), count // 3))
+    for length in lengths:
+        yield data[:length]
+    for _ in range(count // 3):
+        at = generator.randrange(size)
+        yield data[:at] + bytes([data[at] ^ 1 << generator.randrange(8)]) + data[at + 1 :]
+    for _ in range(count // 6):
+        at, more = generator.randrange(size), generator.randrange(1, 12)
+        yield data[:at] + generator.choice([b"\xff", b"\0", b"\x81\xff"]) * more + data[at + more :]
+    for _ in range(count // 6):
+        a, b = sorted(generator.sample(range(size + 1), 2))
+        yield generator.choice([data[:a] + data[b:], data[:b] + data[a:], data[a:b] + data])
+
+
+def use(server, kind, key):
+    """A filter that was accepted must work."""
+    server(f"{kind}.MEXISTS", key, *range(50))
+    server(f"{kind}.INFO", key)
+    server(f"{kind}.SCANDUMP", key, "0")
+    server("DUMP", key)
+    for word in ("new", "other"):
+        server.client.pipeline([[f"{kind}.ADD", key, word]])
+    server("DEL", key)
+
+
+def test_restore(context):
+    server = hostile_server(context)
+    generator = random.Random(1)
+    for key, kind in FILTERS.items():
+        whole = server("DUMP", key)
+        body, footer = whole[:-FOOTER], whole[-FOOTER:]
+        refused = accepted = 0
+        trials = [hostile + footer for hostile in changed(body, generator, 1200) if hostile != body]
+        keys_before = server("DBSIZE")
+        for payload in trials:
+            try:
+                server("RESTORE", "victim", "0", payload)
+            except ReplyError as error:
+                assert "Bad data format" in str(error) or "checksum" in str(error), error
+                refused += 1
+                continue
+            accepted += 1
+            if server("DUMP", "victim")[:-FOOTER] != body:
+                raise AssertionError(f"{key}: accepts a changed payload: {payload.hex()}")
+            server("DEL", "victim")
+        assert refused > 1000, (refused, accepted)
+        same(server("DBSIZE"), keys_before)
+        server("RESTORE", "victim", "0", whole)
+        server("DEL", "victim")
+        server("DEBUG", "RELOAD")
+        same(server(f"{kind}.MEXISTS", key, *range(10)), [1] * 10)
+
+
+def load(server, kind, key, pieces):
+    """Whether all of the pieces were accepted."""
+    for cursor, data in pieces:
+        try:
+            server(f"{kind}.LOADCHUNK", key, cursor, data)
+        except ReplyError:
+            return False
+    return True
+
+
+def whole(server, kind, key):
+    """Whether the key is a filter that answers."""
+    return not isinstance(server.client.pipeline([[f"{kind}.INFO", key]])[0], ReplyError)
+
+
+def test_chunks(context):
+    server = hostile_server(context)
+    generator = random.Random(2)
+    for key, kind in FILTERS.items():
+        pieces = chunks(server, kind, key)
+        for which in range(len(pieces)):
+            cursor, data = pieces[which]
+            for hostile in changed(data, generator, 600 // len(pieces)):
+                if hostile == data:
+                    continue
+                trial = pieces[:which] + [(cursor, hostile)] + pieces[which + 1 :]
+                if load(server, kind, "victim", trial) and whole(server, kind, "victim"):
+                    raise AssertionError(f"{key}: accepts a changed chunk {which}: {hostile.hex()}")
+                server("DEL", "victim")
+        # Cursors from elsewhere, and chunks of another filter.
+        for cursor in (-1, 0, 2, 3, 1 << 40, (1 << 63) - 1, -(1 << 63)):
+            for data in (b"", b"x", pieces[0][1], os.urandom(100)):
+                load(server, kind, "victim", [(cursor, data)])
+                if whole(server, kind, "victim"):
+                    assert cursor == pieces[0][0] and data == pieces[0][1]
+                server("DEL", "victim")
+        other = "CF" if kind == "BF" else "BF"
+        load(server, other, "victim", pieces)
+        assert not whole(server, other, "victim"), "a filter of the other kind"
+        server("DEL", "victim")
+        # A whole filter takes no chunk.
+        before = server("DUMP", key)
+        for cursor, data in pieces:
+            server.error(f"{kind}.LOADCHUNK", key, cursor, data)
+        assert server("DUMP", key) == before
+
+
+def test_a_wrong_chunk_changes_nothing(context):
+    """After a chunk that is refused, the right one is accepted, and the restore goes on."""
+    server = hostile_server(context)
+    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
+        server(f"{kind}.RESERVE", "large", *reserve)
+        server(f"{kind}.INSERT", "large", "ITEMS", *range(1000))
+        pieces = chunks(server, kind, "large")
+        for cursor, data in pieces:
+            for hostile in (data[:-1], data + b"x", b"", data[: len(data) // 2]):
+                try:
+                    server(f"{kind}.LOADCHUNK", "again", cursor, hostile)
+                except ReplyError:
+                    continue
+                raise AssertionError(f"accepts {len(hostile)} of {len(data)} bytes at {cursor}")
+            same(server(f"{kind}.LOADCHUNK", "again", cursor, data), "OK")
+        same(server(f"{kind}.MEXISTS", "again", *range(1000)).count(1), 1000)
+        server("DEL", "large", "again")
+
+
+def test_corpus(context):
+    """Saved filters of the fuzzer's corpus as chunks and as payloads: no crash."""
+    folder = os.environ.get("TAMIS_CORPUS")
+    if not folder:
+        print("# TAMIS_CORPUS is not set: skipped")
+        return
+    server = hostile_server(context)
+    generator = random.Random(3)
+    files = sorted(pathlib.Path(folder).glob("*.tamis"))
+    assert files
+    for path in files:
+        data = path.read_bytes()
+        for hostile in (data, data[: len(data) // 2], *changed(data, generator, 24)):
+            for kind in ("BF", "CF"):
+                for key in ("bloom", "cuckoo"):
+                    (cursor, first), *_ = chunks(server, FILTERS[key], key)
+                    at = first.find(data[:8])  # after what the module puts before a saved filter
+                    for start in {0, max(at, 0)}:
+                        load(server, kind, "victim", [(cursor, first[:start] + hostile)])
+                        if whole(server, kind, "victim"):
+                            use(server, kind, "victim")
+                        server("DEL", "victim")
+            for key in FILTERS:
+                payload = server("DUMP", key)
+                at = payload.find(data[:8])
+                if at > 0:
+                    # A string of RDB: its length as 32 bits, big-endian, after 0x80.
+                    head = payload[: at - string_head(payload, at)]
+                    body = head + b"\x80" + len(hostile).to_bytes(4, "big") + hostile + b"\0"
+                    (reply,) = server.client.pipeline([["RESTORE", "victim", "0", body + payload[-FOOTER:]]])
+                    if not isinstance(reply, ReplyError):
+                        use(server, FILTERS[key], "victim")
+
+
+def string_head(payload, at):
+    """How many bytes before `at` are the length of the string that begins there."""
+    return 5 if payload[at - 5] == 0x80 else 2 if payload[at - 2] >> 6 == 1 else 1
+
+
+def test_random_payloads(context):
+    server = hostile_server(context)
+    generator = random.Random(4)
+    whole_dump = server("DUMP", "bloom")
+    for _ in range(500):
+        noise = bytes(generator.randrange(256) for _ in range(generator.randrange(1, 200)))
+        keep = generator.randrange(1, 12)  # the type and the module's name
+        server.error("RESTORE", "victim", "0", whole_dump[:keep] + noise + whole_dump[-FOOTER:])
+    same(server("EXISTS", "victim"), 0)
+
+
+def test_memory_after_refusals(context):
+    """What was refused leaves no memory behind."""
+    server = hostile_server(context)
+    generator = random.Random(5)
+    dump = server("DUMP", "cuckoo")
+    trials = [hostile + dump[-FOOTER:] for hostile in changed(dump[:-FOOTER], generator, 300)]
+
+    def round_of_trials():
+        server.client.pipeline([["RESTORE", "victim", "0", payload, "REPLACE"] for payload in trials])
+        server("DEL", "victim")
+        return server.client.info("memory", "used_memory")
+    round_of_trials()
+    before = round_of_trials()
+    for _ in range(5):
+        after = round_of_trials()
+    assert after < before + 200_000, (before, after)
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Memory and limits: what filters take counts in used_memory and falls back, nothing that a client asks
+for takes the server down, rates hold when filters grow a thousandfold, and copies cost nothing.
+
+    test_limits.py --server redis|valkey --module PATH [WORD ...]
+"""
+import server as servers
+from server import ReplyError, same, wait_until
+
+MILLION = 1_000_000
+
+
+def used(server):
+    return server.client.info("memory", "used_memory")
+
+
+def insert(server, kind, key, numbers, size=2000):
+    """Adds numbers, or other words."""
+    replies = server.client.pipeline(
+        ([f"{kind}.INSERT", key, "ITEMS", *numbers[start : start + size]]
+         for start in range(0, len(numbers), size)), depth=4)
+    for reply in replies:
+        assert not isinstance(reply, ReplyError), reply
+
+
+def false_positives(server, kind, key, count):
+    found = 0
+    for start in range(0, count, 5000):
+        found += sum(server(f"{kind}.MEXISTS", key, *[f"absent {i}" for i in range(start, start + 5000)]))
+    return found
+
+
+def test_memory_is_counted(context):
+    server = context.server()
+    for kind, reserve in (("BF", ("0.001", "4000000")), ("CF", ("4000000", "EXPANSION", "0"))):
+        before = used(server)
+        server(f"{kind}.RESERVE", "f", *reserve)
+        insert(server, kind, "f", range(20000))
+        usage, size = server("MEMORY", "USAGE", "f"), info_size(server, kind, "f")
+        grown = used(server) - before
+        assert 4 << 20 < usage < 16 << 20, usage
+        assert abs(usage - size) < 1024, (usage, size)
+        assert 0.95 * usage < grown < 1.3 * usage + 200_000, (usage, grown)
+        for free in (("DEL", "f"), ("UNLINK", "f"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC")):
+            if not server("EXISTS", "f"):
+                server(f"{kind}.RESERVE", "f", *reserve)
+                insert(server, kind, "f", range(2000))
+            server(*free)
+            wait_until(lambda: used(server) < before + 300_000, f"{kind}: {free} gives the memory back")
+
+
+def info_size(server, kind, key):
+    reply = server(f"{kind}.INFO", key)
+    names = [name if isinstance(name, str) else name.decode() for name in reply[::2]]
+    return dict(zip(names, reply[1::2]))["Size"]
+
+
+def test_freed_in_background(context):
+    """UNLINK and FLUSHALL ASYNC of a large filter leave the work to another thread."""
+    server = context.server()
+    for command in (("UNLINK", "f"), ("FLUSHALL", "ASYNC")):
+        server("CF.RESERVE", "f", "3000000")
+        insert(server, "CF", "f", range(200000))
+        before = server.client.info("memory", "lazyfreed_objects")
+        server(*command)
+        wait_until(lambda: server.client.info("memory", "lazyfreed_objects") > before or
+                   server.client.info("memory", "lazyfree_pending_objects") > 0, f"{command} is lazy")
+
+
+def test_growth_keeps_the_rate(context):
+    """10^6 keys through a filter that was reserved for 1,000."""
+    server = context.server()
+    server("BF.RESERVE", "bloom", "0.01", "1000")
+    server("CF.RESERVE", "cuckoo", "1000")
+    for kind, key, rate in (("BF", "bloom", 0.01), ("CF", "cuckoo", None)):
+        insert(server, kind, key, range(MILLION))
+        found = 0
+        for start in range(0, MILLION, 5000 * 20):
+            found += sum(server(f"{kind}.MEXISTS", key, *range(start, start + 5000)))
+        same(found, 5000 * 10, "no false negative")
+        wrong = false_positives(server, kind, key, 100_000)
+        size = server("MEMORY", "USAGE", key)
+        print(f"# {key}: {wrong / 1000:.3f} % wrong, {size * 8 / MILLION:.1f} bits per key")
+        # RedisBloom's default for cuckoo filters is a fingerprint of 8 bits in buckets of 2.
+        limit = rate or 4 / 255
+        assert wrong <= limit * 100_000 + 5 * (limit * 100_000) ** 0.5, wrong
+        assert size < MILLION * 5, size
+
+
+def test_a_million_copies(context):
+    """Copies of one key take no more room than a few, and one add never costs a server its memory."""
+    server = context.server()
+    for expansion in ("1", "2", "4"):
+        server("CF.RESERVE", "f", "1000", "EXPANSION", expansion)
+        insert(server, "CF", "f", ["before"])
+        size = server("MEMORY", "USAGE", "f")
+        total = MILLION if expansion == "2" else 10_000
+        for _ in range(total // 10_000):
+            server("CF.INSERT", "f", "ITEMS", *["one"] * 10_000)
+        same(server("CF.COUNT", "f", "one"), total)
+        assert server("MEMORY", "USAGE", "f") <= size + 4096, (size, server("MEMORY", "USAGE", "f"))
+        same(server("CF.ADD", "f", "two"), 1, "it takes other keys")
+        same(server("CF.MEXISTS", "f", "before", "one", "two", "absent"), [1, 1, 1, 0])
+        for _ in range(10):
+            same(server("CF.DEL", "f", "one"), 1)
+        same(server("CF.COUNT", "f", "one"), total - 10)
+        server("DEL", "f")
+    server("BF.RESERVE", "b", "0.01", "100", "NONSCALING")
+    for _ in range(100):
+        server("BF.MADD", "b", *["one"] * 10_000)
+    same(server("BF.CARD", "b"), 1)
+
+
+def test_what_is_too_large(context):
+    """Sizes that no machine has: an error at once, and nothing changed."""
+    server = context.server()
+    before = used(server)
+    for call in ("BF.RESERVE f 0.01 1000000000000", "BF.RESERVE f 0.000000001 9000000000",
+                 "BF.RESERVE f 0.01 9223372036854775807", "CF.RESERVE f 1000000000000",
+                 "CF.RESERVE f 9223372036854775807", "CF.RESERVE f 100000000000 EXPANSION 32768",
+                 "BF.INSERT f CAPACITY 9223372036854775807 ITEMS a", "CF.INSERT f CAPACITY 9223372036854775807 ITEMS a",
+                 "CF.INSERTNX f CAPACITY 1000000000000 ITEMS a", "BF.RESERVE f 1e-300 100",
+                 "BF.RESERVE f 0.01 100 EXPANSION 9223372036854775807"):
+        (reply,) = server.client.pipeline([call.split()])
+        if not isinstance(reply, ReplyError):
+            assert "EXPANSION" in call and "RESERVE f 0.01" in call, call
+        else:
+            assert len(str(reply)) > 10, reply
+        server("DEL", "f")
+    # What is legal and close to the limit does not take its memory before keys come.
+    server("CF.RESERVE", "f", "1000", "EXPANSION", "32768", "BUCKETSIZE", "255", "MAXITERATIONS", "65535")
+    insert(server, "CF", "f", range(20000))
+    assert server("MEMORY", "USAGE", "f") < 1 << 20, server("MEMORY", "USAGE", "f")
+    server("DEL", "f")
+    server("BF.RESERVE", "f", "0.01", "10", "EXPANSION", "32768")
+    server("BF.MADD", "f", *range(1000))
+    assert server("MEMORY", "USAGE", "f") < 1 << 20, server("MEMORY", "USAGE", "f")
+    server("DEL", "f")
+    assert used(server) < before + (1 << 20)
+
+
+def test_maxmemory(context):
+    """Adds are refused when the server's memory is at its limit; look-ups and removes are not."""
+    server = context.start()
+    server("CF.INSERT", "f", "ITEMS", *range(1000))
+    server("CONFIG", "SET", "maxmemory", "1")
+    for call in ("BF.ADD b a", "BF.MADD b a", "BF.INSERT b ITEMS a", "BF.RESERVE b 0.01 100", "CF.ADD f x",
+                 "CF.ADDNX f x", "CF.INSERT f ITEMS x", "CF.RESERVE c 100"):
+        assert server.error(*call.split()).startswith("OOM"), call
+    same(server("CF.EXISTS", "f", "1"), 1)
+    same(server("CF.DEL", "f", "1"), 1)
+    server("CONFIG", "SET", "maxmemory", "0")
+    same(server("CF.ADD", "f", "x"), 1)
+
+
+def test_eviction(context):
+    """Filters are evicted as other keys are, by the memory that they take."""
+    server = context.start("--maxmemory", "20mb", "--maxmemory-policy", "allkeys-lru")
+    for i in range(40):
+        server("BF.RESERVE", f"f{i}", "0.01", "1000000")
+        insert(server, "BF", f"f{i}", range(1000))
+    assert server.client.info("stats", "evicted_keys") > 20
+    assert used(server) < 24 << 20
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)

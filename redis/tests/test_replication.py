@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Replicas are bit for bit alike: after full syncs from disk and without one, after what was propagated, and
+after partial syncs.  What changes nothing is not propagated.
+
+    test_replication.py --server redis|valkey --module PATH [WORD ...]
+"""
+import server as servers
+from filters import answers, chunks, compare, fill
+from server import ReplyError, same, wait_until
+
+
+def replicate(replica, master):
+    replica("REPLICAOF", "127.0.0.1", master.port)
+    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "a full sync")
+
+
+def caught_up(master, replica):
+    def equal():
+        return replica.client.info("replication", "master_repl_offset") >= offset
+    offset = master.client.info("replication", "master_repl_offset")
+    wait_until(equal, "the replica has all")
+
+
+def strict(server):
+    """Where the server has it, an error that the replication stream brings ends the replica."""
+    try:
+        server("CONFIG", "SET", "propagation-error-behavior", "panic")
+    except ReplyError as error:
+        print(f"# propagation-error-behavior: {error}")
+
+
+def replication(context, *options):
+    master, replica = context.start(*options), context.start(*options)
+    fill(master)
+    replicate(replica, master)
+    strict(replica)
+    compare(answers(master), answers(replica), "a full sync")
+    fill_more(master)
+    caught_up(master, replica)
+    compare(answers(master), answers(replica), "what was propagated")
+    for key in master("KEYS", "*"):
+        assert master("DUMP", key) == replica("DUMP", key), f"{key}: not bit for bit alike"
+    assert "READONLY" in replica.error("BF.ADD", "bloom", "b")
+    # The link breaks, and the backlog brings what was missed.
+    before = master.client.info("stats", "sync_partial_ok")
+    master("CLIENT", "KILL", "TYPE", "replica")
+    master("BF.MADD", "bloom", *range(50000, 50100))
+    wait_until(lambda: master.client.info("stats", "sync_partial_ok") > before, "a partial sync")
+    caught_up(master, replica)
+    compare(answers(master), answers(replica), "a partial sync")
+    assert replica.alive()
+    # The replica takes over, and goes on.
+    master.kill()
+    replica("REPLICAOF", "NO", "ONE")
+    same(replica("BF.ADD", "bloom", "after the failover"), 1)
+    same(replica("CF.ADD", "cuckoo", "after the failover"), 1)
+
+
+def fill_more(client):
+    """Commands of every sort, after the full sync."""
+    client("BF.RESERVE", "late", "0.05", "100")
+    client("BF.MADD", "late", *range(1000))
+    client("BF.INSERT", "late 2", "CAPACITY", "10", "ERROR", "0.05", "ITEMS", *range(500))
+    client("BF.ADD", "late 3", "a")
+    client("CF.RESERVE", "late cuckoo", "50")
+    client("CF.INSERT", "late cuckoo", "ITEMS", *range(1000))
+    client("CF.INSERTNX", "late cuckoo 2", "CAPACITY", "50", "ITEMS", *range(500))
+    client("CF.ADD", "late cuckoo 3", "a")
+    for i in range(0, 1000, 2):
+        client("CF.DEL", "late cuckoo", i)
+    client("CF.COMPACT", "late cuckoo")
+    client("BF.RESERVE", "full", "0.05", "10", "NONSCALING")
+    for i in range(30):
+        client.client.pipeline([["BF.ADD", "full", i]])
+    client("BF.MADD", "full", *range(30))
+    client("EVAL", "redis.call('BF.ADD', KEYS[1], 'x') redis.call('CF.ADD', KEYS[2], 'x')", "2", "by lua",
+           "by lua cuckoo")
+    client("MULTI")
+    client("BF.ADD", "by multi", "a")
+    client("CF.ADD", "by multi cuckoo", "a")
+    client("EXEC")
+    for name, key in (("BF", "late"), ("CF", "late cuckoo")):
+        for cursor, data in chunks(client, name, key):
+            client(f"{name}.LOADCHUNK", f"chunks of {key}", cursor, data)
+    client("COPY", "late cuckoo", "copied cuckoo")
+    client("RENAME", "late 2", "renamed")
+    client("BF.MERGE", "late united", "late")
+    client("CF.MERGE", "late cuckoo united", "late cuckoo")
+    client("UNLINK", "late 3")
+
+
+def test_replication(context):
+    replication(context, "--repl-diskless-sync", "no")
+
+
+def test_replication_diskless(context):
+    replication(context, "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--repl-diskless-load",
+                "swapdb")
+
+
+def test_nothing_to_propagate(context):
+    """An add that changes nothing is no write: it dirties nothing and reaches no replica."""
+    server = context.start("--appendonly", "yes")
+    server("BF.MADD", "b", *range(100))
+    server("CF.INSERT", "c", "ITEMS", *range(100))
+    server("BF.RESERVE", "full", "0.01", "2", "NONSCALING")
+    server("BF.MADD", "full", "a", "b")
+
+    def state():
+        return (server.client.info("persistence", "rdb_changes_since_last_save"),
+                server.client.info("persistence", "aof_current_size"))
+    before = state()
+    for i in range(100):
+        server("BF.ADD", "b", i)
+        server("CF.ADDNX", "c", i)
+    server("BF.MADD", "b", *range(100))
+    server("BF.INSERT", "b", "ITEMS", *range(100))
+    server("CF.INSERTNX", "c", "ITEMS", *range(100))
+    server("CF.DEL", "c", "absent")
+    server.error("BF.ADD", "full", "c")
+    server.error("BF.INSERT", "missing", "NOCREATE", "ITEMS", "a")
+    same(state(), before)
+
+
+def test_wait(context):
+    master, replica = context.start(), context.start()
+    replicate(replica, master)
+    master("BF.ADD", "f", "a")
+    same(master("WAIT", "1", "5000"), 1)
+    same(replica("BF.EXISTS", "f", "a"), 1)
+
+
+if __name__ == "__main__":
+    servers.run(globals(), __doc__)
