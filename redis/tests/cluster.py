@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A cluster of real servers on loopback, and a client that follows MOVED and ASK."""
+import binascii
 import functools
 import time
 
@@ -7,15 +8,6 @@ from server import HOST, Client, ReplyError, Server, wait_until
 
 SLOTS = 16384
 NODE_TIMEOUT_MS = 1000
-
-
-def crc16(data):
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -26,13 +18,13 @@ def slot_of(key):
     end = key.find(b"}", begin + 1)
     if begin >= 0 and end > begin + 1:
         key = key[begin + 1 : end]
-    return crc16(key) % SLOTS
+    return binascii.crc_hqx(key, 0) % SLOTS
 
 
 class Node(Server):
     def __init__(self, kind, module):
         super().__init__(kind, module, "--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT_MS,
-                         "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0",
+                         "--cluster-allow-replica-migration", "no",
                          "--cluster-replica-validity-factor", "0")
         self.id = self("CLUSTER", "MYID")
 

@@ -6,40 +6,38 @@ KEYS = 3000
 ABSENT = [f"absent {i}" for i in range(3000)]
 
 
-def fill(client, size=KEYS):
+def fill(server, size=KEYS):
     """Filters of every shape."""
-    client("BF.RESERVE", "bloom", "0.05", "1000")  # a high rate, so that false positives are compared
-    client("BF.RESERVE", "fixed", "0.05", size, "NONSCALING")
-    client("CF.RESERVE", "cuckoo", "100")
-    client("CF.RESERVE", "still", size * 2, "EXPANSION", "0", "BUCKETSIZE", "4")
+    server("BF.RESERVE", "bloom", "0.05", "1000")  # a high rate, so that false positives are compared
+    server("BF.RESERVE", "fixed", "0.05", size, "NONSCALING")
+    server("CF.RESERVE", "cuckoo", "100")
+    server("CF.RESERVE", "still", size * 2, "EXPANSION", "0", "BUCKETSIZE", "4")
     for start in range(0, size, 500):
         keys = range(start, min(start + 500, size))
         for name in ("bloom", "fixed"):
-            client("BF.MADD", name, *keys)
+            server("BF.MADD", name, *keys)
         for name in ("cuckoo", "still"):
-            client("CF.INSERT", name, "ITEMS", *keys)
-    for _ in range(20):
-        client("CF.ADD", "cuckoo", "copies")
-    for i in range(0, size, 3):
-        client("CF.DEL", "cuckoo", i)
-    client("BF.ADD", "default", "a")
-    client("CF.ADD", "default cuckoo", "a")
-    client("BF.RESERVE", "empty", "0.01", "100")
-    client("CF.RESERVE", "empty cuckoo", "100")
+            server("CF.INSERT", name, "ITEMS", *keys)
+    server.client.pipeline([["CF.ADD", "cuckoo", "copies"]] * 20)
+    server.client.pipeline([["CF.DEL", "cuckoo", i] for i in range(0, size, 3)])
+    server("BF.ADD", "default", "a")
+    server("CF.ADD", "default cuckoo", "a")
+    server("BF.RESERVE", "empty", "0.01", "100")
+    server("CF.RESERVE", "empty cuckoo", "100")
 
 
-def answers(client, size=KEYS):
+def answers(server, size=KEYS):
     """All that can be asked of the filters, as one value to compare."""
     found = {}
-    for key in sorted(client("KEYS", "*")):
+    for key in sorted(server("KEYS", "*")):
         kind = "CF" if b"cuckoo" in key or key == b"still" else "BF"
-        found[key] = [client(f"{kind}.MEXISTS", key, *range(size)), client(f"{kind}.MEXISTS", key, *ABSENT)]
+        found[key] = [server(f"{kind}.MEXISTS", key, *range(size)), server(f"{kind}.MEXISTS", key, *ABSENT)]
         if kind == "CF":
-            found[key].append([client("CF.COUNT", key, word) for word in (0, 1, 2, 3, "copies", "absent")])
+            found[key].append([server("CF.COUNT", key, word) for word in (0, 1, 2, 3, "copies", "absent")])
         else:
-            found[key].append(client("BF.CARD", key))
+            found[key].append(server("BF.CARD", key))
         # Not its size: a filter that is loaded has no memory that waits to be released.
-        info = client(f"{kind}.INFO", key)
+        info = server(f"{kind}.INFO", key)
         found[key].append([pair for pair in zip(info[::2], info[1::2]) if pair[0] not in (b"Size", "Size")])
     assert found
     return found

@@ -198,6 +198,7 @@ class Server:
             self.cluster_port = self.cluster_port or free_port()
             command = [str(run_as), "--port", str(self.port), "--bind", HOST, "--dir", str(self.folder),
                        "--save", "", "--enable-debug-command", "yes", "--logfile", "log",
+                       "--repl-diskless-sync-delay", "0",
                        "--cluster-port", str(self.cluster_port), "--daemonize", "no",
                        *self.options, *map(str, options)]
             if self.module[0]:

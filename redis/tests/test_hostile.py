@@ -14,7 +14,8 @@ import server as servers
 from filters import chunks
 from server import ReplyError, same
 
-FOOTER = 10  # a DUMP payload ends with the version of RDB and a checksum
+TYPE = 1  # a DUMP payload begins with the type of value: others than the module's are not its concern,
+FOOTER = 10  # and it ends with the version of RDB and a checksum
 
 
 def hostile_server(context):
@@ -52,6 +53,14 @@ def changed(data, generator, count):
         yield generator.choice([data[:a] + data[b:], data[:b] + data[a:], data[a:b] + data])
 
 
+def payloads(payload, generator, count):
+    """The payload of DUMP with changes between its type and its footer."""
+    body = payload[TYPE:-FOOTER]
+    for hostile in changed(body, generator, count):
+        if hostile != body:
+            yield payload[:TYPE] + hostile + payload[-FOOTER:]
+
+
 def use(server, kind, key):
     """A filter that was accepted must work."""
     server(f"{kind}.MEXISTS", key, *range(50))
@@ -67,25 +76,19 @@ def test_restore(context):
     server = hostile_server(context)
     generator = random.Random(1)
     for key, kind in FILTERS.items():
-        whole = server("DUMP", key)
-        body, footer = whole[:-FOOTER], whole[-FOOTER:]
-        refused = accepted = 0
-        trials = [hostile + footer for hostile in changed(body, generator, 1200) if hostile != body]
+        payload = server("DUMP", key)
         keys_before = server("DBSIZE")
-        for payload in trials:
+        for hostile in payloads(payload, generator, 1200):
             try:
-                server("RESTORE", "victim", "0", payload)
+                server("RESTORE", "victim", "0", hostile)
             except ReplyError as error:
                 assert "Bad data format" in str(error) or "checksum" in str(error), error
-                refused += 1
                 continue
-            accepted += 1
-            if server("DUMP", "victim")[:-FOOTER] != body:
-                raise AssertionError(f"{key}: accepts a changed payload: {payload.hex()}")
+            if server("DUMP", "victim") != payload:
+                raise AssertionError(f"{key}: accepts a changed payload: {hostile.hex()}")
             server("DEL", "victim")
-        assert refused > 1000, (refused, accepted)
         same(server("DBSIZE"), keys_before)
-        server("RESTORE", "victim", "0", whole)
+        server("RESTORE", "victim", "0", payload)
         server("DEL", "victim")
         server("DEBUG", "RELOAD")
         same(server(f"{kind}.MEXISTS", key, *range(10)), [1] * 10)
@@ -211,8 +214,7 @@ def test_memory_after_refusals(context):
     """What was refused leaves no memory behind."""
     server = hostile_server(context)
     generator = random.Random(5)
-    dump = server("DUMP", "cuckoo")
-    trials = [hostile + dump[-FOOTER:] for hostile in changed(dump[:-FOOTER], generator, 300)]
+    trials = list(payloads(server("DUMP", "cuckoo"), generator, 300))
 
     def round_of_trials():
         server.client.pipeline([["RESTORE", "victim", "0", payload, "REPLACE"] for payload in trials])

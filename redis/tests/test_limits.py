@@ -61,7 +61,7 @@ def test_freed_in_background(context):
     server = context.server()
     for command in (("UNLINK", "f"), ("FLUSHALL", "ASYNC")):
         server("CF.RESERVE", "f", "3000000")
-        insert(server, "CF", "f", range(200000))
+        insert(server, "CF", "f", range(20000))
         before = server.client.info("memory", "lazyfreed_objects")
         server(*command)
         wait_until(lambda: server.client.info("memory", "lazyfreed_objects") > before or
