@@ -71,6 +71,8 @@ class Consumer:
                     if str(reply).split()[0] not in (*ClusterClient.PASSING, "MOVED", "ASK"):
                         raise reply
                     again.append((message, maybe))  # it was not carried out
+                elif isinstance(reply, ConnectionRefusedError):
+                    again.append((message, maybe))  # nor sent
                 elif isinstance(reply, OSError):
                     self.unsure += 1
                     again.append((message, True))
@@ -213,7 +215,7 @@ def compare(client, folder, consumers, disturbed, elapsed):
         ("adds whose connection broke", total["unsure"]),
         ("adds sent again", total["retried"]),
         ("handled", len(times)),
-        ("handled twice (an add that broke was carried out)", twice),
+        ("handled twice; the first add was not acknowledged", twice),
         (f"wrongly dropped; the rate asked, {RATE:g}, allows {RATE * len(exact):.0f}", missing),
         ("acknowledged adds", len(acknowledged)),
         ("acknowledged adds lost", lost),

@@ -9,6 +9,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import server as servers
@@ -18,6 +19,7 @@ CLIENTS = pathlib.Path(__file__).resolve().parent / "clients"
 
 
 def test_python_redis(context):
+    sys.path.append("/usr/lib/python3/dist-packages")  # for a Python that is not Debian's
     try:
         import redis
     except ImportError:

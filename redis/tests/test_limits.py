@@ -140,6 +140,65 @@ def test_what_is_too_large(context):
     assert used(server) < before + (1 << 20)
 
 
+def test_most_bytes(context):
+    """The limit of one filter: what is larger is not created, and what reaches it goes on without more keys."""
+    server = context.start(arguments=("max-bytes", "1mb"))
+    same(server("CONFIG", "GET", "tamis.max-bytes"), [b"tamis.max-bytes", b"1048576"])
+    for call in ("BF.RESERVE f 0.01 10000000", "CF.RESERVE f 10000000", "BF.INSERT f CAPACITY 10000000 ITEMS a",
+                 "CF.INSERT f CAPACITY 10000000 ITEMS a"):
+        assert "could not create filter" in server.error(*call.split()), call
+    same(server("EXISTS", "f"), 0)
+    for kind in ("BF", "CF"):
+        key = f"{kind} limited"
+        replies = []
+        while not any(isinstance(reply, ReplyError) for reply in replies[-5000:]):
+            replies += server.client.pipeline([[f"{kind}.ADD", key, i] for i in range(len(replies), len(replies) + 5000)])
+            assert len(replies) < 2_000_000, "no limit"
+        errors = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
+        assert errors[0] > 100_000, errors[:1]
+        assert "full" in str(replies[errors[0]]), replies[errors[0]]
+        assert server("MEMORY", "USAGE", key) <= (1 << 20) + 4096
+        held = [i for i in range(0, errors[0], 97)]
+        same(server(f"{kind}.MEXISTS", key, *held).count(1), len(held))
+    # A filter from a server with a higher limit.
+    large = context.start()
+    large("BF.RESERVE", "f", "0.01", "2000000")
+    payload = large("DUMP", "f")
+    server.error("RESTORE", "f", "0", payload)
+    server("CONFIG", "SET", "tamis.max-bytes", "0")
+    same(server("RESTORE", "f", "0", payload), "OK")
+    # A limit that is set later is no reason to lose what there is.
+    server("CONFIG", "SET", "tamis.max-bytes", "1000000")
+    server("SAVE")
+    server.kill()
+    server.restart()
+    same(server("BF.ADD", "f", "a"), 1)
+
+
+def test_settings(context):
+    server = context.start(arguments=("bf-initial-size", "5000", "bf-error-rate", "0.001", "cf-initial-size", "3000",
+                                      "cf-expansion-factor", "2", "ERROR_RATE", "0.002"))
+    server("BF.ADD", "b", "a")
+    server("CF.ADD", "c", "a")
+    same(server("BF.INFO", "b", "CAPACITY"), [5000])
+    reply = server("CF.INFO", "c")
+    same(reply[reply.index("Expansion rate" if "Expansion rate" in reply else b"Expansion rate") + 1], 2)
+    same(server("CONFIG", "GET", "tamis.bf-error-rate"), [b"tamis.bf-error-rate", b"0.002"])
+    server("CONFIG", "SET", "tamis.bf-initial-size", "700")
+    server("BF.ADD", "d", "a")
+    same(server("BF.INFO", "d", "CAPACITY"), [700])
+    for name, value in (("bf-initial-size", "0"), ("bf-error-rate", "1"), ("bf-error-rate", "many"),
+                        ("max-bytes", "-1"), ("cf-bucket-size", "256")):
+        server.error("CONFIG", "SET", f"tamis.{name}", value)
+    for arguments in (("bf-error-rate", "2"), ("bf-initial-size",), ("unknown", "1"), ("max-bytes", "-5")):
+        try:
+            context.start(arguments=arguments)
+        except RuntimeError as error:
+            assert "argument" in str(error), error
+            continue
+        raise AssertionError(f"the module loads with {arguments}")
+
+
 def test_maxmemory(context):
     """Adds are refused when the server's memory is at its limit; look-ups and removes are not."""
     server = context.start()

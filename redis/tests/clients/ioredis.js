@@ -41,7 +41,7 @@ async function main() {
   await assert.rejects(redis.call("BF.RESERVE", "f", 0.01, 10), /item exists/);
   const replies = await redis.multi().call("BF.ADD", "m", "a").call("BF.EXISTS", "m", "a").exec();
   assert.deepEqual(replies, [[null, 1], [null, 1]]);
-  const piped = await redis.pipeline([["BF.ADD", "m", "b"], ["CF.ADD", "m", "wrong type"]]).exec();
+  const piped = await redis.pipeline().call("BF.ADD", "m", "b").call("CF.ADD", "m", "x").exec();
   assert.equal(piped[0][1], 1);
   assert.match(piped[1][0].message, /^WRONGTYPE/);
   redis.disconnect();
