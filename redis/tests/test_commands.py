@@ -7,7 +7,7 @@ RedisBloom's, and so are the texts of errors that clients compare.
 """
 import server as servers
 from filters import chunks
-from server import ReplyError, same
+from server import ReplyError, same, wait_until
 
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
@@ -428,6 +428,34 @@ def test_acl(context):
             continue
         client("ACL", "SETUSER", "cat", "on", ">pw", "~*", f"+@{category}")
     client("ACL", "DELUSER", "reader", "writer", "merger", "cat")
+
+
+def test_expiry(context):
+    """A filter expires as other keys do, and adds leave the time as it is."""
+    for client, yes, no in protocols(context):
+        for kind in ("BF", "CF"):
+            client(f"{kind}.ADD", "f", "a")
+            client("PEXPIRE", "f", "100000")
+            client(f"{kind}.ADD", "f", "b")
+            assert 90000 < client("PTTL", "f") <= 100000
+            client("PEXPIRE", "f", "1")
+            wait_until(lambda: client(f"{kind}.EXISTS", "f", "a") == no, "the filter expires")
+            same(client(f"{kind}.ADD", "f", "b"), yes, "a new one")
+            same(client("PTTL", "f"), -1)
+            client("DEL", "f")
+
+
+def test_cluster_slots(context):
+    """In a cluster, all keys of a command are in one slot."""
+    server = context.start("--cluster-enabled", "yes")
+    server("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+    wait_until(lambda: b"cluster_state:ok" in server("CLUSTER", "INFO"), "the cluster is up")
+    for kind in ("BF", "CF"):
+        server(f"{kind}.ADD", "{x}a", "1")
+        same(server(f"{kind}.MERGE", "{x}b", "{x}a"), "OK")
+        same(server.error(f"{kind}.MERGE", "{y}b", "{x}a")[:9], "CROSSSLOT")
+        same(server.error(f"{kind}.MERGE", "{x}c", "{x}a", "{y}a")[:9], "CROSSSLOT")
+        server("FLUSHALL")
 
 
 def test_notifications(context):

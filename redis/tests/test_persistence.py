@@ -234,6 +234,37 @@ def test_half_restored(context):
         server.kill()
 
 
+def test_dump_is_of_one_moment(context):
+    """What is added between two SCANDUMPs does not matter, and a restart between them neither."""
+    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
+        server = context.start()
+        server(f"{kind}.RESERVE", "f", *reserve)
+        server(f"{kind}.INSERT", "f", "ITEMS", *range(2000))
+        pieces = chunks(server, kind, "f")
+        cursor, data = server(f"{kind}.SCANDUMP", "f", 0)
+        mixed, number = [], 0
+        while cursor:
+            mixed.append((cursor, data))
+            server(f"{kind}.INSERT", "f", "ITEMS", *[f"added {number} {i}" for i in range(100)])
+            number += 1
+            cursor, data = server(f"{kind}.SCANDUMP", "f", cursor)
+        assert mixed == pieces
+        pieces = chunks(server, kind, "f")
+        server("SAVE")
+        server.kill()
+        server.restart()
+        same(server(f"{kind}.SCANDUMP", "f", pieces[0][0]), list(pieces[1]))
+        server(f"{kind}.ADD", "f", "changed")
+        server.kill()
+        server.restart()
+        server("DEL", "f")
+        server.error(f"{kind}.SCANDUMP", "f", pieces[0][0])
+        server(f"{kind}.RESERVE", "f", *reserve)
+        server(f"{kind}.ADD", "f", "another filter")
+        server.error(f"{kind}.SCANDUMP", "f", pieces[0][0])
+        server.kill()
+
+
 def test_chunks_out_of_order(context):
     server = context.server()
     for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
