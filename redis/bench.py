@@ -116,8 +116,10 @@ def latency(args, name, last):
         if rest > 0:
             pipe.run(encoded(add, range(done, done + rest)), rest)
             done += rest
-    percentiles = server.client.info("latencystats", f"latency_percentiles_usec_{add.decode().lower()}")
-    slow = [entry[2] / 1000 for entry in server("SLOWLOG", "GET", "1000") if entry[3][0] == add]
+    name = f"latency_percentiles_usec_{add.decode()}:".lower()
+    percentiles = next(line.partition(":")[2] for line in server("INFO", "latencystats").decode().splitlines()
+                       if line.lower().startswith(name))
+    slow = [entry[2] / 1000 for entry in server("SLOWLOG", "GET", "1000") if entry[3][0].upper() == add]
     server.kill()
     times.sort()
     return {"median": times[len(times) // 2] * 1e6, "p999": times[int(len(times) * 0.999)] * 1e6,
