@@ -25,6 +25,7 @@ elif [ -z "$build" ] || [ -z "$says" ] || [ ${#check[@]} -eq 0 ]; then
 fi
 [ -z "$list" ] || build=release
 target=${check[0]}
+[[ $target != redis/* ]] || target=tamis-redis
 [ -z "$list" ] || target=all
 
 # ---- a tree that nobody else uses ----
@@ -55,7 +56,7 @@ configure() {
 }
 mkdir -p "$tree" && cd "$tree" || exit 2
 # With their times, by which ninja knows what has changed.
-(cd "$source" && cp -a CMakeLists.txt include lib cmake stress tests "$tree") || exit 2
+(cd "$source" && cp -a CMakeLists.txt include lib cmake redis stress tests "$tree") || exit 2
 [ -f "build/$build/build.ninja" ] || configure || exit 2
 make_target || { echo "$name: the library does not build without it"; exit 2; }
 rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
@@ -65,6 +66,12 @@ rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean"
 "$seed" apply . "$name" || { echo "$name: the bug does not apply"; exit 2; }
 make_target || { echo "$name: the broken library does not build"; exit 2; }
 program() { find "build/$build/tests" "build/$build/stress" -maxdepth 1 -type f -name "$1" -perm -u+x; }
+run_check() {
+  case ${check[0]} in
+  redis/*) timeout 120 "${check[@]}" --server redis --module "build/$build/redis/tamis-redis.so" ${test:+"$test"} ;;
+  *) timeout 120 "$(program "${check[0]}")" "${check[@]:1}" ;;
+  esac
+}
 
 if [ -n "$list" ]; then
   while read -r -a check; do
@@ -83,7 +90,7 @@ deadline=$((SECONDS + 60))
 [ -z "$test" ] || { export TAMIS_TEST=$test; deadline=$((SECONDS + 1)); }
 while [ $status -eq 0 ] && { [ $tries -eq 0 ] || [ $SECONDS -lt $deadline ]; }; do
   tries=$((tries + 1))
-  timeout 120 "$(program "${check[0]}")" "${check[@]:1}" >out.log 2>&1
+  run_check >out.log 2>&1
   status=$?
 done
 if [ $status -eq 0 ]; then
