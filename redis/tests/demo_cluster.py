@@ -98,8 +98,10 @@ class Consumer:
             block += 1
         # What was handled at any time is delivered once more: all of it must be dropped.
         again = random.Random(self.number).sample(self.acknowledged, min(4000, len(self.acknowledged)))
-        repeated = sum(reply != 0 for start in range(0, len(again), BATCH)
-                       for reply, _ in self.client.batch([("BF.ADD", shard(m), m) for m in again[start : start + BATCH]]))
+        repeated = 0
+        for start in range(0, len(again), BATCH):
+            adds = [("BF.ADD", shard(message), message) for message in again[start : start + BATCH]]
+            repeated += sum(reply != 0 for reply, _ in self.client.batch(adds))
         for name in ("handled", "acknowledged"):
             with open(self.folder / f"{name}.{self.number}", "wb") as file:
                 getattr(self, name).tofile(file)

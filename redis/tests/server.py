@@ -181,6 +181,7 @@ class Server:
         self.module = [module] if isinstance(module, str) else list(module)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=_folder))
         self.options = [str(option) for option in options]
+        self.config = None  # a file, in its folder
         self.process = None
         self.port = self.cluster_port = None
         self.client = None
@@ -196,8 +197,8 @@ class Server:
         for _ in range(20):
             self.port = self.port or free_port()
             self.cluster_port = self.cluster_port or free_port()
-            command = [str(run_as), "--port", str(self.port), "--bind", HOST, "--dir", str(self.folder),
-                       "--save", "", "--enable-debug-command", "yes", "--logfile", "log",
+            command = [str(run_as), *([self.config] if self.config else []), "--port", str(self.port),
+                       "--bind", HOST, "--dir", str(self.folder), "--save", "", "--enable-debug-command", "yes", "--logfile", "log",
                        "--repl-diskless-sync-delay", "0",
                        "--cluster-port", str(self.cluster_port), "--daemonize", "no",
                        *self.options, *map(str, options)]

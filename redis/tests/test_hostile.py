@@ -234,7 +234,8 @@ def test_corpus(context):
                     accepted += 1
                     use(server, kind, "victim")
                 cursor = chunks(server, kind, key)[0][0]
-                if len(hostile) < PIECE - KEY_HEAD and load(server, kind, "victim", [(cursor, chunk_of(first, hostile))]):
+                fits = len(hostile) < PIECE - KEY_HEAD
+                if fits and load(server, kind, "victim", [(cursor, chunk_of(first, hostile))]):
                     use(server, kind, "victim")
                 server("DEL", "victim")
     print(f"# {accepted} accepted")

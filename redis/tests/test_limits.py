@@ -152,7 +152,8 @@ def test_most_bytes(context):
         key = f"{kind} limited"
         replies = []
         while not any(isinstance(reply, ReplyError) for reply in replies[-5000:]):
-            replies += server.client.pipeline([[f"{kind}.ADD", key, i] for i in range(len(replies), len(replies) + 5000)])
+            numbers = range(len(replies), len(replies) + 5000)
+            replies += server.client.pipeline([[f"{kind}.ADD", key, i] for i in numbers])
             assert len(replies) < 2_000_000, "no limit"
         errors = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
         assert errors[0] > 100_000, errors[:1]
@@ -197,6 +198,26 @@ def test_settings(context):
             assert "argument" in str(error), error
             continue
         raise AssertionError(f"the module loads with {arguments}")
+
+
+def test_settings_are_rewritten(context):
+    """CONFIG REWRITE keeps what was set, and a module with data is not unloaded."""
+    server = servers.Server(context.kind, "", "--enable-module-command", "yes", start=False)
+    context.started.append(server)
+    (server.folder / "server.conf").touch()
+    server.config = "server.conf"
+    server.start()
+    server("MODULE", "LOAD", context.module)
+    server("CONFIG", "SET", "tamis.max-bytes", "3000000", "tamis.cf-error-rate", "0.0001")
+    server("BF.ADD", "f", "a")
+    server("CONFIG", "REWRITE")
+    server.error("MODULE", "UNLOAD", "tamis")
+    server("SAVE")
+    server.kill()
+    server.restart()
+    same(server("CONFIG", "GET", "tamis.max-bytes")[1], b"3000000")
+    same(server("CONFIG", "GET", "tamis.cf-error-rate")[1], b"0.0001")
+    same(server("BF.EXISTS", "f", "a"), 1)
 
 
 def test_maxmemory(context):

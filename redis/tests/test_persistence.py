@@ -94,6 +94,21 @@ def test_debug_reload(context):
     compare(before, answers(server), "DEBUG RELOAD")
 
 
+def test_forks_while_filters_are_freed(context):
+    """A child that saves must not wait for a lock that a thread of its parent held."""
+    server = context.start()
+    fill(server, 500)
+    for number in range(25):
+        for i in range(3):
+            server("CF.INSERT", f"large cuckoo {i}", "ITEMS", *range(4000))
+        for i in range(3):
+            server("UNLINK", f"large cuckoo {i}")
+        server("BGSAVE" if number % 2 else "BGREWRITEAOF")
+        wait_until(lambda: server.client.info("persistence", "rdb_bgsave_in_progress") == 0 and
+                   server.client.info("persistence", "aof_rewrite_in_progress") == 0, f"child {number} ends")
+    same(server.client.info("persistence", "rdb_last_bgsave_status"), "ok")
+
+
 # ---- one key ----
 
 

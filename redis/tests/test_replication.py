@@ -43,6 +43,7 @@ def replication(context, *options):
         if key == b"full":
             continue  # a filter notes that it has refused a key, which is not propagated
         assert master("DUMP", key) == replica("DUMP", key), f"{key}: not bit for bit alike"
+    same(master("DEBUG", "DIGEST"), replica("DEBUG", "DIGEST"), "digests of all keys")
     assert "READONLY" in replica.error("BF.ADD", "bloom", "b")
     # The link breaks, and the backlog brings what was missed.
     before = master.client.info("stats", "sync_partial_ok")
@@ -97,6 +98,29 @@ def test_replication(context):
 
 def test_replication_diskless(context):
     replication(context, "--repl-diskless-sync", "yes", "--repl-diskless-load", "swapdb")
+
+
+def test_half_restored_on_replicas(context):
+    """A full sync brings the chunks so far, and the others are propagated."""
+    master, replica = context.start(), context.start()
+    pieces = {}
+    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
+        master(f"{kind}.RESERVE", "f", *reserve)
+        master(f"{kind}.INSERT", "f", "ITEMS", *range(1000))
+        pieces[kind] = chunks(master, kind, "f")
+        master("DEL", "f")
+        master(f"{kind}.LOADCHUNK", kind, *pieces[kind][0])
+    replicate(replica, master)
+    strict(replica)
+    for kind in pieces:
+        replica.error(f"{kind}.EXISTS", kind, "1")
+        for cursor, data in pieces[kind][1:]:
+            master.error(f"{kind}.LOADCHUNK", kind, cursor, data[:-1])
+            master(f"{kind}.LOADCHUNK", kind, cursor, data)
+    caught_up(master, replica)
+    for kind in pieces:
+        same(replica(f"{kind}.MEXISTS", kind, *range(1000)), [1] * 1000)
+        assert master("DUMP", kind) == replica("DUMP", kind)
 
 
 def test_nothing_to_propagate(context):
