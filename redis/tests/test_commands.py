@@ -269,8 +269,11 @@ def test_dump_and_load(context):
     for client, yes, _ in protocols(context):
         for kind, reserve in (("BF", ("0.01", "60")), ("CF", ("60",))):
             client(f"{kind}.RESERVE", "f", *reserve)
+            if kind == "CF":
+                same(client("CF.SCANDUMP", "f", "0"), [0, None], "a cuckoo filter without items")
             client.pipeline([[f"{kind}.ADD", "f", i] for i in range(500)])
             pieces = chunks(client, kind, "f")
+            same(client(f"{kind}.SCANDUMP", "f", pieces[-1][0]), [0, None if kind == "CF" else b""], "the end")
             for cursor, data in pieces:
                 assert isinstance(cursor, int) and isinstance(data, bytes)
                 same(client(f"{kind}.LOADCHUNK", "g", cursor, data), "OK")
