@@ -383,7 +383,7 @@ class Context:
 def same(actual, expected, what=""):
     """Equal in value and in type: True is not 1, and b"OK" is not "OK"."""
     if _shape(actual) != _shape(expected):
-        raise AssertionError(f"{what}: {actual!r} instead of {expected!r}")
+        raise AssertionError(f"{what}: {actual!r:.300} instead of {expected!r:.300}")
 
 
 def _shape(value):

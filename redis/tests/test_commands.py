@@ -100,7 +100,7 @@ def test_bf_insert(context):
 def test_bf_full(context):
     """A filter that does not scale refuses the key past its capacity, and BF.MADD stops there."""
     for client, yes, no in protocols(context):
-        client("BF.RESERVE", "f", "0.001", "3", "NONSCALING")
+        client("BF.RESERVE", "f", "1e-6", "3", "NONSCALING")
         same(client("BF.MADD", "f", "a", "b", "c"), [yes, yes, yes])
         error_has(client, "BF.ADD f d", "non scaling filter is full")
         same(client("BF.ADD", "f", "a"), no, "a key that is in")

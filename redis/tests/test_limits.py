@@ -92,7 +92,7 @@ def test_a_million_copies(context):
     """Copies of one key take no more room than a few, and one add never costs a server its memory."""
     server = context.server()
     for expansion in ("1", "2", "4"):
-        server("CF.RESERVE", "f", "1000", "EXPANSION", expansion)
+        server("CF.RESERVE", "f", "1000", "EXPANSION", expansion, "ERROR", "1e-6")
         insert(server, "CF", "f", ["before"])
         size = server("MEMORY", "USAGE", "f")
         total = MILLION if expansion == "2" else 10_000

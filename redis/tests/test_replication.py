@@ -125,10 +125,11 @@ def test_half_restored_on_replicas(context):
 
 def test_nothing_to_propagate(context):
     """An add that changes nothing is no write: it dirties nothing and reaches no replica."""
-    server = context.start("--appendonly", "yes")
+    server = context.start("--appendonly", "yes", "--appendfsync", "no")  # so that no write waits for the disk
     server("BF.MADD", "b", *range(100))
+    server("CF.RESERVE", "c", "1000", "ERROR", "1e-6")
     server("CF.INSERT", "c", "ITEMS", *range(100))
-    server("BF.RESERVE", "full", "0.01", "2", "NONSCALING")
+    server("BF.RESERVE", "full", "1e-6", "2", "NONSCALING")
     server("BF.MADD", "full", "a", "b")
 
     def state():
