@@ -292,6 +292,57 @@ def test_dump_and_load(context):
             client("DEL", "f", "g")
 
 
+# ---- windows ----
+
+
+def has_windows(client):
+    (reply,) = client.pipeline([["BF.RESERVE", "probe", "0.01", "100", "WINDOW", "2"]])
+    client("DEL", "probe")
+    if isinstance(reply, ReplyError):
+        assert "no windows" in str(reply), reply
+        raise servers.Skip("this version of the library has no windows")
+
+
+def test_windows(context):
+    """A window of G periods: an item is found until G periods have ended after it was added, and not for
+    ever."""
+    for client, yes, no in protocols(context):
+        has_windows(client)
+        for periods in (1, 2, 4):
+            same(client("BF.RESERVE", "w", "1e-6", "1000", "WINDOW", periods), "OK")
+            same(client("BF.ADD", "w", "a"), yes)
+            seen = 0
+            while client("BF.EXISTS", "w", "a") == yes:
+                same(client("BF.ADD", "w", "a"), no)
+                same(client("BF.ADVANCE", "w"), "OK")
+                seen += 1
+                assert seen <= periods + 1, "it is never forgotten"
+            assert seen >= periods, (seen, periods)
+            same(client("BF.ADD", "w", "a"), yes)
+            client("DEL", "w")
+        client("BF.ADD", "f", "a")
+        error_has(client, "BF.ADVANCE f", "no window")
+        error_has(client, "BF.ADVANCE missing", "not found")
+        error_has(client, "BF.ADVANCE", "wrong number of arguments")
+        for words in ("WINDOW 0", "WINDOW 65", "WINDOW x", "EVERY 1000", "WINDOW"):
+            client.error(*f"BF.RESERVE x 0.01 100 {words}".split())
+
+
+def test_windows_by_the_clock(context):
+    """With EVERY, commands that add end the periods that are over by the server's clock."""
+    for client, yes, no in protocols(context):
+        has_windows(client)
+
+        def forgotten():
+            client("BF.ADD", "w", "another")
+            return client("BF.EXISTS", "w", "a") == no
+        client("BF.RESERVE", "w", "1e-6", "1000", "WINDOW", "2", "EVERY", "200")
+        client("BF.ADD", "w", "a")
+        same(forgotten(), False)
+        wait_until(forgotten, "a is forgotten")
+        same(client("BF.EXISTS", "w", "another"), yes)
+
+
 # ---- all commands ----
 
 
