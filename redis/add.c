@@ -11,12 +11,30 @@ static tamis_key item_of(const server_string *word)
   return item;
 }
 
-/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter would
- * take some more items, and any number of copies of one.  A Bloom filter would note that it has refused
- * one, which a replica does not learn. */
+/* A filter that does not grow takes what was reserved, and is not asked for more.  A cuckoo filter
+ * would take some more items, and any number of copies of one.  A Bloom filter would note that it
+ * has refused one, which a replica does not learn. */
 static bool is_full(const struct value *v)
 {
-  return !v->traits.expansion && !v->traits.window && v->count >= v->capacity;
+  return v->at_limit || (!v->traits.expansion && !v->traits.window && v->count >= v->capacity);
+}
+
+/* A cuckoo filter that meets its limit may refuse to split where a replica does not, because its
+ * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
+ * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4. */
+static void watch_limit(struct value *v, int n)
+{
+  enum { STEP = 64 << 10, ADDS = 256 };
+  tamis_stats stats = TAMIS_STATS_INIT;
+  const uint64_t limit = v->traits.max_bytes, part = limit / 8;
+  if (v->kind != TAMIS_CUCKOO || !v->traits.expansion || !limit)
+    return;
+  if (v->unwatched < (uint64_t) n) {
+    (void) tamis_get_stats(v->filter, &stats);
+    v->at_limit = stats.bytes >= limit - part - (part < STEP ? part : STEP);
+    v->unwatched = v->at_limit ? 0 : ADDS + v->count / 64;
+  }
+  v->unwatched -= v->at_limit ? 0 : (uint64_t) n;
 }
 
 static int add_one(struct value *v, const tamis_key *item, bool unique)
@@ -27,8 +45,8 @@ static int add_one(struct value *v, const tamis_key *item, bool unique)
                 : tamis_add(v->filter, item->data, item->len);
 }
 
-/* What another server has added must go in here, too.  A filter's bytes near its limit depend on when
- * memory came back, so this server may meet the limit where the other one did not. */
+/* What another server has added must go in here, too.  A filter's bytes near its limit depend on
+ * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
   int result = add_one(v, item, unique);
@@ -38,9 +56,11 @@ static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
   return result;
 }
 
-/* Whether no item can be refused because the filter is full, so that their order does not matter. */
+/* Whether the filter has room for all of these items, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
+  if (v->at_limit)
+    return false;
   return v->traits.expansion ||
          (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
 }
@@ -49,6 +69,10 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
                      bool stops, int *results)
 {
   bool obeys = must_obey(ctx);
+  if (obeys)
+    v->at_limit = false;
+  else
+    watch_limit(v, n);
   if (n > 1 && !obeys && have_room(v, n)) {
     if (unique)
       (void) tamis_add_unique_many(v->filter, items, (size_t) n, results);

@@ -13,9 +13,9 @@ enum {
   ADD_FULL = TAMIS_EFULL
 };
 
-/* Adds up to ADD_BATCH items and replicates those that changed the filter.  `unique`: items that seem to be
- * in are left out.  results[i]: TAMIS_OK, TAMIS_PRESENT, or a failure.  `stops`: nothing is tried after a
- * failure.  Returns how many items were tried. */
+/* Adds up to ADD_BATCH items and replicates those that changed the filter.  `unique`: items that
+ * seem to be in are left out.  results[i]: TAMIS_OK, TAMIS_PRESENT, or a failure.  `stops`: nothing
+ * is tried after a failure.  Returns how many items were tried. */
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
               bool unique, bool stops, int *results);
 

@@ -2,10 +2,10 @@
  *
  * SCANDUMP and LOADCHUNK.
  *
- * The first SCANDUMP of a dump makes all chunks, and keeps them for those that follow; so a dump is of one
- * moment, whatever is added meanwhile.  A cursor names the next chunk and, by a part of their id, the
- * contents of all.  Where the chunks have been dropped meanwhile they are made again; if the filter has
- * changed since, they have another id, and the dump must begin again.
+ * The first SCANDUMP of a dump makes all chunks, and keeps them for those that follow; so a dump
+ * is of one moment, whatever is added meanwhile.  A cursor names the next chunk and, by a part of
+ * their id, the contents of all.  Where the chunks have been dropped meanwhile they are made again;
+ * if the filter has changed since, they have another id, and the dump must begin again.
  */
 #include "commands.h"
 #include "image.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A key's bytes (image.h), cut into chunks.  SCANDUMP gives them out, LOADCHUNK takes them, an AOF contains
- * them, and a copy is made through them.
+ * A key's bytes (image.h), cut into chunks.  SCANDUMP gives them out, LOADCHUNK takes them, an AOF
+ * contains them, and a copy is made through them.
  *
- *    chunk: head of 64 bytes | the next bytes of the key, CHUNK_BYTES of them, in the last chunk perhaps fewer
+ *    chunk: a head of 64 bytes, then CHUNK_BYTES bytes of the key, or the rest of them
  *
  *    head, all numbers little-endian:
  *       0  8 bytes  the magic TAMISCHK
@@ -15,8 +15,8 @@
  *      48  u64      bytes after the head
  *      56  u64      sum of the other bytes
  *
- * A chunk says what it is, so one that is damaged, that comes in the wrong order, or that belongs to
- * another dump is refused when it comes, and nothing has changed.
+ * A chunk says what it is, so one that is damaged, that comes in the wrong order, or that belongs
+ * to another dump is refused when it comes, and nothing has changed.
  */
 #ifndef TAMIS_REDIS_CHUNKS_H
 #define TAMIS_REDIS_CHUNKS_H
@@ -45,11 +45,12 @@ bool chunk_parse(const void *data, size_t size, struct chunk *out);
 /* Writes the head before the bytes that follow it. */
 void chunk_seal(unsigned char *data, const struct chunk *chunk);
 
-/* The id of chunks whose contents these are, or begin with these; `before` is that of what comes before
- * them. */
+/* The id of chunks whose contents these are, or begin with these; `before` is that of what comes
+ * before them. */
 uint64_t chunk_id(const void *contents, size_t size, uint64_t before);
 
-/* The cursor that stands for a chunk.  It is below 2^51, as JavaScript's numbers are exact up to 2^53. */
+/* The cursor that stands for a chunk.  It is below 2^51, as JavaScript's numbers are exact up to
+ * 2^53. */
 long long chunk_cursor(uint64_t id, uint64_t number);
 
 /* What becomes of a cut piece: CHUNK_HEAD bytes of room, then `size` bytes.  Not 0: stop. */
@@ -67,7 +68,8 @@ struct cutter {
 bool cutter_begin(struct cutter *c, chunk_taker take, void *context);
 /* A tamis_write_function. */
 int cutter_write(void *cutter, const void *data, size_t size);
-/* Passes the last piece on, unless that failed before or `result` is a failure; returns the result. */
+/* Passes the last piece on, unless that failed before or `result` is a failure; returns the
+ * result. */
 int cutter_end(struct cutter *c, int result);
 
 /* Chunks in memory, in order. */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* What commands do with a key, and with what is in it: the server asks users for the rights to that. */
+/* What commands do with a key, and with what is in it: the server asks users for the rights to
+ * that. */
 enum {
   READS_FIGURES = KEY_SPEC_RO,
   READS = KEY_SPEC_RO | KEY_SPEC_ACCESS,
@@ -15,8 +16,8 @@ enum {
   UPDATES = KEY_SPEC_RW | KEY_SPEC_UPDATE
 };
 
-/* Each command: its family and name, its function, the server's flags, the number of arguments (-N: at
- * least N), what it does with its key, a summary. */
+/* Each command: its family and name, its function, the server's flags, the number of arguments
+ * (-N: at least N), what it does with its key, a summary. */
 #define COMMANDS(C)                                                                              \
   C(BF, RESERVE, command_reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")  \
   C(BF, ADD, command_add, "write deny-oom fast", 3, INSERTS,                                     \
@@ -74,7 +75,8 @@ enum {
 
 static const tamis_kind BF = TAMIS_BLOOM, CF = TAMIS_CUCKOO;
 
-/* The server calls a handler with no more than the arguments, and a command may go by another name. */
+/* The server calls a handler with no more than the arguments, and a command may go by another
+ * name. */
 #define DEFINE_HANDLER(family, name, function, flags, arity, usage, summary)  \
   static int family##_##name(server_ctx *ctx, server_string **argv, int argc) \
   {                                                                           \

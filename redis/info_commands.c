@@ -15,8 +15,8 @@ struct figure {
   bool missing;
 };
 
-/* RedisBloom's figures that hang on its structure: a bucket is what BUCKETSIZE says, and there are enough
- * of them for the capacity, as a power of two. */
+/* RedisBloom's figures that hang on its structure: a bucket is what BUCKETSIZE says, and there are
+ * enough of them for the capacity, as a power of two. */
 static long long buckets_of(const struct value *v)
 {
   uint64_t size = v->traits.bucket_size ? v->traits.bucket_size : 1, buckets = 1;
@@ -119,8 +119,8 @@ int command_card(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
                             : reply_state(ctx, state);
 }
 
-/* The figures of the filter itself, as lines of text.  Tests of client libraries compare them before and
- * after a dump. */
+/* The figures of the filter itself, as lines of text.  Tests of client libraries compare them
+ * before and after a dump. */
 int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   tamis_stats stats = TAMIS_STATS_INIT;

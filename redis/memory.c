@@ -4,13 +4,14 @@
 #include "server_api.h"
 
 #include <stdint.h>
+#include <string.h>
 
 enum { ALIGNMENT = 64 }; /* what filters ask for */
 
-/* Whether the allocator aligns blocks to 64 bytes where their size is a multiple of that.  jemalloc does:
- * its size classes from 64 bytes on that fit such a size are such multiples themselves, and larger blocks
- * begin at cache lines.  An alignment of our own would take those blocks into a larger class, which is a
- * quarter more memory for a size that is a power of two. */
+/* Whether the allocator aligns blocks to 64 bytes where their size is a multiple of that.  jemalloc
+ * does: its size classes from 64 bytes on that fit such a size are such multiples themselves, and
+ * larger blocks begin at cache lines.  An alignment of our own would take those blocks into a
+ * larger class, which is a quarter more memory for a size that is a power of two. */
 static bool aligned_blocks;
 
 static bool saving;
@@ -72,10 +73,9 @@ static void *allocate_within(size_t alignment, size_t size, bool cleared)
   void *all = cleared ? take_cleared(with_room) : take(with_room);
   if (!all)
     return NULL;
-  uintptr_t begin =
-      ((uintptr_t) all + sizeof(void *) + alignment - 1) & ~(uintptr_t) (alignment - 1);
-  void **block = (void **) begin;
-  block[-1] = all;
+  char *block = (char *) all + sizeof(void *);
+  block += (alignment - (uintptr_t) block % alignment) % alignment;
+  memcpy(block - sizeof(void *), &all, sizeof(void *));
   return block;
 }
 
@@ -104,7 +104,9 @@ static void *allocate(void *unused, size_t alignment, size_t size)
 static void release(void *unused, void *block, size_t alignment, size_t size)
 {
   (void) unused, (void) size;
-  server.Free(is_direct(alignment) ? block : ((void **) block)[-1]);
+  if (!is_direct(alignment))
+    memcpy(&block, (char *) block - sizeof(void *), sizeof(void *));
+  server.Free(block);
 }
 
 const tamis_allocator *memory_of_filters(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory of the filters, from the server's allocator: so it counts in used_memory, and maxmemory sees it.
- * All functions may be called by any thread.
+ * Memory of the filters, from the server's allocator: so it counts in used_memory, and maxmemory
+ * sees it.  All functions may be called by any thread.
  */
 #ifndef TAMIS_REDIS_MEMORY_H
 #define TAMIS_REDIS_MEMORY_H
@@ -17,14 +17,14 @@ void memory_init(void);
 void *memory_take(size_t size);
 void memory_free(void *block);
 
-/* For filters.  Blocks of MEMORY_CLEARED_FROM bytes and more come cleared: from the system they come so,
- * page by page when they are touched, and no command waits until all of them have been. */
+/* For filters.  Blocks of MEMORY_CLEARED_FROM bytes and more come cleared: from the system they
+ * come so, page by page when they are touched, and no command waits until all of them have been. */
 enum { MEMORY_CLEARED_FROM = 1 << 20 };
 const tamis_allocator *memory_of_filters(void);
 
-/* Between the two calls, which only the main thread makes, no memory is refused: where there is none the
- * server ends, as it does when one of its own allocations fails.  A save needs that, because it has no
- * way to fail: half of a filter must not be taken for all of it. */
+/* Between the two calls, which only the main thread makes, no memory is refused: where there is
+ * none the server ends, as it does when one of its own allocations fails.  A save needs that,
+ * because it has no way to fail: half of a filter must not be taken for all of it. */
 void memory_begin_save(void);
 void memory_end_save(void);
 

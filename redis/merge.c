@@ -30,8 +30,8 @@ static bool same_name(const server_string *a, const server_string *b)
   return a_size == b_size && memcmp(a_text, b_text, a_size) == 0;
 }
 
-/* Adds the sources to a copy of the destination, or of the first source where there is none.  So a merge
- * that fails half way has changed nothing. */
+/* Adds the sources to a copy of the destination, or of the first source where there is none.  So a
+ * merge that fails half way has changed nothing. */
 static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_string **argv, int argc,
                  struct value **out)
 {

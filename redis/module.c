@@ -5,8 +5,8 @@
  *    module.c            what happens when the server loads the module
  *    server_api.*        the part of the server's interface that is used
  *    settings.*          what the operator has set
- *    commands.*          the table of the commands; what they do is in write_commands.c, read_commands.c,
- *                        info_commands.c, merge.c and chunk_commands.c
+ *    commands.*          the table of the commands
+ *    *_commands.c        what the commands do; so do merge.c, and window.* for BF.ADVANCE
  *    wish.*, add.*       creating filters, adding items
  *    keys.*              finding a key's value, and replies
  *    type.*              the types of keys: RDB, AOF, memory, copies
@@ -15,8 +15,8 @@
  *    restore.*           a filter from chunks
  *    memory.*            the server's allocator
  *
- * Only the server's main thread runs commands, and only it is in most of this code.  Values may be freed
- * by a thread of the server's, and a child of a fork saves them.
+ * Only the server's main thread runs commands, and only it is in most of this code.  Values may be
+ * freed by a thread of the server's, and a child of a fork saves them.
  */
 #include "commands.h"
 #include "memory.h"
@@ -27,8 +27,8 @@
 
 enum { VERSION = TAMIS_VERSION_MAJOR * 10000 + TAMIS_VERSION_MINOR * 100 + TAMIS_VERSION_PATCH };
 
-/* Servers from before their functions were looked for would log nothing: then the reason goes where a
- * server's own first words go. */
+/* Where even the function that logs is missing, the server only says that the module did not
+ * load. */
 static int refuse(server_ctx *ctx, const char *reason, const char *what)
 {
   if (server.Log)

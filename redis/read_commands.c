@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands that look items up.  A key that is missing, or that holds something else, contains none.
+ * The commands that look items up.  A key that is missing, or that holds something else, contains
+ * none.
  */
 #include "commands.h"
 #include "keys.h"

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* A saved filter is about as large as the filter itself.  The limit holds exactly when it is read; here it
- * only keeps chunks without end from filling the memory. */
+/* A saved filter is about as large as the filter itself.  The limit holds exactly when it is read;
+ * here it only keeps chunks without end from filling the memory. */
 static bool is_too_large(const struct value *v, size_t size, uint64_t limit)
 {
   const uint64_t slack = UINT64_C(4) << 20;

@@ -20,7 +20,8 @@ enum restore_result {
   RESTORE_NO_FILTER /* the last one, but all together are no filter */
 };
 
-/* Adds a chunk to a value that is being restored.  `limit`: the most bytes of the filter; 0: any number. */
+/* Adds a chunk to a value that is being restored.  `limit`: the most bytes of the filter; 0: any
+ * number. */
 enum restore_result restore_chunk(struct value *v, const void *data, size_t size, uint64_t limit);
 
 #endif /* TAMIS_REDIS_RESTORE_H */

@@ -2,11 +2,11 @@
  *
  * The part of the module interface of Redis and Valkey that this module uses.
  *
- * The servers' own header comes with no binary package, so what is needed of it is declared here.  It is
- * an interface of names: when the server loads the module, it passes a context whose first word is a
- * function, and that finds every other function by its name.  Types of the server are never looked into.
- * The structs that the module fills are versioned, and the server reads no more of them than that version
- * has.
+ * The servers' own header comes with no binary package, so what is needed of it is declared here.
+ * It is an interface of names: when the server loads the module, it passes a context whose first
+ * word is a function, and that finds every other function by its name.  Types of the server are
+ * never looked into.  The structs that the module fills are versioned, and the server reads no more
+ * of them than that version has.
  *
  * Functions marked OPTIONAL are missing in some servers.  They are NULL there, and what calls them
  * asks first.  Where another one is missing, the module does not load.

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* RedisBloom's defaults, where it has the setting.  The rate of cuckoo filters is the lowest that its
- * filters have, with a BUCKETSIZE of 1. */
+/* RedisBloom's defaults, where it has the setting.  The rate of cuckoo filters is the lowest that
+ * its filters have, with a BUCKETSIZE of 1. */
 struct settings settings = {.max_bytes = 512LL << 20,
                             .bf_initial_size = 100,
                             .bf_expansion_factor = 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the operator has set: by arguments of the module, and by CONFIG where the server knows settings of
- * modules.
+ * What the operator has set: by arguments of the module, and by CONFIG where the server knows
+ * settings of modules.
  */
 #ifndef TAMIS_REDIS_SETTINGS_H
 #define TAMIS_REDIS_SETTINGS_H
@@ -25,8 +25,8 @@ bool settings_read(server_ctx *ctx, server_string **argv, int argc);
 /* Offers them to CONFIG.  False: the server refuses. */
 bool settings_register(server_ctx *ctx);
 
-/* Whether what comes is what another server, or this one earlier, has already done: from the master, or
- * from a file while the server starts.  Then no limit of this server holds. */
+/* Whether what comes is what another server, or this one earlier, has already done: from the
+ * master, or from a file while the server starts.  Then no limit of this server holds. */
 bool must_obey(server_ctx *ctx);
 
 /* The most bytes that a filter may take that comes now; 0: any number. */

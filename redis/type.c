@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * RDB: a number that says what follows, then strings of at most 1 MiB, before each of them a 1 and after
- * the last one a 0.
+ * RDB: a number that says what follows, then strings of at most 1 MiB, before each of them a 1 and
+ * after the last one a 0.
  *
  *    1  a whole filter: its bytes (image.h), CHUNK_BYTES in each string but the last
  *    2  one that is being restored: the chunks that it has so far, with their heads
  *
- * There is one sequence of bytes for each value, so that a payload that is accepted is the one that DUMP
- * would give.
+ * There is one sequence of bytes for each value, so that a payload that is accepted is the one
+ * that DUMP would give.
  */
 #include "type.h"
 
@@ -203,7 +203,8 @@ static size_t mem_usage(const void *value)
   return value_memory(value);
 }
 
-/* How many blocks there are to free, about.  The server frees in the background what has more than 64. */
+/* How many blocks there are to free, about.  The server frees in the background what has more than
+ * 64. */
 static size_t free_effort(server_string *key, const void *value)
 {
   enum { BYTES = 4096 };

@@ -26,6 +26,9 @@ struct value {
   struct traits traits;
   uint64_t capacity; /* as asked */
   uint64_t count;    /* adds that changed the filter, less removes */
+  /* Of a cuckoo filter with a limit: adds until its bytes are looked at again, and what was seen. */
+  uint64_t unwatched;
+  bool at_limit;
   /* While it is being restored: the chunks so far, and the id in their heads. */
   uint64_t id;
   struct chunks chunks;
@@ -40,8 +43,8 @@ void value_free(void *value);
 /* Makes a value that is being restored a whole one, from another that is whole, and frees that. */
 void value_complete(struct value *v, struct value *whole);
 
-/* An independent value with the same answers.  A limit other than 0 takes the place of the filter's own.
- * NULL: no memory, and *result says why. */
+/* An independent value with the same answers.  A limit other than 0 takes the place of the filter's
+ * own.  NULL: no memory, and *result says why. */
 struct value *value_copy(const struct value *v, uint64_t max_bytes, int *result);
 
 /* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */

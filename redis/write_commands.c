@@ -31,7 +31,8 @@ int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int 
 
 /* ---- adding ---- */
 
-/* The filter of a command that adds, created where there is none.  NULL: the command was answered. */
+/* The filter of a command that adds, created where there is none.  NULL: the command was answered.
+ */
 static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct wish *w)
 {
   struct value *v;
@@ -71,8 +72,8 @@ int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   return add_single(ctx, kind, argv, argc, true);
 }
 
-/* Of a cuckoo filter, -1 says that an item found no room; and where items may be present already, numbers
- * are numbers in RESP3 too. */
+/* Of a cuckoo filter, -1 says that an item found no room; and where items may be present already,
+ * numbers are numbers in RESP3 too. */
 static void reply_added(server_ctx *ctx, const struct value *v, int result, bool unique)
 {
   bool cuckoo = v->kind == TAMIS_CUCKOO;
@@ -86,8 +87,8 @@ static void reply_added(server_ctx *ctx, const struct value *v, int result, bool
     server.ReplyWithBool(ctx, result == TAMIS_OK);
 }
 
-/* A Bloom filter that is full stays full: the reply ends with the error of the first item that found no
- * room. */
+/* A Bloom filter that is full stays full: the reply ends with the error of the first item that
+ * found no room. */
 static int add_several(server_ctx *ctx, struct wish *w, server_string *key, server_string **items,
                        int n, bool unique)
 {

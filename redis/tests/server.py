@@ -156,14 +156,16 @@ def _stop_all():
     if os.getpid() != _owner:
         return
     for server in list(_running):
-        server.kill()
+        server.process.kill()  # and no more: a signal may have come in the midst of anything
     shutil.rmtree(_folder, ignore_errors=True)
 
 
 def _end_by_signal(number, _):
-    _stop_all()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+    try:
+        _stop_all()
+    finally:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
 
 _folder = tempfile.mkdtemp(prefix="tamis-redis.")

@@ -6,7 +6,7 @@ RedisBloom's, and so are the texts of errors that clients compare.
     test_commands.py --server redis|valkey --module PATH [WORD ...]
 """
 import server as servers
-from filters import chunks
+from filters import chunks, needs_windows
 from server import ReplyError, same, wait_until
 
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -295,19 +295,11 @@ def test_dump_and_load(context):
 # ---- windows ----
 
 
-def has_windows(client):
-    (reply,) = client.pipeline([["BF.RESERVE", "probe", "0.01", "100", "WINDOW", "2"]])
-    client("DEL", "probe")
-    if isinstance(reply, ReplyError):
-        assert "no windows" in str(reply), reply
-        raise servers.Skip("this version of the library has no windows")
-
-
 def test_windows(context):
     """A window of G periods: an item is found until G periods have ended after it was added, and not for
     ever."""
     for client, yes, no in protocols(context):
-        has_windows(client)
+        needs_windows(client)
         for periods in (1, 2, 4):
             same(client("BF.RESERVE", "w", "1e-6", "1000", "WINDOW", periods), "OK")
             same(client("BF.ADD", "w", "a"), yes)
@@ -331,7 +323,7 @@ def test_windows(context):
 def test_windows_by_the_clock(context):
     """With EVERY, commands that add end the periods that are over by the server's clock."""
     for client, yes, no in protocols(context):
-        has_windows(client)
+        needs_windows(client)
 
         def forgotten():
             client("BF.ADD", "w", "another")

@@ -154,6 +154,7 @@ def test_chunks_between_servers(context):
         return
     server, other = context.start(), context.start(kind=kind)
     fill(server)
+    server("DEL", "empty cuckoo")  # has no chunks
     for key in server("KEYS", "*"):
         name = "CF" if b"cuckoo" in key or key == b"still" else "BF"
         for cursor, data in chunks(server, name, key):

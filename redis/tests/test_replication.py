@@ -5,8 +5,10 @@ after partial syncs.  What changes nothing is not propagated.
 
     test_replication.py --server redis|valkey --module PATH [WORD ...]
 """
+import time
+
 import server as servers
-from filters import answers, chunks, compare, fill
+from filters import answers, chunks, compare, fill, needs_windows
 from server import ReplyError, same, wait_until
 
 
@@ -121,6 +123,36 @@ def test_half_restored_on_replicas(context):
     for kind in pieces:
         same(replica(f"{kind}.MEXISTS", kind, *range(1000)), [1] * 1000)
         assert master("DUMP", kind) == replica("DUMP", kind)
+
+
+def test_windows(context):
+    """Periods end on a replica, and after a restart, where they ended on the master."""
+    options = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
+    master, replica = context.start(*options), context.start()
+    needs_windows(master.client)
+    replicate(replica, master)
+    strict(replica)
+    names = ("plain", "clock", "renews", "both")
+    for name, extra in zip(names, ((), ("EVERY", "200"), ("RENEWS", ), ("EVERY", "200", "RENEWS"))):
+        master("BF.RESERVE", name, "0.05", "500", "WINDOW", "4", *extra)
+    for step in range(8):
+        for name in names:
+            master("BF.MADD", name, *range(step * 100, step * 100 + 300))
+        master("BF.ADVANCE", "plain")
+        master("BF.ADVANCE", "renews", "2")
+        time.sleep(0.1)
+    caught_up(master, replica)
+    dumps = {name: master("DUMP", name) for name in names}
+    same({name: replica("DUMP", name) for name in names} == dumps, True, "bit for bit alike")
+    master.kill()
+    master.restart()
+    same({name: master("DUMP", name) for name in names} == dumps, True, "after a restart from increments")
+    master("BGREWRITEAOF")
+    wait_until(lambda: master.client.info("persistence", "aof_rewrite_in_progress") == 0 and
+               master.client.info("persistence", "aof_rewrite_scheduled") == 0, "the rewrite")
+    master.kill()
+    master.restart()
+    same({name: master("DUMP", name) for name in names} == dumps, True, "after a restart from the base")
 
 
 def test_nothing_to_propagate(context):
