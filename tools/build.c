@@ -147,6 +147,11 @@ static bool plan_like(struct plan *plan, const char *path)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (!saved_describe(path, &stats))
     return false;
+  if (stats.parts > 1) {
+    set_failure_status(EXIT_UNUSABLE);
+    fail("'%s' has a window, so it forgets lines; a list that is built keeps them", path);
+    return false;
+  }
   *plan = (struct plan){.filter = TAMIS_OPTIONS_INIT, .lines = stats.capacity, .holds = true};
   plan->filter.kind = stats.kind;
   plan->filter.capacity = stats.capacity;

@@ -69,6 +69,7 @@ static void fail_to_fit(const char *first, const char *other, const tamis_stats 
                         const tamis_stats *b)
 {
   const char *differs = a->kind != b->kind           ? "the kind"
+                        : a->parts != b->parts       ? "the window"
                         : a->layout != b->layout     ? "the layout"
                         : a->capacity != b->capacity ? "the capacity"
                         : a->fpp != b->fpp           ? "the rate"
