@@ -9,6 +9,7 @@
 #include "base/stripe.c"
 #include "bloom/layers.c"
 #include "cuckoo/generation.c"
+#include "window/layers.c"
 
 /* `plain` is what the stripe protects. */
 int lock__stripe(struct stripe *stripe, const int *plain)
@@ -151,4 +152,44 @@ bool load__layer_load(const struct bloom *first)
 bool change__layer_append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {
   return append(first, full, layer);
+}
+
+uint64_t load__epoch_before(const epoch_word *at)
+{
+  return epoch_before(at);
+}
+
+uint64_t load__epoch_after(const epoch_word *at)
+{
+  return epoch_after(at);
+}
+
+uint64_t load__epoch_locked(const epoch_word *at)
+{
+  return epoch_locked(at);
+}
+
+bool change__epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
+{
+  return epoch_publish(at, old, epoch);
+}
+
+void store__layer_opened(struct window *w, struct window_layer *layer)
+{
+  link_layer(w, layer);
+}
+
+struct window_layer *load__layer_newest(const struct window *w, uint64_t epoch)
+{
+  return window_newest(w, epoch);
+}
+
+void change__window_version_bump(version_counter *version)
+{
+  window_version_bump(version);
+}
+
+uint64_t load__window_version_before(const version_counter *version)
+{
+  return window_version_before(version);
 }

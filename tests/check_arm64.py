@@ -29,7 +29,9 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "index_released_relaxed": "index.release", "index_acquired_relaxed": "index.acquire",
         "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
         "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",
-        "layer_load_relaxed": "layer.load"}
+        "layer_load_relaxed": "layer.load", "epoch_before_relaxed": "epoch.before",
+        "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
+        "window_version_before_relaxed": "window.version_before"}
 
 # Mnemonics of accesses, as far as compilers make use of them, with their order.
 LSE = r"(?:cas|swp|ldadd|ldclr|ldset|ldeor)"

@@ -153,7 +153,9 @@ static inline uint64_t epoch_locked(const epoch_word *at)
  *   if weakened    the end of a period would have no place in the order of all other calls.  (What came
  *                  before, the fence of a stripe that was released orders as well)
  *   checked by     negative/epoch_published_relaxed */
-static inline bool epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
+static inline bool epoch_publish(epoch_word *at,
+                                 uint64_t *old, /* NOLINT(readability-non-const-parameter) */
+                                 uint64_t epoch)
 {
   return atomic_compare_exchange_strong_explicit(at, old, epoch, memory_order_seq_cst,
                                                  memory_order_seq_cst);
