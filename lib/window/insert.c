@@ -116,14 +116,15 @@ static void note_stripe(struct locked *locked, struct stripe *stripe)
 static void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = epoch_before(&w->epoch);
+  struct window_layer *layer = window_newest(w, epoch);
   locked->pairs = locked->stripes = 0;
-  for (struct window_layer *layer = window_newest(w, epoch); layer;
-       layer = window_next(layer, epoch)) {
+  do {
     struct pair *pair = &locked->pair[locked->pairs++];
     *pair = pair_in(layer, mixed);
     note_stripe(locked, window_stripe(w, layer, pair->place.lower));
     note_stripe(locked, window_stripe(w, layer, pair->place.upper));
-  }
+    layer = window_next(layer, epoch);
+  } while (layer);
   HOOK(window_stripes_wanted);
   for (unsigned i = 0; i < locked->stripes; i++)
     stripe_lock(locked->stripe[i]);

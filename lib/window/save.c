@@ -38,16 +38,17 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct window *w = const_window_of(f);
   uint64_t epoch = epoch_before(&w->epoch);
-  const struct window_layer *oldest = NULL;
+  const struct window_layer *oldest, *layer = window_newest(w, epoch);
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
                                  .max_bytes = w->max_bytes,
                                  .stripes = w->stripes_wanted};
-  for (const struct window_layer *l = window_newest(w, epoch); l; l = window_next(l, epoch)) {
-    out->figures.bytes += window_bytes(&l->geometry);
-    oldest = l;
-  }
+  do {
+    out->figures.bytes += window_bytes(&layer->geometry);
+    oldest = layer;
+    layer = window_next(layer, epoch);
+  } while (layer);
   out->features = SAVED_WINDOW;
   out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
   out->geometry[SAVED_WINDOW_RENEWS] = w->renews;

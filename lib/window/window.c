@@ -251,11 +251,13 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
   uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
-  const struct window_layer *newest = window_newest(w, epoch);
-  for (const struct window_layer *layer = newest; layer; layer = window_next(layer, epoch)) {
+  const struct window_layer *layer = window_newest(w, epoch);
+  out->fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
+  do {
     lanes += window_lanes(&layer->geometry);
     out->bits += window_words(&layer->geometry) * 64;
-  }
+    layer = window_next(layer, epoch);
+  } while (layer);
   out->count = lanes_in_use(w);
   out->estimated_count = (double) out->count;
   out->capacity = w->spec.capacity;
@@ -264,11 +266,10 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->fpp = w->spec.fpp;
   out->fpp_estimate = rate_now(w, epoch, out->count);
   out->layout = TAMIS_LAYOUT_BLOCKED;
-  out->layers = newest->number - epoch_oldest(epoch) + 1;
-  out->growths = w->growths + newest->number;
+  out->layers = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
+  out->growths = w->growths + epoch_newest(epoch);
   out->parts = w->spec.periods + 1;
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
-  out->fingerprint_bits = window_fingerprint_bits(&newest->geometry.shape);
   out->occupancy = out->estimated_count / (double) lanes;
   out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
   out->failed_searches = tamis__counter_sum(&w->counters, WINDOW_FAILED_SEARCHES);
