@@ -155,9 +155,10 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
-  if (kind == TAMIS_CUCKOO && !cursor && !v->count)
-    return reply_end(ctx,
-                     kind); /* as RedisBloom does: a cuckoo filter without items has no chunks */
+  /* As RedisBloom does: a cuckoo filter without items has no chunks, and small numbers, which are no
+   * cursors, are beyond the last one. */
+  if (cursor ? cursor > 0 && cursor <= MOST_CHUNKS : kind == TAMIS_CUCKOO && !v->count)
+    return reply_end(ctx, kind);
   struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;
   if (!d)
     d = begin_dump(ctx, argv[1], v);

@@ -63,7 +63,7 @@ uint64_t chunk_id(const void *contents, size_t size, uint64_t before)
 
 long long chunk_cursor(uint64_t id, uint64_t number)
 {
-  const uint64_t tag = id >> 33; /* 31 bits */
+  const uint64_t tag = id >> 33 | 1; /* 31 bits; not 0, so small numbers are no cursors */
   return (long long) (tag << CURSOR_BITS | (number + 1));
 }
 

@@ -12,42 +12,12 @@ bool window_is_possible(const struct traits *t)
                   t->every <= INT64_MAX / 2 && t->next <= INT64_MAX / 2 && (t->every || !t->next));
 }
 
-#ifdef TAMIS_HAS_WINDOWS
-
-bool window_set(const struct traits *t, tamis_options *options)
-{
-  options->window = (unsigned) t->window;
-  options->window_renews = t->renews;
-  return true;
-}
-
-static int end_period(tamis_filter *filter)
-{
-  return tamis_advance(filter);
-}
-
-#else
-
-bool window_set(const struct traits *t, tamis_options *options)
-{
-  (void) options;
-  return !t->window;
-}
-
-static int end_period(tamis_filter *filter)
-{
-  (void) filter;
-  return TAMIS_EUNSUPPORTED;
-}
-
-#endif
-
 /* After one period more than the window has, nothing is left to forget. */
 static void advance(struct value *v, uint64_t periods)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   for (uint64_t i = 0; i < periods && i <= v->traits.window; i++)
-    (void) end_period(v->filter);
+    (void) tamis_advance(v->filter);
   (void) tamis_get_stats(v->filter, &stats);
   v->count = stats.count;
 }

@@ -17,9 +17,6 @@ enum { MOST_PERIODS = 64 }; /* of a window */
 /* Whether these can be those of a filter. */
 bool window_is_possible(const struct traits *t);
 
-/* Passes the window on.  False: this library has none. */
-bool window_set(const struct traits *t, tamis_options *options);
-
 /* Ends periods that are over by the clock. */
 void window_tick(server_ctx *ctx, server_string *key, struct value *v);
 

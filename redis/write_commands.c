@@ -5,35 +5,35 @@
 #include "add.h"
 #include "commands.h"
 #include "keys.h"
+#include "reservation.h"
 #include "window.h"
-#include "wish.h"
 
 int command_reserve(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   bool bloom = kind == TAMIS_BLOOM;
-  struct wish w;
+  struct reservation w;
   struct value *v;
   if (argc < (bloom ? 4 : 3))
     return server.WrongArity(ctx);
-  wish_init(&w, kind);
-  const char *error = bloom ? wish_read_rate(&w, argv[2]) : NULL;
+  reservation_init(&w, kind);
+  const char *error = bloom ? reservation_read_rate(&w, argv[2]) : NULL;
   if (!error)
-    error = wish_read_capacity(&w, argv[bloom ? 3 : 2]);
+    error = reservation_read_capacity(&w, argv[bloom ? 3 : 2]);
   if (!error)
-    error = wish_read(&w, FORM_RESERVE, argv, argc, bloom ? 4 : 3);
+    error = reservation_read(&w, FORM_RESERVE, argv, argc, bloom ? 4 : 3);
   if (error)
-    return wish_reply_error(ctx, error);
+    return reservation_reply_error(ctx, error);
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
   if (state != KEY_EMPTY)
     return reply_state(ctx, state);
-  return wish_create(ctx, argv[1], &w) ? server.ReplyWithSimpleString(ctx, "OK") : SERVER_OK;
+  return reservation_create(ctx, argv[1], &w) ? server.ReplyWithSimpleString(ctx, "OK") : SERVER_OK;
 }
 
 /* ---- adding ---- */
 
 /* The filter of a command that adds, created where there is none.  NULL: the command was answered.
  */
-static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct wish *w)
+static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct reservation *w)
 {
   struct value *v;
   enum key_state state = key_find(ctx, key, KEY_READ | KEY_WRITE, w->kind, &v);
@@ -42,18 +42,18 @@ static struct value *filter_to_fill(server_ctx *ctx, server_string *key, struct 
     return v;
   }
   if (state == KEY_EMPTY && !w->no_create)
-    return wish_create(ctx, key, w);
+    return reservation_create(ctx, key, w);
   reply_state(ctx, state);
   return NULL;
 }
 
 static int add_single(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
 {
-  struct wish w;
+  struct reservation w;
   int result;
   if (argc != 3)
     return server.WrongArity(ctx);
-  wish_init(&w, kind);
+  reservation_init(&w, kind);
   struct value *v = filter_to_fill(ctx, argv[1], &w);
   if (!v)
     return SERVER_OK;
@@ -89,8 +89,8 @@ static void reply_added(server_ctx *ctx, const struct value *v, int result, bool
 
 /* A Bloom filter that is full stays full: the reply ends with the error of the first item that
  * found no room. */
-static int add_several(server_ctx *ctx, struct wish *w, server_string *key, server_string **items,
-                       int n, bool unique)
+static int add_several(server_ctx *ctx, struct reservation *w, server_string *key,
+                       server_string **items, int n, bool unique)
 {
   const bool stops = w->kind == TAMIS_BLOOM;
   int results[ADD_BATCH];
@@ -115,22 +115,22 @@ static int add_several(server_ctx *ctx, struct wish *w, server_string *key, serv
 
 int command_madd(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  struct wish w;
+  struct reservation w;
   if (argc < 3)
     return server.WrongArity(ctx);
-  wish_init(&w, kind);
+  reservation_init(&w, kind);
   return add_several(ctx, &w, argv[1], argv + 2, argc - 2, true);
 }
 
 static int insert(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc, bool unique)
 {
-  struct wish w;
+  struct reservation w;
   if (argc < 4)
     return server.WrongArity(ctx);
-  wish_init(&w, kind);
-  const char *error = wish_read(&w, FORM_INSERT, argv, argc, 2);
+  reservation_init(&w, kind);
+  const char *error = reservation_read(&w, FORM_INSERT, argv, argc, 2);
   if (error)
-    return wish_reply_error(ctx, error);
+    return reservation_reply_error(ctx, error);
   return add_several(ctx, &w, argv[1], argv + w.items, argc - w.items, unique);
 }
 

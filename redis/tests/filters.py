@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Filters of every shape in a server, and all that can be asked of them as a value to compare."""
-from server import ReplyError, Skip, same
+from server import same
 
 KEYS = 3000
 ABSENT = [f"absent {i}" for i in range(3000)]
@@ -58,12 +58,3 @@ def chunks(client, kind, key):
         if cursor == 0:
             return found
         found.append((cursor, data))
-
-
-def needs_windows(client):
-    """Skips the test where the library has none."""
-    (reply,) = client.pipeline([["BF.RESERVE", "probe", "0.01", "100", "WINDOW", "2"]])
-    client("DEL", "probe")
-    if isinstance(reply, ReplyError):
-        assert "no windows" in str(reply), reply
-        raise Skip("this version of the library has no windows")

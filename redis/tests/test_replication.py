@@ -8,7 +8,7 @@ after partial syncs.  What changes nothing is not propagated.
 import time
 
 import server as servers
-from filters import answers, chunks, compare, fill, needs_windows
+from filters import answers, chunks, compare, fill
 from server import ReplyError, same, wait_until
 
 
@@ -129,7 +129,6 @@ def test_windows(context):
     """Periods end on a replica, and after a restart, where they ended on the master."""
     options = ("--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0")
     master, replica = context.start(*options), context.start()
-    needs_windows(master.client)
     replicate(replica, master)
     strict(replica)
     names = ("plain", "clock", "renews", "both")

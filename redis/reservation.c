@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "wish.h"
+#include "reservation.h"
 
 #include "keys.h"
 #include "memory.h"
@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char wish_wrong_arity[] = "";
+const char reservation_wrong_arity[] = "";
 
-void wish_init(struct wish *w, tamis_kind kind)
+void reservation_init(struct reservation *w, tamis_kind kind)
 {
-  *w = (struct wish){.kind = kind, .seed = (uint64_t) settings.seed};
+  *w = (struct reservation){.kind = kind, .seed = (uint64_t) settings.seed};
   w->traits.max_bytes = (uint64_t) settings.max_bytes;
   if (kind == TAMIS_CUCKOO) {
     w->rate = settings.cf_error_rate;
@@ -32,14 +32,14 @@ void wish_init(struct wish *w, tamis_kind kind)
 
 /* ---- options ---- */
 
-const char *wish_read_capacity(struct wish *w, const server_string *word)
+const char *reservation_read_capacity(struct reservation *w, const server_string *word)
 {
   if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
     return "ERR bad capacity";
   return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
 }
 
-const char *wish_read_rate(struct wish *w, const server_string *word)
+const char *reservation_read_rate(struct reservation *w, const server_string *word)
 {
   if (server.StringToDouble(word, &w->rate) != SERVER_OK)
     return "ERR bad error rate";
@@ -55,7 +55,7 @@ static bool read_number(const server_string *word, long long min, long long max,
   return true;
 }
 
-static const char *read_expansion(struct wish *w, const server_string *word)
+static const char *read_expansion(struct reservation *w, const server_string *word)
 {
   w->expands = true;
   if (w->kind == TAMIS_CUCKOO)
@@ -65,27 +65,27 @@ static const char *read_expansion(struct wish *w, const server_string *word)
   return read_number(word, 0, INT64_MAX, &w->traits.expansion) ? NULL : "ERR bad expansion";
 }
 
-static const char *read_bucket_size(struct wish *w, const server_string *word)
+static const char *read_bucket_size(struct reservation *w, const server_string *word)
 {
   return read_number(word, 1, 255, &w->traits.bucket_size)
              ? NULL
              : "ERR BUCKETSIZE: value must be an integer between 1 and 255, inclusive.";
 }
 
-static const char *read_max_iterations(struct wish *w, const server_string *word)
+static const char *read_max_iterations(struct reservation *w, const server_string *word)
 {
   return read_number(word, 1, 65535, &w->traits.max_iterations)
              ? NULL
              : "ERR MAXITERATIONS: value must be an integer between 1 and 65535, inclusive.";
 }
 
-static const char *read_max_bytes(struct wish *w, const server_string *word)
+static const char *read_max_bytes(struct reservation *w, const server_string *word)
 {
   w->limits = true;
   return read_number(word, 0, INT64_MAX, &w->traits.max_bytes) ? NULL : "ERR bad MAXBYTES";
 }
 
-static const char *read_seed(struct wish *w, const server_string *word)
+static const char *read_seed(struct reservation *w, const server_string *word)
 {
   size_t size;
   const char *text = server.StringPtrLen(word, &size);
@@ -98,38 +98,38 @@ static const char *read_seed(struct wish *w, const server_string *word)
   return errno || (size_t) (end - digits) != size ? "ERR bad seed" : NULL;
 }
 
-static const char *read_window(struct wish *w, const server_string *word)
+static const char *read_window(struct reservation *w, const server_string *word)
 {
   return read_number(word, 1, MOST_PERIODS, &w->traits.window)
              ? NULL
              : "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
 }
 
-static const char *read_every(struct wish *w, const server_string *word)
+static const char *read_every(struct reservation *w, const server_string *word)
 {
   return read_number(word, 0, INT64_MAX / 4, &w->traits.every) ? NULL : "ERR bad EVERY";
 }
 
-static const char *read_next(struct wish *w, const server_string *word)
+static const char *read_next(struct reservation *w, const server_string *word)
 {
   return read_number(word, 0, INT64_MAX / 2, &w->traits.next) ? NULL : "ERR bad NEXT";
 }
 
-static const char *set_renews(struct wish *w, const server_string *unused)
+static const char *set_renews(struct reservation *w, const server_string *unused)
 {
   (void) unused;
   w->traits.renews = 1;
   return NULL;
 }
 
-static const char *set_nonscaling(struct wish *w, const server_string *unused)
+static const char *set_nonscaling(struct reservation *w, const server_string *unused)
 {
   (void) unused;
   w->nonscaling = true;
   return NULL;
 }
 
-static const char *set_no_create(struct wish *w, const server_string *unused)
+static const char *set_no_create(struct reservation *w, const server_string *unused)
 {
   (void) unused;
   w->no_create = true;
@@ -138,12 +138,12 @@ static const char *set_no_create(struct wish *w, const server_string *unused)
 
 static const struct option {
   const char *name;
-  const char *(*read)(struct wish *w, const server_string *word);
+  const char *(*read)(struct reservation *w, const server_string *word);
   bool has_value;
   unsigned bloom, cuckoo; /* in which forms */
 } known_options[] = {
-    {"CAPACITY", wish_read_capacity, true, FORM_INSERT, FORM_INSERT},
-    {"ERROR", wish_read_rate, true, FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"CAPACITY", reservation_read_capacity, true, FORM_INSERT, FORM_INSERT},
+    {"ERROR", reservation_read_rate, true, FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"EXPANSION", read_expansion, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE},
     {"NONSCALING", set_nonscaling, false, FORM_RESERVE | FORM_INSERT, 0},
     {"BUCKETSIZE", read_bucket_size, true, 0, FORM_RESERVE},
@@ -157,7 +157,7 @@ static const struct option {
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };
 
-static const struct option *find_option(tamis_kind kind, enum wish_form form,
+static const struct option *find_option(tamis_kind kind, enum reservation_form form,
                                         const server_string *word)
 {
   for (size_t i = 0; i < sizeof known_options / sizeof *known_options; i++)
@@ -167,14 +167,14 @@ static const struct option *find_option(tamis_kind kind, enum wish_form form,
   return NULL;
 }
 
-static const char *missing_value(const struct option *option, const struct wish *w,
-                                 enum wish_form form)
+static const char *missing_value(const struct option *option, const struct reservation *w,
+                                 enum reservation_form form)
 {
   bool expansion = option->read == read_expansion && w->kind == TAMIS_BLOOM && form == FORM_RESERVE;
-  return expansion ? "ERR no expansion" : wish_wrong_arity;
+  return expansion ? "ERR no expansion" : reservation_wrong_arity;
 }
 
-static const char *check_together(struct wish *w)
+static const char *check_together(struct reservation *w)
 {
   if (w->nonscaling && w->expands)
     return "ERR Nonscaling filters cannot expand";
@@ -187,7 +187,8 @@ static const char *check_together(struct wish *w)
   return NULL;
 }
 
-const char *wish_read(struct wish *w, enum wish_form form, server_string **argv, int argc, int from)
+const char *reservation_read(struct reservation *w, enum reservation_form form,
+                             server_string **argv, int argc, int from)
 {
   for (int i = from; i < argc; i++) {
     if (form == FORM_INSERT && word_is(argv[i], "ITEMS")) {
@@ -204,13 +205,14 @@ const char *wish_read(struct wish *w, enum wish_form form, server_string **argv,
       return error;
   }
   if (form == FORM_INSERT && (!w->items || w->items == argc))
-    return wish_wrong_arity;
+    return reservation_wrong_arity;
   return check_together(w);
 }
 
-int wish_reply_error(server_ctx *ctx, const char *error)
+int reservation_reply_error(server_ctx *ctx, const char *error)
 {
-  return error == wish_wrong_arity ? server.WrongArity(ctx) : server.ReplyWithError(ctx, error);
+  return error == reservation_wrong_arity ? server.WrongArity(ctx)
+                                          : server.ReplyWithError(ctx, error);
 }
 
 /* ---- creation ---- */
@@ -242,13 +244,13 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
                      (long long) t->next, "RENEWS");
 }
 
-static bool limit_is_legal(server_ctx *ctx, const struct wish *w)
+static bool limit_is_legal(server_ctx *ctx, const struct reservation *w)
 {
   uint64_t limit = limit_for(ctx), asked = w->traits.max_bytes;
   return !w->limits || !limit || (asked && asked <= limit);
 }
 
-struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w)
+struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   tamis_filter *filter;
@@ -263,10 +265,8 @@ struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w)
   options.growable = w->traits.expansion != 0;
   if (w->traits.every && !w->traits.next)
     w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
-  if (!window_set(&w->traits, &options)) {
-    reply_error(ctx, "ERR this version has no windows");
-    return NULL;
-  }
+  options.window = (unsigned) w->traits.window;
+  options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed;
   options.allocator = memory_of_filters();

@@ -2,13 +2,13 @@
  *
  * What a command says of a filter that is to be created, and its creation.
  */
-#ifndef TAMIS_REDIS_WISH_H
-#define TAMIS_REDIS_WISH_H
+#ifndef TAMIS_REDIS_RESERVATION_H
+#define TAMIS_REDIS_RESERVATION_H
 
 #include "server_api.h"
 #include "value.h"
 
-struct wish {
+struct reservation {
   tamis_kind kind;
   double rate;
   long long capacity;
@@ -21,26 +21,26 @@ struct wish {
   int items;       /* INSERT: where the items begin */
 };
 
-enum wish_form { FORM_RESERVE = 1, FORM_INSERT = 2 };
+enum reservation_form { FORM_RESERVE = 1, FORM_INSERT = 2 };
 
 /* A filter as it is made when the command says nothing. */
-void wish_init(struct wish *w, tamis_kind kind);
+void reservation_init(struct reservation *w, tamis_kind kind);
 
 /* Reads the options of RESERVE or INSERT from argv[from] on.  Returns NULL, the text of an error,
- * or wish_wrong_arity. */
-const char *wish_read(struct wish *w, enum wish_form form, server_string **argv, int argc,
-                      int from);
-extern const char wish_wrong_arity[];
+ * or reservation_wrong_arity. */
+const char *reservation_read(struct reservation *w, enum reservation_form form,
+                             server_string **argv, int argc, int from);
+extern const char reservation_wrong_arity[];
 
 /* Reads the capacity or the rate where these stand alone. */
-const char *wish_read_capacity(struct wish *w, const server_string *word);
-const char *wish_read_rate(struct wish *w, const server_string *word);
+const char *reservation_read_capacity(struct reservation *w, const server_string *word);
+const char *reservation_read_rate(struct reservation *w, const server_string *word);
 
-int wish_reply_error(server_ctx *ctx, const char *error);
+int reservation_reply_error(server_ctx *ctx, const char *error);
 
 /* Creates the filter at an empty key.  The creation is replicated with its seed and all that the
  * command has left open, so that a replica and a restart have the same filter, bit for bit.  Where
  * it fails, replies with an error and returns NULL. */
-struct value *wish_create(server_ctx *ctx, server_string *key, struct wish *w);
+struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w);
 
-#endif /* TAMIS_REDIS_WISH_H */
+#endif /* TAMIS_REDIS_RESERVATION_H */
