@@ -65,6 +65,7 @@ struct variant {
   tamis_kind kind;
   tamis_layout layout;
   bool fixed;
+  unsigned window;
 };
 
 static const struct variant *variant_of(const struct subject *subject)
@@ -93,6 +94,7 @@ static tamis_options options_of(const struct variant *variant, const struct spec
   options.kind = variant->kind;
   options.layout = variant->layout;
   options.growable = !variant->fixed;
+  options.window = variant->window;
   options.capacity = spec->capacity;
   options.fpp = spec->fpp;
   options.seed = 1; /* the same in every filter and run */
@@ -210,15 +212,16 @@ static uint64_t run(const struct subject *subject, void *f, enum call call, cons
 
 enum { ALL = (1 << CALLS) - 1, NO_REMOVE = ALL & ~(1 << CALL_REMOVE) };
 
-#define FILTER(name_, what_, calls_, concurrent_, ...)                                        \
+#define WINDOW(periods, name_, what_, calls_, concurrent_, ...)                               \
   {                                                                                           \
     .name = (name_), .what = (what_), .calls = (calls_), .concurrent = (concurrent_),         \
     .create = create, .destroy = destroy, .run = run, .bytes = bytes, .bytes_now = bytes_now, \
     .detail = &(const struct variant)                                                         \
     {                                                                                         \
-      __VA_ARGS__                                                                             \
+      __VA_ARGS__, (periods)                                                                  \
     }                                                                                         \
   }
+#define FILTER(...) WINDOW(0, __VA_ARGS__)
 
 const struct subject tamis_subjects[] = {
     FILTER("bloom", "Bloom filter, blocked", NO_REMOVE, true, &shipped, TAMIS_BLOOM, 0, false),
@@ -230,6 +233,10 @@ const struct subject tamis_subjects[] = {
            TAMIS_LAYOUT_WORD, false),
     FILTER("cuckoo", "cuckoo filter", ALL, true, &shipped, TAMIS_CUCKOO, 0, false),
     FILTER("cuckoo-fixed", "the same, not growable", ALL, true, &shipped, TAMIS_CUCKOO, 0, true),
+    WINDOW(4, "window", "Bloom filter with a window of 4 periods", NO_REMOVE, true, &shipped,
+           TAMIS_BLOOM, 0, false),
+    WINDOW(4, "window-fixed", "the same, not growable", NO_REMOVE, true, &shipped, TAMIS_BLOOM, 0,
+           true),
     FILTER("counting", "Bloom filter that counts", ALL, true, &shipped, TAMIS_COUNTING_BLOOM, 0,
            false),
     FILTER("counting-alone", "the same, built without concurrency", ALL, false, &alone,

@@ -231,6 +231,26 @@ static void growable_lookups(uint64_t n, const struct settings *settings)
             "growable cuckoo %s, n = %s: over a fixed one of the same width", names[i], power(n));
 }
 
+/* A window of four periods, compared with a Bloom filter that keeps everything. */
+static void window_lookups(uint64_t n, double fpp, const struct settings *settings)
+{
+  struct experiment x = experiment("window, look-ups", n, fpp);
+  static const char *const names[] = {"hit", "miss"}, *const windows[] = {"window", "window-fixed"};
+  unsigned window[2][2], plain[2];
+  for (unsigned i = 0; i < 2; i++) {
+    plain[i] = add_entry(&x, names[i], "bloom", 1);
+    for (unsigned j = 0; j < 2; j++)
+      window[i][j] = add_entry(&x, names[i], windows[j], 1);
+  }
+  experiment_run(&x, settings);
+  for (unsigned i = 0; i < 2; i++) {
+    add_row(ratio(&x, window[i][0], plain[i]), AT_MOST, 2,
+            "window %s, fpp %g, n = %s: over a Bloom filter without a window", names[i], fpp,
+            power(n));
+    add_row(ratio(&x, window[i][1], plain[i]), AT_MOST, 2, "  the same, not growable");
+  }
+}
+
 static void against_libcuckoo(uint64_t n, const struct settings *settings)
 {
   struct experiment x = experiment("cuckoo filter and libcuckoo, look-ups", n, 0.01);
@@ -520,6 +540,14 @@ static void section_growable(const struct table_sizes *sizes, const struct setti
   growable_lookups(sizes->medium, settings);
 }
 
+static void section_windows(const struct table_sizes *sizes, const struct settings *settings)
+{
+  window_lookups(sizes->small, 0.01, settings);
+  window_lookups(sizes->small, 0.001, settings);
+  window_lookups(sizes->medium, 0.01, settings);
+  window_lookups(sizes->medium, 0.001, settings);
+}
+
 static void section_builds(const struct table_sizes *sizes, const struct settings *settings)
 {
   static const char *const kinds[] = {"bloom", "bloom-classic", "cuckoo", "cuckoo-fixed"};
@@ -588,11 +616,11 @@ static const struct section {
   const char *name;
   void (*run)(const struct table_sizes *sizes, const struct settings *settings);
 } all_sections[] = {
-    {"lookups", section_lookups},   {"adds", section_adds},           {"word", section_word},
-    {"batches", section_batches},   {"fill", section_fill},           {"alone", section_alone},
-    {"growable", section_growable}, {"libcuckoo", section_libcuckoo}, {"builds", section_builds},
-    {"threads", section_threads},   {"locks", section_locks},         {"hot", section_hot},
-    {"growth", section_growth},     {"creation", section_creation}};
+    {"lookups", section_lookups},   {"adds", section_adds},       {"word", section_word},
+    {"batches", section_batches},   {"fill", section_fill},       {"alone", section_alone},
+    {"growable", section_growable}, {"windows", section_windows}, {"libcuckoo", section_libcuckoo},
+    {"builds", section_builds},     {"threads", section_threads}, {"locks", section_locks},
+    {"hot", section_hot},           {"growth", section_growth},   {"creation", section_creation}};
 
 enum { SECTIONS = sizeof all_sections / sizeof *all_sections };
 

@@ -57,7 +57,8 @@ static const struct filter_kind *const kinds[] = {&tamis__bloom_kind, &tamis__cu
                                                   &tamis__counting_bloom_kind, NULL};
 
 /* Those with a sliding window. */
-static const struct filter_kind *const window_kinds[] = {&tamis__window_bloom_kind, NULL};
+static const struct filter_kind *const window_kinds[] = {&tamis__window_bloom_kind,
+                                                         &tamis__window_cuckoo_kind, NULL};
 
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window)
 {

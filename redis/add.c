@@ -105,6 +105,15 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
     server.Replicate(ctx, "BF.MADD", "sv", key, items, n);
 }
 
+/* valkey-bloom's names, as RedisBloom has no events.  Of a cuckoo filter, CF.INSERT has its own; that
+ * does not stop. */
+static const char *event_of(tamis_kind kind, bool stops)
+{
+  if (kind == TAMIS_CUCKOO)
+    return stops ? "cuckoo.add" : "cuckoo.insert";
+  return "bloom.add";
+}
+
 int add_items(server_ctx *ctx, server_string *key, struct value *v, server_string **items, int n,
               bool unique, bool stops, int *results)
 {
@@ -119,7 +128,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
       added[n_added++] = items[i];
   if (n_added) {
     replicate(ctx, key, v, added, n_added);
-    key_changed(ctx, key, v->kind == TAMIS_CUCKOO ? "cf.add" : "bf.add");
+    key_changed(ctx, key, event_of(v->kind, stops));
   }
   return tried;
 }

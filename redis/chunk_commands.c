@@ -155,9 +155,9 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
-  /* As RedisBloom does: a cuckoo filter without items has no chunks, and small numbers, which are no
-   * cursors, are beyond the last one. */
-  if (cursor ? cursor > 0 && cursor <= MOST_CHUNKS : kind == TAMIS_CUCKOO && !v->count)
+  /* As RedisBloom does: a cuckoo filter without items has no chunks, and numbers that are no cursors
+   * are beyond the last one. */
+  if (cursor ? cursor > 0 && cursor < CURSOR_FROM : kind == TAMIS_CUCKOO && !v->count)
     return reply_end(ctx, kind);
   struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;
   if (!d)
@@ -199,11 +199,16 @@ static int reply_refusal(server_ctx *ctx, const struct value *v, enum restore_re
   }
 }
 
-/* The cursor says again what the chunk says: a client that has mixed them up learns of it. */
-static bool cursor_fits(long long cursor, const char *data, size_t size)
+/* What is wrong with a chunk, whatever the key has; NULL: nothing.  The cursor says again what the
+ * chunk says: a client that has mixed them up learns of it. */
+static const char *chunk_error(long long cursor, const char *data, size_t size)
 {
   struct chunk chunk;
-  return !chunk_parse(data, size, &chunk) || cursor == chunk_cursor(chunk.id, chunk.number);
+  if (!chunk_parse(data, size, &chunk))
+    return "ERR received bad data";
+  return cursor == chunk_cursor(chunk.id, chunk.number)
+             ? NULL
+             : "ERR received bad data: the cursor is that of another chunk";
 }
 
 int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -215,12 +220,12 @@ int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, in
     return server.WrongArity(ctx);
   if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK)
     return server.ReplyWithError(ctx, "ERR Second argument must be numeric");
+  const char *data = server.StringPtrLen(argv[3], &size), *error = chunk_error(cursor, data, size);
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
-  if (state != KEY_EMPTY && state != KEY_RESTORING)
+  if (state == KEY_OTHER_TYPE || (state == KEY_WHOLE && !error))
     return reply_state(ctx, state);
-  const char *data = server.StringPtrLen(argv[3], &size);
-  if (!cursor_fits(cursor, data, size))
-    return server.ReplyWithError(ctx, "ERR received bad data: the cursor is that of another chunk");
+  if (error)
+    return server.ReplyWithError(ctx, error);
   struct value *to = state == KEY_EMPTY ? value_to_restore(kind) : v;
   enum restore_result result =
       to ? restore_chunk(to, data, size, limit_for(ctx)) : RESTORE_NO_MEMORY;
@@ -233,7 +238,7 @@ int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, in
     return reply_refusal(ctx, v, result);
   if (taken) {
     server.ReplicateVerbatim(ctx);
-    key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cf.loadchunk" : "bf.loadchunk");
+    key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cuckoo.loadchunk" : "bloom.loadchunk");
   }
   return server.ReplyWithSimpleString(ctx, "OK");
 }

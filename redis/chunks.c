@@ -63,8 +63,8 @@ uint64_t chunk_id(const void *contents, size_t size, uint64_t before)
 
 long long chunk_cursor(uint64_t id, uint64_t number)
 {
-  const uint64_t tag = id >> 33 | 1; /* 31 bits; not 0, so small numbers are no cursors */
-  return (long long) (tag << CURSOR_BITS | (number + 1));
+  const uint64_t tag = id >> (64 - TAG_BITS) << CURSOR_BITS;
+  return (long long) ((tag | (number + 1)) | (uint64_t) CURSOR_FROM);
 }
 
 /* ---- cutting ---- */
@@ -189,6 +189,10 @@ int64_t chunks_read(void *reader, void *data, size_t size)
   memcpy(data, r->chunks->chunk[r->number] + CHUNK_HEAD + r->at, part);
   r->at += part;
   if (part == left) {
+    if (r->consumes) {
+      memory_free(r->chunks->chunk[r->number]);
+      r->chunks->chunk[r->number] = NULL;
+    }
     r->number++;
     r->at = 0;
   }

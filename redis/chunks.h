@@ -27,6 +27,7 @@ enum {
   CHUNK_HEAD = 64,
   CHUNK_BYTES = (1 << 20) - CHUNK_HEAD, /* so a whole chunk has 1 MiB at most */
   CURSOR_BITS = 20,                     /* of a cursor, for the number of the next chunk */
+  TAG_BITS = 31,                        /* before them, of which the first one is set */
   MOST_CHUNKS = (1 << CURSOR_BITS) - 1
 };
 
@@ -49,8 +50,9 @@ void chunk_seal(unsigned char *data, const struct chunk *chunk);
  * before them. */
 uint64_t chunk_id(const void *contents, size_t size, uint64_t before);
 
-/* The cursor that stands for a chunk.  It is below 2^51, as JavaScript's numbers are exact up to
- * 2^53. */
+/* The cursor that stands for a chunk.  It is from CURSOR_FROM to below twice that: JavaScript's numbers
+ * are exact up to 2^53, and numbers that count bytes or chunks are no cursors. */
+#define CURSOR_FROM (1LL << (CURSOR_BITS + TAG_BITS - 1))
 long long chunk_cursor(uint64_t id, uint64_t number);
 
 /* What becomes of a cut piece: CHUNK_HEAD bytes of room, then `size` bytes.  Not 0: stop. */
@@ -93,8 +95,9 @@ void chunks_seal(struct chunks *c, tamis_kind kind);
 
 /* Reads what chunks contain. */
 struct chunks_reader {
-  const struct chunks *chunks;
+  struct chunks *chunks;
   size_t number, at;
+  bool consumes; /* frees each chunk when it has been read, and leaves NULL in its place */
 };
 
 /* A tamis_read_function. */

@@ -17,63 +17,65 @@ enum {
 };
 
 /* Each command: its family and name, its function, the server's flags, the number of arguments
- * (-N: at least N), what it does with its key, a summary. */
+ * (-N: at least N), what it does with its key, a summary.  The names are in small letters, as in
+ * RedisBloom and among the server's own commands: they stand so in ACL lists, in statistics, and in
+ * errors. */
 #define COMMANDS(C)                                                                              \
-  C(BF, RESERVE, command_reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")  \
-  C(BF, ADD, command_add, "write deny-oom fast", 3, INSERTS,                                     \
+  C(bf, reserve, command_reserve, "write deny-oom fast", -4, INSERTS, "Creates a Bloom filter")  \
+  C(bf, add, command_add, "write deny-oom fast", 3, INSERTS,                                     \
     "Adds an item to a Bloom filter, and says whether it was new")                               \
-  C(BF, MADD, command_madd, "write deny-oom", -3, INSERTS,                                       \
+  C(bf, madd, command_madd, "write deny-oom fast", -3, INSERTS,                                  \
     "Adds items to a Bloom filter, and says which were new")                                     \
-  C(BF, INSERT, command_insert, "write deny-oom", -4, INSERTS,                                   \
+  C(bf, insert, command_insert, "write deny-oom fast", -4, INSERTS,                              \
     "Adds items to a Bloom filter, which it creates as the options say")                         \
-  C(BF, EXISTS, command_exists, "readonly fast", 3, READS,                                       \
+  C(bf, exists, command_exists, "readonly fast", 3, READS,                                       \
     "Says whether an item was added to a Bloom filter")                                          \
-  C(BF, MEXISTS, command_mexists, "readonly", -3, READS,                                         \
+  C(bf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items were added to a Bloom filter")                                             \
-  C(BF, CARD, command_card, "readonly fast", 2, READS_FIGURES,                                   \
+  C(bf, card, command_card, "readonly fast", 2, READS_FIGURES,                                   \
     "Says how many items were added to a Bloom filter")                                          \
-  C(BF, INFO, command_info, "readonly fast", -2, READS_FIGURES,                                  \
+  C(bf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
     "Tells the figures of a Bloom filter")                                                       \
-  C(BF, DEBUG, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
+  C(bf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
     "Tells inner figures of a Bloom filter")                                                     \
-  C(BF, MERGE, command_merge, "write deny-oom", -3, INSERTS,                                     \
+  C(bf, merge, command_merge, "write deny-oom", -3, INSERTS,                                     \
     "Adds to a Bloom filter what others contain")                                                \
-  C(BF, ADVANCE, command_advance, "write fast", -2, REMOVES,                                     \
+  C(bf, advance, command_advance, "write fast", -2, REMOVES,                                     \
     "Ends a period of a Bloom filter with a sliding window")                                     \
-  C(BF, SCANDUMP, command_scandump, "readonly", 3, READS,                                        \
+  C(bf, scandump, command_scandump, "readonly", 3, READS,                                        \
     "Gives out a Bloom filter chunk by chunk")                                                   \
-  C(BF, LOADCHUNK, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
+  C(bf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
     "Restores a Bloom filter chunk by chunk")                                                    \
-  C(CF, RESERVE, command_reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter") \
-  C(CF, ADD, command_add, "write deny-oom fast", 3, INSERTS, "Adds an item to a cuckoo filter")  \
-  C(CF, ADDNX, command_addnx, "write deny-oom fast", 3, INSERTS,                                 \
+  C(cf, reserve, command_reserve, "write deny-oom fast", -3, INSERTS, "Creates a cuckoo filter") \
+  C(cf, add, command_add, "write deny-oom", 3, INSERTS, "Adds an item to a cuckoo filter")       \
+  C(cf, addnx, command_addnx, "write deny-oom", 3, INSERTS,                                      \
     "Adds an item to a cuckoo filter unless it is there, and says whether it was new")           \
-  C(CF, INSERT, command_insert, "write deny-oom", -4, INSERTS,                                   \
+  C(cf, insert, command_insert, "write deny-oom", -4, INSERTS,                                   \
     "Adds items to a cuckoo filter, which it creates as the options say")                        \
-  C(CF, INSERTNX, command_insertnx, "write deny-oom", -4, INSERTS,                               \
+  C(cf, insertnx, command_insertnx, "write deny-oom", -4, INSERTS,                               \
     "Adds those items to a cuckoo filter that are not there")                                    \
-  C(CF, EXISTS, command_exists, "readonly fast", 3, READS,                                       \
+  C(cf, exists, command_exists, "readonly fast", 3, READS,                                       \
     "Says whether an item is in a cuckoo filter")                                                \
-  C(CF, MEXISTS, command_mexists, "readonly", -3, READS,                                         \
+  C(cf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items are in a cuckoo filter")                                                   \
-  C(CF, DEL, command_del, "write fast", 3, REMOVES,                                              \
+  C(cf, del, command_del, "write fast", 3, REMOVES,                                              \
     "Removes one copy of an item from a cuckoo filter")                                          \
-  C(CF, COUNT, command_count, "readonly fast", 3, READS,                                         \
+  C(cf, count, command_count, "readonly fast", 3, READS,                                         \
     "Says how many copies of an item are in a cuckoo filter")                                    \
-  C(CF, COMPACT, command_compact, "write fast", 2, UPDATES,                                      \
+  C(cf, compact, command_compact, "write fast", 2, UPDATES,                                      \
     "Does nothing: a cuckoo filter gives memory back by itself")                                 \
-  C(CF, INFO, command_info, "readonly fast", 2, READS_FIGURES,                                   \
+  C(cf, info, command_info, "readonly fast", 2, READS_FIGURES,                                   \
     "Tells the figures of a cuckoo filter")                                                      \
-  C(CF, DEBUG, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
+  C(cf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
     "Tells inner figures of a cuckoo filter")                                                    \
-  C(CF, MERGE, command_merge, "write deny-oom", -3, INSERTS,                                     \
+  C(cf, merge, command_merge, "write deny-oom", -3, INSERTS,                                     \
     "Adds to a cuckoo filter what others contain")                                               \
-  C(CF, SCANDUMP, command_scandump, "readonly", 3, READS,                                        \
+  C(cf, scandump, command_scandump, "readonly", 3, READS,                                        \
     "Gives out a cuckoo filter chunk by chunk")                                                  \
-  C(CF, LOADCHUNK, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
+  C(cf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \
     "Restores a cuckoo filter chunk by chunk")
 
-static const tamis_kind BF = TAMIS_BLOOM, CF = TAMIS_CUCKOO;
+static const tamis_kind bf = TAMIS_BLOOM, cf = TAMIS_CUCKOO;
 
 /* The server calls a handler with no more than the arguments, and a command may go by another
  * name. */
@@ -100,7 +102,7 @@ static const struct command {
 
 static bool is_merge(const struct command *c)
 {
-  return strcmp(c->name + 2, ".MERGE") == 0;
+  return strcmp(c->name + 2, ".merge") == 0;
 }
 
 static server_key_spec keys_from(int first, int last, uint64_t usage)
@@ -136,7 +138,7 @@ static bool create(server_ctx *ctx, const struct command *c, bool categories)
   if (command && server.SetCommandInfo && !describe(command, c))
     return false;
   return !command || !categories ||
-         server.SetCommandACLCategories(command, c->name[0] == 'B' ? "bloom" : "cuckoo") ==
+         server.SetCommandACLCategories(command, c->name[0] == 'b' ? "bloom" : "cuckoo") ==
              SERVER_OK;
 }
 

@@ -105,11 +105,9 @@ static bool read_head(const unsigned char head[HEAD], tamis_kind kind, struct tr
 }
 
 /* Whether the filter is one of those that the head announces. */
-static int check_filter(tamis_kind kind, const struct traits *traits, const tamis_filter *filter)
+static int check_filter(tamis_kind kind, const struct traits *traits, const tamis_stats *stats)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(filter, &stats);
-  return stats.kind == kind && stats.parts == traits->window + 1 ? TAMIS_OK : TAMIS_ECORRUPT;
+  return stats->kind == kind && stats->parts == traits->window + 1 ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
@@ -130,13 +128,15 @@ int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, vo
   int result = tamis_load(&options, read, context, &filter);
   if (result != TAMIS_OK)
     return result;
-  result = check_filter(kind, &traits, filter);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(filter, &stats);
+  result = check_filter(kind, &traits, &stats);
   if (result == TAMIS_OK && read(context, &more, 1) != 0)
     result = TAMIS_ECORRUPT;
   if (result != TAMIS_OK) {
     tamis_destroy(filter);
     return result;
   }
-  *out = value_of_filter(kind, filter, &traits);
+  *out = value_of_filter(kind, filter, &traits, stats.capacity, stats.count);
   return *out ? TAMIS_OK : TAMIS_ENOMEM;
 }

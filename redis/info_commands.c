@@ -16,11 +16,11 @@ struct figure {
 };
 
 /* RedisBloom's figures that hang on its structure: a bucket is what BUCKETSIZE says, and there are
- * enough of them for the capacity, as a power of two. */
+ * about enough of them for the capacity, as a power of two. */
 static long long buckets_of(const struct value *v)
 {
   uint64_t size = v->traits.bucket_size ? v->traits.bucket_size : 1, buckets = 1;
-  while (buckets * size < v->capacity && buckets < UINT64_C(1) << 40)
+  while (buckets < v->capacity / size && buckets < UINT64_C(1) << 40)
     buckets *= 2;
   return (long long) buckets;
 }
@@ -75,7 +75,7 @@ static int reply_field(server_ctx *ctx, const struct figure *f, int n, const ser
   for (int i = 0; i < n; i++) {
     if (!f[i].field || !word_is(field, f[i].field))
       continue;
-    if (server.GetContextFlags(ctx) & CONTEXT_RESP3) {
+    if (speaks_resp3(ctx)) {
       server.ReplyWithMap(ctx, 1);
       server.ReplyWithSimpleString(ctx, f[i].name);
     } else {
@@ -133,18 +133,20 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
     return reply_state(ctx, state);
   (void) tamis_get_stats(v->filter, &stats);
   if (kind == TAMIS_CUCKOO) {
-    int size = snprintf(
-        line, sizeof line,
-        "bktsize:%" PRIu64 " buckets:%lld items:%" PRIu64 " deletes:%" PRIu64 " filters:%u",
-        v->traits.bucket_size, buckets_of(v), v->count, v->traits.deleted, stats.generations);
+    int size = snprintf(line, sizeof line,
+                        "bktsize:%" PRIu64 " buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
+                        " filters:%u max_iterations:%" PRIu64 " expansion:%" PRIu64,
+                        v->traits.bucket_size, buckets_of(v), v->count, v->traits.deleted,
+                        stats.generations, v->traits.max_iterations, v->traits.expansion);
     return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
   }
   server.ReplyWithArray(ctx, 2);
   int size = snprintf(line, sizeof line, "size:%" PRIu64, v->count);
   server.ReplyWithStringBuffer(ctx, line, (size_t) size);
-  size = snprintf(
-      line, sizeof line,
-      "bits:%" PRIu64 " hashes:%u hashwidth:64 layers:%u capacity:%lld size:%" PRIu64 " ratio:%g",
-      stats.bits, stats.bits_per_key, stats.layers, capacity_of(v, &stats), v->count, stats.fpp);
+  size = snprintf(line, sizeof line,
+                  "bytes:%" PRIu64 " bits:%" PRIu64
+                  " hashes:%u hashwidth:64 layers:%u capacity:%lld size:%" PRIu64 " ratio:%g",
+                  stats.bits / 8, stats.bits, stats.bits_per_key, stats.layers,
+                  capacity_of(v, &stats), v->count, stats.fpp);
   return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
 }

@@ -65,6 +65,11 @@ int reply_error(server_ctx *ctx, const char *format, ...)
   return server.ReplyWithError(ctx, text);
 }
 
+bool speaks_resp3(server_ctx *ctx)
+{
+  return (server.GetContextFlags(ctx) & CONTEXT_RESP3) != 0;
+}
+
 bool word_is(const server_string *word, const char *name)
 {
   size_t size;

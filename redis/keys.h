@@ -30,6 +30,8 @@ int reply_state(server_ctx *ctx, enum key_state state);
 
 int reply_error(server_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+bool speaks_resp3(server_ctx *ctx);
+
 /* Whether a word is this one, in whatever case. */
 bool word_is(const server_string *word, const char *name);
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * MERGE: a filter with the keys of several.
+ * MERGE: a filter with the keys of several.  An error changes nothing.
+ *
+ * The union of a Bloom filter with one other is made in place, if it opens no layer: then it fails
+ * before it changes anything, or not at all.  In all other cases it may fail half way, so it is made
+ * in a copy.
  */
 #include "commands.h"
 #include "keys.h"
@@ -54,11 +58,18 @@ static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_stri
   return result;
 }
 
-static void count_again(struct value *v)
+static tamis_stats stats_of(const struct value *v)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   (void) tamis_get_stats(v->filter, &stats);
-  v->count = stats.count;
+  return stats;
+}
+
+/* `n`: how many sources there are, of which `from` is the last one. */
+static bool is_possible_in_place(const struct value *to, const struct value *from, int n)
+{
+  return to && n == 1 && to != from && to->kind == TAMIS_BLOOM &&
+         stats_of(from).layers <= stats_of(to).layers;
 }
 
 int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -78,15 +89,17 @@ int command_merge(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
                                    "ERR the destination must not be among the sources: each of its "
                                    "items would be in twice");
   }
-  int result = unite(ctx, to, kind, argv, argc, &united);
+  const bool in_place = is_possible_in_place(to, from, argc - 2);
+  int result =
+      in_place ? tamis_merge(to->filter, from->filter) : unite(ctx, to, kind, argv, argc, &united);
   if (result != TAMIS_OK)
     return server.ReplyWithError(ctx, text_of(result));
-  count_again(united);
-  if (to)
+  if (!in_place && to)
     value_complete(to, united);
-  else
-    key_store(ctx, argv[1], united);
+  else if (!in_place)
+    key_store(ctx, argv[1], to = united);
+  to->count = stats_of(to).count;
   server.ReplicateVerbatim(ctx);
-  key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cf.merge" : "bf.merge");
+  key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cuckoo.merge" : "bloom.merge");
   return server.ReplyWithSimpleString(ctx, "OK");
 }

@@ -58,11 +58,11 @@ static bool read_number(const server_string *word, long long min, long long max,
 static const char *read_expansion(struct reservation *w, const server_string *word)
 {
   w->expands = true;
-  if (w->kind == TAMIS_CUCKOO)
-    return read_number(word, 0, 32768, &w->traits.expansion)
-               ? NULL
-               : "ERR EXPANSION: value must be an integer between 0 and 32768, inclusive.";
-  return read_number(word, 0, INT64_MAX, &w->traits.expansion) ? NULL : "ERR bad expansion";
+  if (read_number(word, 0, 32768, &w->traits.expansion))
+    return NULL;
+  return w->kind == TAMIS_CUCKOO
+             ? "ERR EXPANSION: value must be an integer between 0 and 32768, inclusive."
+             : "ERR bad expansion";
 }
 
 static const char *read_bucket_size(struct reservation *w, const server_string *word)
@@ -85,17 +85,29 @@ static const char *read_max_bytes(struct reservation *w, const server_string *wo
   return read_number(word, 0, INT64_MAX, &w->traits.max_bytes) ? NULL : "ERR bad MAXBYTES";
 }
 
+/* A number, decimal or with 0x, or RANDOM.  A seed of 0 is one as any other here. */
 static const char *read_seed(struct reservation *w, const server_string *word)
 {
+  static const uint64_t in_place_of_zero = UINT64_C(0x9e3779b97f4a7c15);
   size_t size;
   const char *text = server.StringPtrLen(word, &size);
   char *end, digits[24];
+  if (w->seeded)
+    return "ERR only one SEED";
+  w->seeded = true;
+  w->seed = 0;
+  if (word_is(word, "RANDOM"))
+    return NULL;
   if (!size || size >= sizeof digits || text[0] < '0' || text[0] > '9')
     return "ERR bad seed";
   (void) snprintf(digits, sizeof digits, "%.*s", (int) size, text);
+  bool hexadecimal = size > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
   errno = 0;
-  w->seed = strtoull(digits, &end, 10);
-  return errno || (size_t) (end - digits) != size ? "ERR bad seed" : NULL;
+  w->seed = strtoull(digits, &end, hexadecimal ? 16 : 10);
+  if (errno || (size_t) (end - digits) != size)
+    return "ERR bad seed";
+  w->seed = w->seed ? w->seed : in_place_of_zero;
+  return NULL;
 }
 
 static const char *read_window(struct reservation *w, const server_string *word)
@@ -176,8 +188,8 @@ static const char *missing_value(const struct option *option, const struct reser
 
 static const char *check_together(struct reservation *w)
 {
-  if (w->nonscaling && w->expands)
-    return "ERR Nonscaling filters cannot expand";
+  if (w->nonscaling && w->expands && w->traits.expansion && w->form == FORM_RESERVE)
+    return "ERR Nonscaling filters cannot expand"; /* INSERT: NONSCALING holds */
   if (w->nonscaling)
     w->traits.expansion = 0;
   if (!window_is_possible(&w->traits))
@@ -190,6 +202,7 @@ static const char *check_together(struct reservation *w)
 const char *reservation_read(struct reservation *w, enum reservation_form form,
                              server_string **argv, int argc, int from)
 {
+  w->form = form;
   for (int i = from; i < argc; i++) {
     if (form == FORM_INSERT && word_is(argv[i], "ITEMS")) {
       w->items = i + 1;
@@ -217,16 +230,15 @@ int reservation_reply_error(server_ctx *ctx, const char *error)
 
 /* ---- creation ---- */
 
-static void replicate(server_ctx *ctx, server_string *key, const struct value *v)
+static void replicate(server_ctx *ctx, server_string *key, const struct value *v,
+                      const tamis_options *options)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
   const struct traits *t = &v->traits;
   char rate[32], seed[24];
-  (void) tamis_get_stats(v->filter, &stats);
-  (void) snprintf(rate, sizeof rate, "%.17g", stats.fpp);
-  (void) snprintf(seed, sizeof seed, "%" PRIu64, stats.seed);
+  (void) snprintf(rate, sizeof rate, "%.17g", options->fpp);
+  (void) snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
   if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, "CF.RESERVE", "slclclclcccccl", key, (long long) stats.capacity,
+    server.Replicate(ctx, "CF.RESERVE", "slclclclcccccl", key, (long long) options->capacity,
                      "BUCKETSIZE", (long long) t->bucket_size, "MAXITERATIONS",
                      (long long) t->max_iterations, "EXPANSION", (long long) t->expansion, "ERROR",
                      rate, "SEED", seed, "MAXBYTES", (long long) t->max_bytes);
@@ -238,10 +250,27 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
                      : t->window ? "sclclcccl"
                                    "clclcl"
                                  : "sclclcccl",
-                     key, rate, (long long) stats.capacity, "EXPANSION", (long long) t->expansion,
-                     "SEED", seed, "MAXBYTES", (long long) t->max_bytes, "WINDOW",
-                     (long long) t->window, "EVERY", (long long) t->every, "NEXT",
+                     key, rate, (long long) options->capacity, "EXPANSION",
+                     (long long) t->expansion, "SEED", seed, "MAXBYTES", (long long) t->max_bytes,
+                     "WINDOW", (long long) t->window, "EVERY", (long long) t->every, "NEXT",
                      (long long) t->next, "RENEWS");
+}
+
+/* It is drawn here, as the filter's figures, which would tell it, take a while. */
+static uint64_t draw_seed(void)
+{
+  uint64_t seed = 0;
+  while (!seed)
+    server.GetRandomBytes((unsigned char *) &seed, sizeof seed);
+  return seed;
+}
+
+/* valkey-bloom's names, as RedisBloom has no events. */
+static const char *event_of(const struct reservation *w)
+{
+  if (w->kind != TAMIS_CUCKOO)
+    return "bloom.reserve";
+  return w->form == FORM_RESERVE ? "cuckoo.reserve" : "cuckoo.create";
 }
 
 static bool limit_is_legal(server_ctx *ctx, const struct reservation *w)
@@ -268,7 +297,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.window = (unsigned) w->traits.window;
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
-  options.seed = w->seed;
+  options.seed = w->seed ? w->seed : draw_seed();
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);
@@ -278,13 +307,13 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
     reply_error(ctx, "ERR could not create filter: %s", why);
     return NULL;
   }
-  struct value *v = value_of_filter(w->kind, filter, &w->traits);
+  struct value *v = value_of_filter(w->kind, filter, &w->traits, options.capacity, 0);
   if (!v) {
     reply_error(ctx, "ERR could not create filter: %s", tamis_strerror(TAMIS_ENOMEM));
     return NULL;
   }
   key_store(ctx, key, v);
-  replicate(ctx, key, v);
-  key_changed(ctx, key, w->kind == TAMIS_CUCKOO ? "cf.reserve" : "bf.reserve");
+  replicate(ctx, key, v, &options);
+  key_changed(ctx, key, event_of(w));
   return v;
 }

@@ -228,6 +228,7 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
     REQUIRED)                                                                                      \
   F(void, DigestEndSequence, (server_digest * digest), REQUIRED)                                   \
   F(void *, DefragAlloc, (server_defrag * ctx, void *block), OPTIONAL)                             \
+  F(void, GetRandomBytes, (unsigned char *to, size_t size), REQUIRED)                              \
   F(long long, Milliseconds, (void), REQUIRED)                                                     \
   F(uint64_t, CreateTimer,                                                                         \
     (server_ctx * ctx, long long milliseconds, server_timer callback, void *data), REQUIRED)       \

@@ -14,15 +14,8 @@ static struct value *create(tamis_kind kind)
   return v;
 }
 
-static void read_figures(struct value *v)
-{
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(v->filter, &stats);
-  v->capacity = stats.capacity;
-  v->count = stats.count;
-}
-
-struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits)
+struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
+                              uint64_t capacity, uint64_t count)
 {
   struct value *v = create(kind);
   if (!v) {
@@ -31,7 +24,8 @@ struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struc
   }
   v->filter = filter;
   v->traits = *traits;
-  read_figures(v);
+  v->capacity = capacity;
+  v->count = count;
   return v;
 }
 
@@ -84,7 +78,7 @@ struct value *value_copy(const struct value *v, uint64_t max_bytes, int *result)
   struct chunks chunks = {0};
   *result = image_to_chunks(v, &chunks);
   if (*result == TAMIS_OK) {
-    struct chunks_reader reader = {.chunks = &chunks};
+    struct chunks_reader reader = {.chunks = &chunks, .consumes = true};
     *result = image_read(v->kind, max_bytes, chunks_read, &reader, &copy);
   }
   chunks_clear(&chunks);

@@ -35,7 +35,8 @@ struct value {
 };
 
 /* Takes the filter over.  NULL: no memory; the filter is destroyed then. */
-struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits);
+struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
+                              uint64_t capacity, uint64_t count);
 struct value *value_to_restore(tamis_kind kind);
 /* By any thread. */
 void value_free(void *value);

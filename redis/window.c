@@ -26,7 +26,7 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
 {
   server.Replicate(ctx, "BF.ADVANCE", "slcl", key, (long long) periods, "NEXT",
                    (long long) v->traits.next);
-  key_changed(ctx, key, "bf.advance");
+  key_changed(ctx, key, "bloom.advance");
 }
 
 void window_tick(server_ctx *ctx, server_string *key, struct value *v)

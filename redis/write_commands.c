@@ -72,13 +72,15 @@ int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   return add_single(ctx, kind, argv, argc, true);
 }
 
-/* Of a cuckoo filter, -1 says that an item found no room; and where items may be present already,
- * numbers are numbers in RESP3 too. */
+/* Of a cuckoo filter, -1 says that an item found no room.  Where items may be present already, numbers
+ * are numbers in RESP3, too; elsewhere such an item gets false there. */
 static void reply_added(server_ctx *ctx, const struct value *v, int result, bool unique)
 {
   bool cuckoo = v->kind == TAMIS_CUCKOO;
-  if (cuckoo && result == TAMIS_EFULL)
+  if (cuckoo && result == TAMIS_EFULL && (unique || !speaks_resp3(ctx)))
     server.ReplyWithLongLong(ctx, -1);
+  else if (cuckoo && result == TAMIS_EFULL)
+    server.ReplyWithBool(ctx, false);
   else if (result < 0)
     server.ReplyWithError(ctx, add_error(v, result));
   else if (cuckoo && unique)
@@ -164,7 +166,7 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
     v->count--;
     v->traits.deleted++;
     server.ReplicateVerbatim(ctx);
-    key_changed(ctx, argv[1], "cf.del");
+    key_changed(ctx, argv[1], "cuckoo.del");
   }
   return server.ReplyWithBool(ctx, result == TAMIS_OK);
 }

@@ -59,7 +59,7 @@ static tamis_stats stats_of(const tamis_filter *f)
 /* When nothing waits for readers any more. */
 static uint64_t bytes_at_rest(tamis_filter *f)
 {
-  double patience = harness_seconds() + 10;
+  double patience = harness_seconds() + 30;
   while (atomic_load(&cuckoo_of(f)->backlog.held) && harness_seconds() < patience) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     stats_of(f);

@@ -202,3 +202,54 @@ void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint6
         break;
     }
 }
+
+/* ---- windows ---- */
+
+enum { UNITS_APART = 4 };
+
+/* The values that the digits of a key can have in a layer, in units of 2^-64 of the fraction. */
+static uint64_t unit_of(const struct window_geometry *g)
+{
+  return (UINT64_MAX >> window_fingerprint_bits(&g->shape)) / (g->segments * g->half) + 1;
+}
+
+static uint64_t fraction_of(const tamis_filter *f, uint64_t hash)
+{
+  return window_spread(hash_mix(&f->keys, hash));
+}
+
+bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b)
+{
+  uint64_t x = fraction_of(window, a), y = fraction_of(window, b);
+  return (x > y ? x - y : y - x) < UNITS_APART * unit_of(&const_window_of(window)->first.geometry);
+}
+
+bool distinct_holds_in_window(const tamis_filter *window)
+{
+  const struct window *w = const_window_of(window);
+  uint64_t unit = unit_of(&w->first.geometry);
+  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older)
+    if (unit_of(&layer->geometry) > UNITS_APART / 2 * unit)
+      return false;
+  return true;
+}
+
+static uint64_t lower_of(const tamis_filter *f, uint64_t hash)
+{
+  const struct window_geometry *g = &const_window_of(f)->first.geometry;
+  return window_place_of(g, hash_mix(&f->keys, hash), g->segments > 1).lower;
+}
+
+void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t *hashes, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned tries = 0;; tries++) {
+      bool near = false;
+      hashes[i] = random_next(&seed);
+      for (unsigned j = 0; j < i; j++)
+        near |= distinct_near_in_window(window, hashes[i], hashes[j]);
+      if (!near && (tries >= CLOSE_TRIES || i % 3 == 2 ||
+                    lower_of(window, hashes[i]) == lower_of(window, hashes[0])))
+        break;
+    }
+}

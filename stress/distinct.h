@@ -40,12 +40,18 @@
  *
  * Bloom filter that counts.  Other keys come and go, and what a call has done to a part of a key's
  * counters is then seen or not.  So no counter of a key may belong to another one.
+ *
+ * Window.  What a layer stores of a key are the leading digits of one fraction (window/geometry.h).  Keys
+ * that are further apart there than some units of the first layer's last digit are told from each other
+ * by it, and by every layer that has at least half as many values.  distinct_holds_in_window() checks
+ * that all have.
  */
 #ifndef TAMIS_STRESS_DISTINCT_H
 #define TAMIS_STRESS_DISTINCT_H
 
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
+#include "window/table.h"
 
 enum { DISTINCT_BITS_MAX = 16 };
 
@@ -83,5 +89,15 @@ void distinct_choose_counting(const tamis_filter *counting, uint64_t seed, uint6
 
 /* Whether two keys have. */
 bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b);
+
+/* Chooses n hashes that a window does not confuse; most of them have a bucket in common. */
+void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t *hashes,
+                            unsigned n);
+
+/* Whether a window may confuse two keys. */
+bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b);
+
+/* Whether all layers that the window has by now tell those keys from each other that are not near. */
+bool distinct_holds_in_window(const tamis_filter *window);
 
 #endif

@@ -50,7 +50,16 @@ static struct {
   uint64_t began;
   long switches;
   uint64_t longest, longest_wait; /* nanoseconds */
+  uint64_t long_waits, forks;
 } added;
+
+enum {
+  LONG_WAIT = 1000000, /* nanoseconds */
+  /* In so many forks there may be one long wait.  The kernel stops a thread for its own sake as well,
+   * most likely where it copies a page: another thread that holds the lock of the address space may
+   * have lost its time slice.  That was seen once in a million forks, on two cores with a load of 40. */
+  FORKS_PER_LONG_WAIT = 100000
+};
 
 static long own_switches(void)
 {
@@ -70,7 +79,11 @@ static void stretch_ends(void)
   uint64_t took = harness_nanoseconds() - added.began;
   if (took > added.longest)
     added.longest = took;
-  if (own_switches() != added.switches && took > added.longest_wait)
+  added.forks++;
+  if (own_switches() == added.switches)
+    return;
+  added.long_waits += took > LONG_WAIT;
+  if (took > added.longest_wait)
     added.longest_wait = took;
 }
 
@@ -78,11 +91,14 @@ static void stretch_ends(void)
  * copies them, and may have to wait for that. */
 static void touch_pages(void)
 {
-  uint64_t longest = added.longest, longest_wait = added.longest_wait;
+  const uint64_t longest = added.longest, longest_wait = added.longest_wait,
+                 long_waits = added.long_waits, forks = added.forks;
   stretch_begins();
   stretch_ends();
   added.longest = longest;
   added.longest_wait = longest_wait;
+  added.long_waits = long_waits;
+  added.forks = forks;
 }
 
 /* ---- the other threads ---- */
@@ -256,14 +272,15 @@ static bool play(const struct settings *s, uint64_t round)
     pthread_join(threads[i], NULL);
   tamis_destroy(run.quiet);
   tamis_destroy(run.busy);
-  bool good = run.hung + run.wrong + run.errors == 0 && added.longest_wait < 1000000;
+  bool good = run.hung + run.wrong + run.errors == 0 &&
+              added.long_waits <= added.forks / FORKS_PER_LONG_WAIT;
   harness_report(good,
                  "%" PRIu64 " forks, %" PRIu64 " children hung, %" PRIu64 " wrong, %" PRIu64
                  " not made; %" PRIu64
                  " errors in the parent; longest wait added to a fork %" PRIu64 " ns (%" PRIu64
-                 " ns with what the scheduler took)\n",
+                 " ns with what the scheduler took), %" PRIu64 " of over 1 ms\n",
                  s->forks, run.hung, run.wrong, run.failed, (uint64_t) run.errors,
-                 added.longest_wait, added.longest);
+                 added.longest_wait, added.longest, added.long_waits);
   return good;
 }
 

@@ -10,9 +10,12 @@
 /* What a call did to the copies, or what it found out about them. */
 enum effect {
   ADD,
-  WIN, /* an add that found no copy */
+  WIN,   /* an add that found no copy */
+  RENEW, /* by a unique add that has found one */
   REMOVE,
-  CHANGES, /* the effects above change the number of copies */
+  ADVANCE,
+  AGAIN,   /* of one of the first three, later in the same call: the age is 0 again */
+  CHANGES, /* the effects above change the copies */
   FOUND_SOME = CHANGES,
   FOUND_NONE,
   COUNTED, /* so many copies as the call's result */
@@ -33,6 +36,8 @@ static enum effect effect_of(const struct history_op *op)
     return op->result ? FOUND_SOME : FOUND_NONE;
   case HISTORY_COUNT:
     return COUNTED;
+  case HISTORY_ADVANCE:
+    return ADVANCE;
   default:
     return op->result == TAMIS_OK ? REMOVE : FOUND_NONE;
   }
@@ -49,83 +54,92 @@ struct event {
 /* A set of pending calls: bit i is the call at index i of the pending ones. */
 typedef uint64_t call_set;
 
-enum { MAX_SETS = 1 << 20, FIRST_SETS = 1 << 8 };
+struct point {
+  call_set done;
+  uint64_t copies, age; /* without copies the age is 0 */
+};
 
-/* Distinct sets in the order of their insertion, and a hash table that finds them. */
-struct sets {
-  call_set *all;
+enum { MAX_POINTS = 1 << 20, FIRST_POINTS = 1 << 8 };
+
+/* Distinct points in the order of their insertion, and a hash table that finds them. */
+struct points {
+  struct point *all;
   uint32_t *table; /* index + 1; 0: free */
   size_t n, room;  /* the table has twice as many slots */
 };
 
 struct history_checker {
+  const struct history *history;
   struct event *events;
   size_t events_room;
-  struct sets current, reached;  /* the possible sets; those that advance() reaches from them */
-  struct history_copies *copies; /* NULL, or what was possible at each event */
+  struct points current, reached; /* the possible ones; those that advance() reaches from them */
+  struct history_copies *copies;  /* NULL, or what was possible at each event */
   /* The pending calls, by index. */
   uint64_t returned[HISTORY_MOST_PENDING];
   uint32_t op[HISTORY_MOST_PENDING];
   uint64_t counted[HISTORY_MOST_PENDING]; /* the answers of those that count */
+  call_set first[HISTORY_MOST_PENDING];   /* what must be done before, of the same call */
   call_set used;                          /* the indices of pending calls */
   call_set with[EFFECTS];
-  uint64_t base; /* copies if none of the pending calls has taken effect */
   struct history_verdict verdict;
 };
 
-static bool sets_resize(struct sets *sets, size_t room)
+static bool points_resize(struct points *points, size_t room)
 {
-  call_set *all = realloc(sets->all, room * sizeof *all);
+  struct point *all = realloc(points->all, room * sizeof *all);
   if (all)
-    sets->all = all;
+    points->all = all;
   uint32_t *table = calloc(2 * room, sizeof *table);
   if (!all || !table) {
     free(table);
     return false;
   }
-  free(sets->table);
-  sets->table = table;
-  sets->room = room;
+  free(points->table);
+  points->table = table;
+  points->room = room;
   return true;
 }
 
-static uint32_t *sets_find(const struct sets *sets, call_set set)
+static uint32_t *points_find(const struct points *points, struct point point)
 {
-  size_t mask = 2 * sets->room - 1;
-  size_t i = (size_t) (set * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
-  while (sets->table[i] && sets->all[sets->table[i] - 1] != set)
-    i = (i + 1) & mask;
-  return &sets->table[i];
-}
-
-static void sets_clear(struct sets *sets)
-{
-  /* The last one first, so that no other set's probe sequence is cut before the set is removed. */
-  for (size_t i = 0; i < sets->n; i++)
-    *sets_find(sets, sets->all[sets->n - 1 - i]) = 0;
-  sets->n = 0;
-}
-
-/* False: no memory, or too many sets. */
-static bool sets_add(struct sets *sets, call_set set)
-{
-  if (*sets_find(sets, set))
-    return true;
-  if (sets->n == sets->room) {
-    if (sets->room == MAX_SETS || !sets_resize(sets, sets->room ? 2 * sets->room : FIRST_SETS))
-      return false;
-    for (uint32_t i = 0; i < sets->n; i++)
-      *sets_find(sets, sets->all[i]) = i + 1;
+  uint64_t hash = (point.done + point.copies * 31 + point.age * 37) * UINT64_C(0x9E3779B97F4A7C15);
+  size_t mask = 2 * points->room - 1, i = (size_t) (hash >> 32) & mask;
+  for (; points->table[i]; i = (i + 1) & mask) {
+    const struct point *other = &points->all[points->table[i] - 1];
+    if (other->done == point.done && other->copies == point.copies && other->age == point.age)
+      break;
   }
-  sets->all[sets->n] = set;
-  *sets_find(sets, set) = (uint32_t) ++sets->n;
+  return &points->table[i];
+}
+
+static void points_clear(struct points *points)
+{
+  /* The last one first, so that no other one's probe sequence is cut before it is removed. */
+  for (size_t i = 0; i < points->n; i++)
+    *points_find(points, points->all[points->n - 1 - i]) = 0;
+  points->n = 0;
+}
+
+/* False: no memory, or too many points. */
+static bool points_add(struct points *points, struct point point)
+{
+  if (*points_find(points, point))
+    return true;
+  if (points->n == points->room) {
+    if (points->room == MAX_POINTS || !points_resize(points, 2 * points->room))
+      return false;
+    for (uint32_t i = 0; i < points->n; i++)
+      *points_find(points, points->all[i]) = i + 1;
+  }
+  points->all[points->n] = point;
+  *points_find(points, point) = (uint32_t) ++points->n;
   return true;
 }
 
 struct history_checker *history_checker_create(void)
 {
   struct history_checker *c = calloc(1, sizeof *c);
-  if (c && sets_resize(&c->current, FIRST_SETS) && sets_resize(&c->reached, FIRST_SETS))
+  if (c && points_resize(&c->current, FIRST_POINTS) && points_resize(&c->reached, FIRST_POINTS))
     return c;
   history_checker_destroy(c);
   return NULL;
@@ -178,37 +192,53 @@ static size_t sort_events(struct history_checker *c, const struct history *h)
 
 /* ---- the search ---- */
 
-static uint64_t copies_with(const struct history_checker *c, call_set set)
+/* Lets a pending call take effect.  False: it cannot now. */
+static bool take_effect(const struct history *h, enum effect effect, struct point *point)
 {
-  call_set more = set & (c->with[ADD] | c->with[WIN]), less = set & c->with[REMOVE];
-  return c->base + (unsigned) __builtin_popcountll(more) - (unsigned) __builtin_popcountll(less);
+  uint64_t copies = point->copies;
+  if (effect == WIN ? copies > 0 : (effect == REMOVE || effect == AGAIN) && copies == 0)
+    return false;
+  switch (effect) {
+  case ADD:
+  case WIN:
+    point->copies = h->once ? 1 : copies + 1;
+    point->age = 0;
+    break;
+  case REMOVE:
+    point->copies--;
+    break;
+  case ADVANCE:
+    if (copies && point->age++ == h->window)
+      point->copies = 0;
+    break;
+  default: /* RENEW, AGAIN.  It may have been forgotten since it was found */
+    point->copies = copies ? copies : 1;
+    point->age = 0;
+  }
+  if (!point->copies)
+    point->age = 0;
+  return true;
 }
 
-/* The set, extended by the calls that only read and can take effect now. */
-static call_set with_reads(const struct history_checker *c, call_set set)
+/* The point, and the calls that only read and can take effect now. */
+static struct point with_reads(const struct history_checker *c, struct point point)
 {
-  uint64_t copies = copies_with(c, set);
-  set |= c->with[copies ? FOUND_SOME : FOUND_NONE];
-  for (call_set rest = c->with[COUNTED] & ~set; rest; rest &= rest - 1)
-    if (c->counted[__builtin_ctzll(rest)] == copies)
-      set |= rest & -rest;
-  return set;
+  point.done |= c->with[point.copies ? FOUND_SOME : FOUND_NONE];
+  for (call_set rest = c->with[COUNTED] & ~point.done; rest; rest &= rest - 1)
+    if (c->counted[__builtin_ctzll(rest)] == point.copies)
+      point.done |= rest & -rest;
+  return point;
 }
 
-static bool possible(enum effect effect, uint64_t copies)
-{
-  return effect == ADD || (effect == WIN) == (copies == 0);
-}
-
-/* Of the pending calls with this effect that are not in the set, the one that returns first.  0:
- * there is none. */
-static call_set first_to_return(const struct history_checker *c, enum effect effect, call_set set)
+/* Of the pending calls with this effect that are not done, the one that returns first.  0: there is
+ * none. */
+static call_set first_to_return(const struct history_checker *c, enum effect effect, call_set done)
 {
   call_set first = 0;
   uint64_t least = UINT64_MAX;
-  for (call_set rest = c->with[effect] & ~set; rest; rest &= rest - 1) {
+  for (call_set rest = c->with[effect] & ~done; rest; rest &= rest - 1) {
     unsigned i = (unsigned) __builtin_ctzll(rest);
-    if (!first || c->returned[i] < least) {
+    if ((c->first[i] & ~done) == 0 && (!first || c->returned[i] < least)) {
       first = rest & -rest;
       least = c->returned[i];
     }
@@ -222,124 +252,133 @@ static void note_copies(struct history_copies *range, uint64_t copies)
   range->most = copies > range->most ? copies : range->most;
 }
 
-/* Adds every set that one more call makes of this one. */
-static bool extend(struct history_checker *c, call_set set)
+/* Adds every point that one more call leads to.  (That the age is 0 again is a change only if it was
+ * not.) */
+static bool extend(struct history_checker *c, const struct point *from)
 {
-  uint64_t copies = copies_with(c, set);
   for (enum effect effect = 0; effect < CHANGES; effect++) {
-    call_set next = possible(effect, copies) ? first_to_return(c, effect, set) : 0;
-    if (next && !sets_add(&c->reached, with_reads(c, set | next)))
+    call_set call = effect == AGAIN && !from->age ? 0 : first_to_return(c, effect, from->done);
+    struct point next = *from;
+    next.done |= call;
+    if (call && take_effect(c->history, effect, &next) &&
+        !points_add(&c->reached, with_reads(c, next)))
       return false;
   }
   return true;
 }
 
-/* Extends the possible sets until the call `returning` has taken effect in each: c->reached gets
- * all sets on the way, and c->current those with this call. */
-static bool advance(struct history_checker *c, call_set returning, struct history_copies *range)
+/* Extends the possible points until the call `returning` is done in each: c->reached gets all points on
+ * the way, and c->current those with this call.  `again` is 0, or the index at which it
+ * may make the age 0 once more: then also the points are needed that lead there. */
+static bool advance(struct history_checker *c, call_set returning, call_set again,
+                    struct history_copies *range)
 {
   *range = (struct history_copies){UINT64_MAX, 0};
-  sets_clear(&c->reached);
+  points_clear(&c->reached);
   for (size_t i = 0; i < c->current.n; i++) {
-    call_set set = c->current.all[i];
-    if (!sets_add(&c->reached, set & returning ? set : with_reads(c, set)))
+    struct point point = c->current.all[i];
+    bool done = (point.done & returning) == returning;
+    if (!points_add(&c->reached, done ? point : with_reads(c, point)))
       return false;
   }
-  sets_clear(&c->current);
+  points_clear(&c->current);
   for (size_t i = 0; i < c->reached.n; i++) {
-    call_set set = c->reached.all[i];
-    note_copies(range, copies_with(c, set));
-    if (!(set & returning ? sets_add(&c->current, set & ~returning) : extend(c, set)))
+    struct point point = c->reached.all[i], without = point;
+    bool done = (point.done & returning) == returning;
+    note_copies(range, point.copies);
+    without.done &= ~(returning | again);
+    if (done && !points_add(&c->current, without))
+      return false;
+    if ((!done || again & ~point.done) && !extend(c, &point))
       return false;
   }
   return true;
 }
 
-static bool invoke(struct history_checker *c, const struct history_op *op, uint32_t index)
+/* False: there is no index left. */
+static bool invoke_effect(struct history_checker *c, const struct history_op *op, uint32_t index,
+                          enum effect effect, call_set first)
 {
   if (!~c->used)
     return false;
   unsigned i = (unsigned) __builtin_ctzll(~c->used);
-  c->verdict.overlapping += c->used != 0;
   c->used |= UINT64_C(1) << i;
-  c->with[effect_of(op)] |= UINT64_C(1) << i;
+  c->with[effect] |= UINT64_C(1) << i;
   c->returned[i] = op->returned;
   c->op[i] = index;
   c->counted[i] = (uint64_t) op->result;
+  c->first[i] = first;
   return true;
 }
 
+/* The indices of a pending call. */
 static call_set pending_call(const struct history_checker *c, uint32_t index)
 {
-  call_set rest = c->used;
-  while (c->op[__builtin_ctzll(rest)] != index)
-    rest &= rest - 1;
-  return rest & -rest;
+  call_set call = 0;
+  for (call_set rest = c->used; rest; rest &= rest - 1)
+    if (c->op[__builtin_ctzll(rest)] == index)
+      call |= rest & -rest;
+  return call;
 }
 
-/* Moves the effect of a call that has returned into c->base. */
-static void apply(struct history_checker *c, enum effect effect, call_set call)
+static bool invoke(struct history_checker *c, const struct history_op *op, uint32_t index)
 {
-  c->used &= ~call;
-  c->with[effect] &= ~call;
-  c->base += effect == ADD || effect == WIN;
-  c->base -= effect == REMOVE;
+  enum effect effect = effect_of(op);
+  bool renews = c->history->renews && op->call == HISTORY_ADD_UNIQUE && effect == FOUND_SOME;
+  bool again = c->history->window && (effect == ADD || effect == WIN || renews);
+  c->verdict.overlapping += c->used != 0;
+  return invoke_effect(c, op, index, effect, 0) &&
+         (!renews || invoke_effect(c, op, index, RENEW, pending_call(c, index))) &&
+         (!again || invoke_effect(c, op, index, AGAIN, pending_call(c, index)));
 }
 
 /* Processes one event.  False: the search ends here, and the verdict says why. */
-static bool step(struct history_checker *c, const struct history *h, size_t event)
+static bool step(struct history_checker *c, size_t event)
 {
   uint32_t index = c->events[event].op;
-  const struct history_op *op = &h->ops[index];
+  const struct history_op *op = &c->history->ops[index];
   if (!c->events[event].returns) {
     if (invoke(c, op, index))
       return true;
     c->verdict.why = "too many calls are pending";
     return false;
   }
-  call_set call = pending_call(c, index);
-  struct history_copies range;
-  if (!advance(c, call, &range)) {
+  call_set call = pending_call(c, index), again = call & c->with[AGAIN];
+  if (!advance(c, call & ~again, again, &c->verdict.copies)) {
     c->verdict.why = "the search needs too much memory";
     return false;
   }
   if (c->copies)
-    c->copies[event] = range;
+    c->copies[event] = c->verdict.copies;
   if (c->current.n == 0) {
     c->verdict.stuck = index;
-    c->verdict.copies = range;
     return false;
   }
-  if (c->current.n > c->verdict.most_sets)
-    c->verdict.most_sets = c->current.n;
-  apply(c, effect_of(op), call);
+  if (c->current.n > c->verdict.most_points)
+    c->verdict.most_points = c->current.n;
+  c->used &= ~call;
+  for (enum effect effect = 0; effect < EFFECTS; effect++)
+    c->with[effect] &= ~call;
   return true;
 }
 
 struct history_verdict history_check(struct history_checker *c, const struct history *h)
 {
-  c->verdict = (struct history_verdict){.most_sets = 1};
+  c->verdict = (struct history_verdict){.most_points = 1};
+  c->history = h;
   c->used = 0;
   memset(c->with, 0, sizeof c->with);
-  c->base = h->copies;
-  sets_clear(&c->current);
-  sets_add(&c->current, 0);
+  points_clear(&c->current);
+  points_add(&c->current, (struct point){.copies = h->copies});
   size_t n = sort_events(c, h), i = 0;
-  while (i < n && step(c, h, i))
+  while (i < n && step(c, i))
     i++;
   c->verdict.good = i == n && !c->verdict.why;
+  if (c->verdict.good)
+    c->verdict.copies = (struct history_copies){UINT64_MAX, 0};
+  for (size_t k = 0; k < c->current.n && c->verdict.good; k++)
+    note_copies(&c->verdict.copies, c->current.all[k].copies);
   return c->verdict;
-}
-
-uint64_t history_copies_after(const struct history *h)
-{
-  uint64_t copies = h->copies;
-  for (size_t i = 0; i < h->n; i++) {
-    enum effect effect = effect_of(&h->ops[i]);
-    copies += effect == ADD || effect == WIN;
-    copies -= effect == REMOVE;
-  }
-  return copies;
 }
 
 /* ---- printing ---- */
@@ -381,7 +420,8 @@ static void print_bar(FILE *out, const struct history_checker *c, const struct w
 static void print_call(FILE *out, const struct history_checker *c, const struct history *h,
                        const struct window *w, size_t event)
 {
-  static const char *const names[] = {"add", "add_unique", "contains", "remove", "count"};
+  static const char *const names[] = {"add",    "add_unique", "contains",
+                                      "remove", "count",      "advance"};
   char number[RESULT_BYTES];
   uint32_t index = c->events[event].op;
   const struct history_op *op = &h->ops[index];

@@ -15,15 +15,22 @@
  *    remove        OK: there was a copy, removes one          ABSENT: there was none
  *    a failure     no effect
  *
- * (In a Bloom filter further adds of a key change nothing.  As nothing is removed from it either,
- * it only matters whether there are copies, and the same model applies.  What counts there is judged as
- * a look-up.)
+ * In a Bloom filter a key has one copy or none: further adds change nothing.
+ *
+ * In a filter with a window the copies have an *age*, too, which is 0 after an add:
+ *
+ *    advance       the age rises by one; beyond the window, no copy is left
+ *    add_unique    PRESENT, if the window renews: there was a copy; at that instant or later, but
+ *                  before the call returns, the age becomes 0, as after an add
+ *
+ * and an add belongs to any of the periods in which it runs.  So between the instant at which it takes
+ * effect and its return, it may make the age 0 once more, if the key is still remembered.
  *
  * The search goes through the invocations and returns in the order of time (Lowe, "Testing for
- * linearizability", 2017, "just in time"; after Wing and Gong, 1993).  It keeps every possible set
- * of pending calls that have taken effect so far; the number of copies follows from the set.  When
- * a call returns, each set without it is extended in every order that ends with it.  Two rules keep
- * the sets few, without losing a valid order:
+ * linearizability", 2017, "just in time"; after Wing and Gong, 1993).  It keeps every possible *point*:
+ * a set of pending calls that have taken effect so far, and the copies then.  When a call returns, each
+ * point without it is extended in every order that ends with it.  Two rules keep the points few,
+ * without losing a valid order:
  *
  *    - A call that only reads takes effect as soon as it can: that restricts no other call.
  *    - Of pending calls with the same effect, the one that returns first takes effect first.  A
@@ -45,6 +52,7 @@ enum history_call {
   HISTORY_CONTAINS,
   HISTORY_REMOVE,
   HISTORY_COUNT,
+  HISTORY_ADVANCE, /* part of the history of every key */
   HISTORY_CALLS
 };
 
@@ -57,12 +65,15 @@ struct history_op {
   int32_t result; /* as the library returns it; of contains: 1 or 0 */
 };
 
-enum { HISTORY_MOST_PENDING = 64 }; /* at any time */
+enum { HISTORY_MOST_PENDING = 64 }; /* at any time; with a window, adds count up to three times */
 
 struct history {
   const struct history_op *ops; /* in any order */
   size_t n;
-  uint64_t copies; /* before the first call */
+  uint64_t copies; /* before the first call; their age is 0 */
+  bool once;       /* a key has one copy at most, however often it is added */
+  unsigned window; /* 0: there is none */
+  bool renews;     /* so do unique adds that find the key */
 };
 
 /* The numbers of copies that the calls so far allow. */
@@ -74,9 +85,9 @@ struct history_verdict {
   bool good;
   const char *why;              /* not NULL: the history was not judged, and is not good */
   size_t stuck;                 /* the call that no order explains */
-  struct history_copies copies; /* when that call returned */
+  struct history_copies copies; /* when that call returned, or in the end */
   size_t overlapping;           /* calls that were invoked while another one was pending */
-  size_t most_sets;             /* the search's largest number of sets */
+  size_t most_points;           /* the search's largest number of points */
 };
 
 /* The memory of the search.  Threads do not share a checker. */
@@ -86,9 +97,6 @@ struct history_checker *history_checker_create(void); /* NULL: no memory */
 void history_checker_destroy(struct history_checker *checker);
 
 struct history_verdict history_check(struct history_checker *checker, const struct history *h);
-
-/* The number of copies after a history that is good. */
-uint64_t history_copies_after(const struct history *h);
 
 /* Prints the calls around the one that no order explains, as bars over time. */
 void history_explain(FILE *out, struct history_checker *checker, const struct history *h);

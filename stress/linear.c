@@ -27,6 +27,8 @@
  *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
  *             only; three in four open some layers meanwhile
  *    counting a Bloom filter that counts; the classes have a line in common, and no counter
+ *    window   a Bloom filter with a window, growing or not; the ends of periods are part of the history
+ *             of each class.  Of bystanders nothing is checked
  *
  * The seed determines the keys and the calls, but not how the threads overlap.
  * stress-linear-hooked is the same program with a library whose threads pause now and then between
@@ -48,18 +50,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const variant_names[] = {"tiny",  "opening",  "grown", "fixed",
-                                            "bloom", "counting", "all",   NULL};
-/* The share of each variant in the operations, in ninths. */
-static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1};
+static const char *const variant_names[] = {"tiny",     "opening", "grown", "fixed", "bloom",
+                                            "counting", "window",  "all",   NULL};
+/* The share of each variant in the operations, in elevenths. */
+static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1, 2};
 
 enum {
   CUCKOO_CLASSES = 6,
-  BYSTANDER = MAX_CLASSES, /* stands for a class in a request that is on none */
-  PAUSE_PERIOD = 64,       /* steps of calls */
-  YIELD_PERIOD = 64,       /* calls; threads that outnumber the cores overlap only if they yield */
-  OUTCOMES = 3             /* no, yes, failed */
+  EVERY_CLASS = MAX_CLASSES, /* stands for a class in a request that is on all of them ... */
+  BYSTANDER,                 /* ... and on none */
+  PAUSE_PERIOD = 64,         /* steps of calls */
+  YIELD_PERIOD = 64, /* calls; threads that outnumber the cores overlap only if they yield */
+  OUTCOMES = 3       /* no, yes, failed */
 };
+
+#define UNKNOWN UINT64_MAX /* copies, and how old they are */
 
 struct settings {
   struct harness_settings shared;
@@ -82,7 +87,7 @@ struct caller {
   struct entry *entries;
   size_t n;
   struct history_op *sorted;
-  size_t begin[MAX_CLASSES + 1];
+  size_t begin[MAX_CLASSES + 2];
   /* The bystanders that are in the filter, and whether their wave rises. */
   uint64_t *held;
   size_t held_count;
@@ -93,12 +98,12 @@ struct caller {
   struct history_checker *checker;
   struct history_op *history; /* of one class, over all threads */
   uint64_t tally[HISTORY_CALLS][OUTCOMES];
-  uint64_t overlapping, most_sets, bystander_calls;
+  uint64_t overlapping, most_points, bystander_calls;
 };
 
 struct variant_totals {
   uint64_t lives, rounds, operations, bystander_calls, overlapping, splits, joins, generations,
-      most_generations, most_sets, layers;
+      most_generations, most_points, layers;
   uint64_t tally[HISTORY_CALLS][OUTCOMES];
 };
 
@@ -122,7 +127,7 @@ struct run {
 
 struct request {
   uint64_t hash;
-  uint32_t class; /* or BYSTANDER */
+  uint32_t class; /* or EVERY_CLASS, or BYSTANDER */
   size_t held;    /* a bystander's index in held[] */
 };
 
@@ -149,12 +154,23 @@ static struct request class_request(struct caller *caller)
   return (struct request){life->hashes[class], class, 0};
 }
 
+static bool can_remove(const struct life *life)
+{
+  return life->variant != BLOOM && life->variant != WINDOW;
+}
+
 /* Whether the filter may confuse a key with a class. */
 static bool is_class(const struct life *life, uint64_t hash)
 {
   if (life->variant == COUNTING) {
     for (unsigned i = 0; i < life->classes; i++)
       if (distinct_share_counters(life->filter, hash, life->hashes[i]))
+        return true;
+    return false;
+  }
+  if (life->variant == WINDOW) {
+    for (unsigned i = 0; i < life->classes; i++)
+      if (distinct_near_in_window(life->filter, hash, life->hashes[i]))
         return true;
     return false;
   }
@@ -244,6 +260,9 @@ static void call_one(tamis_filter *f, enum history_call call, uint64_t hash, int
   case HISTORY_COUNT:
     *result = (int) tamis_count_hash(f, hash);
     break;
+  case HISTORY_ADVANCE:
+    *result = tamis_advance(f);
+    break;
   default:
     *result = tamis_remove_hash(f, hash);
   }
@@ -284,6 +303,8 @@ static void record_bystander(struct caller *caller, const struct request *reques
                              enum history_call call, int result)
 {
   caller->bystander_calls++;
+  if (caller->run->life.variant == WINDOW)
+    return;
   if ((call == HISTORY_CONTAINS || call == HISTORY_COUNT) && !result)
     report_bystander(caller, "was missed", request->hash);
   if (call == HISTORY_REMOVE) {
@@ -314,10 +335,7 @@ static void record(struct caller *caller, const struct request *request,
     return;
   }
   caller->tally[op->call][outcome_of(op->call, op->result)]++;
-  struct entry *entry = &caller->entries[caller->n++];
-  *entry = (struct entry){*op, request->class};
-  if (caller->run->life.variant == BLOOM && op->call == HISTORY_COUNT && op->result <= 1)
-    entry->op.call = HISTORY_CONTAINS; /* what it counts there is whether the key is in */
+  caller->entries[caller->n++] = (struct entry){*op, request->class};
 }
 
 /* Makes a call, or a batch of one kind; returns the number of keys. */
@@ -331,13 +349,17 @@ static size_t make_call(struct caller *caller)
   enum history_call call = on_class ? class_call(caller) : bystander_call(caller);
   size_t n = 1;
   /* A batch of plain adds could make the counters of a class stuck. */
-  bool single = call == HISTORY_REMOVE || (run->life.variant == COUNTING && call == HISTORY_ADD);
-  if (!single && percent(caller, run->mix.batch_percent))
-    n += random_next(&caller->seed) % run->batch;
+  bool single = call == HISTORY_REMOVE || call == HISTORY_ADVANCE ||
+                (run->life.variant == COUNTING && call == HISTORY_ADD);
+  unsigned most = run->life.variant == WINDOW ? run->batch / 3 : run->batch;
+  if (!single && most && percent(caller, run->mix.batch_percent))
+    n += random_next(&caller->seed) % most;
   for (size_t i = 0; i < n; i++, on_class = percent(caller, run->mix.class_percent)) {
     requests[i] = on_class ? class_request(caller) : bystander_request(caller, call);
     hashes[i] = requests[i].hash;
   }
+  if (call == HISTORY_ADVANCE)
+    requests[0].class = EVERY_CLASS;
   uint64_t began = call_begins(caller->worker);
   struct history_op op = {.invoked = stamp_invoked(&run->stamps),
                           .thread = (uint16_t) caller->index,
@@ -369,9 +391,9 @@ static void sort_by_class(struct caller *caller)
   memset(caller->begin, 0, sizeof caller->begin);
   for (size_t i = 0; i < caller->n; i++)
     caller->begin[caller->entries[i].class + 1]++;
-  for (unsigned class = 0; class < MAX_CLASSES; class ++)
+  for (unsigned class = 0; class <= EVERY_CLASS; class ++)
     caller->begin[class + 1] += caller->begin[class];
-  size_t next[MAX_CLASSES];
+  size_t next[MAX_CLASSES + 2];
   memcpy(next, caller->begin, sizeof next);
   for (size_t i = 0; i < caller->n; i++)
     caller->sorted[next[caller->entries[i].class]++] = caller->entries[i].op;
@@ -409,32 +431,54 @@ static void report_history(struct caller *caller, unsigned class, const struct h
   funlockfile(stderr);
 }
 
-/* Checks the history of a class: the calls of all threads, and a last look-up after them. */
+/* Makes one more call on a class, alone. */
+static void call_last(struct caller *caller, enum history_call call, unsigned class, size_t *n)
+{
+  struct run *run = caller->run;
+  struct history_op last = {.thread = (uint16_t) caller->index,
+                            .call = (uint8_t) call,
+                            .invoked = stamp_invoked(&run->stamps)};
+  call_one(run->life.filter, call, run->life.hashes[class], &last.result);
+  last.returned = stamp_returned(&run->stamps);
+  caller->history[(*n)++] = last;
+}
+
+/* Adds the calls of a thread on a class, or on every class. */
+static void take_calls(struct caller *caller, const struct caller *of, unsigned class, size_t *n)
+{
+  size_t more = of->begin[class + 1] - of->begin[class];
+  if (more)
+    memcpy(&caller->history[*n], &of->sorted[of->begin[class]], more * sizeof *caller->history);
+  *n += more;
+}
+
+/* Checks the history of a class: the calls of all threads, and a last look-up after them.  With a window
+ * the age of the key is not known then, so it is added once more. */
 static void check_class(struct caller *caller, unsigned class)
 {
   struct run *run = caller->run;
-  enum history_call look_up = run->life.variant == BLOOM ? HISTORY_CONTAINS : HISTORY_COUNT;
+  struct life *life = &run->life;
   size_t n = 0;
   for (unsigned t = 0; t < run->threads; t++) {
-    const struct caller *other = &run->callers[t];
-    size_t more = other->begin[class + 1] - other->begin[class];
-    if (more)
-      memcpy(&caller->history[n], &other->sorted[other->begin[class]],
-             more * sizeof *caller->history);
-    n += more;
+    take_calls(caller, &run->callers[t], class, &n);
+    take_calls(caller, &run->callers[t], EVERY_CLASS, &n);
   }
-  struct history_op last = {.thread = (uint16_t) caller->index,
-                            .call = (uint8_t) look_up,
-                            .invoked = stamp_invoked(&run->stamps)};
-  call_one(run->life.filter, look_up, run->life.hashes[class], &last.result);
-  last.returned = stamp_returned(&run->stamps);
-  caller->history[n++] = last;
-  struct history h = {caller->history, n, run->life.copies[class]};
+  call_last(caller, HISTORY_COUNT, class, &n);
+  if (life->variant == WINDOW)
+    call_last(caller, HISTORY_ADD, class, &n);
+  bool refused = caller->history[n - 1].result < 0;
+  struct history h = {.ops = caller->history,
+                      .n = n,
+                      .copies = life->copies[class],
+                      .once = !can_remove(life),
+                      .window = life->window,
+                      .renews = life->renews};
   struct history_verdict verdict = history_check(caller->checker, &h);
   caller->overlapping += verdict.overlapping;
-  caller->most_sets = verdict.most_sets > caller->most_sets ? verdict.most_sets : caller->most_sets;
+  if (verdict.most_points > caller->most_points)
+    caller->most_points = verdict.most_points;
   if (verdict.good) {
-    run->life.copies[class] = history_copies_after(&h);
+    life->copies[class] = refused ? UNKNOWN : verdict.copies.most;
   } else {
     caller->wrong++;
     report_history(caller, class, &h);
@@ -468,12 +512,12 @@ static void add_totals(struct run *run)
     run->operations += caller->n;
     totals->bystander_calls += caller->bystander_calls;
     totals->overlapping += caller->overlapping;
-    if (caller->most_sets > totals->most_sets)
-      totals->most_sets = caller->most_sets;
+    if (caller->most_points > totals->most_points)
+      totals->most_points = caller->most_points;
     for (unsigned i = 0; i < HISTORY_CALLS * OUTCOMES; i++)
       totals->tally[i / OUTCOMES][i % OUTCOMES] += caller->tally[i / OUTCOMES][i % OUTCOMES];
     memset(caller->tally, 0, sizeof caller->tally);
-    caller->bystander_calls = caller->overlapping = caller->most_sets = 0;
+    caller->bystander_calls = caller->overlapping = caller->most_points = 0;
   }
 }
 
@@ -486,7 +530,12 @@ static void check_filter(struct run *run)
   tamis_get_stats(life->filter, &stats);
   uint64_t count = 0;
   for (unsigned i = 0; i < life->classes; i++)
-    count += life->variant == BLOOM ? life->copies[i] > 0 : life->copies[i];
+    count += life->copies[i];
+  if (life->variant == WINDOW) {
+    if (!filter_validate(life->filter, &reason))
+      mismatch(run, reason, 1, 0);
+    return;
+  }
   if (life->variant == BLOOM) {
     /* A key that several threads add at once is counted at most once, and once more by each call
      * that meets the opening of a layer; bystanders are counted too. */
@@ -503,6 +552,30 @@ static void check_filter(struct run *run)
     mismatch(run, "count of keys", stats.count, count);
   if (!filter_validate(life->filter, &reason))
     mismatch(run, reason, 1, 0);
+}
+
+/* Lets a window forget everything. */
+static void forget_all(struct run *run)
+{
+  struct life *life = &run->life;
+  for (unsigned i = 0; i <= life->window; i++)
+    if (tamis_advance(life->filter) != TAMIS_OK)
+      mismatch(run, "an end of a period that fails", 1, 0);
+  memset(life->copies, 0, sizeof life->copies);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(life->filter, &stats);
+  if (stats.count)
+    mismatch(run, "count of keys that are forgotten", stats.count, 0);
+}
+
+/* After a round.  If the age of a key is not known, and now and then, all is forgotten. */
+static void begin_window_anew(struct run *run)
+{
+  bool anew = random_at(run->seed ^ 2, run->rounds) % 4 == 0;
+  for (unsigned i = 0; i < run->life.classes; i++)
+    anew |= run->life.copies[i] == UNKNOWN;
+  if (anew)
+    forget_all(run);
 }
 
 /* Removes every copy, and checks that there is not one more. */
@@ -527,9 +600,12 @@ static void end_life(struct run *run)
 {
   struct life *life = &run->life;
   struct variant_totals *totals = &run->totals[life->variant];
-  if (life->variant != BLOOM && !run->wrong) {
-    if (life->variant != COUNTING && !distinct_holds(&life->distinct, life->filter))
-      error(2, 0, "the filter confuses classes: a bug of this program");
+  if (!run->wrong && ((life->variant < BLOOM && !distinct_holds(&life->distinct, life->filter)) ||
+                      (life->variant == WINDOW && !distinct_holds_in_window(life->filter))))
+    error(2, 0, "the filter confuses classes: a bug of this program");
+  if (!run->wrong && life->variant == WINDOW)
+    forget_all(run);
+  if (!run->wrong && can_remove(life)) {
     remove_all(run);
     check_filter(run);
   }
@@ -543,7 +619,7 @@ static void end_life(struct run *run)
       totals->most_generations = stats.generations;
   }
   totals->lives++;
-  totals->layers += stats.layers - 1;
+  totals->layers += life->variant == WINDOW ? stats.growths : stats.layers - 1;
   tamis_destroy(life->filter);
   life->filter = NULL;
 }
@@ -556,7 +632,9 @@ static enum variant next_variant(const struct run *run)
   if (run->settings->variant != VARIANTS)
     return (enum variant) run->settings->variant;
   enum variant next = TINY;
-  for (enum variant v = 0; v < VARIANTS; v++)
+  /* An add to a window counts as three pending calls. */
+  unsigned variants = 3 * run->threads > HISTORY_MOST_PENDING ? WINDOW : VARIANTS;
+  for (enum variant v = 0; v < variants; v++)
     if (run->totals[v].operations * variant_shares[next] <
         run->totals[next].operations * variant_shares[v])
       next = v;
@@ -599,6 +677,8 @@ static void begin_next_round(struct run *run)
     add_totals(run);
     if (!run->wrong)
       check_filter(run);
+    if (!run->wrong && life->variant == WINDOW)
+      begin_window_anew(run);
     run->stop = is_over(run);
     if (--life->rounds == 0 || run->stop)
       end_life(run);
@@ -655,7 +735,7 @@ static void create_callers(struct run *run)
                         .sorted = allocate(each, sizeof(struct history_op)),
                         .held = allocate(MAX_HELD, sizeof(uint64_t)),
                         .checker = history_checker_create(),
-                        .history = allocate(each * run->threads + 1, sizeof(struct history_op))};
+                        .history = allocate(each * run->threads + 2, sizeof(struct history_op))};
     if (!run->callers[t].checker)
       error(2, errno, "cannot start");
   }
@@ -676,9 +756,10 @@ static void free_callers(struct run *run)
 
 static void print_totals(const struct run *run, double seconds)
 {
-  static const char *const calls[] = {"add", "add_unique", "contains", "remove", "count"};
-  static const char *const outcomes[][2] = {
-      {"", "OK"}, {"PRESENT", "OK"}, {"false", "true"}, {"ABSENT", "OK"}, {"none", "some"}};
+  static const char *const calls[] = {"add",    "add_unique", "contains",
+                                      "remove", "count",      "advance"};
+  static const char *const outcomes[][2] = {{"", "OK"},       {"PRESENT", "OK"}, {"false", "true"},
+                                            {"ABSENT", "OK"}, {"none", "some"},  {"", "OK"}};
   for (enum variant v = 0; v < VARIANTS; v++) {
     const struct variant_totals *t = &run->totals[v];
     if (!t->lives)
@@ -692,7 +773,7 @@ static void print_totals(const struct run *run, double seconds)
       printf("  %" PRIu64 " splits, %" PRIu64 " joins, %" PRIu64
              " new generations, at most %" PRIu64 " at a time\n",
              t->splits, t->joins, t->generations, t->most_generations);
-    if (v == BLOOM)
+    if (v == BLOOM || v == WINDOW)
       printf("  %" PRIu64 " layers opened\n", t->layers);
     for (unsigned call = 0; call < HISTORY_CALLS; call++) {
       if (!(t->tally[call][0] + t->tally[call][1]))
@@ -705,7 +786,7 @@ static void print_totals(const struct run *run, double seconds)
         printf("  %" PRIu64 " failed", t->tally[call][2]);
       printf("\n");
     }
-    printf("  at most %" PRIu64 " sets of pending calls in the search\n", t->most_sets);
+    printf("  at most %" PRIu64 " points in the search\n", t->most_points);
   }
   printf("%" PRIu64 " calls checked in %.1f s: %.0f a second\n", run->operations, seconds,
          (double) run->operations / seconds);
@@ -718,12 +799,14 @@ int main(int argc, char **argv)
   const struct harness_option options[] = {
       {"calls", 'c', "Calls of a round, over all threads (default: 4000)", .number = &s.calls,
        .least = 1, .most = 1000000},
-      {"variant", 'v', "tiny, opening, grown, fixed, bloom, counting, or all, the default",
+      {"variant", 'v', "tiny, opening, grown, fixed, bloom, counting, window, or all, the default",
        .choice = &s.variant, .choice_names = variant_names},
       {0}};
   harness_parse("Checks that all calls on a filter are linearizable.", options, argc, argv,
                 &s.shared);
   double begin = harness_seconds();
+  if (s.variant == WINDOW && 3 * s.shared.threads > HISTORY_MOST_PENDING)
+    error(2, 0, "with a window at most %d threads", HISTORY_MOST_PENDING / 3);
   run.settings = &s;
   run.seed = s.shared.seed;
   run.threads = (unsigned) s.shared.threads;

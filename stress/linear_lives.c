@@ -121,10 +121,32 @@ static int create_counting(struct life *life, tamis_options *options)
   return result;
 }
 
+/* As small as the counting ones.  Layers are opened when few periods end, and leave when many do. */
+static int create_window(struct life *life, tamis_options *options)
+{
+  static const double rates[] = {0.01, 0.001, 1e-4, 1e-5};
+  static const unsigned windows[] = {1, 1, 2, 3, 5, 12, 30, 64};
+  uint64_t random = random_at(life->seed, 1);
+  options->kind = TAMIS_BLOOM;
+  options->growable = random % 4;
+  options->capacity = UINT64_C(16) << random / 4 % 4;
+  options->fpp = rates[random / 16 % 4];
+  options->stripes = 1u << random / 64 % 4;
+  options->window = life->window = windows[random / 256 % 8];
+  options->window_renews = life->renews = random / 2048 % 2;
+  life->bystander_hashes = random / 4096 % 2 ? 0 : 400;
+  life->rounds = 8;
+  int result = tamis_create(options, &life->filter);
+  if (result == TAMIS_OK)
+    distinct_choose_window(life->filter, life->seed, life->hashes, life->classes);
+  return result;
+}
+
 int life_create(struct life *life)
 {
   static int (*const create[])(struct life *, tamis_options *) = {
-      create_tiny, create_opening, create_grown, create_fixed, create_bloom, create_counting};
+      create_tiny,  create_opening,  create_grown, create_fixed,
+      create_bloom, create_counting, create_window};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;
@@ -144,7 +166,7 @@ int life_create(struct life *life)
 
 struct mix life_mix(const struct life *life, uint64_t random)
 {
-  /* Weights of add, add_unique, contains, remove and count.  In this order, the mixes keep about one
+  /* Weights of add, add_unique, contains, remove, count and advance.  In this order, the mixes keep about one
    * copy or none, act like a lock, keep many copies, keep few, and mostly read. */
   static const struct mix mixes[] = {{.calls = {20, 10, 30, 30, 10}},
                                      {.calls = {0, 35, 20, 35, 10}},
@@ -159,8 +181,13 @@ struct mix life_mix(const struct life *life, uint64_t random)
                                               {.calls = {0, 35, 20, 35, 10}},
                                               {.calls = {5, 15, 15, 60, 5}},
                                               {.calls = {1, 9, 60, 10, 20}}};
+  static const struct mix window_mixes[] = {{.calls = {50, 400, 350, 0, 180, 20}},
+                                            {.calls = {250, 250, 250, 0, 150, 100}},
+                                            {.calls = {0, 300, 250, 0, 100, 350}},
+                                            {.calls = {100, 200, 450, 0, 245, 5}}};
   struct mix mix = life->variant == BLOOM      ? bloom_mixes[random % 3]
                    : life->variant == COUNTING ? counting_mixes[random % 4]
+                   : life->variant == WINDOW   ? window_mixes[random % 4]
                                                : mixes[random % 5];
   mix.class_percent = (unsigned[]){30, 60, 90}[random / 16 % 3];
   mix.hot_percent = (unsigned[]){0, 50, 90}[random / 64 % 3];

@@ -504,7 +504,7 @@ static void remove_rest(struct run *run)
  * segments stay. */
 static void check_memory_comes_back(struct run *run)
 {
-  enum { DIRECTORY = 64 << 10, FEW = 16 << 10, MOST_SECONDS = 20 };
+  enum { DIRECTORY = 64 << 10, FEW = 16 << 10, MOST_SECONDS = 30 };
   double end = harness_seconds() + MOST_SECONDS;
   tamis_stats s = stats_of(run);
   uint64_t most = 3 * run->needed + FEW + DIRECTORY * (uint64_t) (s.generations - 1);

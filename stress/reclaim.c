@@ -97,7 +97,7 @@ static void work(struct worker *worker)
 static bool figures_agree(const struct run *run, const tamis_filter *filter)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
-  double until = harness_seconds() + 10;
+  double until = harness_seconds() + 30;
   do
     tamis_get_stats(filter, &stats);
   while (stats.bytes != atomic_load(&run->bytes) && harness_seconds() < until);

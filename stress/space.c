@@ -55,10 +55,10 @@ static tamis_stats stats_of(const tamis_filter *filter)
   return stats;
 }
 
-/* Bits for each of n keys: as soon as these are no more than allowed, or after ten seconds. */
+/* Bits for each of n keys: as soon as these are no more than allowed, or after twenty seconds. */
 static double bits_per_key(const tamis_filter *filter, uint64_t n, double allowed_bits)
 {
-  double until = harness_seconds() + 10;
+  double until = harness_seconds() + 20;
   for (;;) {
     double bits = 8 * (double) stats_of(filter).bytes / (double) n;
     if (bits <= allowed_bits || harness_seconds() > until)

@@ -28,6 +28,9 @@
 
 #define EACH(name) \
   cmocka_unit_test(name##_blocked), cmocka_unit_test(name##_classic), cmocka_unit_test(name##_word)
+#define EACH_WITH_THREADS(name)                                         \
+  TEST_WITH_THREADS(name##_blocked), TEST_WITH_THREADS(name##_classic), \
+      TEST_WITH_THREADS(name##_word)
 
 /* A rate at which hardly any key is hidden, of those that the layout allows in small filters. */
 static inline double low_rate(tamis_layout layout)

@@ -12,7 +12,7 @@ The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
   - lib/base includes no filter, and no folder of a filter includes another one.
   - No modules include each other in a circle.  NAME.c and NAME.h are one module.
   - Each library from outside has one file that includes its headers.
-  - No source file of lib/ has more than 600 lines, and no other one more than 900.
+  - No source file of lib/ or examples/ has more than 600 lines, and no other one more than 900.
   - No file at all has more than 256 KiB: what a program has written is not a part of the project.
 
 Each rule is tried first on a copy of the tree that breaks it.
@@ -29,7 +29,7 @@ OUTSIDE = {  # how the headers of a library are named, and the file that may inc
     "urcu": "lib/base/reclaim.h",
     "xxh": "lib/base/hash.h",
 }
-MOST_LINES = {"lib": 600, "bench": 900, "stress": 900, "tests": 900, "tools": 900}
+MOST_LINES = {"lib": 600, "examples": 600, "bench": 900, "stress": 900, "tests": 900, "tools": 900}
 MOST_BYTES = 256 * 1024
 
 

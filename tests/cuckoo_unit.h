@@ -152,7 +152,7 @@ static inline void assert_bytes(const tamis_filter *f, const struct bank *bank)
  * filter takes no more than `limit` bytes, or for some seconds. */
 static inline void settle(tamis_filter *f, uint64_t limit)
 {
-  double end = harness_seconds() + 10;
+  double end = harness_seconds() + PATIENCE_SECONDS;
   uint64_t few = 20000, base = UINT64_C(1) << 60;
   while (stats_of(f).bytes > limit && harness_seconds() < end) {
     add_range(f, base, base + few);

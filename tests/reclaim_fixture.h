@@ -16,8 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_SECONDS = 10 };
-
 /* ---- a backlog ---- */
 
 static atomic_uint released;

@@ -98,8 +98,8 @@ class Container:
         header = self.take(HEADER)
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")
-        self.features, bloom = u64(header, 16), u32(header, 32) == 1
-        if u32(header, 8) > 1 or self.features & ~(LAYERS | WINDOW if bloom else 0):
+        self.features, known = u64(header, 16), {1: LAYERS | WINDOW, 2: WINDOW}.get(u32(header, 32), 0)
+        if u32(header, 8) > 1 or self.features & ~known:
             raise Unsupported("a later version")
         need(u32(header, 8) == 1 and u32(header, 12) == HEADER, "version")
         self.add_sum(u64(header, HEADER - 8))
@@ -281,7 +281,7 @@ class Bloom:
 class WindowLayer:
     SHAPES = ((8, 8), (9, 7), (10, 6), (12, 5), (16, 4), (16, 2), (21, 3), (32, 2))
     LEAST_BITS = (6, 6, 6, 6, 8, 10, 10, 10)
-    COPIED = 33
+    COPIED, RECORDS = 33, 34
 
     def __init__(self, window, container, numbers, number):
         shape, self.segments, self.half, self.capacity, self.index = numbers
@@ -302,6 +302,7 @@ class WindowLayer:
         need(list(self.copied) == sorted(self.copied) and self.copied[0] >= window.last, "periods of copies")
         window.last = self.copied[-1]
         self.entries, self.window = {}, window  # by bucket: fingerprints, with their periods
+        self.further, self.next = self.read_records(container, number, array)  # by lane
         self.used = 0
         for at in range(words):
             self.read_word(at, u64(array, at * 8))
@@ -318,6 +319,19 @@ class WindowLayer:
             copied += struct.unpack(f"<{n}Q", block.payload)
         return copied
 
+    def read_records(self, container, number, array):
+        further, lanes = {}, 64 // self.width
+        while (block := container.block()) and block.type == self.RECORDS:
+            n = len(block.payload) // 16
+            need(container.kind == 2 and n and len(block.payload) == 16 * n and
+                 block.meanings == (number, len(further), 0, 0), "records")
+            for lane, copies in struct.iter_unpack("<2Q", block.payload):
+                need(lane > max(further, default=-1) and lane // lanes < self.segments * self.segment_words, "lane")
+                entry = u64(array, lane // lanes * 8) >> lane % lanes * self.width & (1 << self.width) - 1
+                need(entry and 0 < copies < 2**53, "copies")
+                further[lane] = copies
+        return further, block
+
     def read_word(self, at, word):
         period, stamp_bits = self.copied[at // self.segment_words], self.width - self.fingerprint_bits
         need(not word >> 64 // self.width * self.width, "bits that are no lane's")
@@ -331,7 +345,7 @@ class WindowLayer:
             need(age < self.window.stamps - 1, "dead stamp")
             entries = self.entries.setdefault(at * self.buckets_of_word + lane // self.lanes, {})
             need(fingerprint not in entries, "a lane too many")
-            entries[fingerprint] = period - age
+            entries[fingerprint] = period - age, 1 + self.further.get(at * (64 // self.width) + lane, 0)
             self.used += 1
 
     def reflect(self, fingerprint, i):
@@ -343,7 +357,7 @@ class WindowLayer:
             return base + self.half + self.reflect(fingerprint, i)
         return base + self.reflect(fingerprint, i - self.half)
 
-    def contains_hash(self, hash_):
+    def count_hash(self, hash_):
         x = self.mix(hash_) * MULTIPLIER & MASK64
         segment = to_range(x, self.segments) if self.segments > 1 else 0
         if self.segments > 1:
@@ -351,27 +365,29 @@ class WindowLayer:
         lower = segment * 2 * self.half + to_range(x, self.half)
         fingerprint = (x * self.half & MASK64) >> 64 - self.fingerprint_bits or 1
         for bucket in (lower, self.other(lower, fingerprint)):
-            period = self.entries.get(bucket, {}).get(fingerprint)
-            if period is not None and self.window.last - period <= self.window.periods:
-                return True
-        return False
+            period, copies = self.entries.get(bucket, {}).get(fingerprint, (0, 0))
+            if copies and self.window.last - period <= self.window.periods:
+                return copies
+        return 0
 
 
 class Window:
     LAYER = 32
 
     def __init__(self, container):
-        self.periods, renews, self.first, self.stamp, layers, growths, *oldest = container.geometry[:11]
+        self.periods, renews, self.first, self.stamp, layers, growths, *oldest = container.geometry[:12]
         self.stamps, self.last = self.periods + 2, self.first
         need(container.features == WINDOW and container.layout == 0, "layout")
         need(1 <= self.periods <= 64 and renews <= 1 and self.first < 2**36, "window")
         need(1 <= self.stamp <= self.stamps, "stamp")
         need(1 <= layers <= (64 if container.growable else 1), "number of layers")
-        need(growths < 2**31 and not any(container.geometry[11:]), "geometry")
+        need(growths < 2**31 and not any(container.geometry[12:]), "geometry")
+        need(container.kind == 2 or not oldest[5], "copies")
+        oldest = oldest[:5]
         self.layers = []
         for number in range(layers):
             if number:
-                block = container.block()
+                block = self.layers[-1].next
                 need(block and block.type == self.LAYER and block.meanings == (number, 0, 0, 0) and
                      len(block.payload) == 40, "layer")
                 oldest = struct.unpack("<5Q", block.payload)
@@ -379,16 +395,21 @@ class Window:
             need(all(layer.capacity > before.capacity and layer.index != before.index
                      for before in self.layers), "layers")
             self.layers.append(layer)
-        used, last, nothing = container.end()
-        need(used == sum(layer.used for layer in self.layers) and not nothing, "lanes")
+        need(not self.layers[-1].next, "a block too many")
+        used, last, further = container.end()
+        need(used == sum(layer.used for layer in self.layers), "lanes")
+        need(further == sum(sum(layer.further.values()) for layer in self.layers), "copies")
         need(self.last <= last < 2**36, "last period")
         self.last = last
 
     def stamp_of(self, period):
         return 1 + (self.stamp - 1 + period - self.first) % self.stamps
 
+    def count_hash(self, hash_):  # in the oldest layer that has the key
+        return next(filter(None, (layer.count_hash(hash_) for layer in self.layers)), 0)
+
     def contains_hash(self, hash_):
-        return any(layer.contains_hash(hash_) for layer in self.layers)
+        return self.count_hash(hash_) > 0
 
 
 # ---- cuckoo filters ----

@@ -376,7 +376,7 @@ static void small_filters_keep_the_rate_too(void **state)
 {
   (void) state;
 #ifdef TAMIS_SLOW
-  enum { FILTERS = 300, MOST_LINES = 300 };
+  enum { FILTERS = 100, MOST_LINES = 300 };
 #else
   enum { FILTERS = 3000, MOST_LINES = 300 };
 #endif

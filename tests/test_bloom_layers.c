@@ -574,7 +574,7 @@ int main(void)
       cmocka_unit_test(layers_that_cannot_be_are_refused),
       EACH(a_file_that_was_planned_for_the_whole_rate_keeps_it),
       EACH(a_union_opens_layers),
-      EACH(each_key_has_one_winner),
+      EACH_WITH_THREADS(each_key_has_one_winner),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -291,7 +291,7 @@ int main(void)
       EACH(add_unique_says_who_was_first),
       EACH(duplicates_change_nothing),
       EACH(capacity_is_a_limit_when_not_growable),
-      EACH(threads_in_turn_keep_to_the_capacity),
+      EACH_WITH_THREADS(threads_in_turn_keep_to_the_capacity),
       EACH(a_full_filter_keeps_its_rate),
       EACH(growable_goes_on),
       EACH(batches_are_the_single_calls),

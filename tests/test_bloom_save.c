@@ -643,7 +643,7 @@ int main(void)
       cmocka_unit_test(a_part_of_another_file_is_found),
       cmocka_unit_test_setup_teardown(words_that_have_changed_places_are_found, set_up, tear_down),
       cmocka_unit_test(optional_blocks_are_passed_over),
-      cmocka_unit_test(saves_under_fire_have_all_keys),
+      TEST_WITH_THREADS(saves_under_fire_have_all_keys),
   };
   return cmocka_run_group_tests_name("bloom_save", tests, NULL, NULL);
 }

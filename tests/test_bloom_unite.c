@@ -656,8 +656,8 @@ int main(void)
       EACH(an_intersection_answers_as_both_do),
       EACH(estimates_err_as_documented),
       EACH(empty_and_equal_and_grown_filters),
-      EACH(both_may_be_in_use),
-      EACH(the_capacity_holds_while_adds_run),
+      EACH_WITH_THREADS(both_may_be_in_use),
+      EACH_WITH_THREADS(the_capacity_holds_while_adds_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

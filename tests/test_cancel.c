@@ -5,6 +5,7 @@
  */
 #include "bloom/bloom.h"
 #include "cuckoo_unit.h"
+#include "window/table.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -186,6 +187,36 @@ static void no_stripe_of_a_bloom_filter_is_kept(void **state)
   tamis_destroy(f);
 }
 
+static bool advance(tamis_filter *f, uint64_t key)
+{
+  (void) key;
+  return tamis_advance(f) == TAMIS_OK;
+}
+
+static void no_lock_of_a_window_is_kept(void **state)
+{
+  (void) state;
+  static operation *const adds[] = {add, add_unique, add_pair, add_unique_pair};
+  for (int growable = 0; growable < 2; growable++) {
+    tamis_options options = options_for(CAPACITY, 1e-5);
+    options.kind = TAMIS_BLOOM;
+    options.growable = growable;
+    options.window = 1;
+    options.stripes = 1;
+    tamis_filter *f = make_with(&options);
+    for (unsigned i = 0; i < sizeof adds / sizeof *adds; i++) {
+      wait_in(f, adds[i], i * PAIR, &window_of(f)->stripes.all[0].stripe);
+      assert_true(tamis_contains_hash(f, i * PAIR));
+    }
+    wait_in(f, advance, 0, &window_of(f)->stripes.all[0].stripe);
+    assert_true(tamis_contains_hash(f, 0));
+    wait_in(f, advance, 0, &window_of(f)->advancing);
+    assert_false(tamis_contains_hash(f, 0));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- the user's allocator ---- */
 
 struct account {
@@ -233,9 +264,14 @@ static bool live(tamis_filter *unused, uint64_t keys)
     good &= remove_key(f, i);
   tamis_destroy(f);
   options.kind = TAMIS_BLOOM;
-  good &= tamis_create(&options, &bloom) == TAMIS_OK;
-  if (good)
+  for (options.window = 0; options.window < 2 && good; options.window++) {
+    good = tamis_create(&options, &bloom) == TAMIS_OK;
+    for (uint64_t i = 0; i < keys && good; i++)
+      good = add(bloom, i);
+    if (options.window)
+      good &= advance(bloom, 0);
     tamis_destroy(bloom);
+  }
   return good && account.blocks == 0;
 }
 
@@ -254,6 +290,7 @@ int main(void)
       cmocka_unit_test(no_lock_of_a_bucket_pair_is_kept),
       cmocka_unit_test(no_growth_stripe_is_kept),
       cmocka_unit_test(no_stripe_of_a_bloom_filter_is_kept),
+      cmocka_unit_test(no_lock_of_a_window_is_kept),
       cmocka_unit_test(an_allocator_may_contain_cancellation_points),
   };
   return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);

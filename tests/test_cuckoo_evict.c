@@ -162,12 +162,13 @@ static void copies_are_carried_along(void **state)
 static void a_full_segment_has_no_path(void **state)
 {
   (void) state;
-  for (int ages = 0; ages < 2; ages++)
+  /* Of four lanes a bucket, and of three, where the search looks two steps further. */
+  for (unsigned i = 0; i < 4; i++)
     for (unsigned pair_bits = 0; pair_bits <= 11; pair_bits++) {
       struct bench b;
-      begin(&b, 16, pair_bits, ages);
-      for (uint32_t i = 0; i < cuckoo_buckets(&b.g); i++)
-        word_store(word_of(&b, i), random_next(&b.seed) | b.g.shape.low);
+      begin(&b, i % 2 ? 21 : 16, pair_bits, i / 2);
+      for (uint32_t at = 0; at < cuckoo_buckets(&b.g); at++)
+        word_store(word_of(&b, at), random_next(&b.seed) | b.g.shape.low);
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
       assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
       struct cuckoo c = {.generation = {&b.generation}};

@@ -54,7 +54,7 @@ static void retire_segment(const struct fixture *x, struct segment *segment)
 
 static bool backlog_empties(const struct fixture *x)
 {
-  double patience = harness_seconds() + 5;
+  double patience = harness_seconds() + PATIENCE_SECONDS;
   while (x->c->backlog.held && harness_seconds() < patience) {
     tamis__backlog_drain(&x->c->backlog);
     usleep(1000);

@@ -794,10 +794,10 @@ int main(void)
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),
       cmocka_unit_test(memory_may_be_refused),
-      cmocka_unit_test(filters_of_one_generation_in_use),
-      cmocka_unit_test(filters_of_two_generations_in_use),
-      cmocka_unit_test(unions_in_both_directions),
-      cmocka_unit_test(keys_may_be_removed_meanwhile),
+      TEST_WITH_THREADS(filters_of_one_generation_in_use),
+      TEST_WITH_THREADS(filters_of_two_generations_in_use),
+      TEST_WITH_THREADS(unions_in_both_directions),
+      TEST_WITH_THREADS(keys_may_be_removed_meanwhile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -510,7 +510,7 @@ static void without_a_thread_memory_waits(void **state)
   assert_true(held > 0);
   assert_whole(&r);
   faults.threads = false;
-  double end = harness_seconds() + 10;
+  double end = harness_seconds() + PATIENCE_SECONDS;
   do
     usleep(1000);
   while (stats_of(r.f).bytes > bytes - held && harness_seconds() < end);
@@ -744,14 +744,14 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(without_a_thread_memory_waits, start_afresh),
-      cmocka_unit_test_setup(threads_that_liburcu_does_not_know_are_readers, start_afresh),
+      TEST_WITH_THREADS_BETWEEN(threads_that_liburcu_does_not_know_are_readers, start_afresh, NULL),
       cmocka_unit_test_setup(creation_fails_without_a_trace, start_afresh),
       cmocka_unit_test_setup(a_seed_that_is_refused_has_words, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(layers_of_a_window_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
-      cmocka_unit_test_setup(no_key_is_lost_in_a_crowd, start_afresh),
+      TEST_WITH_THREADS_BETWEEN(no_key_is_lost_in_a_crowd, start_afresh, NULL),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
 }

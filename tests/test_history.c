@@ -25,15 +25,26 @@ enum { MOST_OPS = 7, RANDOM_HISTORIES = 200000 };
 #define REMOVE(invoked, returned) OP(HISTORY_REMOVE, TAMIS_OK, invoked, returned)
 #define COUNT(copies, invoked, returned) OP(HISTORY_COUNT, copies, invoked, returned)
 #define ABSENT(invoked, returned) OP(HISTORY_REMOVE, TAMIS_ABSENT, invoked, returned)
+#define ADVANCE(invoked, returned) OP(HISTORY_ADVANCE, TAMIS_OK, invoked, returned)
 
 static struct history_checker *checker;
 
-static bool good(const struct history_op *ops, size_t n, uint64_t copies)
+static bool is_good(const struct history *h)
 {
-  struct history h = {ops, n, copies};
-  struct history_verdict verdict = history_check(checker, &h);
+  struct history_verdict verdict = history_check(checker, h);
   assert_null(verdict.why);
   return verdict.good;
+}
+
+static bool good(const struct history_op *ops, size_t n, uint64_t copies)
+{
+  return is_good(&(struct history){ops, n, copies, false, 0, false});
+}
+
+/* With a window of one period, in which each key has one copy. */
+static bool good_in_window(const struct history_op *ops, size_t n, bool renews)
+{
+  return is_good(&(struct history){ops, n, 0, true, 1, renews});
 }
 
 #define GOOD(copies, ...)                                     \
@@ -45,6 +56,11 @@ static bool good(const struct history_op *ops, size_t n, uint64_t copies)
   do {                                                         \
     const struct history_op ops[] = {__VA_ARGS__};             \
     assert_false(good(ops, sizeof ops / sizeof *ops, copies)); \
+  } while (0)
+#define WINDOW(expected, renews, ...)                                                  \
+  do {                                                                                 \
+    const struct history_op ops[] = {__VA_ARGS__};                                     \
+    assert_int_equal(good_in_window(ops, sizeof ops / sizeof *ops, renews), expected); \
   } while (0)
 
 static void one_after_the_other(void **state)
@@ -167,51 +183,156 @@ static void too_many_pending(void **state)
   for (unsigned i = 0; i <= HISTORY_MOST_PENDING; i++)
     ops[i] = (struct history_op) ADD(i, 2 * i + 1000);
   assert_true(good(ops, HISTORY_MOST_PENDING, 0));
-  struct history h = {ops, HISTORY_MOST_PENDING + 1, 0};
+  struct history h = {.ops = ops, .n = HISTORY_MOST_PENDING + 1};
   struct history_verdict verdict = history_check(checker, &h);
   assert_false(verdict.good);
   assert_non_null(verdict.why);
 }
 
+/* ---- windows ---- */
+
+static void periods_pass(void **state)
+{
+  (void) state;
+  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 3), FOUND(4, 5), ADVANCE(6, 7), MISSED(8, 9));
+  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 3), MISSED(4, 5));
+  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 3), ADVANCE(4, 5), FOUND(6, 7));
+  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 3), ADD(4, 5), ADVANCE(6, 7), COUNT(1, 8, 9));
+  WINDOW(true, false, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
+  WINDOW(false, false, WIN(0, 1), ADVANCE(2, 3), WIN(4, 5));
+  WINDOW(true, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), FOUND(8, 9));
+  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
+  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 9), FOUND(3, 4), ADVANCE(5, 6), FOUND(7, 8));
+  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 7), ADVANCE(3, 6), FOUND(8, 9));
+}
+
+/* An add belongs to the last period in which it runs, even if it was seen in the one before; but to no
+ * later one, and a period does not last longer because of it. */
+static void adds_that_meet_the_end_of_a_period(void **state)
+{
+  (void) state;
+  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
+  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), MISSED(12, 13));
+  WINDOW(true, false, ADD(0, 9), ADVANCE(3, 12), FOUND(10, 11), ADVANCE(14, 15), MISSED(16, 17));
+  WINDOW(false, false, ADD(0, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
+  WINDOW(false, false, ADD(0, 9), MISSED(4, 5), ADVANCE(10, 11), MISSED(12, 13));
+  WINDOW(true, false, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10), ADVANCE(1, 7));
+  WINDOW(false, false, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10));
+  /* A unique add has found the key in its last period, and renews it in the next one. */
+  WINDOW(true, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
+         FOUND(10, 11));
+  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
+         MISSED(10, 11));
+  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), FOUND(5, 6), MISSED(7, 8));
+  /* Once more, and not as often as periods end. */
+  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(5, 6), FOUND(7, 8));
+  WINDOW(false, false, ADD(0, 15), FOUND(1, 2), ADVANCE(3, 4), FOUND(5, 6), ADVANCE(7, 8),
+         FOUND(9, 10), ADVANCE(11, 12), FOUND(13, 14));
+}
+
 /* ---- all orders ---- */
 
-static bool apply(const struct history_op *op, uint64_t copies, uint64_t *then)
+struct now {
+  uint64_t copies, age;
+};
+
+/* What the call does at the instant that its answer is about. */
+static bool apply(const struct history *h, const struct history_op *op, struct now now,
+                  struct now *then)
 {
-  *then = copies;
+  *then = now;
   switch (op->call) {
   case HISTORY_ADD:
-    *then += op->result == TAMIS_OK;
-    return true;
   case HISTORY_ADD_UNIQUE:
-    *then += op->result == TAMIS_OK;
-    return op->result < 0 || (op->result == TAMIS_OK) == (copies == 0);
+    if (op->result == TAMIS_OK)
+      *then = (struct now){h->once ? 1 : now.copies + 1, 0};
+    return op->result < 0 || op->call == HISTORY_ADD ||
+           (op->result == TAMIS_OK) == (now.copies == 0);
   case HISTORY_CONTAINS:
-    return (op->result == 1) == (copies > 0);
+    return (op->result == 1) == (now.copies > 0);
   case HISTORY_COUNT:
-    return (uint64_t) op->result == copies;
+    return (uint64_t) op->result == now.copies;
+  case HISTORY_ADVANCE:
+    then->age++;
+    if (then->age > h->window || !now.copies)
+      *then = (struct now){0, 0};
+    return true;
   default:
-    *then -= op->result == TAMIS_OK;
-    return (op->result == TAMIS_OK) == (copies > 0);
+    then->copies -= op->result == TAMIS_OK;
+    return (op->result == TAMIS_OK) == (now.copies > 0);
   }
+}
+
+/* The calls that have answered; those that have then renewed the key, as they must; and those that have
+ * renewed it at a later instant, as all that add may. */
+struct progress {
+  unsigned answered, renewed, again;
+};
+
+static bool renews(const struct history *h, unsigned i)
+{
+  return h->renews && h->ops[i].call == HISTORY_ADD_UNIQUE && h->ops[i].result == TAMIS_PRESENT;
+}
+
+static bool is_done(const struct history *h, struct progress p, unsigned i)
+{
+  return p.answered >> i & 1 && (!renews(h, i) || p.renewed >> i & 1);
+}
+
+/* Whether a call that has answered still runs: none has answered that began after its return. */
+static bool still_runs(const struct history *h, struct progress p, unsigned i)
+{
+  for (unsigned j = 0; j < h->n; j++)
+    if (p.answered >> j & 1 && h->ops[j].invoked > h->ops[i].returned)
+      return false;
+  return p.answered >> i & 1;
+}
+
+static bool may_answer(const struct history *h, struct progress p, unsigned i)
+{
+  for (unsigned j = 0; j < h->n; j++)
+    if (j != i && h->ops[j].returned < h->ops[i].invoked && !is_done(h, p, j))
+      return false;
+  return !(p.answered >> i & 1);
+}
+
+static bool some_order(const struct history *h, struct progress p, struct now now);
+
+/* Whether call i can take its next step, and all others can follow. */
+static bool can_go_on(const struct history *h, struct progress p, unsigned i, struct now now)
+{
+  struct now then;
+  struct progress next = p;
+  next.answered |= 1u << i;
+  if (may_answer(h, p, i) && apply(h, &h->ops[i], now, &then) && some_order(h, next, then))
+    return true;
+  if (!still_runs(h, p, i))
+    return false;
+  if (!is_done(h, p, i)) {
+    next.renewed |= 1u << i;
+    return some_order(h, next, (struct now){now.copies ? now.copies : 1, 0});
+  }
+  bool added = renews(h, i) || (h->ops[i].call <= HISTORY_ADD_UNIQUE && !h->ops[i].result);
+  next.again |= 1u << i;
+  return added && now.age && !(p.again >> i & 1) &&
+         some_order(h, next, (struct now){now.copies, 0});
 }
 
 /* Whether the calls that are not done can follow, in some order. */
-static bool some_order(const struct history *h, unsigned done, uint64_t copies)
+static bool some_order(const struct history *h, struct progress p, struct now now)
 {
-  if (done + 1 == 1u << h->n)
+  unsigned done = 0;
+  for (unsigned i = 0; i < h->n; i++)
+    done += is_done(h, p, i);
+  if (done == h->n)
     return true;
-  for (unsigned i = 0; i < h->n; i++) {
-    bool may = !(done >> i & 1);
-    for (unsigned j = 0; j < h->n && may; j++)
-      may = done >> j & 1 || j == i || h->ops[j].returned >= h->ops[i].invoked;
-    uint64_t then;
-    if (may && apply(&h->ops[i], copies, &then) && some_order(h, done | 1u << i, then))
+  for (unsigned i = 0; i < h->n; i++)
+    if (can_go_on(h, p, i, now))
       return true;
-  }
   return false;
 }
 
-static struct history_op random_op(uint64_t *seed, uint64_t times)
+static struct history_op random_op(uint64_t *seed, uint64_t times, bool window)
 {
   static const struct history_op what[] = {ADD(0, 0),
                                            ADD(0, 0),
@@ -225,8 +346,12 @@ static struct history_op random_op(uint64_t *seed, uint64_t times)
                                            COUNT(1, 0, 0),
                                            COUNT(2, 0, 0),
                                            ABSENT(0, 0),
-                                           OP(HISTORY_ADD_UNIQUE, TAMIS_EFULL, 0, 0)};
-  struct history_op op = what[random_next(seed) % (sizeof what / sizeof *what)];
+                                           OP(HISTORY_ADD_UNIQUE, TAMIS_EFULL, 0, 0),
+                                           ADVANCE(0, 0),
+                                           ADVANCE(0, 0),
+                                           ADVANCE(0, 0),
+                                           ADVANCE(0, 0)};
+  struct history_op op = what[random_next(seed) % (sizeof what / sizeof *what - (window ? 0 : 4))];
   uint64_t a = random_next(seed) % times, b = random_next(seed) % times;
   op.invoked = a < b ? a : b;
   op.returned = a < b ? b : a;
@@ -242,10 +367,15 @@ static void same_as_all_orders(void **state)
     size_t n = 1 + random_next(&seed) % MOST_OPS;
     uint64_t times = 3 + random_next(&seed) % 20;
     for (size_t k = 0; k < n; k++)
-      ops[k] = random_op(&seed, times);
-    struct history h = {ops, n, random_next(&seed) % 3};
-    bool expected = some_order(&h, 0, h.copies);
-    if (good(ops, n, h.copies) != expected) {
+      ops[k] = random_op(&seed, times, i % 2);
+    struct history h = {.ops = ops, .n = n, .copies = random_next(&seed) % 3};
+    if (i % 2) {
+      h.window = 1 + (unsigned) (random_next(&seed) % 2);
+      h.renews = random_next(&seed) % 2;
+      h.once = random_next(&seed) % 2;
+    }
+    bool expected = some_order(&h, (struct progress){0, 0, 0}, (struct now){h.copies, 0});
+    if (is_good(&h) != expected) {
       history_explain(stderr, checker, &h);
       fail_msg("history %u should be %s", i, expected ? "good" : "bad");
     }
@@ -260,28 +390,30 @@ static void long_histories(void **state)
   (void) state;
   enum { LONG = 20000, STEP = 10 };
   static struct history_op ops[LONG];
-  uint64_t seed = 7, copies = 0;
+  struct history h = {.ops = ops, .n = LONG};
+  struct now now = {0, 0};
+  uint64_t seed = 7;
   for (unsigned width = 1; width <= 12; width += 11) {
-    copies = 0;
+    now.copies = 0;
     for (unsigned i = 0; i < LONG; i++) {
       struct history_op *op = &ops[i];
-      op->call = (uint8_t) (random_next(&seed) % HISTORY_CALLS);
+      op->call = (uint8_t) (random_next(&seed) % HISTORY_ADVANCE);
       op->result = (int) (op->call == HISTORY_ADD          ? TAMIS_OK
-                          : op->call == HISTORY_ADD_UNIQUE ? (copies ? TAMIS_PRESENT : TAMIS_OK)
-                          : op->call == HISTORY_CONTAINS   ? copies > 0
-                          : op->call == HISTORY_COUNT      ? (int) copies
-                                                           : (copies ? TAMIS_OK : TAMIS_ABSENT));
-      assert_true(apply(op, copies, &copies));
+                          : op->call == HISTORY_ADD_UNIQUE ? (now.copies ? TAMIS_PRESENT : TAMIS_OK)
+                          : op->call == HISTORY_CONTAINS   ? now.copies > 0
+                          : op->call == HISTORY_COUNT      ? (int) now.copies
+                                                      : (now.copies ? TAMIS_OK : TAMIS_ABSENT));
+      assert_true(apply(&h, op, now, &now));
       op->invoked = 1000 + (uint64_t) i * STEP - random_next(&seed) % (STEP * width);
       op->returned = 1000 + (uint64_t) i * STEP + random_next(&seed) % (STEP * width);
     }
-    assert_true(good(ops, LONG, 0));
-    struct history h = {ops, LONG, 0};
-    assert_int_equal(history_copies_after(&h), copies);
+    struct history_verdict verdict = history_check(checker, &h);
+    assert_true(verdict.good);
+    assert_int_equal(verdict.copies.least, now.copies);
+    assert_int_equal(verdict.copies.most, now.copies);
   }
   /* One answer that is wrong, far from any other call. */
-  ops[LONG - 1] = (struct history_op) OP(HISTORY_CONTAINS, copies == 0, 10000000, 10000001);
-  struct history h = {ops, LONG, 0};
+  ops[LONG - 1] = (struct history_op) OP(HISTORY_CONTAINS, now.copies == 0, 10000000, 10000001);
   struct history_verdict verdict = history_check(checker, &h);
   assert_false(verdict.good);
   assert_int_equal(verdict.stuck, LONG - 1);
@@ -293,7 +425,7 @@ static void the_picture_shows_the_call(void **state)
 {
   (void) state;
   const struct history_op ops[] = {ADD(0, 2), REMOVE(1, 9), ADD(3, 4), MISSED(5, 6), ADD(7, 8)};
-  struct history h = {ops, sizeof ops / sizeof *ops, 0};
+  struct history h = {.ops = ops, .n = sizeof ops / sizeof *ops};
   char text[4096] = {0};
   FILE *out = fmemopen(text, sizeof text - 1, "w");
   assert_non_null(out);
@@ -333,6 +465,8 @@ int main(void)
                                      cmocka_unit_test(failures_change_nothing),
                                      cmocka_unit_test(equal_intervals),
                                      cmocka_unit_test(too_many_pending),
+                                     cmocka_unit_test(periods_pass),
+                                     cmocka_unit_test(adds_that_meet_the_end_of_a_period),
                                      cmocka_unit_test(same_as_all_orders),
                                      cmocka_unit_test(long_histories),
                                      cmocka_unit_test(the_picture_shows_the_call)};

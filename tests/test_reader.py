@@ -25,10 +25,10 @@ def check(condition, what):
         sys.exit(f"BAD: {what}")
 
 
-def windows(tamis, window, fpp, growable, capacity):
+def windows(tamis, window, fpp, growable, capacity, kind=1):
     o = Options()
     tamis.tamis_options_init(byref(o))
-    o.window, o.fpp, o.growable, o.capacity, o.window_renews = window, fpp, growable, capacity, window % 2
+    o.kind, o.window, o.fpp, o.growable, o.capacity, o.window_renews = kind, window, fpp, growable, capacity, window % 2
     return o
 
 
@@ -39,6 +39,7 @@ def load(path):
     tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
     tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
     tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
+    tamis.tamis_count.argtypes, tamis.tamis_count.restype = [c_void_p, c_char_p, c_size_t], c_uint64
     tamis.tamis_advance.argtypes = [c_void_p]
     tamis.tamis_save.argtypes = [c_void_p, WRITE, c_void_p]
     tamis.tamis_load_file.argtypes = [c_void_p, c_char_p, POINTER(c_void_p)]
@@ -72,6 +73,10 @@ def compare(tamis, filter_, what):
         check(reader.contains(key(i)) == expected, f"{what}: key {i}")
         check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
         found += expected
+        if isinstance(reader.filter, tamis_reader.Window):
+            copies = tamis.tamis_count(filter_, key(i), len(key(i)))
+            check(reader.filter.count_hash(reader.container.hash(key(i), reader.container.seed)) == copies,
+                  f"{what}: copies of key {i}")
     for at in range(0, len(data), max(1, len(data) // 500)):
         broken = bytearray(data)
         broken[at] ^= 16
@@ -109,8 +114,9 @@ def options_of_all_sorts(tamis):
 
     for window, fpp in ((1, 0.4), (2, 0.15), (4, 0.05), (1, 0.01), (4, 0.001), (8, 0.001), (24, 1e-4), (64, 1e-5)):
         for growable, capacity in ((False, KEYS + 100), (True, KEYS + 100), (True, 40)):
-            yield (f"window {window}, fpp {fpp}, growable {growable}, capacity {capacity}",
-                   windows(tamis, window, fpp, growable, capacity))
+            for kind in (1, 2):
+                yield (f"window {window}, kind {kind}, fpp {fpp}, growable {growable}, capacity {capacity}",
+                       windows(tamis, window, fpp, growable, capacity, kind))
 
 
 def kept():
@@ -131,15 +137,18 @@ def keep(tamis, folder):
         for i in range(100):
             tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
         (pathlib.Path(folder) / name).write_bytes(save(tamis, filter_))
-    for name, window, fpp, growable, capacity in (("fixed", 4, 0.001, False, 100), ("grown", 3, 0.01, True, 5)):
+    for name, kind, window, fpp, growable, capacity in (
+            ("fixed", 1, 4, 0.001, False, 100), ("grown", 1, 3, 0.01, True, 5),
+            ("cuckoo-fixed", 2, 4, 0.001, False, 100), ("cuckoo-grown", 2, 3, 0.01, True, 5)):
         filter_ = c_void_p()
-        o = windows(tamis, window, fpp, growable, capacity)
+        o = windows(tamis, window, fpp, growable, capacity, kind)
         o.seed = 12345
         check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{name}: create")
         for i in range(100):
             if i % 40 == 39:
                 tamis.tamis_advance(filter_)
-            tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
+            for _ in range(1 + (kind == 2 and i % 7 == 0) * i):
+                tamis.tamis_add(filter_, b"key %d" % i, len(b"key %d" % i))
         (pathlib.Path(folder) / f"window-{name}.tamis").write_bytes(save(tamis, filter_))
 
 
@@ -167,7 +176,8 @@ def main(path, *arguments):
         for i in range(KEYS + 100):
             if i % 70 == 69:
                 tamis.tamis_advance(filter_)  # which does nothing without a window
-            tamis.tamis_add(filter_, key(i), len(key(i)))
+            for _ in range(1 + (o.kind == 2 and i % 3)):
+                tamis.tamis_add(filter_, key(i), len(key(i)))
         compare(tamis, filter_, what)
         tamis.tamis_destroy(filter_)
 

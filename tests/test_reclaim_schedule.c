@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_SECONDS = 10, SIZE = 64 };
+enum { SIZE = 64 };
 
 static const tamis_allocator malloced = {NULL, NULL, NULL};
 

@@ -50,15 +50,16 @@ static unsigned long tasks(void)
   return n;
 }
 
-static void *do_nothing(void *unused)
+static void *tell_task(void *task)
 {
-  return unused;
+  *(pid_t *) task = gettid();
+  return NULL;
 }
 
 /* The kernel counts a thread for an instant after it has been joined. */
 static bool tasks_become(unsigned long n)
 {
-  for (unsigned i = 0; i < 500 && tasks() != n; i++)
+  for (unsigned i = 0; i < 1000 * PATIENCE_SECONDS && tasks() != n; i++)
     usleep(1000);
   return tasks() == n;
 }
@@ -67,9 +68,13 @@ static void a_plugin_goes_while_the_thread_idles(void **state)
 {
   (void) state;
   pthread_t thread; /* the first one, with which a sanitizer may start one of its own */
-  assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
+  pid_t task;
+  char path[64];
+  assert_int_equal(pthread_create(&thread, NULL, tell_task, &task), 0);
   pthread_join(thread, NULL);
-  usleep(10000);
+  snprintf(path, sizeof path, "/proc/self/task/%d", task);
+  for (unsigned i = 0; i < 1000 * PATIENCE_SECONDS && access(path, F_OK) == 0; i++)
+    usleep(1000);
   unsigned long before = tasks();
   for (unsigned i = 0; i < 5; i++) { /* and comes again */
     struct plugin plugin = load();

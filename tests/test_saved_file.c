@@ -567,8 +567,8 @@ int main(void)
       TEST(a_link_stays_and_its_file_is_replaced),
       TEST(a_name_alone_is_in_the_present_folder),
       TEST(nothing_may_follow_in_a_file),
-      TEST(a_pipe_takes_a_filter),
-      TEST(no_call_is_a_cancellation_point),
+      TEST_WITH_THREADS_BETWEEN(a_pipe_takes_a_filter, set_up, tear_down),
+      TEST_WITH_THREADS_BETWEEN(no_call_is_a_cancellation_point, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("saved_file", tests, NULL, NULL);
 }

@@ -74,9 +74,9 @@ static void read_file(const char *folder, const char *name)
   fclose(from);
   assert_true(file.size < sizeof file.data);
   file.trailer = file.size - SAVED_UNIT;
-  file.cuckoo = saved_get32(file.data + 32) == TAMIS_CUCKOO;
   file.counting = saved_get32(file.data + 32) == TAMIS_COUNTING_BLOOM;
   file.window = number_at(file.data, 16) & SAVED_WINDOW;
+  file.cuckoo = saved_get32(file.data + 32) == TAMIS_CUCKOO && !file.window;
   file.growable = saved_get32(file.data + 44);
   file.can_be_mapped = !file.window && (!file.cuckoo || !file.growable);
   file.n = 0;
@@ -180,6 +180,8 @@ static bool is_wrong_in_window(unsigned i, uint64_t was, uint64_t number)
     return true;
   case SAVED_WINDOW_GROWTHS:
     return number > INT32_MAX;
+  case SAVED_WINDOW_FURTHER: /* of the cuckoo kind a figure */
+    return saved_get32(file.data + 32) == TAMIS_BLOOM;
   default:
     return i >= SAVED_WINDOW_NUMBERS ||
            is_wrong_in_window_layer(i - SAVED_WINDOW_OLDEST, was, number);
@@ -207,6 +209,9 @@ static bool is_wrong_in_header(size_t at, uint64_t was, uint64_t number)
   if (at >= SAVED_GEOMETRY_AT)
     return is_wrong_geometry((unsigned) (at - SAVED_GEOMETRY_AT) / 8, was, number);
   switch (at) {
+  case 32: /* kind and hash function; a window may be of either kind */
+    return !file.window || number >> 32 != was >> 32 ||
+           ((uint32_t) number != TAMIS_BLOOM && (uint32_t) number != TAMIS_CUCKOO);
   case 64: /* capacity */
     return !number;
   case 72:
@@ -280,6 +285,8 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
     return is_wrong_in_window_layer(figure, was, number);
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_COPIED)
     return number < was || number > saved_most_period;
+  if (at >= SAVED_UNIT && type == SAVED_WINDOW_RECORDS) /* another lane may be as good */
+    return figure % 2 || number >= 8 * (uint64_t) file.size;
   switch (at) {
   case 0:
     return !(number >> 31 & 1) || (type != SAVED_REMOVED && type != SAVED_LIMITS);
@@ -304,7 +311,7 @@ static bool is_wrong_in_trailer(size_t at, uint64_t was, uint64_t number)
 {
   if (at < 24)
     return true;
-  if (file.window) /* lanes, the last period, and 0 */
+  if (file.window) /* lanes, the last period, and further copies */
     return at < 48 && (at != 32 || number < was || number > saved_most_period);
   if (at == 24 && file.counting) /* beside a stuck counter, any number of copies may be in */
     return number >> 62;

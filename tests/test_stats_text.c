@@ -429,7 +429,7 @@ int main(void)
       cmocka_unit_test(numbers_are_numbers_in_a_full_filter),
       cmocka_unit_test(layers_are_told),
       cmocka_unit_test(no_text_has_the_seed),
-      cmocka_unit_test(no_text_is_a_cancellation_point),
+      TEST_WITH_THREADS(no_text_is_a_cancellation_point),
   };
   return cmocka_run_group_tests_name("stats_text", tests, NULL, NULL);
 }

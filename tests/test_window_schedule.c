@@ -9,6 +9,7 @@
 #include "base/hook.h"
 #include "filter_unit.h"
 #include "schedule.h"
+#include "window/evict.h"
 #include "window/layers.h"
 
 #include <pthread.h>
@@ -628,6 +629,89 @@ static void a_layer_stays_for_an_add_that_is_late(void **state)
   tamis_destroy(f);
 }
 
+/* The sweep has passed the only layer, which is empty.  Then a key comes to it, and the next layer is
+ * opened.  The sweep knows nothing of that key, so the layer stays. */
+static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, true);
+  struct window *w = window_of(f);
+  struct stripe *last = &w->stripes.all[w->stripes.mask].stripe;
+  struct call end = {.filter = f};
+  stripe_lock(last);
+  schedule_stop_at("window_published");
+  start(&end, call_advance);
+  schedule_wait("window_published", 1);
+  schedule_stop_at("stripe_wait");
+  schedule_wait("stripe_wait", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  stripe_unlock(last);
+  schedule_go();
+  finish(&end);
+  for (unsigned now = 0; now < 3; now++) {
+    assert_int_equal(tamis_contains_hash(f, 7), now < 2);
+    assert_int_equal(stats_of(f).layers, now < 2 ? 2 : 1);
+    advance(f);
+  }
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A layer is closed when the next one is opened.  Moves that were planned before could carry an entry
+ * around a sweep, from a block that it has not seen yet to one that it has. */
+static void nothing_is_moved_in_a_closed_layer(void **state)
+{
+  (void) state;
+  enum { MOST_WORDS = 256 };
+  tamis_filter *f = make(100, true);
+  struct window *w = window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  uint64_t words = window_words(g), before[MOST_WORDS], key = 0;
+  assert_true(words <= MOST_WORDS);
+  while (stats_of(f).layers == 1)
+    assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
+  for (uint64_t i = 0; i < words; i++)
+    before[i] = word_load(&w->first.words[i]);
+  uint64_t paths = stats_of(f).evictions;
+  for (uint64_t last = key + 1000; key < last; key++) {
+    struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
+    (void) tamis__window_evict(w, &w->first, &place);
+  }
+  assert_true(stats_of(f).evictions > paths);
+  for (uint64_t i = 0; i < words; i++)
+    assert_true(word_load(&w->first.words[i]) == before[i]);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Two buckets have two stripes, mostly, and each layer has other ones. */
+static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, true);
+  struct window *w = window_of(f);
+  struct call add = {.filter = f, .hash = 7};
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  schedule_stop_at("window_epoch_read_locked");
+  start(&add, call_add);
+  schedule_wait("window_epoch_read_locked", 1);
+  unsigned held = 0, wanted = 0;
+  for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
+    struct window_place place =
+        window_place_of(&layer->geometry, window_mixed(w, 7), layer->geometry.segments > 1);
+    held += stripe_held(window_stripe(w, layer, place.lower));
+    held += stripe_held(window_stripe(w, layer, place.upper));
+    wanted += 2;
+  }
+  schedule_go();
+  finish(&add);
+  assert_int_equal(wanted, 4);
+  assert_int_equal(held, wanted);
+  tamis_destroy(f);
+}
+
 /* The same for the general path, which such a filter's look-ups take after the straight one. */
 static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
 {
@@ -695,6 +779,9 @@ int main(void)
       cmocka_unit_test(a_look_up_that_is_overtaken_in_layers_begins_anew),
       cmocka_unit_test(a_period_ends_while_a_layer_is_opened),
       cmocka_unit_test(a_layer_stays_for_an_add_that_is_late),
+      cmocka_unit_test(a_layer_that_is_closed_during_a_sweep_stays),
+      cmocka_unit_test(nothing_is_moved_in_a_closed_layer),
+      cmocka_unit_test(an_add_holds_the_stripes_of_both_buckets_in_each_layer),
       cmocka_unit_test(one_of_two_threads_opens_a_layer),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,9 @@ enum { SCALE = 10 };
 enum { SCALE = 1 };
 #endif
 
+/* For what comes by and by, such as memory that waits for readers: long, as the machine may be busy. */
+enum { PATIENCE_SECONDS = 30 };
+
 /* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names
  * match. */
 __attribute__((constructor)) static void choose_tests(void)
@@ -32,6 +35,33 @@ __attribute__((constructor)) static void choose_tests(void)
   if (pattern)
     cmocka_set_test_filter(pattern);
 }
+
+/* The entry of a test that starts threads, in a program whose other tests start none.  Under
+ * ThreadSanitizer, which can find nothing in one thread, such a program runs only these;
+ * check_threads.py checks that no test lacks the mark. */
+#define TEST_WITH_THREADS(f) TEST_WITH_THREADS_BETWEEN(f, NULL, NULL)
+#define TEST_WITH_THREADS_BETWEEN(f, set_up, tear_down) \
+  cmocka_unit_test_prestate_setup_teardown(f, set_up, tear_down, (void *) "starts threads")
+
+#ifdef TAMIS_THREADS_ONLY
+static inline int run_those_with_threads(const char *name, const struct CMUnitTest *tests, size_t n,
+                                         CMFixtureFunction set_up, CMFixtureFunction tear_down)
+{
+  struct CMUnitTest chosen[64];
+  size_t marked = 0;
+  for (size_t i = 0; i < n && marked < 64; i++)
+    if (tests[i].initial_state)
+      chosen[marked++] = tests[i];
+  return _cmocka_run_group_tests(name, marked ? chosen : tests, marked ? marked : n, set_up,
+                                 tear_down);
+}
+#undef cmocka_run_group_tests
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests(tests, set_up, tear_down) \
+  cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
+#define cmocka_run_group_tests_name(name, tests, set_up, tear_down) \
+  run_those_with_threads(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down)
+#endif
 
 /* A filter with a fixed seed, or a failed test. */
 static inline tamis_filter *make_filter(tamis_layout layout, uint64_t capacity, double fpp)

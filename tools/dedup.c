@@ -331,8 +331,8 @@ static void check(const struct dedup_options *options)
 {
   if (options->save_every >= 0 && options->state == NULL)
     usage_error("--save-every needs --state");
-  if (options->shared.window > 0 && options->shared.kind != TAMIS_BLOOM)
-    usage_error("--window needs --kind bloom");
+  if (options->shared.window > 0 && options->shared.kind == TAMIS_COUNTING_BLOOM)
+    usage_error("--window needs --kind bloom or cuckoo");
   if (options->shared.renews && options->shared.window == 0)
     usage_error("--renew needs --window");
   if (options->period >= 0 && options->shared.window == 0 && options->state == NULL)

@@ -124,7 +124,7 @@ static void print_text(const struct info_options *options, const char *path,
     printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
   if (window)
     printf("window        %u period%s\n", stats->parts - 1, stats->parts == 2 ? "" : "s");
-  if (cuckoo)
+  if (cuckoo && !window)
     printf("generations   %u\n", stats->generations);
   else if (window)
     printf("bits per key  %.4g\n", (double) stats->bits / (double) stats->capacity);
@@ -205,16 +205,16 @@ static void print_json(const struct info_options *options, const char *path,
   print_number("fpp_estimate", stats->fpp_estimate);
   if (file_size(path) > 0)
     print_integer("file_bytes", file_size(path));
-  if (cuckoo) {
+  if (window) {
+    print_integer("window", stats->parts - 1);
+    print_integer("bits", stats->bits);
+  } else if (cuckoo) {
     print_integer("generations", stats->generations);
     print_integer("segments", stats->segments);
     print_integer("growths", stats->growths);
     print_integer("joins", stats->joins);
     print_integer("fingerprint_bits", stats->fingerprint_bits);
     print_number("occupancy", stats->occupancy);
-  } else if (window) {
-    print_integer("window", stats->parts - 1);
-    print_integer("bits", stats->bits);
   } else {
     print_integer("bits", stats->bits);
     print_integer("bits_set", stats->bits_set);

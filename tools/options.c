@@ -164,8 +164,8 @@ static const struct argp_option filter_entries[] = {
 
 static const struct argp_option window_entries[] = {
     {"window", 'w', "G", 0,
-     "Forget what is older than G periods, 1 to 64: a sliding window, of kind bloom (default RATE "
-     "1e-5)",
+     "Forget what is older than G periods, 1 to 64: a sliding window, of kind bloom or cuckoo "
+     "(default RATE 1e-5)",
      1},
     {NULL, 0, NULL, 0, NULL, 0},
 };

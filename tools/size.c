@@ -79,8 +79,8 @@ static void check(const struct size_options *options)
     usage_error("size needs --capacity or --memory; see 'tamis size --help'");
   if (shared->kind != TAMIS_BLOOM && options->layout_given)
     usage_error("--layout is for Bloom filters");
-  if (shared->window > 0 && shared->kind != TAMIS_BLOOM)
-    usage_error("--window needs --kind bloom");
+  if (shared->window > 0 && shared->kind == TAMIS_COUNTING_BLOOM)
+    usage_error("--window needs --kind bloom or cuckoo");
   if (shared->window > 0 && options->layout_given)
     usage_error("a filter with --window has no --layout");
   if (!cuckoo && shared->window == 0 && options->fixed)
@@ -133,13 +133,13 @@ static void print_filter(const tamis_options *filter)
   uint64_t bytes;
   if (!take(filter, &bytes))
     return;
-  if (filter->kind == TAMIS_CUCKOO)
+  if (filter->window > 0)
+    printf("kind          %s, window of %u period%s, %s\n", kind_name(filter->kind), filter->window,
+           filter->window == 1 ? "" : "s", filter->growable ? "growing" : "fixed");
+  else if (filter->kind == TAMIS_CUCKOO)
     printf("kind          cuckoo, %s\n", filter->growable ? "growing" : "fixed");
   else if (filter->kind == TAMIS_COUNTING_BLOOM)
     puts("kind          counting");
-  else if (filter->window > 0)
-    printf("kind          bloom, window of %u period%s, %s\n", filter->window,
-           filter->window == 1 ? "" : "s", filter->growable ? "growing" : "fixed");
   else
     /* The library uses the classic layout below this rate. */
     printf("kind          bloom, %s\n",

@@ -184,7 +184,7 @@ typedef struct tamis_options {
   const tamis_allocator *allocator;
   /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window.  A period ends when the
    * program calls tamis_advance().  A key is remembered for at least G periods after its last add,
-   * and forgotten when G + 1 have ended since.  Bloom only, in this version.
+   * and forgotten when G + 1 have ended since.  Bloom or cuckoo.
    *   Within the window all promises hold: no false negative, one winner of all unique adds of a key
    *   that is remembered by nobody, and the rate.  A key that has been forgotten can be won again, by
    *   one call.  `capacity` counts the distinct keys that are remembered at one time, whatever their
@@ -198,17 +198,21 @@ typedef struct tamis_options {
    *     at fpp 0.001 and above, not before a million times the capacity.
    *   - growable = false: a key that finds no room gets TAMIS_EFULL: not before capacity distinct
    *     keys are remembered (but with a probability below 1e-9, over seeds), and some time after.
-   *   - The word layout is refused; either of the others gives the one layout that windows have.
+   *   - Bloom: the word layout is refused; either of the others gives the one layout of windows.
+   *   - Cuckoo: each plain add is one copy more, and renews all copies of the key.  They are forgotten
+   *     together.  A remove of a key that has been forgotten is one of a key that is not in.  Each
+   *     key of several copies takes 32 to 96 bytes more, within max_bytes.
    *     Rates are refused below 4e-9 to 1.1e-7, and of a filter that grows below 6e-8 to 1.8e-6; the
    *     larger the window, the higher.
-   *   - A filter of this kind cannot be mapped, and has no intersection and no similarity. */
+   *   - A window cannot be mapped, and has no intersection and no similarity. */
   unsigned window;
   /* With a window: whether a unique add that returns TAMIS_PRESENT renews the key's time, as every
    * plain add does.  Default false. */
   bool window_renews;
   /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this many
    * bytes and more are zero when it returns them, as those of calloc() are.  Then the bits of a Bloom
-   * filter, and of a layer that it opens, are not touched before keys come. */
+   * filter, and of a layer that it opens, are not touched before keys come, nor are the large blocks of
+   * a cuckoo filter. */
   size_t cleared_from;
 } tamis_options;
 
@@ -311,8 +315,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            With a window: for the locks of the key's two buckets in each layer, held for one look-up
  *            and one insert, by tamis_advance for about 2 microseconds, and by a save for the time
  *            that it takes to copy a segment of the table; for the allocator, or another call that is
- *            in it, if a layer must be opened.  A key that was added before in the same period needs
- *            no lock.
+ *            in it, if a layer must be opened, or (cuckoo) a table of copies must grow.  Bloom: a key that
+ *            was added before in the same period needs no lock.
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
@@ -382,7 +386,7 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
  *            makes it one more, and each remove one less.
  *   Threads  any
  *   Blocks   for a key that is not in: as tamis_contains.  For one that is in, Bloom: never;
- *            cuckoo: for the locks of the key's two buckets in each generation, as a remove.  They
+ *            cuckoo: for the locks of the key's two buckets in each generation or layer, as a remove.  They
  *            are held for a few steps only.  (A mapped filter has no locks)
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
@@ -394,9 +398,10 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *   Threads  any
  *   Blocks   as tamis_add; counting Bloom: for the lock that its unique adds take
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in; TAMIS_EUNSUPPORTED on a Bloom filter that
- *            does not count, whatever the key; TAMIS_EINVAL: invalid arguments.  (If giving memory
- *            back would itself need memory that is not there, it is left for later.)
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten; TAMIS_EUNSUPPORTED
+ *            on a Bloom filter that does not count, whatever the key; TAMIS_EINVAL: invalid
+ *            arguments.  (If giving memory back would itself need memory that is not there, it is left
+ *            for later.)
  *            TAMIS_ENOMEM: keys with dozens of copies each, whose counts are packed tightly, need
  *            memory while the counts become different, and there is none (or max_bytes is
  *            reached); nothing changed */
@@ -409,10 +414,12 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
  * one that ends.  But whoever has found the key absent since then knows that it is added later.
  *
  * The call then clears what has been forgotten.  It reads all of the table, which takes about 7
- * nanoseconds for 64 bits of it.  Other calls go on meanwhile.  It allocates nothing.
+ * nanoseconds for 64 bits of it.  Other calls go on meanwhile.  It allocates nothing; but of the cuckoo
+ * kind, smaller tables for what is left of the copies, without which it goes on.
  *   Threads  any
  *   Blocks   for another tamis_advance, and for each lock of the filter in turn.  Nobody waits for it
- *            but for one lock at a time, which it holds for about 2 microseconds
+ *            but for one lock at a time, which it holds for about 2 microseconds (cuckoo: and for
+ *            each key with several copies that shares the lock, some nanoseconds more)
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window */
 TAMIS_API int tamis_advance(tamis_filter *f);
@@ -464,7 +471,7 @@ typedef struct tamis_stats {
    * tamis_intersect, keys that these have brought are in it as they say there: an estimate.  With a
    * window: keys that are remembered, less those that a false positive hid; while a tamis_advance
    * runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that unions
-   * have brought. */
+   * have brought; with a window, copies that are remembered. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -499,7 +506,8 @@ typedef struct tamis_stats {
   tamis_layout layout;
   /* The seed in use.  It is a secret: whoever knows it can choose keys that collide. */
   uint64_t seed;
-  /* Cuckoo: segments, the parts of the table that split on their own. */
+  /* Cuckoo: segments, the parts of the table that split on their own.  With a window 0, as the next
+   * two. */
   uint64_t segments;
   /* Cuckoo: pairs of segments that were joined to one so far. */
   uint64_t joins;
@@ -651,7 +659,8 @@ typedef struct tamis_load_options {
   /* The load never takes more bytes than this for the filter, and neither does the filter later.  0
    * (default): no limit for the load, and later the limit that the filter was created with.  Set it
    * for files that you do not trust.  Other memory is only asked for as the data arrives: less than
-   * three times what has come, and 1.5 MiB.  But the directories of a cuckoo filter that grows
+   * three times what has come (of a cuckoo filter with a window, seven times), and 1.5 MiB.  But
+   * the directories of a cuckoo filter that grows
    * follow from figures that the file names, and not from its length: they are asked for when all
    * of the file has been read and is right.  From malloc and mmap, such memory is only reserved
    * until it is used. */
@@ -668,7 +677,7 @@ typedef struct tamis_load_options {
   /* tamis_map_file: read and check all of the file first.  Default false.  (tamis_load and
    * tamis_load_file always check everything.) */
   bool check_all;
-  /* As in tamis_options, for layers that the filter opens later. */
+  /* As in tamis_options, for what the filter allocates later. */
   size_t cleared_from;
 } tamis_load_options;
 
@@ -742,7 +751,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
  * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them
  * has grown more than the other.  Create them with the same options, and with a seed of your own.
- * Filters with a window have no unions in this version.
+ * Filters with a window fit together if the window is the same, too.
  * (What decides are their sizes.  Two Bloom filters of one size also fit where their options
  * differ, but `growable` must be the same.) */
 
@@ -762,8 +771,13 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * two removes take it out.  The rate that was promised is kept, also when the filter goes on
  * growing, and so is max_bytes.  An entry of a cuckoo filter knows only the beginning of its key's
  * hash.  Therefore not all filters that fit together have a union: see docs/growth.md.
+ *
+ * With a window: a key comes with its age, the number of periods that have ended in `from` since its
+ * last add, counted from the period that runs in `into`.  If both have it, the younger age stays.  See
+ * docs/window.md.
  *   Threads  any
- *   Blocks   Bloom: as tamis_add.  Cuckoo: as tamis_add on `into`, and on `from` for the locks of
+ *   Blocks   Bloom: as tamis_add.  Cuckoo, and with a window: as tamis_add on `into`, and on `from`
+ *            for the locks of
  *            one segment at a time, whose writers wait for the time that it takes to copy it.  No
  *            lock of one filter is held while a call waits for one of the other, so unions in both
  *            directions may run at the same time
@@ -772,7 +786,9 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *   Errors   TAMIS_OK.
  *            TAMIS_EINVAL: an argument is NULL, both are the same filter, or the filters do not fit
  *            together; nothing changed.
- *            TAMIS_EUNSUPPORTED: `into` is mapped, or both have a window.  Cuckoo: the rates of both
+ *            TAMIS_EUNSUPPORTED: `into` is mapped.  With a window: one of the filters has several
+ *            layers, or their layers differ in size, or the layer of a growable one has no room for
+ *            the keys of both.  Cuckoo: the rates of both
  *            together would exceed the fpp of `into`, or entries of `from` know too little for the
  *            places where `into` has room, as when the first generation of `into` is full.  Nothing
  *            changed.
@@ -784,6 +800,8 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            TAMIS_ENOMEM: memory was refused; (cuckoo) some keys may have been added.
  *            TAMIS_ECORRUPT (cuckoo): `from` was mapped without check_all, and its duplicate
  *            counts are damaged; some keys may have been added.
+ *            With a window, TAMIS_EFULL also comes if `into` opens a layer while the union runs, or
+ *            (cuckoo) max_bytes is reached; some keys may have been added, as with TAMIS_ENOMEM.
  *            Where some keys may have been added, `into` has all that it had, and some of the keys
  *            of `from`, or (Bloom) some bits of them; nothing says which, so removes of keys that
  *            came from `from` must not follow, and a second try would add copies again.  `from` is

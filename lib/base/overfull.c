@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/overfull.h"
 
-#include <math.h>
+#include "base/reals.h"
 
 /* However empty the other buckets are, keys that are too many for a set of buckets do not fit.  With M
  * lower and M upper buckets, the n keys of a segment have both buckets in a given set of i lower and j
@@ -20,8 +20,8 @@ double tamis__overfull_sets(unsigned lanes, double half, double segments, double
   for (unsigned i = 1; i <= FEW; i++)
     for (unsigned j = 1; j <= FEW; j++) {
       double keys = (i + j) * lanes + 1, product = i * j * mean / half / half;
-      sets += exp((i + j) * log(half) + keys * log(product)) / tgamma(keys + 1) / factorial[i] /
-              factorial[j];
+      sets += real_exp((i + j) * real_log(half) + keys * real_log(product)) /
+              real_factorial((unsigned) keys) / factorial[i] / factorial[j];
     }
   return segments * sets;
 }

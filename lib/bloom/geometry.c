@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bloom/geometry.h"
 
+#include "base/reals.h"
 #include "bloom/ranges.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@ static const double tolerance = 1.1;
 static double one_in_a_thousand(tamis_layout layout, double deviation)
 {
   if (layout == TAMIS_LAYOUT_CLASSIC)
-    return exp(3.1 * deviation);
+    return real_exp(3.1 * deviation);
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
@@ -64,12 +65,12 @@ static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a pr
 static double classic_rate(double keys, double bits, unsigned k, double *relative_deviation)
 {
   double balls = keys * k / bits;
-  double empty = exp(keys * k * log1p(-1 / bits));
+  double empty = real_exp(keys * k * real_log1p(-1 / bits));
   double fill = 1 - empty;
   double variance = fmax(0, empty * (1 - (1 + balls) * empty)) / bits;
   double relative = fill > 0 ? variance / (fill * fill) : 0;
   *relative_deviation = k * sqrt(relative);
-  return fmin(1, pow(fill, k) * (1 + 0.5 * k * (k - 1) * relative));
+  return fmin(1, real_power(fill, k) * (1 + 0.5 * k * (k - 1) * relative));
 }
 
 /* ---- blocked ---- */
@@ -247,7 +248,7 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
     double weight = 1;
     for (unsigned w = 0; w < shape.probes; w++)
       weight *= terms->weight[a[w]];
-    rate += weight * exp(keys * log1p(-terms->hit[i++] / lines));
+    rate += weight * real_exp(keys * real_log1p(-terms->hit[i++] / lines));
   } while (next_counts(shape, a));
   return fmin(1, fmax(0, rate));
 }
@@ -259,10 +260,10 @@ static double blocked_rate(struct bloom_shape shape, const struct terms *terms, 
  * that by another bit. */
 static double word_hit(struct bloom_shape shape, unsigned a)
 {
-  double miss = pow(1 - a / 64.0, shape.bits_per_probe);
+  double miss = real_power(1 - a / 64.0, shape.bits_per_probe);
   if (shape.layout != BLOOM_LAYOUT_MARKED)
     return 1 - miss;
-  double without_mark = pow(1 - (a + 1) / 64.0, shape.bits_per_probe);
+  double without_mark = real_power(1 - (a + 1) / 64.0, shape.bits_per_probe);
   return 1 - without_mark - (miss - without_mark) * (1 - a / (double) MARKED_POSITIONS);
 }
 
@@ -319,7 +320,7 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
   double rate = 0, slope = 0, square = 0;
   for (unsigned a = 0; a < terms->count; a++) {
     double hit = terms->hit[a] / words;
-    double none_set = exp(keys * log1p(-hit));
+    double none_set = real_exp(keys * real_log1p(-hit));
     square += terms->weight_of_two[a] * none_set;
     if (a <= shape.bits_per_probe) {
       rate += terms->weight[a] * none_set;
@@ -338,10 +339,10 @@ static double log_miss(const struct bloom_geometry *g)
 {
   double words = (double) g->lines * LINE_WORDS;
   if (bloom_shape_is_word(g->shape))
-    return log1p(-word_hit(g->shape, 1) / words);
+    return real_log1p(-word_hit(g->shape, 1) / words);
   if (bloom_shape_is_blocked(g->shape))
-    return log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
-  return g->shape.probes * log1p(-1 / bloom_geometry_usable_bits(g));
+    return real_log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
+  return g->shape.probes * real_log1p(-1 / bloom_geometry_usable_bits(g));
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
@@ -360,12 +361,12 @@ double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
   /* The alternating sum loses the smallest rates to rounding.  A lower bound is the rate that the
    * filter would have if all its lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
-  return fmax(rate > 1e-11 ? rate : 0, pow(fill, bloom_geometry_bits_per_key(g)));
+  return fmax(rate > 1e-11 ? rate : 0, real_power(fill, bloom_geometry_bits_per_key(g)));
 }
 
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
 {
-  return bloom_geometry_usable_bits(g) * -expm1(keys * log_miss(g));
+  return bloom_geometry_usable_bits(g) * -real_expm1(keys * log_miss(g));
 }
 
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
@@ -374,7 +375,7 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
   /* If all bits are set, any number of keys may have been added.  The answer is then that for one
    * bit that is still 0. */
   double set = fmin((double) bits_set, bits - 1);
-  return log1p(-set / bits) / log_miss(g);
+  return real_log1p(-set / bits) / log_miss(g);
 }
 
 struct plan {
@@ -400,7 +401,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
     deviation = plan->range->line_deviation / sqrt(lines) *
-                pow(fmax(rate, 1e-13) / plan->range->min_fpp, deviation_power);
+                real_exp(deviation_power * real_log(fmax(rate, 1e-13) / plan->range->min_fpp));
   } else {
     rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
   }
@@ -410,10 +411,14 @@ static bool keeps_promise(const struct plan *plan, double lines)
          g->fpp;
 }
 
-/* The smallest number of lines that keeps the promise, to 0.01 %. */
+/* The smallest number of lines that keeps the promise, to 0.01 %.  No filter takes fewer bits for a
+ * key than -log2 of its rate, so the search begins there: each step of it takes a while. */
 static double fewest_lines(const struct plan *plan)
 {
-  double low = 0, high = 1;
+  const struct bloom_geometry *g = &plan->geometry;
+  double low = 0, high = 1, too_few = (double) g->capacity * -real_log2(g->fpp) / LINE_BITS;
+  while (2 * high <= too_few)
+    high *= 2;
   while (high < max_lines && !keeps_promise(plan, high)) {
     low = high;
     high *= 2;
@@ -436,7 +441,7 @@ static void choose_shape(struct plan *plan)
   unsigned ranges = ranges_of(shape->layout, &plan->range);
   if (!ranges) {
     /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-log(fpp) / LN2)));
+    shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-real_log(fpp) / LN2)));
     return;
   }
   const struct range *last = plan->range + ranges - 1;
@@ -478,7 +483,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
                         struct bloom_geometry *out)
 {
   /* Too many keys for any address space is reported first, whatever the rate. */
-  if ((double) capacity * -log(fpp) >= max_lines * LINE_BITS)
+  if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
    * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
@@ -511,7 +516,7 @@ double bloom_geometry_share(unsigned layer)
  * the keys, if the bits of a key are chosen for the rate; this is its average on the way. */
 static uint64_t keys_offered(uint64_t capacity, double rate)
 {
-  return (uint64_t) round((double) capacity / (1 - rate / (1 - log(rate))));
+  return (uint64_t) round((double) capacity / (1 - rate / (1 - real_log(rate))));
 }
 
 /* In the word layout no more than twice the lines of the blocked one. */
@@ -527,11 +532,16 @@ static void limit_lines(struct bloom_geometry *g)
 }
 
 /* The first layer.  Whether a rate is refused, and what is built classic, is as in a filter that
- * does not grow: the layer's lower rate is no reason. */
+ * does not grow: the layer's lower rate is no reason.  (In the blocked layout, a filter that is
+ * possible with the lower rate is so with the other one.) */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
   struct bloom_geometry whole;
+  if (layout == TAMIS_LAYOUT_BLOCKED && fpp >= bloom_geometry_range(layout, 0) &&
+      fpp > hash_collision_rate(capacity) && rate > hash_collision_rate(keys) &&
+      plan_any(layout, keys, rate, out) == TAMIS_OK)
+    return TAMIS_OK;
   int result = bloom_geometry_plan(layout, capacity, fpp, &whole);
   if (result != TAMIS_OK)
     return result;
@@ -545,7 +555,7 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
                               struct bloom_geometry *out)
 {
   double rate = fpp * bloom_geometry_share(layer);
-  if ((double) capacity * -log(rate) >= max_lines * LINE_BITS)
+  if ((double) capacity * -real_log(rate) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
   struct bloom_geometry g;
   uint64_t keys = keys_offered(capacity, rate);

@@ -5,6 +5,7 @@
  */
 #include "cuckoo/cuckoo.h"
 
+#include "base/reals.h"
 #include "cuckoo/copies.h"
 #include "cuckoo/create.h"
 #include "cuckoo/generation.h"
@@ -47,8 +48,12 @@ static const struct filter_operations *operations_for(const struct cuckoo_geomet
 
 static struct cuckoo_spec spec_of(const tamis_options *o)
 {
-  return (struct cuckoo_spec){
-      .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
+  return (struct cuckoo_spec){.capacity = o->capacity,
+                              .fpp = o->fpp,
+                              .growable = o->growable,
+                              .stripes = o->stripes,
+                              .cleared_bits =
+                                  cuckoo_cleared_bits(o->allocator ? o->cleared_from : 0)};
 }
 
 /* ---- sizes ---- */
@@ -188,7 +193,7 @@ static double rate_now(struct generation *generation, uint64_t entries, uint64_t
     return 0;
   double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
   double full = g->shape.ages ? cuckoo_geometry_full_load(g) : 1;
-  double depth = log2((double) segments / (double) cuckoo_roots(g));
+  double depth = real_log2((double) segments / (double) cuckoo_roots(g));
   depth = fmin(fmax(depth, 0), g->depth_limit);
   return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
 }

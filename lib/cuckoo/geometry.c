@@ -2,6 +2,7 @@
 #include "cuckoo/geometry.h"
 
 #include "base/overfull.h"
+#include "base/reals.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
@@ -238,9 +239,10 @@ static double mean_of_many(double full, double deviation, double keys)
   double low = 0, high = fmin(full / variance, 40 / sqrt(variance + full)), mean = 0;
   for (unsigned i = 0; i < STEPS; i++) {
     double t = (low + high) / 2, rest = full - t * variance;
-    double segments = (keys * exp(t) - rest * expm1(t)) / rest;
-    double exponent = keys * log1p(expm1(t) / segments) - t * full + t * t * variance / 2;
-    bool rare = log(segments + 1) + exponent - log(fmax(1, t * deviation * sqrt_2_pi)) < log(early);
+    double segments = (keys * real_exp(t) - rest * real_expm1(t)) / rest;
+    double exponent = keys * real_log1p(real_expm1(t) / segments) - t * full + t * t * variance / 2;
+    bool rare = real_log(segments + 1) + exponent - real_log(fmax(1, t * deviation * sqrt_2_pi)) <
+                real_log(early);
     if (rare)
       mean = keys / segments;
     *(rare ? &high : &low) = t;
@@ -330,7 +332,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
   double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
   double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
-  unsigned bits = (unsigned) fmax(1, rint(log2(of_root))) - 1;
+  unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
   /* Its entries must know for life to which directory entries of earlier generations their keys lead:
    * see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
   unsigned known = CUCKOO_CELL_BITS + g.depth_limit, least = cuckoo_index_bits(before);

@@ -80,8 +80,18 @@ struct cuckoo_spec {
   uint64_t capacity;
   double fpp;
   bool growable;
-  unsigned stripes; /* of a segment; 0: chosen here */
+  unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
+  unsigned stripes;           /* of a segment; 0: chosen here */
 };
+
+/* What cleared_from says (tamis_options), rounded up to a power of two. */
+static inline unsigned char cuckoo_cleared_bits(size_t cleared_from)
+{
+  unsigned char bits = 1;
+  while (bits < 63 && cleared_from > (size_t) 1 << bits)
+    bits++;
+  return cleared_from ? bits : 0;
+}
 
 /* Plans the first generation.
  *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space holds it */

@@ -511,8 +511,11 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
 {
   struct load l = {.r = r, .saved = saved};
   const tamis_options *o = &saved->options;
-  struct cuckoo_spec spec = {
-      .capacity = o->capacity, .fpp = o->fpp, .growable = o->growable, .stripes = o->stripes};
+  struct cuckoo_spec spec = {.capacity = o->capacity,
+                             .fpp = o->fpp,
+                             .growable = o->growable,
+                             .stripes = o->stripes,
+                             .cleared_bits = cuckoo_cleared_bits(o->cleared_from)};
   struct cuckoo_geometry g;
   if (!tamis__cuckoo_read_first_geometry(saved, &g))
     return TAMIS_ECORRUPT;

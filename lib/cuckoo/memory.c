@@ -44,6 +44,8 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
   *result = TAMIS_EFULL;
   if (!count_bytes(c, size))
     return NULL;
+  if (cuckoo_block_comes_cleared(c, size))
+    cleared = 0;
   void *block = tamis__memory_allocate_cleared(&c->head.allocator, size, cleared);
   *result = block ? TAMIS_OK : TAMIS_ENOMEM;
   if (!block)

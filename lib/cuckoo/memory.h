@@ -16,6 +16,12 @@ void *tamis__cuckoo_allocate(struct cuckoo *c, size_t size, int *result);
 /* The same, but only the first `cleared` bytes need be zero. */
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result);
 
+/* Whether a block of the allocator's comes cleared (tamis_options.cleared_from). */
+static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, size_t size)
+{
+  return c->spec.cleared_bits && size >> c->spec.cleared_bits;
+}
+
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 

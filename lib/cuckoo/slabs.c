@@ -136,12 +136,12 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
 
 /* ---- slots ---- */
 
-/* Whether a new slab is clear as it is: from the system, which clears pages when they are touched.
- * In one from the user's allocator each slot is cleared when it is taken, as that would be too much
- * for one call. */
-static bool slabs_are_clear(const struct cuckoo *c)
+/* Whether a new slab is clear as it is: from the system, which clears pages when they are touched,
+ * or from an allocator that does so.  In one from another allocator each slot is cleared when it is
+ * taken, as that would be too much for one call. */
+static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
-  return !c->head.allocator.allocate;
+  return !c->head.allocator.allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first
@@ -161,7 +161,7 @@ static struct segment *take_slot(struct cuckoo *c, struct slabs *slabs, struct s
   struct segment *segment = take_slot_locked(slabs, &slab, &fresh);
   stripe_unlock(&slabs->lock);
   tamis__cuckoo_release(c, new, slab_bytes(slabs));
-  if (segment && !(fresh && slabs_are_clear(c)))
+  if (segment && !(fresh && slabs_are_clear(c, slabs)))
     memset((void *) segment, 0, cleared);
   if (segment)
     segment->slab = slab;
@@ -208,7 +208,7 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
   struct segment *segment = take_slot(c, slabs, NULL, cleared);
   if (!segment && may_allocate && may_allocate_slab(c, generation)) {
     size_t size = slab_bytes(slabs);
-    size_t cleared_first = slabs_are_clear(c) ? size : sizeof(struct slab);
+    size_t cleared_first = slabs_are_clear(c, slabs) ? size : sizeof(struct slab);
     struct slab *slab = tamis__cuckoo_allocate_cleared(c, size, cleared_first, &result);
     segment = slab ? take_slot(c, slabs, slab, cleared) : NULL;
   }

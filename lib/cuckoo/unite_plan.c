@@ -25,6 +25,7 @@
  */
 #include "cuckoo/unite_plan.h"
 
+#include "base/reals.h"
 #include "cuckoo/pair.h"
 
 #include <math.h>
@@ -128,7 +129,8 @@ static double excess_of(const struct generation *generation, double keys, double
 static unsigned depth_now(const struct generation *generation)
 {
   double segments = (double) segments_of(generation);
-  return (unsigned) ceil(log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
+  return (unsigned) ceil(
+      real_log2(fmax(segments / (double) cuckoo_roots(&generation->geometry), 1)));
 }
 
 /* How deep they are with more entries. */
@@ -137,7 +139,7 @@ static unsigned depth_with(const struct generation *generation, double more)
   const struct cuckoo_geometry *g = &generation->geometry;
   double entries = (double) cuckoo_count(generation, ENTRIES) + more;
   unsigned now = depth_now(generation), limit = generation_split_limit(generation);
-  double wanted = ceil(log2(fmax(entries / room_at(g, 0), 1)));
+  double wanted = ceil(real_log2(fmax(entries / room_at(g, 0), 1)));
   unsigned depth = wanted < limit ? (unsigned) wanted : limit;
   return depth > now ? depth : now;
 }

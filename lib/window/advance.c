@@ -5,7 +5,7 @@
 #include "window/advance.h"
 
 #include "base/compiler.h"
-#include "window/table.h"
+#include "window/copies.h"
 
 /* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns how
  * many were cleared.  The caller holds the word's stripe. */
@@ -38,14 +38,18 @@ static uint64_t sweep_block(const struct window *w, const struct window_layer *l
   return left;
 }
 
-/* Takes each stripe at least once, also those that have no block, and sweeps all layers.  left[i] is
+/* Takes each stripe at least once, also those that have no block, and sweeps its records and all layers.  left[i] is
  * what is left in the layer with number oldest + i. */
-static void sweep(const struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
+static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
 {
   uint64_t stripes = w->stripes.mask + 1;
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
     stripe_lock(&w->stripes.all[stripe].stripe);
+    if (w->copies)
+      tamis__window_forget_records(&w->copies[stripe], epoch_dead(epoch));
     stripe_unlock(&w->stripes.all[stripe].stripe);
+    if (w->copies) /* without memory the table stays as it is */
+      (void) tamis__window_fit_records(w, &w->copies[stripe], 0);
     for (const struct window_layer *layer = window_newest(w, epoch); layer;
          layer = window_next(layer, epoch)) {
       uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
@@ -56,25 +60,14 @@ static void sweep(const struct window *w, uint64_t epoch, uint64_t left[WINDOW_M
   }
 }
 
-/* Whether the oldest layer may leave: `left` is final if the layer was closed before the period began
- * whose sweep has counted it. */
-static bool may_leave(const struct window *w, uint64_t epoch, uint64_t left)
-{
-  const struct window_layer *layer = window_newest(w, epoch);
-  if (epoch_oldest(epoch) == epoch_newest(epoch) || left)
-    return false;
-  while (layer->number != epoch_oldest(epoch))
-    layer = layer->older;
-  return epoch_period(epoch) != layer->closed;
-}
-
-/* `swept` is the epoch word for which the layers were swept. */
+/* `swept` is the epoch word for which the layers were swept.  What was left in a layer that is older than
+ * its newest one is final: that layer was closed before the sweep began. */
 static void let_layers_leave(struct window *w, uint64_t swept,
                              const uint64_t left[WINDOW_MOST_LAYERS])
 {
   uint64_t epoch = epoch_before(&w->epoch);
   while (epoch_oldest(epoch) < epoch_newest(swept) &&
-         may_leave(w, epoch, left[epoch_oldest(epoch) - epoch_oldest(swept)])) {
+         !left[epoch_oldest(epoch) - epoch_oldest(swept)]) {
     uint64_t next =
         epoch_with_layers(epoch, epoch_oldest(epoch) + 1, epoch_newest(epoch), w->stamps);
     if (epoch_publish(&w->epoch, &epoch, next))

@@ -11,6 +11,7 @@ struct window_plan {
   struct window_spec spec;
   struct window_geometry geometry; /* of the first layer */
   unsigned index;                  /* of its share of the rate */
+  bool copies;                     /* it is of the cuckoo kind */
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
@@ -18,7 +19,8 @@ struct window_plan {
 };
 
 /* What a filter takes beside the words of its first layer. */
-uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted);
+uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
+                                    bool copies);
 
 /* An empty filter, or NULL: there is no memory.  max_bytes has been checked. */
 struct window *tamis__window_create(const struct tamis_filter *head,

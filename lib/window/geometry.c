@@ -2,6 +2,7 @@
 #include "window/geometry.h"
 
 #include "base/overfull.h"
+#include "base/reals.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
@@ -108,11 +109,11 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
 {
   const struct fullness *f =
       window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
-  double full = fmin(1, f->load - f->fall * log2(lanes / s->lanes / MEASURED_BUCKETS));
+  double full = fmin(1, f->load - f->fall * real_log2(lanes / s->lanes / MEASURED_BUCKETS));
   double small = (s->lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
   double deviation = fmax(f->deviation, small);
   /* The tail of a normal distribution falls like exp (-x^2 / 2). */
-  double x = sqrt(early_deviations * early_deviations + 2 * log(segments));
+  double x = sqrt(early_deviations * early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
@@ -184,10 +185,16 @@ static int plan(const struct window_spec *spec, double rate, uint64_t keys,
 
 int window_geometry_plan(const struct window_spec *spec, struct window_geometry *out)
 {
-  if (spec->fpp < hash_collision_rate(spec->capacity) ||
-      spec->fpp < window_geometry_lowest_rate(spec->periods, spec->growable))
+  struct window_geometry g;
+  if (spec->fpp < window_geometry_lowest_rate(spec->periods, spec->growable))
     return TAMIS_EUNSUPPORTED;
-  return plan(spec, share_of(spec, 1) * spec->fpp, spec->capacity, out);
+  int result = plan(spec, share_of(spec, 1) * spec->fpp, spec->capacity, &g);
+  if (result != TAMIS_OK)
+    return result;
+  if (spec->fpp < hash_collision_rate(spec->capacity))
+    return TAMIS_EUNSUPPORTED;
+  *out = g;
+  return TAMIS_OK;
 }
 
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,

@@ -53,14 +53,12 @@ static void link_layer(struct window *w, struct window_layer *layer)
 
 void tamis__window_append(struct window *w, struct window_layer *layer)
 {
-  struct window_layer *closed = layer->older;
   link_layer(w, layer);
   HOOK(window_layer_linked);
   uint64_t epoch = epoch_before(&w->epoch);
-  do
-    closed->closed = epoch_period(epoch); /* nobody reads it before the word names the next one */
   while (!epoch_publish(&w->epoch, &epoch,
-                        epoch_with_layers(epoch, epoch_oldest(epoch), layer->number, w->stamps)));
+                        epoch_with_layers(epoch, epoch_oldest(epoch), layer->number, w->stamps)))
+    ;
   HOOK(window_layer_published);
 }
 
@@ -93,7 +91,7 @@ static int open_locked(struct window *w, const struct window_layer *full)
   layer->older = (struct window_layer *) full;
   layer->number = full->number + 1;
   layer->index = index;
-  atomic_store_explicit(&w->bytes, bytes + more, memory_order_relaxed);
+  atomic_fetch_add_explicit(&w->bytes, more, memory_order_relaxed);
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }

@@ -9,6 +9,7 @@
 #include "window/save.h"
 
 #include "base/memory.h"
+#include "window/copies.h"
 #include "window/create.h"
 #include "window/layers.h"
 #include "window/window.h"
@@ -19,6 +20,7 @@ struct content {
   unsigned index;
   uint64_t *words;  /* no other thread knows them yet */
   uint64_t *copied; /* in which period each segment was */
+  struct saved_records records;
 };
 
 struct load {
@@ -29,6 +31,8 @@ struct load {
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* of all layers so far; bytes: with what is beside them */
   uint64_t beside;
+  uint64_t further, of_records; /* copies; and the bytes of all records */
+  struct saved_block next;      /* that follows a layer */
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -79,8 +83,16 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
          g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= saved_most_period && g[SAVED_WINDOW_STAMP] &&
          g[SAVED_WINDOW_STAMP] <= l->stamps && g[SAVED_WINDOW_LAYERS] &&
          g[SAVED_WINDOW_LAYERS] <= (o->growable ? WINDOW_MOST_LAYERS : 1) &&
-         g[SAVED_WINDOW_GROWTHS] <= INT32_MAX && o->layout == TAMIS_LAYOUT_BLOCKED &&
+         g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
+         (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) &&
+         o->layout == TAMIS_LAYOUT_BLOCKED &&
          read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+}
+
+static uint64_t bytes_beside(const struct load *l)
+{
+  const tamis_options *o = &l->saved->options;
+  return tamis__window_bytes_beside(&l->layers[0].geometry, o->stripes, o->kind == TAMIS_CUCKOO);
 }
 
 /* ---- words ---- */
@@ -226,13 +238,74 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
+/* Room for `n` more records.  They take no more memory than the file has bytes for them, to a factor of
+ * two. */
+static int make_room(struct load *l, struct saved_records *r, uint64_t n)
+{
+  uint64_t old = r->room * sizeof *r->all, limit = l->saved->limit;
+  if (r->n + n <= r->room)
+    return TAMIS_OK;
+  uint64_t room = r->n + n > 2 * r->room ? r->n + n : 2 * r->room, larger = room * sizeof *r->all;
+  if (limit && (l->bytes + l->of_records > limit || larger > limit - l->bytes - l->of_records))
+    return TAMIS_EFULL;
+  struct saved_record *all = tamis__memory_grow(&l->r->allocator, r->all, old, larger);
+  if (!all)
+    return TAMIS_ENOMEM;
+  r->all = all;
+  r->room = room;
+  l->of_records += larger - old;
+  return TAMIS_OK;
+}
+
+/* Whether a record may follow those before it. */
+static bool record_is_possible(const struct load *l, const struct content *c, uint64_t lane,
+                               uint64_t further)
+{
+  const struct window_geometry *g = &c->geometry;
+  const struct saved_records *r = &c->records;
+  if (lane >= window_lanes(g) || (r->n && lane <= r->all[r->n - 1].lane) || !further ||
+      further >= window_most_copies || further >= window_most_copies - l->further)
+    return false;
+  return window_lane(&g->whole, c->words[lane / g->whole.lanes],
+                     (unsigned) (lane % g->whole.lanes));
+}
+
+/* Reads the block of records that is the next one. */
+static int load_records(struct load *l, struct content *c, unsigned number)
+{
+  const struct saved_block *block = &l->next;
+  uint64_t n = block->size / SAVED_RECORD_BYTES;
+  if (l->saved->options.kind != TAMIS_CUCKOO || block->size % SAVED_RECORD_BYTES || !n ||
+      n > SAVED_RECORDS || block->meanings[0] != number || block->meanings[1] != c->records.n ||
+      block->meanings[2] || block->meanings[3])
+    return TAMIS_ECORRUPT;
+  int result = make_room(l, &c->records, n);
+  for (uint64_t i = 0; i < n && result == TAMIS_OK; i++) {
+    const unsigned char *at = block->payload + i * SAVED_RECORD_BYTES;
+    uint64_t lane = saved_get64(at), further = saved_get64(at + 8);
+    if (!record_is_possible(l, c, lane, further))
+      return TAMIS_ECORRUPT;
+    c->records.all[c->records.n++] = (struct saved_record){lane, further};
+    l->further += further;
+  }
+  return result;
+}
+
+/* Reads all blocks of records, and the one that follows them. */
+static int load_all_records(struct load *l, struct content *c, unsigned number)
+{
+  int result;
+  do
+    result = tamis__saved_read_block(l->r, &l->next);
+  while (result == TAMIS_OK && l->next.type == SAVED_WINDOW_RECORDS &&
+         (result = load_records(l, c, number)) == TAMIS_OK);
+  return result;
+}
+
 static int load_layer_numbers(struct load *l, struct content *c)
 {
-  struct saved_block block;
+  const struct saved_block block = l->next;
   uint64_t numbers[SAVED_LAYER_NUMBERS];
-  int result = tamis__saved_read_block(l->r, &block);
-  if (result != TAMIS_OK)
-    return result;
   if (block.type != SAVED_WINDOW_LAYER || block.size != sizeof numbers ||
       block.meanings[0] != l->n || block.meanings[1] || block.meanings[2] || block.meanings[3])
     return TAMIS_ECORRUPT;
@@ -254,22 +327,17 @@ static int load_layer(struct load *l)
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
-  return result;
+  return result == TAMIS_OK ? load_all_records(l, c, l->n - 1) : result;
 }
 
 static int load_end(struct load *l)
 {
-  struct saved_block block;
   uint64_t totals[SAVED_TOTALS];
-  int result = tamis__saved_read_block(l->r, &block);
-  if (result == TAMIS_OK && block.type != SAVED_END)
-    result = TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_end(l->r, totals);
+  int result = l->next.type == SAVED_END ? tamis__saved_read_end(l->r, totals) : TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||
-      totals[TOTAL_WINDOW_PERIOD] > saved_most_period || totals[2])
+      totals[TOTAL_WINDOW_PERIOD] > saved_most_period || totals[TOTAL_WINDOW_FURTHER] != l->further)
     return TAMIS_ECORRUPT;
   l->last = totals[TOTAL_WINDOW_PERIOD];
   for (unsigned i = 0; i < l->n; i++)
@@ -309,15 +377,38 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
   }
 }
 
+/* Counts the copies of the entries that have not been forgotten. */
+static int count_copies(struct window *w, const struct window_layer *layer,
+                        const struct saved_records *r)
+{
+  const struct window_geometry *g = &layer->geometry;
+  for (uint64_t i = 0; i < r->n; i++) {
+    uint64_t index = r->all[i].lane / g->whole.lanes;
+    struct lane_place at = lane_place(g, word_load(&layer->words[index]), index,
+                                      (unsigned) (r->all[i].lane % g->whole.lanes));
+    struct window_copies *c = window_copies_of(w, layer, at.lower);
+    struct window_name name =
+        window_name(layer, at.lower, window_fingerprint_of(&g->shape, at.entry));
+    int result = TAMIS_OK;
+    while (at.entry && result == TAMIS_OK &&
+           !tamis__window_record(c, &name, window_stamp_of(&g->shape, at.entry), r->all[i].further))
+      result = tamis__window_fit_records(w, c, 1);
+    if (result != TAMIS_OK)
+      return result;
+  }
+  return TAMIS_OK;
+}
+
 static int create(struct load *l, const struct tamis_filter *head, struct window **out)
 {
   const tamis_options *o = &l->saved->options;
   struct window_plan plan = {.spec = l->spec,
                              .geometry = l->layers[0].geometry,
                              .index = l->layers[0].index,
+                             .copies = o->kind == TAMIS_CUCKOO,
                              .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
                              .stripes_wanted = o->stripes,
-                             .max_bytes = o->max_bytes,
+                             .max_bytes = l->saved->limit ? l->saved->limit - l->of_records : 0,
                              .words = (word *) l->layers[0].words};
   struct window *w = *out = tamis__window_create(head, &plan);
   int result = w ? TAMIS_OK : TAMIS_ENOMEM;
@@ -330,8 +421,12 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   for (unsigned i = 1; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
   const struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  for (; layer; layer = layer->older)
+  for (; layer; layer = layer->older) {
     count_lanes(w, layer);
+    if (result == TAMIS_OK)
+      result = count_copies(w, layer, &l->layers[layer->number].records);
+  }
+  w->max_bytes = o->max_bytes;
   return result;
 }
 
@@ -345,7 +440,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   if (r->mapping)
     return TAMIS_EUNSUPPORTED; /* it could not forget */
   l.last = l.first;
-  l.bytes = l.beside = tamis__window_bytes_beside(&l.layers[0].geometry, saved->options.stripes);
+  l.bytes = l.beside = bytes_beside(&l);
   int result = TAMIS_OK;
   for (uint64_t i = 0; i < saved->geometry[SAVED_WINDOW_LAYERS] && result == TAMIS_OK; i++)
     result = load_layer(&l);
@@ -355,6 +450,9 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
     tamis__memory_release(&r->allocator, l.layers[i].copied, l.layers[i].geometry.segments * 8);
   if (result == TAMIS_OK)
     result = create(&l, head, &w);
+  for (unsigned i = 0; i < l.n; i++)
+    tamis__memory_release(&r->allocator, l.layers[i].records.all,
+                          l.layers[i].records.room * sizeof(struct saved_record));
   if (result == TAMIS_OK) {
     *out = &w->head;
     return TAMIS_OK;
@@ -362,7 +460,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   for (unsigned i = 0; i < l.n; i++)
     tamis__memory_release(&r->allocator, l.layers[i].words, window_bytes(&l.layers[i].geometry));
   if (w)
-    tamis__window_bloom_kind.destroy(&w->head);
+    operations_of(&w->head)->kind->destroy(&w->head);
   return result;
 }
 
@@ -381,8 +479,10 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
   out->load = out->estimated_count / (double) out->capacity;
   if (out->layers == 1) {
     const struct window_geometry *g = &l.layers[0].geometry;
-    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, out->count)); /* as it is computed there */
-    out->occupancy = out->estimated_count / (double) window_lanes(g);
+    uint64_t further = saved->geometry[SAVED_WINDOW_FURTHER];
+    uint64_t used = out->count > further ? out->count - further : 0;
+    out->fpp_estimate = 1 - (1 - window_geometry_rate(g, used)); /* as it is computed there */
+    out->occupancy = (double) used / (double) window_lanes(g);
     return;
   }
   /* It does not say how full each layer is: then each has its part of the rate. */
@@ -395,6 +495,6 @@ uint64_t tamis__window_saved_beside(const struct saved_head *saved)
   struct load l = {.saved = saved};
   if (!read_numbers(saved, &l))
     return 0;
-  return tamis__window_bytes_beside(&l.layers[0].geometry, saved->options.stripes) +
+  return bytes_beside(&l) +
          (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * sizeof(struct window_layer);
 }

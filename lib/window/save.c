@@ -18,10 +18,16 @@
  *     that leaves is empty, and its words stay.
  *
  *     No lock is held while anything is written.
+ *
+ *     In a window of the cuckoo kind keys may be removed meanwhile, and the lane of one that is added
+ *     again may be in its other bucket.  If the copy then has both lanes, one of them goes: each key
+ *     that the entry stands for was removed or added meanwhile, for otherwise it would have stayed where
+ *     it was.  How many copies there are is read after the segment has been copied, entry by entry.
  */
 #include "window/save.h"
 
 #include "base/memory.h"
+#include "window/copies.h"
 #include "window/evict.h"
 
 static void put_layer(const struct window_layer *layer, uint64_t *numbers)
@@ -57,6 +63,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   out->geometry[SAVED_WINDOW_LAYERS] = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
   out->geometry[SAVED_WINDOW_GROWTHS] = w->growths + oldest->number;
   put_layer(oldest, &out->geometry[SAVED_WINDOW_OLDEST]);
+  out->geometry[SAVED_WINDOW_FURTHER] = tamis__window_all_further(w);
 }
 
 /* ---- copies of segments ---- */
@@ -66,21 +73,85 @@ struct copy {
   struct saved_writer *w;
   uint64_t *words; /* room for any segment */
   uint64_t lanes;  /* in use, of all that has been copied */
+  uint64_t further;
+  struct saved_records records; /* of the layer */
 };
+
+/* Of two lanes of a pair that have one fingerprint, clears the one in the upper bucket. */
+static void clear_twins(const struct window_geometry *g, uint64_t *words)
+{
+  const struct window_shape *s = &g->whole;
+  for (uint64_t i = 0; i < window_segment_words(g); i++)
+    for (uint64_t used = window_used(s, words[i]); used; used &= used - 1) {
+      struct lane_place at = lane_place(g, words[i], i, window_first(s, used));
+      if (at.bucket == at.lower)
+        continue;
+      uint64_t lower = words[window_word_of(g->bucket_shift, at.lower)] >>
+                       window_shift_of(&g->shape, g->bucket_shift, at.lower);
+      if (window_match(&g->shape, lower, window_fingerprint_of(s, at.entry)))
+        words[i] &= ~window_bits(s, used & -used);
+    }
+}
+
+uint64_t tamis__window_copy_segment(struct window *w, const struct window_layer *layer,
+                                    uint64_t segment, uint64_t *words)
+{
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t n = window_segment_words(g);
+  const word *from = layer->words + segment * n;
+  uint64_t epoch = tamis__window_freeze(w, layer, segment);
+  for (uint64_t i = 0; i < n; i++) {
+    words[i] = word_load(&from[i]);
+    HOOK(window_word_copied);
+  }
+  tamis__window_thaw(w);
+  if (w->copies)
+    clear_twins(g, words);
+  return epoch;
+}
+
+static bool note_record(struct copy *copy, uint64_t lane, uint64_t further)
+{
+  struct saved_records *r = &copy->records;
+  if (r->n == r->room) {
+    uint64_t room = r->room ? 2 * r->room : 64;
+    struct saved_record *all =
+        tamis__memory_grow(&copy->w->allocator, r->all, r->room * sizeof *all, room * sizeof *all);
+    if (!all)
+      return false;
+    r->all = all;
+    r->room = room;
+  }
+  r->all[r->n++] = (struct saved_record){lane, further};
+  copy->further += further;
+  return true;
+}
+
+/* Reads how many copies there are of the entries in the copy of a segment. */
+static bool copy_records(struct copy *copy, const struct window_layer *layer, uint64_t segment)
+{
+  const struct window_geometry *g = &layer->geometry;
+  const uint64_t first = segment * window_segment_words(g);
+  for (uint64_t i = 0; i < window_segment_words(g); i++)
+    for (uint64_t used = window_used(&g->whole, copy->words[i]); used; used &= used - 1) {
+      unsigned lane = window_first(&g->whole, used);
+      struct lane_place at = lane_place(g, copy->words[i], first + i, lane);
+      uint64_t further = tamis__window_read_further(copy->filter, layer, at.lower,
+                                                    window_fingerprint_of(&g->whole, at.entry));
+      if (further && !note_record(copy, (first + i) * g->whole.lanes + lane, further))
+        return false;
+    }
+  return true;
+}
 
 /* Returns in which period the copy was made. */
 static uint64_t copy_segment(struct copy *copy, const struct window_layer *layer, uint64_t segment)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t n = window_segment_words(g);
-  const word *from = layer->words + segment * n;
-  uint64_t epoch = tamis__window_freeze(copy->filter, layer, segment);
-  for (uint64_t i = 0; i < n; i++) {
-    copy->words[i] = word_load(&from[i]);
-    HOOK(window_word_copied);
-  }
-  tamis__window_thaw(copy->filter);
-  for (uint64_t i = 0; i < n; i++)
+  uint64_t epoch = tamis__window_copy_segment(copy->filter, layer, segment, copy->words);
+  if (copy->filter->copies && !copy_records(copy, layer, segment))
+    copy->w->result = TAMIS_ENOMEM;
+  for (uint64_t i = 0; i < window_segment_words(g); i++)
     copy->lanes += window_count(window_used(&g->whole, copy->words[i]));
   return epoch_period(epoch);
 }
@@ -130,6 +201,11 @@ static void save_words(struct copy *copy, const struct window_layer *layer, unsi
     save_numbers(copy->w, SAVED_WINDOW_COPIED, (uint64_t[SAVED_MEANINGS]){number, done},
                  copied + done, n);
   }
+  for (uint64_t done = 0; done < copy->records.n && copy->w->result == TAMIS_OK; done += n) {
+    n = copy->records.n - done < SAVED_RECORDS ? copy->records.n - done : SAVED_RECORDS;
+    save_numbers(copy->w, SAVED_WINDOW_RECORDS, (uint64_t[SAVED_MEANINGS]){number, done},
+                 &copy->records.all[done].lane, n * 2);
+  }
 }
 
 static void save_layer(struct copy *copy, const struct window_layer *layer, unsigned number)
@@ -143,6 +219,9 @@ static void save_layer(struct copy *copy, const struct window_layer *layer, unsi
     save_words(copy, layer, number, copied);
   else if (copy->w->result == TAMIS_OK)
     copy->w->result = TAMIS_ENOMEM;
+  tamis__memory_release(allocator, copy->records.all,
+                        copy->records.room * sizeof *copy->records.all);
+  copy->records = (struct saved_records){0};
   tamis__memory_release(allocator, copied, of_copied);
   tamis__memory_release(allocator, copy->words, of_words);
 }
@@ -175,6 +254,7 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
     save_layer(&copy, layer, i);
   }
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
+  w->totals[TOTAL_WINDOW_FURTHER] = copy.further;
   w->totals[TOTAL_WINDOW_PERIOD] = epoch_period(epoch_before(&filter->epoch));
   return w->result;
 }

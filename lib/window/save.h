@@ -2,7 +2,7 @@
  *
  * Layer 2: what a saved sliding window consists of (docs/format.md).
  *
- *    header | array of the oldest layer | periods | layer | its array | periods | ... | trailer
+ *    header | array of the oldest layer | periods | copies | layer | its array | ... | trailer
  */
 #ifndef TAMIS_LIB_WINDOW_SAVE_H
 #define TAMIS_LIB_WINDOW_SAVE_H
@@ -28,9 +28,11 @@ enum {
   SAVED_WINDOW_LAYERS,
   SAVED_WINDOW_GROWTHS, /* layers that were opened before the oldest one was */
   SAVED_WINDOW_OLDEST,
-  SAVED_WINDOW_NUMBERS = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS
+  /* Further copies when the save began: so many of the keys that the figures count take no lane. */
+  SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
+  SAVED_WINDOW_NUMBERS
 };
-enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD };
+enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 
 enum {
   /* [number of the layer: 1, 2, ...]  SAVED_LAYER_NUMBERS numbers; its array follows */
@@ -38,10 +40,47 @@ enum {
   /* [number of the layer, 0 for the oldest one; first segment]  For each segment, in which period it
    * was copied: so many in each block, or all that are left. */
   SAVED_WINDOW_COPIED = 33,
-  SAVED_WINDOW_COPIES = SAVED_CHUNK / 8
+  SAVED_WINDOW_COPIES = SAVED_CHUNK / 8,
+  /* [number of the layer; first record]  Of each entry of which there are several copies: the number of
+   * its lane, counted from the array's beginning, and how many further copies there are; in the order
+   * of the lanes.  So many in each block, or all that are left. */
+  SAVED_WINDOW_RECORDS = 34,
+  SAVED_RECORD_BYTES = 16,
+  SAVED_RECORDS = 16 /* few, so that a reader needs little memory for a block */
 };
 
+/* Such records in memory. */
+struct saved_record {
+  uint64_t lane, further;
+};
+struct saved_records {
+  struct saved_record *all;
+  uint64_t n, room;
+};
+
+/* Where a lane is, in words of a layer. */
+struct lane_place {
+  uint64_t bucket, lower; /* lower: the one that names the entry in it */
+  uint64_t entry;         /* 0: the lane is empty */
+};
+
+/* `lane` of the word with number `index`, which has this value. */
+static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
+                                           uint64_t index, unsigned lane)
+{
+  struct lane_place at = {.entry = window_lane(&g->whole, value, lane)};
+  at.bucket = at.lower = index << g->bucket_shift | lane / g->shape.lanes;
+  if (at.entry && at.bucket % window_segment_buckets(g) >= g->half)
+    at.lower = window_other_bucket(g, at.bucket, at.entry);
+  return at;
+}
+
 static const uint64_t saved_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
+
+/* Copies a segment: what was remembered at one moment of the returned epoch word, but for what other
+ * calls change.  The words have one lane of each pair for a fingerprint. */
+uint64_t tamis__window_copy_segment(struct window *w, const struct window_layer *layer,
+                                    uint64_t segment, uint64_t *words);
 
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);
 void tamis__window_figures(const struct saved_head *saved, tamis_stats *out);

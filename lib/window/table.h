@@ -97,7 +97,9 @@
  * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a layer
  * does not wait for it either: both change the epoch word by compare-and-swap.
  *
- * Order of locks: `advancing`, `saving`, stripes by their addresses.  `opening` is taken alone.
+ * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
+ *
+ * Order of locks: `advancing`, `saving`, `opening`, stripes by their addresses.
  */
 #ifndef TAMIS_LIB_WINDOW_TABLE_H
 #define TAMIS_LIB_WINDOW_TABLE_H
@@ -114,6 +116,7 @@
 enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
 
 struct window_calls;
+struct window_copies;
 
 struct window_layer {
   struct window_geometry geometry;
@@ -123,8 +126,6 @@ struct window_layer {
   unsigned number;                  /* in the epoch word; the first one is 0 */
   unsigned index;                   /* of the layer's share of the rate */
   unsigned block_shift;             /* log2 of the words in a block */
-  /* The period in which the next one was opened.  Written before epoch.publish names that. */
-  uint64_t closed;
 };
 
 typedef _Atomic uint64_t version_counter;
@@ -134,6 +135,7 @@ struct window {
   struct filter_operations operations; /* those of the first layer's shape */
   struct window_layer first;
   version_counter *versions;
+  struct window_copies *copies; /* one for each stripe; NULL: it is not of the cuckoo kind */
   unsigned
       version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
   unsigned stamps;   /* G + 2 */
@@ -201,6 +203,15 @@ static inline struct stripe *window_stripe(const struct window *w, const struct 
 {
   uint64_t at = window_word_of(layer->geometry.bucket_shift, bucket);
   return window_stripe_of_block(w, at >> layer->block_shift);
+}
+
+/* In all layers, dead ones included. */
+static inline uint64_t window_lanes_in_use(const struct window *w)
+{
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    sum += stripe_used(&w->stripes.all[i].stripe);
+  return sum;
 }
 
 /* ---- buckets ---- */

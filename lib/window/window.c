@@ -7,11 +7,14 @@
 #include "base/compiler.h"
 #include "base/memory.h"
 #include "window/advance.h"
+#include "window/copies.h"
 #include "window/create.h"
 #include "window/insert.h"
 #include "window/layers.h"
 #include "window/lookup.h"
+#include "window/remove.h"
 #include "window/save.h"
+#include "window/unite.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,14 +29,15 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* What lies beside the words of the first layer, in one block: stripes, shards and versions. */
+/* What lies beside the words of the first layer, in one block: stripes, shards, versions, and of the
+ * cuckoo kind what leads to the records of copies. */
 struct sizes {
   unsigned stripes, shards, versions;
   uint64_t beside; /* bytes */
 };
 
 /* In a small filter all this is a small part of it, unless the user wants more stripes. */
-static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_wanted)
+static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_wanted, bool copies)
 {
   uint64_t lines = window_words(g) / WINDOW_LINE_WORDS;
   struct sizes s = {.stripes = 1, .versions = MOST_VERSIONS};
@@ -45,37 +49,51 @@ static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_
     s.versions /= 2;
   s.shards = tamis__counter_shards(window_bytes(g) / 8);
   s.beside = s.stripes * sizeof(struct padded_stripe) + s.shards * sizeof(struct counter_shard) +
-             s.versions * sizeof(version_counter);
+             s.versions * sizeof(version_counter) +
+             (copies ? s.stripes * sizeof(struct window_copies) : 0);
   return s;
 }
 
-uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted)
+uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
+                                    bool copies)
 {
-  return sizeof(struct window) + sizes_for(g, stripes_wanted).beside;
+  return sizeof(struct window) + sizes_for(g, stripes_wanted, copies).beside;
 }
 
-static uint64_t total_bytes(const struct window_geometry *g, unsigned stripes_wanted)
+static uint64_t total_bytes(const struct window_plan *plan)
 {
-  return tamis__window_bytes_beside(g, stripes_wanted) + window_bytes(g);
+  return tamis__window_bytes_beside(&plan->geometry, plan->stripes_wanted, plan->copies) +
+         window_bytes(&plan->geometry);
 }
 
-static struct window_spec spec_of(const tamis_options *options)
+/* The plan of a new filter, but for the geometry. */
+static struct window_plan plan_of(const tamis_options *options)
 {
-  return (struct window_spec){.periods = options->window,
-                              .capacity = options->capacity,
-                              .fpp = options->fpp,
-                              .growable = options->growable};
+  return (struct window_plan){.spec = {.periods = options->window,
+                                       .capacity = options->capacity,
+                                       .fpp = options->fpp,
+                                       .growable = options->growable},
+                              .index = 1,
+                              .copies = options->kind == TAMIS_CUCKOO,
+                              .renews = options->window_renews,
+                              .stripes_wanted = options->stripes,
+                              .max_bytes = options->max_bytes};
+}
+
+/* Only Bloom filters have layouts. */
+static bool layout_is_possible(const tamis_options *options)
+{
+  return options->kind != TAMIS_BLOOM || options->layout != TAMIS_LAYOUT_WORD;
 }
 
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
-  struct window_geometry g;
-  struct window_spec spec = spec_of(options);
-  if (options->layout == TAMIS_LAYOUT_WORD)
+  struct window_plan plan = plan_of(options);
+  if (!layout_is_possible(options))
     return TAMIS_EUNSUPPORTED;
-  int result = window_geometry_plan(&spec, &g);
+  int result = window_geometry_plan(&plan.spec, &plan.geometry);
   if (result == TAMIS_OK)
-    *bytes = total_bytes(&g, options->stripes);
+    *bytes = total_bytes(&plan);
   return result;
 }
 
@@ -110,10 +128,11 @@ static uint64_t beside_bytes(const struct window *w)
   unsigned versions = 1u << (64 - w->version_shift);
   return (w->stripes.mask + 1) * sizeof(struct padded_stripe) +
          (w->counters.mask + UINT64_C(1)) * sizeof(struct counter_shard) +
-         versions * sizeof(version_counter);
+         versions * sizeof(version_counter) +
+         (w->copies ? (w->stripes.mask + 1) * sizeof(struct window_copies) : 0);
 }
 
-static void set_beside(struct window *w, const struct sizes *s, void *block)
+static void set_beside(struct window *w, const struct sizes *s, bool copies, void *block)
 {
   struct padded_stripe *stripes = block;
   struct counter_shard *shards = (struct counter_shard *) (stripes + s->stripes);
@@ -121,14 +140,26 @@ static void set_beside(struct window *w, const struct sizes *s, void *block)
   w->counters = (struct counters){shards, s->shards - 1};
   w->versions = (version_counter *) (shards + s->shards);
   w->version_shift = 64 - (unsigned) __builtin_ctz(s->versions);
+  w->copies = copies ? (struct window_copies *) (w->versions + s->versions) : NULL;
   tamis__stripes_init(&w->stripes);
   stripe_init(&w->advancing);
   stripe_init(&w->opening);
   stripe_init(&w->saving);
 }
 
-static struct filter_operations operations_for(const struct window_calls *calls)
+static struct filter_operations operations_for(const struct window_calls *calls, bool copies)
 {
+  if (copies)
+    return (struct filter_operations){.kind = &tamis__window_cuckoo_kind,
+                                      .contains = calls->contains,
+                                      .contains_many = calls->contains_many,
+                                      .add = tamis__window_add_copy,
+                                      .add_unique = tamis__window_add_first_copy,
+                                      .add_many = tamis__window_add_copy_many,
+                                      .add_unique_many = tamis__window_add_first_copy_many,
+                                      .remove = tamis__window_remove,
+                                      .count = tamis__window_count_copies,
+                                      .count_many = tamis__window_count_copies_many};
   return (struct filter_operations){.kind = &tamis__window_bloom_kind,
                                     .contains = calls->contains,
                                     .contains_many = calls->contains_many,
@@ -141,7 +172,7 @@ static struct filter_operations operations_for(const struct window_calls *calls)
 struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan)
 {
   const tamis_allocator *from = &head->allocator;
-  struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted);
+  struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted, plan->copies);
   struct window *w = tamis__memory_allocate(from, sizeof *w);
   void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
   word *words = plan->words;
@@ -156,7 +187,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->head.hash = head->hash;
   w->head.hash_context = head->hash_context;
   w->head.allocator = head->allocator;
-  set_beside(w, &s, beside);
+  set_beside(w, &s, plan->copies, beside);
   w->spec = plan->spec;
   w->renews = plan->renews;
   w->stripes_wanted = plan->stripes_wanted;
@@ -165,9 +196,9 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
   w->first.words = words;
   w->first.index = plan->index;
-  w->operations = operations_for(w->first.calls);
+  w->operations = operations_for(w->first.calls, plan->copies);
   operations_begin(&w->head, &w->operations);
-  atomic_store_explicit(&w->bytes, total_bytes(&plan->geometry, plan->stripes_wanted),
+  atomic_store_explicit(&w->bytes, total_bytes(plan),
                         memory_order_relaxed); /* this and the next: the filter is not shared yet */
   atomic_store_explicit(&w->newest, &w->first, memory_order_relaxed);
   atomic_store_explicit(&w->epoch, epoch_first(w->stamps), memory_order_relaxed);
@@ -179,6 +210,7 @@ static void destroy(tamis_filter *f)
   struct window *w = window_of(f);
   tamis_allocator from = w->head.allocator;
   tamis__window_destroy_layers(w);
+  tamis__window_destroy_copies(w);
   tamis__stripes_destroy(&w->stripes);
   stripe_destroy(&w->advancing);
   stripe_destroy(&w->opening);
@@ -196,24 +228,26 @@ static int refuse_layout(const struct refusal *why, const tamis_options *options
                        (int) options->layout, TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC);
 }
 
+/* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
+static double lowest_rate(const tamis_options *options)
+{
+  double widest = window_geometry_lowest_rate(options->window, options->growable);
+  double equal_hashes = hash_collision_rate(options->capacity);
+  return equal_hashes < 1 ? fmax(widest, equal_hashes) : widest;
+}
+
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
-  struct window_plan plan = {.spec = spec_of(options),
-                             .index = 1,
-                             .renews = options->window_renews,
-                             .stripes_wanted = options->stripes,
-                             .max_bytes = options->max_bytes};
-  if (options->layout == TAMIS_LAYOUT_WORD)
+  struct window_plan plan = plan_of(options);
+  if (!layout_is_possible(options))
     return refuse_layout(why, options);
   int result = window_geometry_plan(&plan.spec, &plan.geometry);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
-    return tamis__refuse_rate(why, options, "a window",
-                              fmax(window_geometry_lowest_rate(options->window, options->growable),
-                                   hash_collision_rate(options->capacity)));
-  result = tamis__check_max_bytes(why, options, total_bytes(&plan.geometry, plan.stripes_wanted));
+    return tamis__refuse_rate(why, options, "a window", lowest_rate(options));
+  result = tamis__check_max_bytes(why, options, total_bytes(&plan));
   if (result != TAMIS_OK || !out)
     return result;
   struct window *w = tamis__window_create(head, &plan);
@@ -224,14 +258,6 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 }
 
 /* ---- figures ---- */
-
-static uint64_t lanes_in_use(const struct window *w)
-{
-  uint64_t sum = 0;
-  for (uint64_t i = 0; i <= w->stripes.mask; i++)
-    sum += stripe_used(&w->stripes.all[i].stripe);
-  return sum;
-}
 
 /* Of a look-up in all layers, with `used` lanes in use.  All layers before the newest one are taken for
  * full, as far as there are lanes in use. */
@@ -251,6 +277,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
   uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
+  uint64_t used = window_lanes_in_use(w);
   const struct window_layer *layer = window_newest(w, epoch);
   out->fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
   do {
@@ -258,19 +285,19 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     out->bits += window_words(&layer->geometry) * 64;
     layer = window_next(layer, epoch);
   } while (layer);
-  out->count = lanes_in_use(w);
+  out->count = used + tamis__window_all_further(w);
   out->estimated_count = (double) out->count;
   out->capacity = w->spec.capacity;
   out->load = out->estimated_count / (double) w->spec.capacity;
   out->bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
   out->fpp = w->spec.fpp;
-  out->fpp_estimate = rate_now(w, epoch, out->count);
+  out->fpp_estimate = rate_now(w, epoch, used);
   out->layout = TAMIS_LAYOUT_BLOCKED;
   out->layers = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
   out->growths = w->growths + epoch_newest(epoch);
   out->parts = w->spec.periods + 1;
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
-  out->occupancy = out->estimated_count / (double) lanes;
+  out->occupancy = (double) used / (double) lanes;
   out->evictions = tamis__counter_sum(&w->counters, WINDOW_EVICTIONS);
   out->failed_searches = tamis__counter_sum(&w->counters, WINDOW_FAILED_SEARCHES);
   out->refused_adds = tamis__counter_sum(&w->counters, WINDOW_REFUSED);
@@ -321,6 +348,46 @@ static const char *find_fault_in_layer(const struct window *w, const struct wind
   return NULL;
 }
 
+/* The stamp of an entry; 0: there is none. */
+static unsigned stamp_of_entry(const struct window_layer *layer, uint64_t lower,
+                               uint64_t fingerprint)
+{
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t bucket = lower;
+  for (unsigned i = 0; i < 2; i++, bucket = window_other_bucket(g, lower, fingerprint)) {
+    uint64_t value = window_load(layer, bucket),
+             match = window_match(&g->shape, value, fingerprint);
+    if (match)
+      return window_stamp_of(&g->shape,
+                             window_lane(&g->shape, value, window_first(&g->shape, match)));
+  }
+  return 0;
+}
+
+/* Each record is in its place, and has an entry with its stamp. */
+static const char *find_fault_in_records(const struct window *w, const struct window_copies *c)
+{
+  uint64_t sum = 0, used = 0;
+  for (uint64_t i = 0; c->records && i < UINT64_C(1) << c->bits; i++) {
+    const struct window_record *r = &c->records[i];
+    const struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
+    struct window_name name = {r->place, r->fingerprint};
+    if (!r->further)
+      continue;
+    while (layer && !window_is_in(layer, &name))
+      layer = layer->older;
+    uint64_t lower = layer ? r->place - window_name(layer, 0, 0).place : 0;
+    if (!layer || window_copies_of(w, layer, lower) != c ||
+        stamp_of_entry(layer, lower, r->fingerprint) != r->stamp)
+      return "a record of copies has no entry";
+    if (tamis__window_further(c, &name, 0) != r->further)
+      return "a record of copies is not found";
+    sum += r->further;
+    used++;
+  }
+  return sum != window_copies_sum(c) || used != c->used ? "copies are not counted right" : NULL;
+}
+
 static const char *find_fault(const struct window *w)
 {
   uint64_t epoch = epoch_before(&w->epoch), used = 0;
@@ -339,7 +406,12 @@ static const char *find_fault(const struct window *w)
     if (layer->number < epoch_oldest(epoch) && used != before)
       return "a layer has left with entries";
   }
-  return used != lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
+  for (uint64_t i = 0; w->copies && i <= w->stripes.mask; i++) {
+    const char *fault = find_fault_in_records(w, &w->copies[i]);
+    if (fault)
+      return fault;
+  }
+  return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
 }
 
 static bool validate(const tamis_filter *f, const char **reason)
@@ -348,20 +420,14 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
-const struct filter_kind tamis__window_bloom_kind = {
-    .kind = TAMIS_BLOOM,
-    .name = "TAMIS_BLOOM",
-    .bytes_for = bytes_for,
-    .fpp_for = fpp_for,
-    .create = create,
-    .destroy = destroy,
-    .stats = stats,
-    .validate = validate,
-    .advance = tamis__window_advance,
-    .features = SAVED_WINDOW,
-    .describe = tamis__window_describe,
-    .figures = tamis__window_figures,
-    .bytes_beside = tamis__window_saved_beside,
-    .save = tamis__window_save,
-    .load = tamis__window_load,
-};
+#define WINDOW_KIND(KIND_)                                                                         \
+  {                                                                                                \
+    .kind = (KIND_), .name = #KIND_, .bytes_for = bytes_for, .fpp_for = fpp_for, .create = create, \
+    .destroy = destroy, .stats = stats, .validate = validate, .advance = tamis__window_advance,    \
+    .features = SAVED_WINDOW, .describe = tamis__window_describe,                                  \
+    .figures = tamis__window_figures, .bytes_beside = tamis__window_saved_beside,                  \
+    .save = tamis__window_save, .load = tamis__window_load, .merge = tamis__window_merge           \
+  }
+
+const struct filter_kind tamis__window_bloom_kind = WINDOW_KIND(TAMIS_BLOOM);
+const struct filter_kind tamis__window_cuckoo_kind = WINDOW_KIND(TAMIS_CUCKOO);

@@ -8,5 +8,6 @@
 #include "base/filter.h"
 
 extern const struct filter_kind tamis__window_bloom_kind;
+extern const struct filter_kind tamis__window_cuckoo_kind;
 
 #endif

@@ -24,6 +24,7 @@ import time
 
 import server as servers
 from cluster import Cluster, ClusterClient, slot_of
+from loopback import end_with_parent
 from server import ReplyError
 
 SHARDS = 48
@@ -155,7 +156,7 @@ def demo(kind, module, seconds, consumers):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="consumers.", dir=cluster.nodes[0].folder.parent))
     processes = [subprocess.Popen(
         [sys.executable, os.path.abspath(__file__), "--consumer", str(number), str(consumers), str(folder),
-         *[str(node.port) for node in cluster.nodes]], preexec_fn=servers._end_with_parent)
+         *[str(node.port) for node in cluster.nodes]], preexec_fn=end_with_parent)
         for number in range(consumers)]
     start = time.monotonic()
     try:

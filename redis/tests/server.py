@@ -7,7 +7,6 @@ client libraries hide.
 """
 import argparse
 import atexit
-import ctypes
 import os
 import pathlib
 import shutil
@@ -19,11 +18,10 @@ import tempfile
 import time
 import traceback
 
-SKIPPED = 77  # what CTest takes for "skipped"
-HOST = "127.0.0.1"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
+from loopback import HOST, SKIPPED, end_with_parent, free_port, wait_until
+
 KINDS = ("redis", "valkey")
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)
 
 
 # ---- the client ----
@@ -139,16 +137,6 @@ def find_program(kind):
     return named or shutil.which(f"{kind}-server") or shutil.which(f"{kind}-check-rdb")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind((HOST, 0))
-        return s.getsockname()[1]
-
-
-def _end_with_parent():
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 _running = []
 
 
@@ -176,10 +164,12 @@ for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 
 
 class Server:
-    """A server with the module.  `module` is its path and its arguments; "" starts one without it."""
+    """A server with the module.  `module` is its path and its arguments; "" starts one without it.
+    `preload` is a library that its program gets before all others."""
 
-    def __init__(self, kind, module, *options, start=True):
+    def __init__(self, kind, module, *options, start=True, preload=None):
         self.kind = kind
+        self.preload = preload
         self.module = [module] if isinstance(module, str) else list(module)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}.", dir=_folder))
         self.options = [str(option) for option in options]
@@ -206,7 +196,7 @@ class Server:
                        *self.options, *map(str, options)]
             if self.module[0]:
                 command += ["--loadmodule", *map(str, self.module)]
-            self.process = subprocess.Popen(command, cwd=self.folder, preexec_fn=_end_with_parent,
+            self.process = subprocess.Popen(command, cwd=self.folder, preexec_fn=end_with_parent,
                                             stdin=subprocess.DEVNULL, env=self.environment(),
                                             stdout=open(self.folder / "out", "ab"),
                                             stderr=subprocess.STDOUT)
@@ -219,12 +209,12 @@ class Server:
             self.port = self.cluster_port = None
         raise RuntimeError("no free port")
 
-    @staticmethod
-    def environment():
+    def environment(self):
         environment = dict(os.environ)
         # A module with AddressSanitizer, in a server without it.
-        if os.environ.get("TAMIS_PRELOAD"):
-            environment["LD_PRELOAD"] = os.environ["TAMIS_PRELOAD"]
+        libraries = [library for library in (os.environ.get("TAMIS_PRELOAD"), self.preload) if library]
+        if libraries:
+            environment["LD_PRELOAD"] = ":".join(libraries)
         return environment
 
     def _wait(self, timeout):
@@ -289,14 +279,6 @@ def temporary_folder():
     return _folder
 
 
-def wait_until(condition, what, seconds=20):
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.01)
-
-
 # ---- running tests ----
 
 
@@ -356,8 +338,8 @@ class Context:
         self.shared("FLUSHALL")
         return self.shared
 
-    def start(self, *options, kind=None, arguments=()):
-        server = Server(kind or self.kind, [self.module, *arguments], *options)
+    def start(self, *options, kind=None, arguments=(), preload=None):
+        server = Server(kind or self.kind, [self.module, *arguments], *options, preload=preload)
         self.started.append(server)
         return server
 

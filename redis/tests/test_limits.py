@@ -244,5 +244,17 @@ def test_eviction(context):
     assert used(server) < 24 << 20
 
 
+def test_merge_in_place(context):
+    """The union of a Bloom filter with one other takes no memory."""
+    server = context.start()
+    for key in "ab":
+        server("BF.RESERVE", key, "0.001", "4000000", "SEED", "1")
+        server("BF.MADD", key, *(f"{key}{i}" for i in range(1000)))
+    before = server.client.info("memory", "used_memory_peak")
+    same(server("BF.MERGE", "a", "b"), "OK")
+    assert server.client.info("memory", "used_memory_peak") < before + (2 << 20)
+    same(server("BF.MEXISTS", "a", *(f"b{i}" for i in range(1000))).count(1), 1000)
+
+
 if __name__ == "__main__":
     servers.run(globals(), __doc__)

@@ -5,11 +5,12 @@ after partial syncs.  What changes nothing is not propagated.
 
     test_replication.py --server redis|valkey --module PATH [WORD ...]
 """
+import os
 import time
 
 import server as servers
 from filters import answers, chunks, compare, fill
-from server import ReplyError, same, wait_until
+from server import ReplyError, Skip, same, wait_until
 
 
 def replicate(replica, master):
@@ -91,6 +92,8 @@ def fill_more(client):
     client("RENAME", "late 2", "renamed")
     client("BF.MERGE", "late united", "late")
     client("CF.MERGE", "late cuckoo united", "late cuckoo")
+    client("BF.MADD", "late united", *range(5000, 6000))
+    client("BF.MERGE", "late united", "late")  # in place, as it has more layers
     client("UNLINK", "late 3")
 
 
@@ -100,6 +103,28 @@ def test_replication(context):
 
 def test_replication_diskless(context):
     replication(context, "--repl-diskless-sync", "yes", "--repl-diskless-load", "swapdb")
+
+
+def test_another_machine(context):
+    """A replica with another libm and other cores plans the same filters, and their growth."""
+    library = os.path.join(os.path.dirname(context.module), "tests", "other_machine.so")
+    if not os.path.exists(library):
+        raise Skip(f"{library} is not there")
+    master, replica = context.start(), context.start(preload=library)
+    replicate(replica, master)
+    strict(replica)
+    fill(master)
+    fill_more(master)
+    for i, rate in enumerate(("0.3", "0.02", "0.003", "1e-4", "1e-7", "1e-12")):
+        for capacity in (7, 100, 12345, 400000):
+            for options in ("", "NONSCALING", "WINDOW 3")[: 2 if float(rate) < 1e-6 else 3]:
+                master("BF.RESERVE", f"{rate} {capacity} {options}", rate, capacity, *options.split())
+            master("CF.RESERVE", f"cuckoo {rate} {capacity}", capacity, "ERROR", max(float(rate), 1e-7), "EXPANSION", i % 2)
+    caught_up(master, replica)
+    keys = master("KEYS", "*")
+    assert len(keys) > 90
+    for key in keys:
+        assert key == b"full" or master("DUMP", key) == replica("DUMP", key), f"{key}: not bit for bit alike"
 
 
 def test_half_restored_on_replicas(context):

@@ -352,10 +352,10 @@ static void cut_short(struct source s, bool own_hash, size_t needed)
 
 /* All that the trailer says is compared with what has been read; but how many keys there are, a
  * Bloom filter does not know, nor whether it refused some; and one that counts does not know it where
- * counters are stuck. */
+ * counters are stuck.  In which period a window was saved, only its trailer says. */
 static void change_trailer(struct source s, bool own_hash, size_t end, uint64_t chance)
 {
-  bool bloom = saved_get32(s.data + 32) != TAMIS_CUCKOO;
+  bool bloom = saved_get32(s.data + 32) != TAMIS_CUCKOO || saved_get64(s.data + 16) & SAVED_WINDOW;
   size_t first = chance % 2 && !bloom ? 24 : 8, at = first + chance / 2 % (first == 8 ? 16 : 32);
   struct memory m = {0};
   tamis_filter *f;

@@ -75,17 +75,19 @@ static uint64_t lanes_in_use(const struct part *part, unsigned width)
 
 static void recount_window(struct parts *p)
 {
-  enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, SHAPES = 8 };
+  enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, RECORDS_TYPE = 34, SHAPES = 8 };
   static const unsigned widths[SHAPES] = {8, 9, 10, 12, 16, 16, 21, 32};
-  uint64_t shape = figure(p, OLDEST_SHAPE_FIGURE), lanes = 0;
+  uint64_t shape = figure(p, OLDEST_SHAPE_FIGURE), lanes = 0, further = 0;
   for (unsigned i = 0; i < p->n; i++) {
     const struct part *part = &p->part[i];
     if (part->kind == PART_BLOCK && part->type == LAYER_TYPE && part->size >= 8)
       shape = saved_get64(part->data);
     else if (part->kind == PART_ARRAY)
       lanes += lanes_in_use(part, widths[shape % SHAPES]);
+    for (size_t at = 8; part->type == RECORDS_TYPE && at + 8 <= part->size; at += 16)
+      further += saved_get64(part->data + at);
   }
-  put_totals(p, lanes, saved_get64(p->trailer + 32), saved_get64(p->trailer + 40));
+  put_totals(p, lanes, saved_get64(p->trailer + 32), further);
 }
 
 /* ---- cuckoo ---- */
@@ -213,6 +215,10 @@ void parts_recount(struct parts *p)
       recount_bloom(p);
     break;
   case TAMIS_CUCKOO:
+    if (saved_get64(p->header + 16) & SAVED_WINDOW) {
+      recount_window(p);
+      break;
+    }
     recount_cuckoo(p);
     break;
   case TAMIS_COUNTING_BLOOM:

@@ -148,13 +148,17 @@ static void windows(const char *folder)
     uint64_t capacity;
     double fpp;
     bool growable;
-  } all[] = {{"window-empty", 4, 2, 0, 20, 0.01, false},
-             {"window-2-lanes", 64, 3, 4, 10, 1e-5, false},
-             {"window-2-of-4-lanes", 8, 12, 3, 20, 0.001, false},
-             {"window-8-lanes", 1, 4, 20, 40, 0.4, false},
-             {"window-grown", 3, 5, 20, 5, 0.01, true}};
+    unsigned copies; /* of the last key of each period; 0: it is of the Bloom kind */
+  } all[] = {{"window-empty", 4, 2, 0, 20, 0.01, false, 0},
+             {"window-2-lanes", 64, 3, 4, 10, 1e-5, false, 0},
+             {"window-2-of-4-lanes", 8, 12, 3, 20, 0.001, false, 0},
+             {"window-8-lanes", 1, 4, 20, 40, 0.4, false, 0},
+             {"window-grown", 3, 5, 20, 5, 0.01, true, 0},
+             {"window-cuckoo", 8, 12, 3, 20, 0.001, false, 3},
+             {"window-cuckoo-grown", 3, 5, 20, 5, 0.01, true, 300}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     tamis_options options = TAMIS_OPTIONS_INIT;
+    options.kind = all[i].copies ? TAMIS_CUCKOO : TAMIS_BLOOM;
     options.window = all[i].window;
     options.capacity = all[i].capacity;
     options.fpp = all[i].fpp;
@@ -166,7 +170,9 @@ static void windows(const char *folder)
     for (unsigned j = 0; j < all[i].periods * all[i].keys; j++) {
       if (j && j % all[i].keys == 0)
         (void) tamis_advance(f);
-      (void) tamis_add_hash(f, hostile_hash(j));
+      unsigned copies = j % all[i].keys + 1 == all[i].keys ? all[i].copies : 1;
+      for (unsigned k = 0; k < (copies ? copies : 1); k++)
+        (void) tamis_add_hash(f, hostile_hash(j));
     }
     save(folder, all[i].name, f);
     tamis_destroy(f);

@@ -208,6 +208,7 @@ mkfifo stuck
 in_background 'exec 3<stuck; exec sleep 60'
 env --default-signal "$tamis" dedup --state state numbers >stuck 2>err &
 pid=$!
+for _ in $(seq 600); do [ -e state.lock ] && break; sleep 0.05; done
 sleep 0.5
 kill -TERM "$pid"
 sleep 0.2
@@ -291,7 +292,7 @@ check "kill -9 at many moments, four threads" killed_runs 13 --threads 4
 
 # killed_at CALL N ARGUMENTS...: the N-th such system call kills the run.
 killed_at() {
-  timeout 20 strace -f -o log -e trace="$1" -e "inject=$1:signal=KILL:when=$2" \
+  timeout 60 strace -f -o log -e trace="$1" -e "inject=$1:signal=KILL:when=$2" \
     "$tamis" dedup $rate --capacity 1k --state state "${@:3}" 2>err
 } 2>/dev/null
 # At each system call that changes a file, the run is killed.

@@ -49,7 +49,7 @@ cuckoo=(--kind cuckoo --fpp 5e-8)
 # ---- one run ----
 
 # traced COMMAND...: runs it under strace with the options in $options, and its messages in err.
-traced() { timeout 20 env --default-signal=PIPE strace -f -o log "${options[@]}" "$@" 2>err; }
+traced() { timeout 60 env --default-signal=PIPE strace -f -o log "${options[@]}" "$@" 2>err; }
 
 # The commands are functions, which write to out; $shape is the name of one.
 dedup_file() { traced "$tamis" dedup "${exact[@]}" a >out; }
@@ -342,7 +342,7 @@ little_memory() { # EXPECTED ARGUMENTS...
   [ "$mode" = full ] && step=4
   for ((kib = 1000; kib < 16000 && good < 3; kib += step)); do
     # shellcheck disable=SC2016 # for the shell inside
-    { timeout 20 bash -c 'ulimit -v "$0" && exec "$@"' $kib "$tamis" "$@" >out 2>err; } 2>/dev/null
+    { timeout 60 bash -c 'ulimit -v "$0" && exec "$@"' $kib "$tamis" "$@" >out 2>err; } 2>/dev/null
     status=$?
     if [ $status -eq 0 ]; then
       cmp -s out "$expected" || { echo "# status 0 with a wrong output"; return 1; }

@@ -21,16 +21,15 @@ if [ $status -ne 0 ]; then
 fi
 
 mkfifo fifo
-slowly='(cat paths; sleep 0.5; cat paths) >fifo'
-
-in_background "$slowly"
+# The input goes on when the line has been drawn.
+in_background '(cat paths; for _ in $(seq 600); do grep -q "dedup: " terminal && break; sleep 0.05; done; cat paths) >fifo'
 on_terminal "'$tamis' dedup ${exact:?} fifo >terminal.out"
 check "progress is drawn on a terminal" grep -q 'dedup: .*lines/s.*duplicates' terminal
 check "progress is cleared at the end" \
   test "$(tail -c 4 terminal | od -An -tx1 | tr -d ' \n')" = 0d1b5b4b
 check "progress does not harm the result" cmp -s terminal.out paths.expected
 
-in_background "$slowly"
+in_background '(cat paths; sleep 0.5; cat paths) >fifo'
 on_terminal "'$tamis' dedup --quiet fifo >terminal.out"
 check "no progress with --quiet" test ! -s terminal
 

@@ -44,19 +44,23 @@ check "a pipe named -" same_as paths.expected
 status=$?
 printf 'slow 1\nslow\nslow 0\n' >expected
 check "a pipe that is written in pieces" same_as expected
-(printf 'a\na\n'; sleep 0.2; printf 'a\n'; sleep 2.7; printf 'a\nb\n') |
+(printf 'a\na\na\n'; sleep 2.9; printf 'a\nb\n') |
   "$tamis" dedup --window 1 --period 0.7 >out 2>err
 status=$?
 printf 'a\na\nb\n' >expected
 check "a window forgets lines after two periods" same_as expected
 run dedup --window 1 --period 100 paths
 check "and keeps them for one" same_as paths.expected
+(printf 'a\n'; sleep 0.2; printf 'a\nb\n') | "$tamis" dedup --window 1 --period 100 >out 2>err
+status=$?
+printf 'a\nb\n' >expected
+check "... however late they come again" same_as expected
 run dedup --window 65 paths
 check "no window has more than 64 periods" one_line 2 "from 1 to 64"
 run dedup --period 3 paths
 check "--period needs --window" one_line 2 "needs --window"
-run dedup --window 3 --kind cuckoo paths
-check "a window is of kind bloom" one_line 2 "--kind bloom"
+run dedup --window 3 --kind counting paths
+check "no window is of the counting kind" one_line 2 "--kind bloom or cuckoo"
 run dedup $exact <(cat paths) <(cat numbers)
 cat paths.expected numbers >expected
 check "named pipes" same_as expected

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the buckets of a key in all layers of a sliding window, for writers, and their stripes.
+ */
+#ifndef TAMIS_LIB_WINDOW_PAIR_H
+#define TAMIS_LIB_WINDOW_PAIR_H
+
+#include "window/table.h"
+
+/* ---- the two buckets of a key in a layer ---- */
+
+struct pair {
+  struct window_layer *layer;
+  struct window_place place;
+  uint64_t fingerprint;
+};
+
+static inline struct pair pair_in(struct window_layer *layer, uint64_t mixed)
+{
+  const struct window_geometry *g = &layer->geometry;
+  struct pair pair = {.layer = layer, .place = window_place_of(g, mixed, g->segments > 1)};
+  pair.fingerprint = window_fingerprint(&g->shape, &pair.place);
+  return pair;
+}
+
+/* What the two buckets hold. */
+struct view {
+  uint64_t lower, upper;
+};
+
+static inline struct view look_at(const struct pair *pair)
+{
+  return (struct view){window_load(pair->layer, pair->place.lower),
+                       window_load(pair->layer, pair->place.upper)};
+}
+
+/* A lane of the pair. */
+struct found {
+  uint64_t entry; /* 0: there is none */
+  uint64_t bucket;
+  unsigned lane;
+};
+
+/* The lane that has the key's fingerprint, with whatever stamp. */
+static inline struct found find_entry(const struct pair *pair, const struct view *view)
+{
+  const struct window_shape *s = &pair->layer->geometry.shape;
+  uint64_t in_lower = window_match(s, view->lower, pair->fingerprint);
+  uint64_t in_upper = window_match(s, view->upper, pair->fingerprint);
+  if (!(in_lower | in_upper))
+    return (struct found){0};
+  unsigned lane = window_first(s, in_lower ? in_lower : in_upper);
+  return (struct found){window_lane(s, in_lower ? view->lower : view->upper, lane),
+                        in_lower ? pair->place.lower : pair->place.upper, lane};
+}
+
+static inline bool is_live(const struct window_layer *layer, const struct found *found,
+                           uint64_t epoch)
+{
+  return found->entry && window_stamp_of(&layer->geometry.shape, found->entry) != epoch_dead(epoch);
+}
+
+/* ---- under stripes ---- */
+
+struct locked {
+  unsigned pairs, stripes;
+  struct pair pair[WINDOW_MOST_LAYERS]; /* the newest layer's first */
+  struct stripe *stripe[2 * WINDOW_MOST_LAYERS];
+};
+
+/* Keeps the stripes in the order of their addresses, and each once. */
+static inline void note_stripe(struct locked *locked, struct stripe *stripe)
+{
+  unsigned at = locked->stripes;
+  while (at && locked->stripe[at - 1] > stripe)
+    at--;
+  if (at && locked->stripe[at - 1] == stripe)
+    return;
+  for (unsigned i = locked->stripes++; i > at; i--)
+    locked->stripe[i] = locked->stripe[i - 1];
+  locked->stripe[at] = stripe;
+}
+
+static inline void lock_stripes(const struct locked *locked)
+{
+  for (unsigned i = 0; i < locked->stripes; i++)
+    stripe_lock(locked->stripe[i]);
+}
+
+static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
+{
+  uint64_t epoch = epoch_before(&w->epoch);
+  struct window_layer *layer = window_newest(w, epoch);
+  locked->pairs = locked->stripes = 0;
+  do {
+    struct pair *pair = &locked->pair[locked->pairs++];
+    *pair = pair_in(layer, mixed);
+    note_stripe(locked, window_stripe(w, layer, pair->place.lower));
+    note_stripe(locked, window_stripe(w, layer, pair->place.upper));
+    layer = window_next(layer, epoch);
+  } while (layer);
+  HOOK(window_stripes_wanted);
+  lock_stripes(locked);
+  HOOK(window_stripes_taken);
+}
+
+static inline void unlock_pairs(const struct locked *locked)
+{
+  for (unsigned i = locked->stripes; i-- > 0;)
+    stripe_unlock(locked->stripe[i]);
+}
+
+/* Where a key has its entry: the oldest layer in which a live lane has its fingerprint.  [H] in remove.c
+ * says why it is that one. */
+struct home {
+  bool live; /* false: there is none; the rest is of the newest layer, with a dead lane, perhaps */
+  const struct pair *pair;
+  struct view view;
+  struct found found;
+};
+
+/* The caller holds the stripes of all pairs, and has read the epoch word under them. */
+static inline struct home find_home(const struct locked *locked, uint64_t epoch)
+{
+  struct home home;
+  unsigned i = locked->pairs;
+  do {
+    home.pair = &locked->pair[--i];
+    home.view = look_at(home.pair);
+    home.found = find_entry(home.pair, &home.view);
+    home.live = is_live(home.pair->layer, &home.found, epoch);
+  } while (!home.live && i);
+  return home;
+}
+
+/* Finds a lane for a key that has no live one in a pair; false: there is no room.  *at is a dead one that
+ * has its fingerprint, if there is one.  That is used again: only one lane of a pair may have it.  The
+ * caller holds the stripes, and writes the lane. */
+static inline bool take_lane_locked(const struct window *w, const struct pair *pair,
+                                    const struct view *view, struct found *at, uint64_t epoch)
+{
+  const struct window_shape *s = &pair->layer->geometry.shape;
+  if (at->entry)
+    return true;
+  uint64_t lower_free = window_free(s, view->lower, epoch_dead(epoch));
+  uint64_t upper_free = window_free(s, view->upper, epoch_dead(epoch));
+  if (!(lower_free | upper_free))
+    return false;
+  bool to_lower = window_count(lower_free) >= window_count(upper_free);
+  at->bucket = to_lower ? pair->place.lower : pair->place.upper;
+  at->lane = window_first(s, to_lower ? lower_free : upper_free);
+  if (!window_lane(s, to_lower ? view->lower : view->upper, at->lane))
+    stripe_use(window_stripe(w, pair->layer, at->bucket), 1);
+  return true;
+}
+
+#endif

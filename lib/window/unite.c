@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the union of two sliding windows that are in use.
+ *
+ * `from` is copied segment by segment, as for a save (save.c), and each entry of a copy is added to the
+ * same pair of `into`, with its copies.  No lock of one filter is held while a call works on the other
+ * one.
+ *
+ * Time.  Each filter has its own periods, and nobody says that they run in step.  What both have is age:
+ * how many periods have ended since a key's last add.  An entry comes to `into` with the age that it had
+ * in `from` when its segment was copied, counted from the period of `into` that its writer has read under
+ * the stripes.  Where `into` has the key already, the younger age stays.  So a key is remembered for as
+ * many periods of `into` as it would have been for periods of `from`.
+ *
+ *    A writer need not look again whether a period has ended.  The entry takes effect when the epoch word
+ *    is read.  If the next period has begun when its lane is written, the stamp is one that is a period
+ *    older by then, or dead: as the stripe is held, the sweep comes after that, as [Q] in table.h needs it.
+ *
+ * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its segment
+ *     ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is written under
+ *     both stripes of its pair, as that of an add.
+ *
+ * Layers.  An entry knows its pair and its fingerprint, and no more of the key's hash.  That is enough for
+ * the layer of the same geometry, and for no larger one.  The oldest layer is closed when there is a
+ * newer one: no entry may come to it ([H] in remove.c, and layers that leave, table.h).  So there is a
+ * union if both filters have one layer, of the same geometry, and if it has room for what both have.
+ */
+#include "window/unite.h"
+
+#include "base/memory.h"
+#include "window/copies.h"
+#include "window/evict.h"
+#include "window/pair.h"
+#include "window/save.h"
+
+/* ---- one entry ---- */
+
+struct united {
+  struct pair pair; /* in `into` */
+  unsigned age;
+  uint64_t copies;
+};
+
+static unsigned age_of(unsigned stamp, uint64_t epoch, unsigned stamps)
+{
+  unsigned now = epoch_now(epoch);
+  return now >= stamp ? now - stamp : now + stamps - stamp;
+}
+
+static unsigned stamp_of_age(unsigned age, uint64_t epoch, unsigned stamps)
+{
+  unsigned now = epoch_now(epoch);
+  return now > age ? now - age : now + stamps - age;
+}
+
+/* Beside the results of the API. */
+enum { NO_ROOM = -100, NO_RECORD };
+
+static int unite_locked(struct window *w, const struct united *u)
+{
+  const struct window_layer *layer = u->pair.layer;
+  uint64_t epoch = epoch_locked(&w->epoch);
+  HOOK(window_epoch_read_locked);
+  if (epoch_newest(epoch) != layer->number)
+    return TAMIS_EFULL; /* it is closed by now */
+  struct view view = look_at(&u->pair);
+  struct found at = find_entry(&u->pair, &view);
+  bool live = is_live(layer, &at, epoch);
+  unsigned age = u->age;
+  struct window_copies *c = NULL;
+  struct window_name name = window_name(layer, u->pair.place.lower, u->pair.fingerprint);
+  uint64_t further = u->copies - 1;
+  if (live) {
+    unsigned other = age_of(window_stamp_of(&layer->geometry.shape, at.entry), epoch, w->stamps);
+    age = other < age ? other : age;
+  }
+  unsigned stamp = stamp_of_age(age, epoch, w->stamps);
+  if (w->copies) {
+    c = window_copies_of(w, layer, u->pair.place.lower);
+    further += live ? 1 + tamis__window_further(c, &name, epoch_dead(epoch)) : 0;
+    if (further >= window_most_copies)
+      return TAMIS_EFULL;
+    if (!tamis__window_has_room(c, &name) && further)
+      return NO_RECORD;
+  }
+  if (!live && !take_lane_locked(w, &u->pair, &view, &at, epoch))
+    return NO_ROOM;
+  if (c)
+    (void) tamis__window_record(c, &name, stamp, further);
+  window_store(layer, at.bucket, at.lane, u->pair.fingerprint | stamp);
+  HOOK(window_lane_written);
+  return TAMIS_OK;
+}
+
+static int unite_entry(struct window *w, const struct united *u)
+{
+  const struct window_place *place = &u->pair.place;
+  struct stripe *a = window_stripe(w, u->pair.layer, place->lower),
+                *b = window_stripe(w, u->pair.layer, place->upper);
+  for (;;) {
+    struct locked locked = {0};
+    note_stripe(&locked, a);
+    note_stripe(&locked, b);
+    lock_stripes(&locked);
+    int result = unite_locked(w, u);
+    unlock_pairs(&locked);
+    if (result != NO_ROOM && result != NO_RECORD)
+      return result;
+    result =
+        result == NO_ROOM
+            ? tamis__window_evict(w, u->pair.layer, place)
+            : tamis__window_fit_records(w, window_copies_of(w, u->pair.layer, place->lower), 1);
+    if (result != TAMIS_OK)
+      return result;
+  }
+}
+
+/* ---- all entries ---- */
+
+struct both {
+  struct window *into;
+  struct window_layer *to;
+  struct window *from;
+  struct window_layer *of;
+  uint64_t *words;  /* a copy of a segment of `from` */
+  uint64_t missing; /* entries that `into` has not */
+};
+
+static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
+{
+  const struct window_geometry *g = &b->of->geometry;
+  struct united u = {.copies = 1};
+  u.pair.layer = b->to;
+  u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
+  u.pair.place = (struct window_place){.lower = at->lower,
+                                       .upper = window_other_bucket(g, at->lower, at->entry)};
+  u.age = age_of(window_stamp_of(&g->shape, at->entry), epoch, b->from->stamps);
+  if (b->from->copies)
+    u.copies += tamis__window_read_further(b->from, b->of, at->lower, u.pair.fingerprint);
+  return u;
+}
+
+static int count_missing(struct both *b, const struct united *u)
+{
+  struct view view = look_at(&u->pair);
+  struct found found = find_entry(&u->pair, &view);
+  b->missing += !is_live(b->to, &found, epoch_before(&b->into->epoch));
+  return TAMIS_OK;
+}
+
+static int unite(struct both *b, const struct united *u)
+{
+  return unite_entry(b->into, u);
+}
+
+static int for_each_entry(struct both *b, int (*call)(struct both *, const struct united *))
+{
+  const struct window_geometry *g = &b->of->geometry;
+  const uint64_t n = window_segment_words(g);
+  for (uint64_t segment = 0; segment < g->segments; segment++) {
+    uint64_t epoch = tamis__window_copy_segment(b->from, b->of, segment, b->words);
+    for (uint64_t i = 0; i < n; i++)
+      for (uint64_t used = window_used(&g->whole, b->words[i]); used; used &= used - 1) {
+        struct lane_place at =
+            lane_place(g, b->words[i], segment * n + i, window_first(&g->whole, used));
+        struct united u = united_of(b, &at, epoch);
+        int result = call(b, &u);
+        if (result != TAMIS_OK)
+          return result;
+      }
+  }
+  return TAMIS_OK;
+}
+
+/* ---- the call ---- */
+
+/* The only layer of a filter; NULL: it has several. */
+static struct window_layer *only_layer(const struct window *w)
+{
+  uint64_t epoch = epoch_before(&w->epoch);
+  return epoch_oldest(epoch) == epoch_newest(epoch) ? window_newest(w, epoch) : NULL;
+}
+
+static bool have_same_options(const struct window_spec *a, const struct window_spec *b)
+{
+  return a->periods == b->periods && a->capacity == b->capacity && a->fpp == b->fpp &&
+         a->growable == b->growable;
+}
+
+static bool have_same_geometry(const struct window_geometry *a, const struct window_geometry *b)
+{
+  return a->shape_index == b->shape_index && a->segments == b->segments && a->half == b->half &&
+         a->capacity == b->capacity;
+}
+
+/* Whether there is room for the keys of both.  Entries that both have count once. */
+static int plan(struct both *b)
+{
+  const struct window_geometry *g = &b->to->geometry;
+  uint64_t used = window_lanes_in_use(b->into);
+  if (used + window_lanes_in_use(b->from) <= g->capacity)
+    return TAMIS_OK;
+  (void) for_each_entry(b, count_missing);
+  if (used + b->missing <= g->capacity)
+    return TAMIS_OK;
+  return b->into->spec.growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL;
+}
+
+int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
+{
+  /* A copy takes locks of `from`. */
+  struct both b = {.into = window_of(into), .from = (struct window *) const_window_of(from)};
+  if (!have_same_options(&b.into->spec, &b.from->spec))
+    return TAMIS_EINVAL;
+  b.to = only_layer(b.into);
+  b.of = only_layer(b.from);
+  if (!b.to || !b.of || !have_same_geometry(&b.to->geometry, &b.of->geometry))
+    return TAMIS_EUNSUPPORTED;
+  size_t bytes = window_segment_words(&b.of->geometry) * 8;
+  b.words = tamis__memory_allocate_cleared(&into->allocator, bytes, 0);
+  if (!b.words)
+    return TAMIS_ENOMEM;
+  int result = plan(&b);
+  if (result == TAMIS_OK)
+    result = for_each_entry(&b, unite);
+  tamis__memory_release(&into->allocator, b.words, bytes);
+  return result;
+}

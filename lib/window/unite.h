@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the union of two sliding windows.
+ */
+#ifndef TAMIS_LIB_WINDOW_UNITE_H
+#define TAMIS_LIB_WINDOW_UNITE_H
+
+#include "base/filter.h"
+
+int tamis__window_merge(tamis_filter *into, const tamis_filter *from);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The module in a server that lacks functions, refuses memory, and reads damaged files.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int load_it(void **state)
+{
+  (void) state;
+  return fake_load("max-bytes 64mb");
+}
+
+static int flush_it(void **state)
+{
+  (void) state;
+  fake.refused_from = -1;
+  fake.missing = NULL;
+  fake.lacks_all_optional = fake.loads = false;
+  fake_flush();
+  return 0;
+}
+
+static void expect(const char *words, const char *reply)
+{
+  assert_string_equal(fake_call(words), reply);
+}
+
+/* `name` followed by items from..to-1. */
+static const char *with_items(const char *name, unsigned from, unsigned to)
+{
+  static char text[1 << 14];
+  int used = snprintf(text, sizeof text, "%s", name);
+  for (unsigned i = from; i < to; i++)
+    used += snprintf(text + used, sizeof text - (size_t) used, " %u", i);
+  return text;
+}
+
+static unsigned found(const char *family, const char *key, unsigned from, unsigned to)
+{
+  char name[64];
+  unsigned n = 0;
+  (void) snprintf(name, sizeof name, "%s.MEXISTS %s", family, key);
+  for (const char *at = fake_call(with_items(name, from, to)); (at = strstr(at, ":1 ")); at++)
+    n++;
+  return n;
+}
+
+enum { ITEMS = 300 };
+static const char *const samples[] = {"bloom", "fixed", "window", "cuckoo", "still"};
+
+static const char *family_of(const char *key)
+{
+  return strcmp(key, "cuckoo") == 0 || strcmp(key, "still") == 0 ? "CF" : "BF";
+}
+
+static void make_samples(void)
+{
+  expect("BF.RESERVE bloom 0.001 50 SEED 1", "+OK ");
+  expect("BF.RESERVE fixed 0.001 400 NONSCALING SEED 1", "+OK ");
+  expect("BF.RESERVE window 0.001 100 WINDOW 2 SEED 1", "+OK ");
+  expect("CF.RESERVE cuckoo 50 SEED 1", "+OK ");
+  expect("CF.RESERVE still 400 EXPANSION 0 SEED 1", "+OK ");
+  for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
+    char words[64];
+    (void) snprintf(words, sizeof words, "%s.INSERT %s ITEMS", family_of(samples[i]), samples[i]);
+    (void) fake_call(with_items(words, 0, ITEMS));
+    assert_int_equal(found(family_of(samples[i]), samples[i], 0, ITEMS), ITEMS);
+  }
+}
+
+static void every_command_works(void)
+{
+  make_samples();
+  expect("BF.ADD bloom 1", ":0 ");
+  expect("CF.DEL cuckoo 1", ":1 ");
+  expect("BF.ADVANCE window", "+OK ");
+  expect("BF.MERGE bloom bloom", "+OK ");
+  expect("CF.RESERVE x 100 BUCKETSIZE 200", "-ERR Capacity must be at least (BucketSize * 2) ");
+  for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
+    const char *key = samples[i];
+    server_io io;
+    fake_dump(key, &io);
+    assert_true(fake_restore("copy", key, &io));
+    free(io.data);
+    assert_true(fake_rewrite(key) && fake_copy(key, "copy"));
+    assert_true(fake_memory_usage(key) > 100);
+    assert_in_range(found(family_of(key), "copy", 0, ITEMS), ITEMS - 1, ITEMS);
+  }
+}
+
+/* Without each function that a server may lack, and without all of them. */
+static void what_a_server_may_lack_is_not_needed(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i <= fake_functions_count; i++) {
+    char name[64] = "";
+    if (i < fake_functions_count && !fake_functions[i].optional)
+      continue;
+    fake.lacks_all_optional = i == fake_functions_count;
+    if (!fake.lacks_all_optional)
+      (void) snprintf(name, sizeof name, " %s ", fake_functions[i].name);
+    fake.missing = name;
+    assert_int_equal(fake_load("bf-initial-size 77 ERROR_RATE 0.1"), SERVER_OK);
+    every_command_works();
+    (void) flush_it(NULL);
+    assert_int_equal(fake.blocks, 0);
+  }
+}
+
+static void without_other_functions_it_does_not_load(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < fake_functions_count; i++) {
+    char name[64];
+    (void) snprintf(name, sizeof name, " %s ", fake_functions[i].name);
+    fake.missing = name;
+    if (!fake_functions[i].optional)
+      assert_int_equal(fake_load(""), SERVER_ERR);
+  }
+  fake.missing = NULL;
+  assert_int_equal(fake_load("max-bytes"), SERVER_ERR);
+  assert_int_equal(fake_load("bf-error-rate 2"), SERVER_ERR);
+  assert_int_equal(fake_load("max-bytes 64mb bf-error-rate 0.01 bf-initial-size 100"), SERVER_OK);
+}
+
+/* Each command with the first allocations granted and all later ones refused: the filters have what
+ * they had, and with memory again the command works. */
+static void commands_bear_that_memory_is_refused(void **state)
+{
+  (void) state;
+  static const char *const commands[] = {"BF.RESERVE new 0.001 5000",
+                                         "BF.RESERVE new 0.001 100 WINDOW 3",
+                                         "CF.RESERVE new 5000",
+                                         "BF.ADD new 1",
+                                         "CF.ADD new 1",
+                                         "BF.MERGE bloom other",
+                                         "BF.MERGE new bloom other",
+                                         "CF.MERGE cuckoo others",
+                                         "CF.MERGE new cuckoo others",
+                                         "BF.SCANDUMP bloom 0",
+                                         "CF.SCANDUMP cuckoo 0",
+                                         "BF.ADVANCE window",
+                                         "BF.MADD bloom",
+                                         "CF.INSERT cuckoo ITEMS",
+                                         "BF.MADD window"};
+  for (unsigned c = 0; c < sizeof commands / sizeof *commands; c++) {
+    bool refused = true, adds = c + 3 >= sizeof commands / sizeof *commands;
+    for (long granted = 0; refused; granted += 1 + granted / 8) {
+      make_samples();
+      expect("BF.RESERVE other 0.001 50 SEED 1", "+OK ");
+      (void) fake_call(with_items("BF.MADD other", 1000, 1900));
+      expect("CF.RESERVE others 50 SEED 1", "+OK ");
+      (void) fake_call(with_items("CF.INSERT others ITEMS", 1000, 1100));
+      const char *words = adds ? with_items(commands[c], 2000, 2900) : commands[c];
+      fake.refused_from = granted;
+      (void) fake_call(words);
+      refused = fake.refused_from == 0;
+      fake.refused_from = -1;
+      for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++)
+        assert_int_equal(found(family_of(samples[i]), samples[i], 0, ITEMS), ITEMS);
+      if (fake.reply[0] == '-' && !adds)
+        assert_false(fake_exists("new"));
+      (void) flush_it(NULL);
+      assert_in_range(fake.blocks, 0, 64); /* dumps that are kept */
+    }
+  }
+}
+
+/* RDB data that ends early, or that memory is refused for: no value, and nothing is lost. */
+static void reading_bears_errors(void **state)
+{
+  (void) state;
+  make_samples();
+  for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
+    server_io io;
+    fake_dump(samples[i], &io);
+    const long blocks = fake.blocks;
+    const size_t size = io.size;
+    for (size_t end = 0; end < size; end += 1 + end / 40) {
+      io.size = end;
+      assert_false(fake_restore("copy", samples[i], &io));
+      assert_int_equal(fake.blocks, blocks);
+    }
+    io.size = size;
+    bool refused = true;
+    for (long granted = 0; refused; granted++) {
+      fake.refused_from = granted;
+      bool restored = fake_restore("copy", samples[i], &io);
+      refused = fake.refused_from == 0;
+      assert_true(refused || restored);
+      assert_true(restored || fake.blocks == blocks);
+      fake.refused_from = -1;
+    }
+    assert_int_equal(found(family_of(samples[i]), "copy", 0, ITEMS), ITEMS);
+    free(io.data);
+    fake_flush();
+    make_samples();
+  }
+}
+
+/* What is accepted of changed data is what DUMP would give. */
+static void hostile_data_is_refused(void **state)
+{
+  (void) state;
+  uint64_t random = 1;
+  make_samples();
+  for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
+    server_io io, again;
+    fake_dump(samples[i], &io);
+    unsigned accepted = 0;
+    for (unsigned n = 0; n < 3000; n++) {
+      server_io bad = {.data = malloc(io.size), .size = io.size};
+      memcpy(bad.data, io.data, io.size);
+      random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+      size_t at = (size_t) (random >> 16) % (n % 2 ? io.size : 200);
+      switch (random >> 60) {
+      case 0:
+        memset(bad.data + at, 0xff, io.size - at < 8 ? io.size - at : 8);
+        break;
+      case 1:
+        memmove(bad.data + at, bad.data + at / 2, io.size - at);
+        break;
+      default:
+        bad.data[at] ^= (unsigned char) (1u << (random >> 8 & 7));
+      }
+      fake.loads = random >> 32 & 1; /* no limit then */
+      bool changed = memcmp(bad.data, io.data, io.size) != 0;
+      if (fake_restore("copy", samples[i], &bad)) {
+        fake_dump("copy", &again);
+        assert_true(again.size == bad.at && memcmp(again.data, bad.data, again.size) == 0);
+        free(again.data);
+        accepted += changed;
+      }
+      free(bad.data);
+    }
+    assert_int_equal(accepted, 0); /* checksums find any of these */
+    free(io.data);
+  }
+}
+
+static void no_block_is_left(void **state)
+{
+  (void) state;
+  make_samples();
+  fake_flush();
+  expect("BF.EXISTS bloom 1", ":0 ");
+  fake_flush();
+  assert_in_range(fake.blocks, 0, 64); /* dumps that are kept */
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(what_a_server_may_lack_is_not_needed, flush_it),
+      cmocka_unit_test_teardown(without_other_functions_it_does_not_load, flush_it),
+      cmocka_unit_test_setup_teardown(commands_bear_that_memory_is_refused, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(reading_bears_errors, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(hostile_data_is_refused, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(no_block_is_left, load_it, flush_it),
+  };
+  return cmocka_run_group_tests_name("module", tests, NULL, NULL);
+}

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Windows of the cuckoo kind: copies, removes, counts, and how long copies are remembered.
+ *
+ * The oracle is exact, as in test_window.c: a key has so many copies, all of which are forgotten when
+ * more than `window` periods have ended since its last add.
+ */
+#include "harness.h"
+#include "saved_unit.h"
+
+#include "window/copies.h"
+#include "window/pair.h"
+
+#include <stdio.h>
+
+/* ---- filters ---- */
+
+static const double low_rate = 3e-6; /* no key of a small test is found by chance */
+
+static tamis_options options_for(unsigned window, uint64_t capacity, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = capacity;
+  options.fpp = low_rate;
+  options.growable = growable;
+  options.window = window;
+  options.seed = 42;
+  return options;
+}
+
+static tamis_filter *create(const tamis_options *options)
+{
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
+  assert_non_null(f);
+  return f;
+}
+
+static tamis_filter *make(unsigned window, uint64_t capacity, bool growable)
+{
+  tamis_options options = options_for(window, capacity, growable);
+  return create(&options);
+}
+
+static void add(tamis_filter *f, uint64_t key, unsigned copies)
+{
+  for (unsigned i = 0; i < copies; i++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+}
+
+static void advance(tamis_filter *f, unsigned periods)
+{
+  for (unsigned i = 0; i < periods; i++)
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+/* ---- records ---- */
+
+/* Names that share slots, in a table that grows and shrinks. */
+static void records_are_as_they_were_set(void **state)
+{
+  (void) state;
+  enum { NAMES = 300 };
+  tamis_options options = options_for(1, 1000, true);
+  options.stripes = 1;
+  tamis_filter *f = create(&options);
+  struct window *w = window_of(f);
+  struct window_copies *c = w->copies;
+  uint64_t further[NAMES] = {0}, random = 1, bytes = stats_of(f).bytes;
+  unsigned stamp[NAMES] = {0};
+  for (unsigned turn = 0; turn < 60000 / SCALE; turn++) {
+    uint64_t what = random_next(&random) % 1000, i = random_next(&random) % NAMES;
+    struct window_name name = {i % 7, (1 + i / 7) << 4};
+    if (what == 0) {
+      tamis__window_forget_records(c, 2);
+      for (i = 0; i < NAMES; i++)
+        further[i] = stamp[i] == 2 ? 0 : further[i];
+      assert_int_equal(tamis__window_fit_records(w, c, 0), TAMIS_OK);
+    } else {
+      uint64_t n = what < 500 ? 0 : what;
+      unsigned s = 1 + (unsigned) (what % 3);
+      while (!tamis__window_record(c, &name, s, n))
+        assert_int_equal(tamis__window_fit_records(w, c, 1), TAMIS_OK);
+      further[i] = n;
+      stamp[i] = s;
+    }
+    uint64_t sum = 0, used = 0;
+    for (i = 0; i < NAMES; i++) {
+      struct window_name each = {i % 7, (1 + i / 7) << 4};
+      if (turn % 64 == 0) {
+        assert_int_equal(tamis__window_further(c, &each, 9), further[i]);
+        assert_int_equal(tamis__window_further(c, &each, 1), stamp[i] == 1 ? 0 : further[i]);
+      }
+      sum += further[i];
+      used += further[i] != 0;
+    }
+    assert_int_equal(window_copies_sum(c), sum);
+    assert_int_equal(c->used, used);
+  }
+  for (unsigned s = 1; s <= 3; s++)
+    tamis__window_forget_records(c, s);
+  assert_int_equal(c->used, 0);
+  assert_int_equal(tamis__window_fit_records(w, c, 0), TAMIS_OK);
+  assert_null(c->records);
+  assert_int_equal(stats_of(f).bytes, bytes);
+  tamis_destroy(f);
+}
+
+/* ---- what is remembered ---- */
+
+static void each_add_is_a_copy_and_each_remove_takes_one(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    tamis_filter *f = make(4, 100, growable);
+    assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
+    assert_int_equal(tamis_count_hash(f, 7), 0);
+    for (unsigned copies = 1; copies <= 50; copies++) {
+      add(f, 7, 1);
+      assert_int_equal(tamis_count_hash(f, 7), copies);
+      assert_int_equal(stats_of(f).count, copies);
+      assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+    }
+    assert_int_equal(stats_of(f).estimated_count, 50);
+    assert_true(stats_of(f).occupancy < 0.02); /* one lane */
+    for (unsigned copies = 50; copies > 0; copies--) {
+      assert_int_equal(tamis_count_hash(f, 7), copies);
+      assert_valid(f);
+      assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+    }
+    assert_false(tamis_contains_hash(f, 7));
+    assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
+    assert_int_equal(stats_of(f).count, 0);
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK); /* it can be won again */
+    assert_int_equal(tamis_count_hash(f, 7), 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* All copies of a key are remembered for as long as the last one. */
+static void copies_live_as_long_as_the_last_one(void **state)
+{
+  (void) state;
+  for (unsigned window = 1; window <= 64; window += 7)
+    for (int renews = 0; renews < 2; renews++) {
+      tamis_options options = options_for(window, 100, true);
+      options.window_renews = renews;
+      tamis_filter *f = create(&options);
+      add(f, 1, 3);
+      add(f, 2, 3);
+      add(f, 3, 1);
+      advance(f, window);
+      assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_PRESENT);
+      add(f, 2, 1);
+      advance(f, 1);
+      assert_int_equal(tamis_count_hash(f, 1), renews ? 3 : 0);
+      assert_int_equal(tamis_count_hash(f, 2), 4);
+      assert_int_equal(tamis_count_hash(f, 3), 0);
+      assert_int_equal(tamis_remove_hash(f, 2), TAMIS_OK);
+      assert_int_equal(stats_of(f).count, renews ? 6 : 3);
+      assert_valid(f);
+      advance(f, window - 1);
+      assert_int_equal(tamis_count_hash(f, 2), 3);
+      advance(f, 1);
+      for (uint64_t key = 1; key <= 3; key++) {
+        assert_int_equal(tamis_count_hash(f, key), 0);
+        assert_int_equal(tamis_remove_hash(f, key), TAMIS_ABSENT);
+      }
+      assert_int_equal(stats_of(f).count, 0);
+      add(f, 2, 1); /* nothing is left of the copies that were forgotten */
+      assert_int_equal(tamis_count_hash(f, 2), 1);
+      assert_int_equal(tamis_remove_hash(f, 2), TAMIS_OK);
+      assert_false(tamis_contains_hash(f, 2));
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
+/* The sweep has not come by when the key is added again: hidden, as all calls sweep to the end; so a
+ * record with the dead stamp is put there. */
+static void a_record_of_a_forgotten_key_is_none(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(1, 100, false);
+  options.stripes = 1;
+  tamis_filter *f = create(&options);
+  struct window *w = window_of(f);
+  add(f, 7, 1);
+  struct pair pair = pair_in(&w->first, window_mixed(w, 7));
+  struct window_name name = window_name(&w->first, pair.place.lower, pair.fingerprint);
+  assert_int_equal(tamis__window_fit_records(w, w->copies, 1), TAMIS_OK);
+  unsigned dead = epoch_dead(epoch_before(&w->epoch));
+  assert_true(tamis__window_record(w->copies, &name, dead, 5));
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  add(f, 7, 1);
+  assert_int_equal(tamis_count_hash(f, 7), 2);
+  assert_valid(f);
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+  assert_true(tamis__window_fit_records(w, w->copies, 1) == TAMIS_OK &&
+              tamis__window_record(w->copies, &name, dead, 5));
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+  assert_false(tamis_contains_hash(f, 7));
+  tamis_destroy(f);
+}
+
+/* ---- any calls ---- */
+
+enum { IDS = 400, GROUP = 130 };
+
+struct oracle {
+  unsigned window;
+  bool renews;
+  uint64_t now, last[IDS], copies[IDS];
+};
+
+static uint64_t copies_of(const struct oracle *o, uint64_t id)
+{
+  return o->now - o->last[id] <= o->window ? o->copies[id] : 0;
+}
+
+static int expect_add(struct oracle *o, uint64_t id, bool unique)
+{
+  uint64_t copies = copies_of(o, id);
+  bool present = unique && copies;
+  o->copies[id] = present ? copies : copies + 1;
+  if (!present || o->renews)
+    o->last[id] = o->now;
+  return present ? TAMIS_PRESENT : TAMIS_OK;
+}
+
+static int expect_remove(struct oracle *o, uint64_t id)
+{
+  if (!copies_of(o, id))
+    return TAMIS_ABSENT;
+  o->copies[id]--;
+  return TAMIS_OK;
+}
+
+static void call_a_batch(tamis_filter *f, struct oracle *o, uint64_t *random)
+{
+  uint64_t ids[GROUP], counts[GROUP], expected = 0;
+  int results[GROUP];
+  size_t n = random_next(random) % GROUP;
+  unsigned what = (unsigned) (random_next(random) % 3);
+  for (size_t i = 0; i < n; i++)
+    ids[i] = random_next(random) % IDS;
+  if (what < 2) {
+    assert_int_equal((what ? tamis_add_unique_many_hash : tamis_add_many_hash)(f, ids, n, results),
+                     TAMIS_OK);
+    for (size_t i = 0; i < n; i++)
+      assert_int_equal(results[i], expect_add(o, ids[i], what));
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    expected += copies_of(o, ids[i]);
+  assert_int_equal(tamis_count_many_hash(f, ids, n, counts), expected);
+  for (size_t i = 0; i < n; i++)
+    assert_int_equal(counts[i], copies_of(o, ids[i]));
+}
+
+static void call_anything(tamis_filter *f, struct oracle *o, uint64_t *random)
+{
+  uint64_t id = random_next(random) % IDS, what = random_next(random) % 1024;
+  if (what < 8) {
+    advance(f, 1);
+    o->now++;
+  } else if (what < 16) {
+    call_a_batch(f, o, random);
+  } else if (what < 100) {
+    assert_int_equal(tamis_contains_hash(f, id), copies_of(o, id) != 0);
+  } else if (what < 200) {
+    assert_int_equal(tamis_count_hash(f, id), copies_of(o, id));
+  } else if (what < 600) {
+    int expected = expect_remove(o, id);
+    assert_int_equal(tamis_remove_hash(f, id), expected);
+  } else {
+    bool unique = what % 4 == 0;
+    int expected = expect_add(o, id, unique);
+    assert_int_equal(unique ? tamis_add_unique_hash(f, id) : tamis_add_hash(f, id), expected);
+  }
+}
+
+static void assert_as_the_oracle_says(const tamis_filter *f, const struct oracle *o)
+{
+  uint64_t sum = 0;
+  for (uint64_t id = 0; id < IDS; id++) {
+    assert_int_equal(tamis_contains_hash(f, id), copies_of(o, id) != 0);
+    assert_int_equal(tamis_count_hash(f, id), copies_of(o, id));
+    sum += copies_of(o, id);
+  }
+  assert_int_equal(stats_of(f).count, sum);
+  assert_valid(f);
+}
+
+static void any_calls_are_answered_as_the_oracle_says(void **state)
+{
+  (void) state;
+  static const unsigned windows[] = {1, 2, 3, 6, 13, 30, 64};
+  enum { WINDOWS = sizeof windows / sizeof *windows };
+  for (unsigned i = 0; i < 4 * WINDOWS; i++) {
+    bool growable = i / WINDOWS % 2;
+    struct oracle o = {.window = windows[i % WINDOWS], .renews = i / WINDOWS / 2};
+    tamis_options options = options_for(o.window, growable ? IDS / 8 : IDS, growable);
+    options.window_renews = o.renews;
+    options.seed = i + 1;
+    options.stripes = i % 3 == 0 ? 1 : 0;
+    tamis_filter *f = create(&options);
+    uint64_t random = i;
+    for (unsigned turn = 0; turn < 20; turn++) {
+      for (unsigned call = 0; call < 1000 / SCALE; call++)
+        call_anything(f, &o, &random);
+      assert_as_the_oracle_says(f, &o);
+    }
+    tamis_destroy(f);
+  }
+}
+
+/* ---- keys that the filter cannot tell apart ---- */
+
+/* Whether two keys have the same entry in a layer. */
+static bool collide(const struct window *w, struct window_layer *layer, uint64_t a, uint64_t b)
+{
+  struct pair x = pair_in(layer, window_mixed(w, a)), y = pair_in(layer, window_mixed(w, b));
+  return x.fingerprint == y.fingerprint && x.place.lower == y.place.lower;
+}
+
+static uint64_t next_colliding(const struct window *w, struct window_layer *layer, uint64_t key,
+                               uint64_t from)
+{
+  while (!collide(w, layer, key, from) || from == key)
+    from++;
+  return from;
+}
+
+static tamis_filter *make_coarse(uint64_t capacity, bool growable)
+{
+  tamis_options options = options_for(1, capacity, growable);
+  options.fpp = 0.05;
+  return create(&options);
+}
+
+static void a_remove_leaves_the_other_key_of_an_entry(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_coarse(20, false);
+  struct window *w = window_of(f);
+  uint64_t x = 1, y = next_colliding(w, &w->first, x, 2);
+  add(f, x, 1);
+  advance(f, 1);
+  add(f, y, 1); /* renews x as well */
+  assert_int_equal(tamis_count_hash(f, x), 2);
+  assert_int_equal(tamis_remove_hash(f, y), TAMIS_OK);
+  assert_true(tamis_contains_hash(f, x));
+  add(f, y, 1);
+  assert_int_equal(tamis_remove_hash(f, x), TAMIS_OK);
+  advance(f, 1);
+  assert_true(tamis_contains_hash(f, y));
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* Opens a further layer by keys that nobody else uses, and returns it. */
+static struct window_layer *open_layer(tamis_filter *f)
+{
+  unsigned layers = stats_of(f).layers;
+  for (uint64_t key = UINT64_C(1) << 40; stats_of(f).layers == layers; key++)
+    assert_true(tamis_add_unique_hash(f, key) >= 0);
+  return atomic_load(&window_of(f)->newest);
+}
+
+/* A filter with one layer, in which fingerprints are longer than in the next one. */
+static tamis_filter *make_fine_then_coarse(bool renews, struct window_layer **fine)
+{
+  tamis_options options = options_for(1, 2, true);
+  options.fpp = 0.05;
+  options.window_renews = renews;
+  tamis_filter *f = create(&options);
+  *fine = open_layer(f);
+  advance(f, 2);
+  assert_int_equal(stats_of(f).layers, 1);
+  return f;
+}
+
+/* A key that only the newer one of two layers takes for z. */
+static uint64_t coarse_twin(const tamis_filter *f, struct window_layer *coarse, uint64_t z)
+{
+  uint64_t x = 2000000;
+  do
+    x = next_colliding(const_window_of(f), coarse, z, x + 1);
+  while (tamis_contains_hash(f, x));
+  return x;
+}
+
+/* The older layer has an entry of y, and the newer one an entry of x, and z matches both of them. */
+static void a_remove_takes_the_entry_of_the_oldest_layer(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 4; round++) {
+    bool z_first = round & 1, later = round & 2;
+    struct window_layer *fine;
+    tamis_filter *f = make_fine_then_coarse(false, &fine);
+    uint64_t y = 1, z = next_colliding(window_of(f), fine, y, 2);
+    add(f, y, 1);
+    if (z_first)
+      add(f, z, 1);
+    uint64_t x = coarse_twin(f, open_layer(f), z);
+    add(f, x, 1);
+    if (!z_first)
+      add(f, z, 1);
+    if (later) { /* z makes its entry as young as itself, whatever becomes of x */
+      advance(f, 1);
+      add(f, z, 1);
+      add(f, x, 1);
+      assert_int_equal(tamis_remove_hash(f, z), TAMIS_OK);
+      assert_int_equal(tamis_remove_hash(f, x), TAMIS_OK);
+      advance(f, 1);
+    }
+    assert_int_equal(tamis_count_hash(f, z), 2); /* with that of y */
+    assert_int_equal(tamis_remove_hash(f, z), TAMIS_OK);
+    assert_int_equal(tamis_count_hash(f, x), 1);
+    assert_int_equal(tamis_count_hash(f, y), 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* x, which the newer layer takes for z, has the stamp of now. */
+static void a_unique_add_renews_the_entry_of_the_oldest_layer(void **state)
+{
+  (void) state;
+  struct window_layer *fine;
+  tamis_filter *f = make_fine_then_coarse(true, &fine);
+  uint64_t z = 1;
+  add(f, z, 1);
+  uint64_t x = coarse_twin(f, open_layer(f), z);
+  advance(f, 1);
+  add(f, x, 1);
+  assert_int_equal(tamis_add_unique_hash(f, z), TAMIS_PRESENT);
+  assert_int_equal(tamis_remove_hash(f, x), TAMIS_OK);
+  advance(f, 1);
+  assert_true(tamis_contains_hash(f, z));
+  tamis_destroy(f);
+}
+
+/* ---- memory ---- */
+
+static void copies_take_little_memory_and_give_it_back(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1, 1000, false);
+  uint64_t bytes = stats_of(f).bytes;
+  add(f, 7, 100000 / SCALE);
+  assert_true(stats_of(f).bytes <= bytes + 200);
+  assert_int_equal(tamis_count_hash(f, 7), 100000 / SCALE);
+  for (uint64_t key = 0; key < 1000; key++)
+    add(f, key, 2);
+  assert_true(stats_of(f).bytes <= bytes + 1000 * 24 * 4);
+  for (uint64_t key = 0; key < 1000; key++)
+    assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+  assert_valid(f);
+  advance(f, 2);
+  assert_int_equal(stats_of(f).bytes, bytes);
+  assert_int_equal(stats_of(f).count, 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+static void copies_keep_within_max_bytes(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = options_for(2, 1000, true);
+  uint64_t bytes;
+  options.allocator = &allocator;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  options.max_bytes = bytes + 3000;
+  tamis_filter *f = create(&options);
+  assert_int_equal(counts.now, bytes);
+  uint64_t refused = 0;
+  for (uint64_t key = 0; key < 1000; key++) {
+    add(f, key, 1);
+    int result = tamis_add_hash(f, key);
+    assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+    refused += result != TAMIS_OK;
+    assert_int_equal(tamis_count_hash(f, key), 1 + (result == TAMIS_OK));
+    assert_true(counts.now <= options.max_bytes);
+    assert_int_equal(counts.now, stats_of(f).bytes);
+  }
+  assert_true(refused > 500 && refused < 1000);
+  assert_int_equal(stats_of(f).refused_adds, refused);
+  assert_int_equal(stats_of(f).count, 2000 - refused);
+  assert_valid(f);
+  advance(f, 3);
+  assert_int_equal(counts.now, bytes);
+  tamis_destroy(f);
+  assert_int_equal(counts.now, 0);
+}
+
+static void without_memory_there_is_no_copy(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = options_for(2, 1000, true);
+  options.allocator = &allocator;
+  tamis_filter *f = create(&options);
+  add(f, 7, 1);
+  counts.fail_at = counts.calls + 1;
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_ENOMEM);
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  assert_int_equal(stats_of(f).refused_adds, 1);
+  assert_valid(f);
+  add(f, 7, 1);
+  assert_int_equal(tamis_count_hash(f, 7), 2);
+  tamis_destroy(f);
+}
+
+/* Keys that are removed leave a layer empty, which then leaves. */
+static void removed_keys_leave_their_layers(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(8, 100, true);
+  uint64_t keys = 0;
+  for (; stats_of(f).layers < 3; keys++)
+    add(f, keys, 1 + (unsigned) (keys % 3));
+  advance(f, 1);
+  for (uint64_t key = 0; key < keys; key++)
+    for (unsigned i = 0; i < 1 + key % 3; i++)
+      assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 0);
+  advance(f, 1);
+  assert_int_equal(stats_of(f).layers, 1);
+  assert_valid(f);
+  for (uint64_t key = 0; key < keys; key++)
+    assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- capacity, figures ---- */
+
+/* Removes make room at once, and copies take none. */
+static void a_fixed_window_takes_its_capacity(void **state)
+{
+  (void) state;
+  for (unsigned seed = 1; seed <= 5; seed++) {
+    tamis_options options = options_for(3, 2000 / SCALE, false);
+    options.seed = seed;
+    tamis_filter *f = create(&options);
+    for (uint64_t key = 0; key < options.capacity; key++)
+      add(f, key, 2);
+    uint64_t key = options.capacity;
+    while (tamis_add_hash(f, key) == TAMIS_OK)
+      key++;
+    for (uint64_t old = 0; old < key; old++)
+      assert_int_equal(tamis_count_hash(f, old), old < options.capacity ? 2 : 1);
+    for (uint64_t old = 0; old < key; old += 2)
+      while (tamis_remove_hash(f, old) == TAMIS_OK)
+        ;
+    for (uint64_t new = key; new < key + key / 4; new ++)
+      add(f, new, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+static int append(void *context, const void *data, size_t size)
+{
+  strncat(context, data, size);
+  return 0;
+}
+
+static void figures_tell_the_kind(void **state)
+{
+  (void) state;
+  static char text[20000];
+  tamis_filter *f = make(3, 100, true);
+  add(f, 1, 2);
+  add(f, 2, 1);
+  tamis_stats s = stats_of(f);
+  assert_true(s.kind == TAMIS_CUCKOO && s.count == 3 && s.parts == 4 && s.layers == 1 &&
+              s.load == 0.03 && s.fingerprint_bits > 15 && s.occupancy > 0);
+  assert_int_equal(tamis_stats_text(f, TAMIS_JSON, "w", append, text), TAMIS_OK);
+  assert_non_null(strstr(text, "\"kind\": \"cuckoo\""));
+  assert_non_null(strstr(text, "\"parts\": 4"));
+  assert_null(strstr(text, "\"layout\""));
+  tamis_destroy(f);
+}
+
+/* A cuckoo filter has no layout, so none is refused. */
+static void options_are_those_of_a_cuckoo_filter(void **state)
+{
+  (void) state;
+  tamis_options options = options_for(3, 100, true);
+  options.layout = TAMIS_LAYOUT_WORD;
+  uint64_t bytes, more;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  tamis_filter *f = create(&options);
+  assert_int_equal(stats_of(f).bytes, bytes);
+  tamis_destroy(f);
+  options.kind = TAMIS_BLOOM;
+  options.layout = TAMIS_LAYOUT_BLOCKED;
+  assert_int_equal(tamis_bytes_for(&options, &more), TAMIS_OK);
+  assert_true(more < bytes && bytes < more + 200);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(records_are_as_they_were_set),
+      cmocka_unit_test(each_add_is_a_copy_and_each_remove_takes_one),
+      cmocka_unit_test(copies_live_as_long_as_the_last_one),
+      cmocka_unit_test(a_record_of_a_forgotten_key_is_none),
+      cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
+      cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
+      cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
+      cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
+      cmocka_unit_test(copies_take_little_memory_and_give_it_back),
+      cmocka_unit_test(copies_keep_within_max_bytes),
+      cmocka_unit_test(without_memory_there_is_no_copy),
+      cmocka_unit_test(removed_keys_leave_their_layers),
+      cmocka_unit_test(a_fixed_window_takes_its_capacity),
+      cmocka_unit_test(figures_tell_the_kind),
+      cmocka_unit_test(options_are_those_of_a_cuckoo_filter),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races between the steps of removes, counts of copies and unions of windows, each replayed exactly.
+ * Built with the hooks.  The window is one period, so there are three stamps: the tightest case.
+ */
+#include "unit.h"
+
+#include "base/hook.h"
+#include "filter_unit.h"
+#include "schedule.h"
+#include "window/layers.h"
+#include "window/pair.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+/* ---- filters and calls ---- */
+
+static tamis_filter *make(tamis_kind kind, uint64_t capacity, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = kind;
+  options.capacity = capacity;
+  options.fpp = 0.0001;
+  options.growable = growable;
+  options.window = 1;
+  options.stripes = 64;
+  options.seed = 42;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+static void add(tamis_filter *f, uint64_t key, unsigned copies)
+{
+  for (unsigned i = 0; i < copies; i++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+}
+
+static void advance(tamis_filter *f, unsigned periods)
+{
+  for (unsigned i = 0; i < periods; i++)
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+struct call {
+  tamis_filter *filter, *from;
+  uint64_t hash;
+  FILE *file;
+  int result;
+  pthread_t thread;
+};
+
+static void *call_add(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_add_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_unique(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_add_unique_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_remove(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_remove_hash(call->filter, call->hash);
+  return NULL;
+}
+
+static void *call_advance(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_advance(call->filter);
+  return NULL;
+}
+
+static void *call_merge(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_merge(call->filter, call->from);
+  return NULL;
+}
+
+static int write_to(void *file, const void *data, size_t size)
+{
+  return fwrite(data, 1, size, file) != size;
+}
+
+static int64_t read_from(void *file, void *data, size_t size)
+{
+  return (int64_t) fread(data, 1, size, file);
+}
+
+static void *call_save(void *arg)
+{
+  struct call *call = arg;
+  call->result = tamis_save(call->filter, write_to, call->file);
+  return NULL;
+}
+
+static void start(struct call *call, void *(*what)(void *) )
+{
+  assert_int_equal(pthread_create(&call->thread, NULL, what, call), 0);
+}
+
+static void finish(struct call *call)
+{
+  assert_int_equal(pthread_join(call->thread, NULL), 0);
+}
+
+/* ---- removes ---- */
+
+/* Both have found the last copy, or the second one waits until the first one has taken it. */
+static void a_copy_is_removed_once(void **state)
+{
+  (void) state;
+  for (unsigned copies = 1; copies <= 2; copies++) {
+    tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+    struct call a = {.filter = f, .hash = 7}, b = a;
+    add(f, 7, copies);
+    schedule_stop_at("window_home_found");
+    start(&a, call_remove);
+    schedule_wait("window_home_found", 1);
+    start(&b, call_remove);
+    schedule_wait_either("stripe_wait", 1, "window_home_found", 2);
+    schedule_go();
+    finish(&a);
+    finish(&b);
+    assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), copies);
+    assert_int_equal(tamis_count_hash(f, 7), 0);
+    assert_int_equal(stats_of(f).count, 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* The remove has found its entry.  A unique add of the key wins when it is gone, and not before. */
+static void a_key_is_won_again_when_it_has_been_removed(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  struct call gone = {.filter = f, .hash = 7}, again = gone;
+  add(f, 7, 1);
+  advance(f, 2);
+  add(f, 7, 1); /* with a stamp of its own */
+  schedule_stop_at("window_home_found");
+  start(&gone, call_remove);
+  schedule_wait("window_home_found", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT); /* it takes no stripe */
+  start(&again, call_add);
+  schedule_wait("stripe_wait", 1);
+  schedule_go();
+  finish(&gone);
+  finish(&again);
+  assert_int_equal(gone.result, TAMIS_OK);
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The period has ended, and the sweep has not come by: the key is forgotten. */
+static void a_key_that_is_not_swept_yet_is_absent(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  struct call end = {.filter = f};
+  add(f, 7, 3);
+  add(f, 8, 3);
+  advance(f, 1);
+  schedule_stop_at("window_published");
+  start(&end, call_advance);
+  schedule_wait("window_published", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_count_hash(f, 7), 0);
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
+  add(f, 8, 1); /* in the lane and beside the record that are to be swept */
+  assert_int_equal(tamis_count_hash(f, 8), 1);
+  add(f, 8, 1);
+  schedule_go();
+  finish(&end);
+  assert_int_equal(tamis_count_hash(f, 8), 2);
+  assert_int_equal(stats_of(f).count, 2);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* The add has written its lane and its record when the period ends.  Both get the next stamp. */
+static void a_copy_that_meets_the_end_of_a_period_keeps_its_record(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  struct call late = {.filter = f, .hash = 7}, end = late;
+  add(f, 7, 2);
+  schedule_stop_at("window_lane_written");
+  start(&late, call_add);
+  schedule_wait("window_lane_written", 1);
+  start(&end, call_advance);
+  schedule_wait("window_published", 1);
+  schedule_go();
+  finish(&late);
+  finish(&end);
+  assert_valid(f);
+  advance(f, 1);
+  assert_int_equal(tamis_count_hash(f, 7), 3);
+  assert_valid(f);
+  advance(f, 1);
+  assert_int_equal(tamis_count_hash(f, 7), 0);
+  assert_int_equal(stats_of(f).count, 0);
+  tamis_destroy(f);
+}
+
+/* A layer is opened while a remove chooses its stripes, and the key is won there. */
+static void a_remove_looks_in_a_layer_that_is_opened_meanwhile(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(TAMIS_CUCKOO, 10, true);
+  struct window *w = window_of(f);
+  struct call late = {.filter = f, .hash = 7};
+  schedule_stop_at("window_stripes_wanted");
+  start(&late, call_remove);
+  schedule_wait("window_stripes_wanted", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  add(f, 7, 1);
+  schedule_go();
+  finish(&late);
+  assert_int_equal(late.result, TAMIS_OK);
+  assert_int_equal(stats_of(f).count, 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* ---- saves ---- */
+
+/* The next key with this lower bucket, the first one of all. */
+static uint64_t next_in_first_bucket(const struct window *w, uint64_t from)
+{
+  const struct window_geometry *g = &w->first.geometry;
+  while (window_place_of(g, window_mixed(w, from), false).lower)
+    from++;
+  return from;
+}
+
+/* The first bucket has been copied when its key is removed, and comes back to the other bucket. */
+static void a_copy_of_a_segment_has_a_key_once(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(TAMIS_CUCKOO, 100, false), *loaded;
+  struct window *w = window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
+  struct call save = {.filter = f, .file = tmpfile()};
+  assert_non_null(save.file);
+  assert_int_equal(g->bucket_shift, 0);
+  add(f, key, 1);
+  assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
+  schedule_stop_at("window_word_copied");
+  start(&save, call_save);
+  schedule_wait("window_word_copied", 1);
+  schedule_pass_by();
+  assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+  add(f, other, 1);
+  add(f, key, 1);
+  struct pair pair = pair_in(&w->first, window_mixed(w, key));
+  assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, pair.place.upper))),
+                   1);
+  schedule_go();
+  finish(&save);
+  assert_int_equal(save.result, TAMIS_OK);
+  rewind(save.file);
+  assert_int_equal(tamis_load(NULL, read_from, save.file, &loaded), TAMIS_OK);
+  assert_valid(loaded);
+  assert_int_equal(tamis_count_hash(loaded, key), 1);
+  fclose(save.file);
+  tamis_destroy(loaded);
+  tamis_destroy(f);
+}
+
+/* ---- unions ---- */
+
+static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
+
+/* The union is about to write the key.  A unique add of it waits, and has not won. */
+static void a_union_and_a_unique_add_have_one_winner(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_filter *f = make(kinds[i], 100, true), *from = make(kinds[i], 100, true);
+    struct call merge = {.filter = f, .from = from}, win = {.filter = f, .hash = 7};
+    add(from, 7, 1);
+    schedule_stop_at("window_epoch_read_locked");
+    start(&merge, call_merge);
+    schedule_wait("window_epoch_read_locked", 1);
+    start(&win, call_unique);
+    schedule_wait_either("stripe_wait", 1, "window_epoch_read_locked", 2);
+    schedule_go();
+    finish(&merge);
+    finish(&win);
+    assert_int_equal(merge.result, TAMIS_OK);
+    assert_int_equal(win.result, TAMIS_PRESENT);
+    assert_int_equal(stats_of(f).count, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+    tamis_destroy(from);
+  }
+}
+
+/* A layer is opened in `into` while `from` is copied. */
+static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_filter *f = make(kinds[i], 100, true), *from = make(kinds[i], 100, true);
+    struct call merge = {.filter = f, .from = from};
+    struct window *w = window_of(f);
+    add(from, 7, 1);
+    schedule_stop_at("window_word_copied");
+    start(&merge, call_merge);
+    schedule_wait("window_word_copied", 1);
+    schedule_pass_by();
+    assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+    schedule_go();
+    finish(&merge);
+    assert_int_equal(merge.result, TAMIS_EFULL);
+    assert_false(tamis_contains_hash(f, 7));
+    assert_int_equal(stats_of(f).count, 0);
+    advance(f, 1);
+    assert_int_equal(stats_of(f).layers, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+    tamis_destroy(from);
+  }
+}
+
+/* The period ends when the union has read the epoch word: keys of the last age are forgotten at once, and
+ * younger ones a period later. */
+static void a_union_that_meets_the_end_of_a_period_leaves_no_dead_key(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 4; i++) {
+    bool old = i / 2;
+    tamis_filter *f = make(kinds[i % 2], 100, true), *from = make(kinds[i % 2], 100, true);
+    struct call merge = {.filter = f, .from = from}, end = {.filter = f};
+    add(from, 7, 1);
+    advance(from, old);
+    schedule_stop_at("window_epoch_read_locked");
+    start(&merge, call_merge);
+    schedule_wait("window_epoch_read_locked", 1);
+    start(&end, call_advance);
+    schedule_wait("window_published", 1);
+    schedule_go();
+    finish(&merge);
+    finish(&end);
+    assert_int_equal(merge.result, TAMIS_OK);
+    assert_int_equal(tamis_count_hash(f, 7), !old);
+    assert_valid(f);
+    for (unsigned now = 0; now < 4; now++) {
+      advance(f, 1);
+      assert_int_equal(tamis_count_hash(f, 7), 0);
+      assert_int_equal(stats_of(f).count, 0);
+      assert_valid(f);
+    }
+    tamis_destroy(f);
+    tamis_destroy(from);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_copy_is_removed_once),
+      cmocka_unit_test(a_key_is_won_again_when_it_has_been_removed),
+      cmocka_unit_test(a_key_that_is_not_swept_yet_is_absent),
+      cmocka_unit_test(a_copy_that_meets_the_end_of_a_period_keeps_its_record),
+      cmocka_unit_test(a_remove_looks_in_a_layer_that_is_opened_meanwhile),
+      cmocka_unit_test(a_copy_of_a_segment_has_a_key_once),
+      cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
+      cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
+      cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
