@@ -89,9 +89,11 @@ double real_log2(double x)
 double real_power(double x, unsigned n)
 {
   double power = 1;
-  for (; n; n /= 2, x *= x)
+  for (; n; n /= 2) {
     if (n % 2)
       power *= x;
+    x *= x;
+  }
   return power;
 }
 

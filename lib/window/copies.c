@@ -141,7 +141,8 @@ static void exchange_locked(struct window_copies *c, struct window_copies *new)
   struct window_copies old = {.records = c->records, .bits = c->bits};
   c->records = new->records;
   c->bits = new->bits;
-  for (uint64_t i = 0; old.records && i < slots_for(old.bits); i++) {
+  uint64_t slots = old.records && c->used ? slots_for(old.bits) : 0;
+  for (uint64_t i = 0; i < slots; i++) {
     const struct window_record *r = &old.records[i];
     struct window_name name = {r->place, r->fingerprint};
     if (r->further)
