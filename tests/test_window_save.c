@@ -70,9 +70,10 @@ static tamis_filter *create(const struct sort *sort, unsigned periods)
 
 /* ---- round trips ---- */
 
-static void assert_same_answers(const tamis_filter *a, const tamis_filter *b)
+static void assert_same_answers(const tamis_filter *a, const tamis_filter *b, unsigned first,
+                                unsigned step)
 {
-  for (uint64_t key = 0; key < 4000; key++)
+  for (uint64_t key = first; key < 4000; key += step)
     assert_int_equal(tamis_count_hash(a, key), tamis_count_hash(b, key));
   assert_valid(b);
 }
@@ -115,10 +116,10 @@ static void assert_goes_on_alike(tamis_filter *a, tamis_filter *b, unsigned wind
       assert_int_equal(tamis_add_unique_hash(a, key), tamis_add_unique_hash(b, key));
       assert_int_equal(tamis_add_hash(a, 1000 * now + key), tamis_add_hash(b, 1000 * now + key));
     }
-    assert_same_answers(a, b);
+    assert_same_answers(a, b, now % 8, 8);
     advance(a);
     advance(b);
-    assert_same_answers(a, b);
+    assert_same_answers(a, b, now % 8, 8);
     assert_same_figures(stats_of(a), stats_of(b), false);
   }
 }
@@ -132,7 +133,7 @@ static void a_loaded_filter_is_as_it_was(void **state)
     tamis_filter *f = create(sort, periods[i % 3]);
     struct bytes saved = saved_bytes(f);
     tamis_filter *g = load_bytes(&saved);
-    assert_same_answers(f, g);
+    assert_same_answers(f, g, 0, 1);
     assert_same_figures(stats_of(f), stats_of(g), true);
     assert_same_bytes(&saved, g);
     assert_info(&saved, g);
@@ -229,7 +230,7 @@ static void periods_end_during_a_save(void **state)
 static void a_filter_of_several_segments_is_as_it_was(void **state)
 {
   (void) state;
-  enum { KEYS = 1500000 };
+  enum { KEYS = 1500000 / SCALE };
   const struct sort sort = {8, 0.001, false, KEYS, KEYS};
   tamis_filter *f = create(&sort, 5);
   struct bytes saved = saved_bytes(f);
@@ -335,7 +336,7 @@ static void a_window_is_not_mapped(void **state)
     assert_null(g);
   }
   assert_int_equal(tamis_load_file(NULL, path, &g), TAMIS_OK);
-  assert_same_answers(f, g);
+  assert_same_answers(f, g, 0, 1);
   tamis_destroy(f);
   tamis_destroy(g);
   (void) unlink(path);
