@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-/* At this rate no key of a small test is found by chance. */
+/* A rate that every window has, and at which no key of a small test is found by chance. */
 static const double low_rate = 3e-6;
 
 static inline tamis_options window_options(tamis_kind kind, unsigned window, uint64_t capacity,
