@@ -102,6 +102,34 @@ static void draw_filter(struct configuration *c, uint64_t *seed,
     o->capacity /= 2;
 }
 
+/* The lowest rate of a window is higher, and has no formula that this could check. */
+static double lowest_rate_of_window(const tamis_options *o)
+{
+  double fpp;
+  uint64_t bytes;
+  tamis_options trial = *o;
+  for (fpp = lowest_rate(o); fpp < 1; fpp *= 1.01) {
+    trial.fpp = fpp;
+    if (tamis_bytes_for(&trial, &bytes) == TAMIS_OK)
+      break;
+  }
+  return fpp;
+}
+
+/* One filter in three that can have a window has one.  The rest of the configuration is what it would be
+ * without. */
+static void draw_window(tamis_options *o, uint64_t seed, const struct configuration_limits *limits)
+{
+  uint64_t random = random_at(seed, 1);
+  if (o->kind == TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_WORD || !one_in(&random, 3))
+    return;
+  o->window = (unsigned) log_uniform(&random, 1, 64);
+  o->window_renews = one_in(&random, 2);
+  o->fpp = fmax(o->fpp, lowest_rate_of_window(o));
+  while (bytes_needed(o) > limits->bytes && o->capacity > 1)
+    o->capacity /= 2;
+}
+
 /* Nothing, just enough, or a part more. */
 static uint64_t draw_max_bytes(const tamis_options *o, uint64_t *seed)
 {
@@ -116,6 +144,7 @@ struct configuration configuration_draw(uint64_t seed, const struct configuratio
   struct configuration c = {.options = TAMIS_OPTIONS_INIT};
   tamis_options *o = &c.options;
   draw_filter(&c, &seed, limits);
+  draw_window(o, seed, limits);
   o->max_bytes = draw_max_bytes(o, &seed);
   c.memory = one_in(&seed, 4) ? SYSTEM_MEMORY : one_in(&seed, 3) ? FAILING_MEMORY : LEDGER_MEMORY;
   c.threads = log_uniform(&seed, 1, limits->threads < 16 ? limits->threads : 16);
@@ -159,15 +188,16 @@ void configuration_print(const struct configuration *c)
 {
   static const char *const memory[] = {"system", "ledger", "failing"};
   const tamis_options *o = &c->options;
-  printf("%s, %s, capacity %" PRIu64 ", fpp %.17g, max_bytes %" PRIu64 ", stripes %u, seed %" PRIu64
-         ", hash %s, memory %s; %" PRIu64 " threads, %" PRIu64 " keys of at most %u bytes, %" PRIu64
-         " calls, batches of at most %u\n",
+  printf("%s, %s, window %u%s, capacity %" PRIu64 ", fpp %.17g, max_bytes %" PRIu64
+         ", stripes %u, seed %" PRIu64 ", hash %s, memory %s; %" PRIu64 " threads, %" PRIu64
+         " keys of at most %u bytes, %" PRIu64 " calls, batches of at most %u\n",
          o->kind == TAMIS_CUCKOO             ? "cuckoo"
          : o->kind == TAMIS_COUNTING_BLOOM   ? "Bloom, counting"
          : o->layout == TAMIS_LAYOUT_CLASSIC ? "Bloom, classic"
          : o->layout == TAMIS_LAYOUT_WORD    ? "Bloom, word"
                                              : "Bloom, blocked",
-         o->growable ? "growable" : "fixed", o->capacity, o->fpp, o->max_bytes, o->stripes, o->seed,
+         o->growable ? "growable" : "fixed", o->window, o->window_renews ? " (renewed)" : "",
+         o->capacity, o->fpp, o->max_bytes, o->stripes, o->seed,
          o->hash == fnv_hash      ? "FNV"
          : o->hash == number_hash ? "number"
                                   : "default",

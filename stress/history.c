@@ -15,6 +15,7 @@ enum effect {
   REMOVE,
   ADVANCE,
   AGAIN,   /* of one of the first three, later in the same call: the age is 0 again */
+  KEEP,    /* in place of ADD: what was forgotten meanwhile is there again, and a copy more */
   CHANGES, /* the effects above change the copies */
   FOUND_SOME = CHANGES,
   FOUND_NONE,
@@ -57,6 +58,10 @@ typedef uint64_t call_set;
 struct point {
   call_set done;
   uint64_t copies, age; /* without copies the age is 0 */
+  /* Copies that the last advance has forgotten, and the calls that had begun before and may bring them
+   * back.  Without the ones there are none of the others. */
+  uint64_t lost;
+  call_set keepers;
 };
 
 enum { MAX_POINTS = 1 << 20, FIRST_POINTS = 1 << 8 };
@@ -102,11 +107,14 @@ static bool points_resize(struct points *points, size_t room)
 
 static uint32_t *points_find(const struct points *points, struct point point)
 {
-  uint64_t hash = (point.done + point.copies * 31 + point.age * 37) * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t hash =
+      (point.done + point.copies * 31 + point.age * 37 + point.lost * 41 + point.keepers) *
+      UINT64_C(0x9E3779B97F4A7C15);
   size_t mask = 2 * points->room - 1, i = (size_t) (hash >> 32) & mask;
   for (; points->table[i]; i = (i + 1) & mask) {
     const struct point *other = &points->all[points->table[i] - 1];
-    if (other->done == point.done && other->copies == point.copies && other->age == point.age)
+    if (other->done == point.done && other->copies == point.copies && other->age == point.age &&
+        other->lost == point.lost && other->keepers == point.keepers)
       break;
   }
   return &points->table[i];
@@ -192,31 +200,49 @@ static size_t sort_events(struct history_checker *c, const struct history *h)
 
 /* ---- the search ---- */
 
+/* The pending calls that may bring back what is forgotten now: those that are adding the key, or have found
+ * it and will renew it.  (Where a key has one copy, an add needs nothing of what was there.) */
+static call_set keepers(const struct history_checker *c, call_set done)
+{
+  call_set set = c->history->once ? 0 : c->with[ADD] & ~done;
+  for (call_set rest = c->with[RENEW] & ~done; rest; rest &= rest - 1)
+    if ((c->first[__builtin_ctzll(rest)] & ~done) == 0)
+      set |= rest & -rest;
+  return set;
+}
+
+static struct point advanced(const struct history_checker *c, struct point point)
+{
+  if (!point.copies || point.age < c->history->window)
+    return (struct point){
+        .done = point.done, .copies = point.copies, .age = point.copies ? point.age + 1 : 0};
+  struct point next = {.done = point.done, .keepers = keepers(c, point.done)};
+  next.lost = next.keepers ? point.copies : 0;
+  return next;
+}
+
 /* Lets a pending call take effect.  False: it cannot now. */
-static bool take_effect(const struct history *h, enum effect effect, struct point *point)
+static bool take_effect(const struct history_checker *c, enum effect effect, struct point *point)
 {
   uint64_t copies = point->copies;
   if (effect == WIN ? copies > 0 : (effect == REMOVE || effect == AGAIN) && copies == 0)
     return false;
-  switch (effect) {
-  case ADD:
-  case WIN:
-    point->copies = h->once ? 1 : copies + 1;
-    point->age = 0;
-    break;
-  case REMOVE:
-    point->copies--;
-    break;
-  case ADVANCE:
-    if (copies && point->age++ == h->window)
-      point->copies = 0;
-    break;
-  default: /* RENEW, AGAIN.  It may have been forgotten since it was found */
-    point->copies = copies ? copies : 1;
-    point->age = 0;
+  if (effect == ADVANCE) {
+    *point = advanced(c, *point);
+    return true;
   }
-  if (!point->copies)
-    point->age = 0;
+  struct point next = {.done = point->done, .copies = copies};
+  if (effect == ADD || effect == WIN)
+    next.copies = c->history->once ? 1 : copies + 1;
+  else if (effect == KEEP)
+    next.copies = point->lost + 1;
+  else if (effect == RENEW && !copies)
+    next.copies = point->lost;
+  else if (effect == REMOVE) {
+    next.copies--;
+    next.age = next.copies ? point->age : 0;
+  }
+  *point = next;
   return true;
 }
 
@@ -230,13 +256,25 @@ static struct point with_reads(const struct history_checker *c, struct point poi
   return point;
 }
 
-/* Of the pending calls with this effect that are not done, the one that returns first.  0: there is
- * none. */
-static call_set first_to_return(const struct history_checker *c, enum effect effect, call_set done)
+/* The pending calls that can have this effect now. */
+static call_set candidates(const struct history_checker *c, enum effect effect,
+                           const struct point *from)
+{
+  if (effect == KEEP)
+    return c->with[ADD] & from->keepers;
+  if (effect == RENEW && !from->copies)
+    return c->with[RENEW] & from->keepers;
+  if (effect == AGAIN && !from->age) /* that would change nothing */
+    return 0;
+  return c->with[effect] & ~from->done;
+}
+
+/* Of these, the one that returns first.  0: there is none. */
+static call_set first_to_return(const struct history_checker *c, call_set calls, call_set done)
 {
   call_set first = 0;
   uint64_t least = UINT64_MAX;
-  for (call_set rest = c->with[effect] & ~done; rest; rest &= rest - 1) {
+  for (call_set rest = calls; rest; rest &= rest - 1) {
     unsigned i = (unsigned) __builtin_ctzll(rest);
     if ((c->first[i] & ~done) == 0 && (!first || c->returned[i] < least)) {
       first = rest & -rest;
@@ -252,16 +290,14 @@ static void note_copies(struct history_copies *range, uint64_t copies)
   range->most = copies > range->most ? copies : range->most;
 }
 
-/* Adds every point that one more call leads to.  (That the age is 0 again is a change only if it was
- * not.) */
+/* Adds every point that one more call leads to. */
 static bool extend(struct history_checker *c, const struct point *from)
 {
   for (enum effect effect = 0; effect < CHANGES; effect++) {
-    call_set call = effect == AGAIN && !from->age ? 0 : first_to_return(c, effect, from->done);
+    call_set call = first_to_return(c, candidates(c, effect, from), from->done);
     struct point next = *from;
     next.done |= call;
-    if (call && take_effect(c->history, effect, &next) &&
-        !points_add(&c->reached, with_reads(c, next)))
+    if (call && take_effect(c, effect, &next) && !points_add(&c->reached, with_reads(c, next)))
       return false;
   }
   return true;

@@ -29,6 +29,8 @@
  *    counting a Bloom filter that counts; the classes have a line in common, and no counter
  *    window   a Bloom filter with a window, growing or not; the ends of periods are part of the history
  *             of each class.  Of bystanders nothing is checked
+ *    window-cuckoo  the same with a cuckoo filter: copies and removes, and a limit on memory in one
+ *             filter of eight
  *
  * The seed determines the keys and the calls, but not how the threads overlap.
  * stress-linear-hooked is the same program with a library whose threads pause now and then between
@@ -50,10 +52,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const variant_names[] = {"tiny",     "opening", "grown", "fixed", "bloom",
-                                            "counting", "window",  "all",   NULL};
-/* The share of each variant in the operations, in elevenths. */
-static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1, 2};
+static const char *const variant_names[] = {"tiny",  "opening",  "grown",  "fixed",
+                                            "bloom", "counting", "window", "window-cuckoo",
+                                            "all",   NULL};
+/* The share of each variant in the operations, in thirteenths. */
+static const uint64_t variant_shares[] = {2, 2, 1, 2, 1, 1, 2, 2};
 
 enum {
   CUCKOO_CLASSES = 6,
@@ -159,6 +162,11 @@ static bool can_remove(const struct life *life)
   return life->variant != BLOOM && life->variant != WINDOW;
 }
 
+static bool has_window(enum variant variant)
+{
+  return variant == WINDOW || variant == WINDOW_CUCKOO;
+}
+
 /* Whether the filter may confuse a key with a class. */
 static bool is_class(const struct life *life, uint64_t hash)
 {
@@ -168,7 +176,7 @@ static bool is_class(const struct life *life, uint64_t hash)
         return true;
     return false;
   }
-  if (life->variant == WINDOW) {
+  if (has_window(life->variant)) {
     for (unsigned i = 0; i < life->classes; i++)
       if (distinct_near_in_window(life->filter, hash, life->hashes[i]))
         return true;
@@ -302,13 +310,14 @@ static void report_bystander(struct caller *caller, const char *what, uint64_t h
 static void record_bystander(struct caller *caller, const struct request *request,
                              enum history_call call, int result)
 {
+  enum variant variant = caller->run->life.variant;
   caller->bystander_calls++;
-  if (caller->run->life.variant == WINDOW)
+  if (variant == WINDOW)
     return;
-  if ((call == HISTORY_CONTAINS || call == HISTORY_COUNT) && !result)
+  if ((call == HISTORY_CONTAINS || call == HISTORY_COUNT) && !result && variant != WINDOW_CUCKOO)
     report_bystander(caller, "was missed", request->hash);
   if (call == HISTORY_REMOVE) {
-    if (result != TAMIS_OK)
+    if (result != TAMIS_OK && variant != WINDOW_CUCKOO)
       report_bystander(caller, "could not be removed", request->hash);
     caller->held[request->held] = caller->held[--caller->held_count];
   }
@@ -351,7 +360,7 @@ static size_t make_call(struct caller *caller)
   /* A batch of plain adds could make the counters of a class stuck. */
   bool single = call == HISTORY_REMOVE || call == HISTORY_ADVANCE ||
                 (run->life.variant == COUNTING && call == HISTORY_ADD);
-  unsigned most = run->life.variant == WINDOW ? run->batch / 3 : run->batch;
+  unsigned most = has_window(run->life.variant) ? run->batch / 3 : run->batch;
   if (!single && most && percent(caller, run->mix.batch_percent))
     n += random_next(&caller->seed) % most;
   for (size_t i = 0; i < n; i++, on_class = percent(caller, run->mix.class_percent)) {
@@ -464,7 +473,7 @@ static void check_class(struct caller *caller, unsigned class)
     take_calls(caller, &run->callers[t], EVERY_CLASS, &n);
   }
   call_last(caller, HISTORY_COUNT, class, &n);
-  if (life->variant == WINDOW)
+  if (has_window(life->variant))
     call_last(caller, HISTORY_ADD, class, &n);
   bool refused = caller->history[n - 1].result < 0;
   struct history h = {.ops = caller->history,
@@ -531,7 +540,7 @@ static void check_filter(struct run *run)
   uint64_t count = 0;
   for (unsigned i = 0; i < life->classes; i++)
     count += life->copies[i];
-  if (life->variant == WINDOW) {
+  if (has_window(life->variant)) {
     if (!filter_validate(life->filter, &reason))
       mismatch(run, reason, 1, 0);
     return;
@@ -562,6 +571,8 @@ static void forget_all(struct run *run)
     if (tamis_advance(life->filter) != TAMIS_OK)
       mismatch(run, "an end of a period that fails", 1, 0);
   memset(life->copies, 0, sizeof life->copies);
+  for (unsigned t = 0; t < run->threads; t++)
+    run->callers[t].held_count = 0;
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(life->filter, &stats);
   if (stats.count)
@@ -601,9 +612,9 @@ static void end_life(struct run *run)
   struct life *life = &run->life;
   struct variant_totals *totals = &run->totals[life->variant];
   if (!run->wrong && ((life->variant < BLOOM && !distinct_holds(&life->distinct, life->filter)) ||
-                      (life->variant == WINDOW && !distinct_holds_in_window(life->filter))))
+                      (has_window(life->variant) && !distinct_holds_in_window(life->filter))))
     error(2, 0, "the filter confuses classes: a bug of this program");
-  if (!run->wrong && life->variant == WINDOW)
+  if (!run->wrong && has_window(life->variant))
     forget_all(run);
   if (!run->wrong && can_remove(life)) {
     remove_all(run);
@@ -619,7 +630,7 @@ static void end_life(struct run *run)
       totals->most_generations = stats.generations;
   }
   totals->lives++;
-  totals->layers += life->variant == WINDOW ? stats.growths : stats.layers - 1;
+  totals->layers += has_window(life->variant) ? stats.growths : stats.layers - 1;
   tamis_destroy(life->filter);
   life->filter = NULL;
 }
@@ -677,7 +688,7 @@ static void begin_next_round(struct run *run)
     add_totals(run);
     if (!run->wrong)
       check_filter(run);
-    if (!run->wrong && life->variant == WINDOW)
+    if (!run->wrong && has_window(life->variant))
       begin_window_anew(run);
     run->stop = is_over(run);
     if (--life->rounds == 0 || run->stop)
@@ -773,7 +784,7 @@ static void print_totals(const struct run *run, double seconds)
       printf("  %" PRIu64 " splits, %" PRIu64 " joins, %" PRIu64
              " new generations, at most %" PRIu64 " at a time\n",
              t->splits, t->joins, t->generations, t->most_generations);
-    if (v == BLOOM || v == WINDOW)
+    if (v == BLOOM || has_window(v))
       printf("  %" PRIu64 " layers opened\n", t->layers);
     for (unsigned call = 0; call < HISTORY_CALLS; call++) {
       if (!(t->tally[call][0] + t->tally[call][1]))
@@ -799,13 +810,15 @@ int main(int argc, char **argv)
   const struct harness_option options[] = {
       {"calls", 'c', "Calls of a round, over all threads (default: 4000)", .number = &s.calls,
        .least = 1, .most = 1000000},
-      {"variant", 'v', "tiny, opening, grown, fixed, bloom, counting, window, or all, the default",
+      {"variant", 'v',
+       "tiny, opening, grown, fixed, bloom, counting, window, window-cuckoo, or all, the "
+       "default",
        .choice = &s.variant, .choice_names = variant_names},
       {0}};
   harness_parse("Checks that all calls on a filter are linearizable.", options, argc, argv,
                 &s.shared);
   double begin = harness_seconds();
-  if (s.variant == WINDOW && 3 * s.shared.threads > HISTORY_MOST_PENDING)
+  if (has_window((enum variant) s.variant) && 3 * s.shared.threads > HISTORY_MOST_PENDING)
     error(2, 0, "with a window at most %d threads", HISTORY_MOST_PENDING / 3);
   run.settings = &s;
   run.seed = s.shared.seed;

@@ -16,7 +16,7 @@ enum {
   BLOOM_BYSTANDERS = 192 /* of all threads */
 };
 
-enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, COUNTING, WINDOW, VARIANTS };
+enum variant { TINY, OPENING, GROWN, FIXED, BLOOM, COUNTING, WINDOW, WINDOW_CUCKOO, VARIANTS };
 
 struct life {
   enum variant variant;
@@ -31,6 +31,7 @@ struct life {
   uint64_t copies[MAX_CLASSES]; /* with a window they have just been added */
   unsigned window;              /* periods; 0: there is none */
   bool renews;
+  bool ends_are_rare;        /* of periods, so that more is remembered, and layers are opened */
   uint64_t peak;             /* bystanders of each thread from which on it removes ... */
   uint64_t trough;           /* ... and down to which it does so */
   uint64_t bystander_hashes; /* distinct hashes of bystanders; 0: any number */

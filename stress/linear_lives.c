@@ -127,7 +127,7 @@ static int create_window(struct life *life, tamis_options *options)
   static const double rates[] = {0.01, 0.001, 1e-4, 1e-5};
   static const unsigned windows[] = {1, 1, 2, 3, 5, 12, 30, 64};
   uint64_t random = random_at(life->seed, 1);
-  options->kind = TAMIS_BLOOM;
+  options->kind = life->variant == WINDOW ? TAMIS_BLOOM : TAMIS_CUCKOO;
   options->growable = random % 4;
   options->capacity = UINT64_C(16) << random / 4 % 4;
   options->fpp = rates[random / 16 % 4];
@@ -135,6 +135,14 @@ static int create_window(struct life *life, tamis_options *options)
   options->window = life->window = windows[random / 256 % 8];
   options->window_renews = life->renews = random / 2048 % 2;
   life->bystander_hashes = random / 4096 % 2 ? 0 : 400;
+  if (life->variant == WINDOW_CUCKOO) {
+    life->ends_are_rare = random / 8192 % 2;
+    life->peak = options->capacity * (life->ends_are_rare ? 64 : 1) / life->threads + 1;
+    if (random / 16384 % 8 == 0) /* copies are refused now and then */
+      (void) tamis_bytes_for(options, &options->max_bytes);
+    if (options->max_bytes)
+      options->max_bytes += random / 131072 % 4096;
+  }
   life->rounds = 8;
   int result = tamis_create(options, &life->filter);
   if (result == TAMIS_OK)
@@ -145,8 +153,8 @@ static int create_window(struct life *life, tamis_options *options)
 int life_create(struct life *life)
 {
   static int (*const create[])(struct life *, tamis_options *) = {
-      create_tiny,  create_opening,  create_grown, create_fixed,
-      create_bloom, create_counting, create_window};
+      create_tiny,  create_opening,  create_grown,  create_fixed,
+      create_bloom, create_counting, create_window, create_window};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
   options.seed = life->seed;
@@ -185,10 +193,17 @@ struct mix life_mix(const struct life *life, uint64_t random)
                                             {.calls = {250, 250, 250, 0, 150, 100}},
                                             {.calls = {0, 300, 250, 0, 100, 350}},
                                             {.calls = {100, 200, 450, 0, 245, 5}}};
-  struct mix mix = life->variant == BLOOM      ? bloom_mixes[random % 3]
-                   : life->variant == COUNTING ? counting_mixes[random % 4]
-                   : life->variant == WINDOW   ? window_mixes[random % 4]
-                                               : mixes[random % 5];
+  static const struct mix window_cuckoo_mixes[] = {{.calls = {150, 200, 250, 250, 130, 20}},
+                                                   {.calls = {200, 150, 200, 200, 100, 150}},
+                                                   {.calls = {50, 250, 200, 200, 100, 200}},
+                                                   {.calls = {0, 300, 250, 300, 145, 5}}};
+  struct mix mix = life->variant == BLOOM           ? bloom_mixes[random % 3]
+                   : life->variant == COUNTING      ? counting_mixes[random % 4]
+                   : life->variant == WINDOW        ? window_mixes[random % 4]
+                   : life->variant == WINDOW_CUCKOO ? window_cuckoo_mixes[random % 4]
+                                                    : mixes[random % 5];
+  if (life->ends_are_rare)
+    mix.calls[HISTORY_ADVANCE] = mix.calls[HISTORY_ADVANCE] / 64 + 1;
   mix.class_percent = (unsigned[]){30, 60, 90}[random / 16 % 3];
   mix.hot_percent = (unsigned[]){0, 50, 90}[random / 64 % 3];
   mix.batch_percent = (unsigned[]){0, 5, 30}[random / 256 % 3];

@@ -10,6 +10,7 @@
  *    B  one winner                         F  copies are counted exactly and all removed
  *    C  a refused call changes nothing,    H  memory comes back, by its size and alignment, and is
  *       none is refused too early             overwritten, so that a late reader misses its key
+ *    J  what a window has forgotten is gone, and comes back as new
  *
  * The configuration of round K follows from the seed and K.  A failed one can be replayed by
  * itself, with --seed and --only.
@@ -75,6 +76,18 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
   run->copies = zeroes(run->all, sizeof *run->copies);
   run->won = zeroes(run->all, sizeof *run->won);
   run->refused = zeroes(run->all, sizeof *run->refused);
+  run->earliest = zeroes(run->all, sizeof *run->earliest);
+  run->latest = zeroes(run->all, sizeof *run->latest);
+}
+
+/* Between two phases: as many periods end as may, at most. */
+static void let_periods_end(struct run *run, uint64_t most)
+{
+  if (!has_window(run))
+    return;
+  window_end_periods(run, random_at(run->configuration.seed, run->phase) % (most + 1));
+  check_at_rest(run);
+  window_renew_all(run);
 }
 
 static void play(struct run *run, const struct settings *s)
@@ -87,18 +100,24 @@ static void play(struct run *run, const struct settings *s)
   check_rate(run, s->lookups);
   check_rate_when_large(run, 25 * s->keys, s->lookups);
   if (run->all > c->keys) {
+    let_periods_end(run, 0);
     run_phase(run, BRINK);
     check_at_rest(run);
     if (removes)
       check_room_after_removes(run);
   }
+  let_periods_end(run, c->options.window + 1);
   run_phase(run, MIX);
   check_at_rest(run);
+  let_periods_end(run, c->options.window + 1);
   if (removes) {
     run_phase(run, DRAIN);
     check_at_rest(run);
-    check_empty(run);
   }
+  if (has_window(run))
+    window_forget_all(run);
+  if (removes || has_window(run))
+    check_empty(run);
   tamis_destroy(run->filter);
   if (!ledger_is_even(&run->ledger))
     run_wrong(run, "memory is left after tamis_destroy", run->ledger.bytes);
@@ -117,6 +136,8 @@ static bool run_round(const struct settings *s, uint64_t number)
   free(run.copies);
   free((void *) run.won);
   free((void *) run.refused);
+  free((void *) run.earliest);
+  free((void *) run.latest);
   return run.wrong == 0;
 }
 

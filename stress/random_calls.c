@@ -28,12 +28,8 @@ struct caller {
   int results[LONGEST_BATCH + GUARD];
   bool found[LONGEST_BATCH + GUARD];
   uint64_t counts[LONGEST_BATCH];
+  uint64_t began; /* the period in which it did, at the earliest */
 };
-
-static bool is_bloom(const struct run *run)
-{
-  return run->configuration.options.kind == TAMIS_BLOOM;
-}
 
 static void wrong(struct caller *caller, const char *what, uint64_t key)
 {
@@ -88,6 +84,7 @@ static void call_add(struct caller *caller, bool unique)
   tamis_filter *f = caller->run->filter;
   bool hashes = random_next(&caller->seed) % 2;
   set_guards(caller);
+  caller->began = window_call_begins(caller->run);
   uint64_t began = call_begins(caller->worker);
   if (!caller->batch) {
     const tamis_key *key = &caller->keys[0];
@@ -171,13 +168,16 @@ static int call_remove(struct caller *caller)
 
 /* A limit may refuse keys when more distinct ones than the capacity have been offered.  Copies take
  * room, too.  A Bloom filter ends its growth where a layer's part of the rate is one that 64-bit
- * hashes cannot give. */
+ * hashes cannot give, and a window where no layer has a rate that is low enough.  In a window of the
+ * cuckoo kind a second copy takes memory, also one of another key that the filter takes for the first. */
 static bool may_be_full(struct run *run)
 {
   const tamis_options *o = &run->configuration.options;
   double lowest = 4 * (double) run->all * 0x1p-64;
-  bool limited = !o->growable || o->max_bytes || (is_bloom(run) && 1e-3 * o->fpp < lowest);
-  return limited && (atomic_load(&run->offered) > o->capacity || run->phase == MIX);
+  bool limited = !o->growable || o->max_bytes || (keeps_all(run) && 1e-3 * o->fpp < lowest) ||
+                 (has_window(run) && o->fpp < 0.001);
+  bool copies = has_window(run) && !is_bloom(run) && o->max_bytes;
+  return limited && (atomic_load(&run->offered) > o->capacity || run->phase == MIX || copies);
 }
 
 static bool good_failure(struct run *run, int result)
@@ -194,11 +194,13 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 {
   struct run *run = caller->run;
   bool was_in = run->copies[key];
+  if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
+    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK && !(unique && was_in)) {
     caller->copies += !(is_bloom(run) && was_in);
     run->copies[key] = is_bloom(run) ? 1 : run->copies[key] + 1;
   } else if (result == TAMIS_PRESENT && unique && !was_in) {
-    run->copies[key] = is_bloom(run); /* a false positive; its bits are set for good */
+    run->copies[key] = keeps_all(run); /* a false positive; its bits are set for good */
   } else if (result == TAMIS_OK) {
     wrong(caller, "add_unique wins though the key is in", key);
   } else if (!(result == TAMIS_PRESENT && unique) && !good_failure(run, result)) {
@@ -210,12 +212,16 @@ static void judge_own(struct caller *caller, uint64_t key, bool unique, int resu
 static void judge_contested(struct caller *caller, uint64_t key, int result)
 {
   struct run *run = caller->run;
+  if (result == TAMIS_OK || (result == TAMIS_PRESENT && run->configuration.options.window_renews))
+    window_note_add(run, key, caller->began);
   if (result == TAMIS_OK) {
     if (atomic_fetch_add(&run->won[key], 1))
       wrong(caller, "a second winner", key);
   } else if (result == TAMIS_EFULL && may_be_full(run)) {
-    atomic_store(&run->refused[key], 1);
-  } else if (result != TAMIS_PRESENT && !good_failure(run, result)) {
+    atomic_fetch_or(&run->refused[key], FOR_THE_LIMIT);
+  } else if (result == TAMIS_ENOMEM && good_failure(run, result)) {
+    atomic_fetch_or(&run->refused[key], FOR_MEMORY);
+  } else if (result != TAMIS_PRESENT) {
     wrong(caller, result == TAMIS_EFULL ? "refused before its capacity" : tamis_strerror(result),
           key);
   }
@@ -277,6 +283,14 @@ static void look_at_figures(struct caller *caller)
 
 /* ---- phases ---- */
 
+/* Now and then, if the filter has a window. */
+static void end_a_period(struct caller *caller)
+{
+  enum { ONE_IN = 64 };
+  if (has_window(caller->run) && random_next(&caller->seed) % ONE_IN == 0)
+    window_end_period(caller->run);
+}
+
 static void fill_own(struct caller *caller, uint64_t *next)
 {
   bool unique = random_next(&caller->seed) % 2;
@@ -316,6 +330,7 @@ static void fill(struct caller *caller)
       fill_own(caller, &own);
     if (random_next(&caller->seed) % 8 == 0)
       look_at_figures(caller); /* which releases what has waited */
+    end_a_period(caller);
     if (own && run->copies[own_key(caller, random_next(&caller->seed) % own)]) {
       uint64_t key = own_key(caller, random_next(&caller->seed) % own);
       if (run->copies[key])
@@ -327,8 +342,10 @@ static void fill(struct caller *caller)
 static void reach_the_brink(struct caller *caller)
 {
   uint64_t next = caller->run->configuration.keys;
-  while (next < caller->run->all)
+  while (next < caller->run->all) {
     compete(caller, &next, caller->run->all);
+    end_a_period(caller);
+  }
 }
 
 static void look_up_own(struct caller *caller)
@@ -430,6 +447,7 @@ static void mix(struct caller *caller)
     if (random >> 32 < UINT32_MAX / 256)
       caller->goal = random_next(&caller->seed) % (2 * own_keys(caller));
     bool grows = caller->copies < caller->goal;
+    end_a_period(caller);
     if (random % 64 == 0)
       look_at_figures(caller);
     else if (random % 8 < 2)
@@ -445,9 +463,11 @@ static void mix(struct caller *caller)
 
 static void drain(struct caller *caller)
 {
-  for (uint64_t i = 0; i < own_keys(caller); i++)
+  for (uint64_t i = 0; i < own_keys(caller); i++) {
     while (caller->run->copies[own_key(caller, i)])
       remove_copy(caller, own_key(caller, i));
+    end_a_period(caller);
+  }
 }
 
 static void work(struct worker *worker)
@@ -475,9 +495,9 @@ static void settle(struct run *run, uint64_t begin, uint64_t end)
 {
   for (uint64_t key = begin; key < end; key++) {
     bool won = atomic_load(&run->won[key]), refused = atomic_load(&run->refused[key]);
-    if (won && refused && is_bloom(run))
+    if (won && atomic_load(&run->refused[key]) & FOR_THE_LIMIT && keeps_all(run))
       run_wrong(run, "a key wins though it was refused for good", key);
-    run->copies[key] = won || (!refused && is_bloom(run)); /* or a false positive to all */
+    run->copies[key] = won || (!refused && keeps_all(run)); /* or a false positive to all */
   }
 }
 
@@ -486,6 +506,7 @@ void run_phase(struct run *run, enum phase phase)
   static struct worker workers[MAX_THREADS];
   const struct configuration *c = &run->configuration;
   run->phase = phase;
+  atomic_store(&run->ends_left, c->options.window);
   if (phase == FILL)
     atomic_store(&run->offered, run->contested);
   if (phase == BRINK)

@@ -17,7 +17,7 @@
 
 static const double deviations = 6.5;
 
-static void require(struct run *run, bool good, const char *what, uint64_t value)
+void require(struct run *run, bool good, const char *what, uint64_t value)
 {
   if (!good)
     run_wrong(run, what, value);
@@ -28,11 +28,6 @@ static tamis_stats stats_of(const struct run *run)
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run->filter, &stats);
   return stats;
-}
-
-static bool is_bloom(const struct run *run)
-{
-  return run->configuration.options.kind == TAMIS_BLOOM;
 }
 
 /* ---- creation ---- */
@@ -98,7 +93,7 @@ void create_and_check(struct run *run)
           "a new filter has another size than was said", s.bytes);
   require(run, s.count == 0 && s.growths == 0 && s.load == 0 && s.fpp_estimate == 0,
           "a new filter is not empty", s.count);
-  if (is_bloom(run))
+  if (keeps_all(run))
     require(run, s.layout == (o.fpp < 1e-8 ? TAMIS_LAYOUT_CLASSIC : o.layout),
             "another layout than asked for", s.layout);
 }
@@ -123,11 +118,31 @@ static double most_hidden(const struct run *run, double in, double rate)
   return mean + deviations * sqrt(mean);
 }
 
+/* Once something has been forgotten, copies of a forgotten key may be counted that the filter takes for
+ * one of another key, and entries that renew for another key's sake. */
+static void check_count_in_window(struct run *run, const tamis_stats *s, uint64_t in)
+{
+  double hidden = most_hidden(run, (double) run->all, s->fpp_estimate);
+  if (is_bloom(run)) {
+    require(run, (double) s->count <= (double) in + hidden, "more keys are counted than are in",
+            s->count);
+    require(run, (double) s->count + hidden >= (double) in, "keys are not counted", s->count);
+  } else {
+    require(run, s->count >= in, "copies are not counted", s->count);
+    require(run, s->count == in || atomic_load(&run->ended) > run->configuration.options.window,
+            "the count is not exact", s->count);
+  }
+}
+
 static void check_count(struct run *run)
 {
   const tamis_options *o = &run->configuration.options;
   tamis_stats s = stats_of(run);
   uint64_t in = copies_in(run);
+  if (has_window(run)) {
+    check_count_in_window(run, &s, in);
+    return;
+  }
   if (!is_bloom(run)) {
     require(run, s.count == in, "the count is not exact", s.count);
     return;
@@ -158,7 +173,7 @@ static uint64_t count_bits(const struct bloom *b)
 static void check_structure(struct run *run)
 {
   const char *reason = NULL;
-  if (is_bloom(run) && run->configuration.threads > 1) {
+  if (keeps_all(run) && run->configuration.threads > 1) {
     const struct bloom *b = const_bloom_of(run->filter);
     uint64_t bits = stats_of(run).bits_set;
     require(run, !b->limited || bits == count_bits(b), /* the others do not count bits */
@@ -251,7 +266,10 @@ static uint64_t steps_of_growth(struct run *run)
 static void change_counts(struct run *run, struct look *look)
 {
   tamis_filter *f = run->filter;
-  for (size_t i = 0; i < look->n && !is_bloom(run); i++) {
+  /* In a window of several layers another key's copies may be in a later one. */
+  if (is_bloom(run) || (has_window(run) && stats_of(run).layers > 1))
+    return;
+  for (size_t i = 0; i < look->n; i++) {
     uint64_t key = look->first + i, hash = look->hashes[i];
     if (!run->copies[key] || random_at(run->number, key) % 16)
       continue;
@@ -261,6 +279,7 @@ static void change_counts(struct run *run, struct look *look)
     require(run, less == count - 1 || steps != steps_of_growth(run),
             "a remove does not make one copy less", key);
     steps = steps_of_growth(run);
+    window_note_add(run, key, window_call_begins(run));
     if (tamis_add_hash(f, hash) == TAMIS_OK)
       require(run, tamis_count_hash(f, hash) == less + 1 || steps != steps_of_growth(run),
               "an add does not make one copy more", key);
@@ -303,6 +322,8 @@ static void check_calls_without_effect(struct run *run)
   for (uint64_t key = 0; key < run->all && key < 1000; key++)
     if (run->copies[key]) {
       size_t len = configuration_key(&run->configuration, key, bytes);
+      if (is_bloom(run) || run->configuration.options.window_renews)
+        window_note_add(run, key, window_call_begins(run));
       require(run, tamis_add_unique(f, bytes, len) == TAMIS_PRESENT,
               "add_unique does not find a key", key);
       require(run, !is_bloom(run) || tamis_add(f, bytes, len) == TAMIS_OK,
@@ -420,6 +441,19 @@ static void check_cuckoo_rate(struct run *run, const tamis_stats *s, double hits
           (uint64_t) (1 / s->fpp_estimate));
 }
 
+/* The rates of small tables vary. */
+static void check_window_rate(struct run *run, const tamis_stats *s, double hits, double asked)
+{
+  const tamis_options *o = &run->configuration.options;
+  double deviation = 1 + 16 / sqrt((double) s->count + 1);
+  require(run, is_at_most(hits, deviation * o->fpp * asked), "a rate above the one asked for, 1/",
+          (uint64_t) (asked / hits));
+  require(run, is_at_most(hits, 1.1 * deviation * s->fpp_estimate * asked),
+          "more false positives than the lanes in use explain", (uint64_t) hits);
+  require(run, s->fpp_estimate <= 1.01 * o->fpp, "the estimate is above the rate asked for",
+          (uint64_t) (1 / s->fpp_estimate));
+}
+
 void check_rate(struct run *run, uint64_t most)
 {
   tamis_stats s = stats_of(run);
@@ -428,8 +462,9 @@ void check_rate(struct run *run, uint64_t most)
     asked = (uint64_t) (1000 / s.fpp) + 1;
   asked = (asked + 1023) / 1024 * 1024;
   uint64_t hits = count_false_positives(run, asked);
-  (s.kind == TAMIS_CUCKOO ? check_cuckoo_rate : check_bloom_rate)(run, &s, (double) hits,
-                                                                  (double) asked);
+  (has_window(run)          ? check_window_rate
+   : s.kind == TAMIS_CUCKOO ? check_cuckoo_rate
+                            : check_bloom_rate)(run, &s, (double) hits, (double) asked);
 }
 
 /* The rates of small filters vary too much to show that they are planned for a rate that is
@@ -464,8 +499,8 @@ void check_rate_when_large(struct run *run, uint64_t capacity, uint64_t most)
 
 /* ---- removes ---- */
 
-static int call_on_key(struct run *run, uint64_t key,
-                       int call(tamis_filter *f, const void *key, size_t len))
+int call_on_key(struct run *run, uint64_t key,
+                int call(tamis_filter *f, const void *key, size_t len))
 {
   unsigned char bytes[LONGEST_KEY];
   return call(run->filter, bytes, configuration_key(&run->configuration, key, bytes));
@@ -476,6 +511,8 @@ void check_room_after_removes(struct run *run)
 {
   if (run->configuration.options.growable)
     return; /* memory that waits for readers counts */
+  if (has_window(run) && run->configuration.options.max_bytes)
+    return; /* the key may be taken for another one's copy, which takes memory */
   uint64_t in = copies_in(run), refused = run->configuration.keys;
   while (refused < run->all && !(atomic_load(&run->refused[refused]) && !run->copies[refused]))
     refused++;
@@ -487,6 +524,7 @@ void check_room_after_removes(struct run *run)
       run->copies[key]--;
       in--;
     }
+  window_note_add(run, refused, window_call_begins(run));
   require(run, call_on_key(run, refused, tamis_add) == TAMIS_OK,
           "there is no room after removes below the capacity", refused);
   run->copies[refused]++;
@@ -524,6 +562,6 @@ void check_empty(struct run *run)
     require(run, !tamis_contains(run->filter, bytes, len), "an empty filter finds a key", key);
   }
   check_structure(run);
-  if (run->configuration.options.growable)
+  if (run->configuration.options.growable && !has_window(run))
     check_memory_comes_back(run);
 }

@@ -85,6 +85,11 @@ static bool remove_key(tamis_filter *f, uint64_t key)
   return tamis_remove_hash(f, key) == TAMIS_OK;
 }
 
+static bool count(tamis_filter *f, uint64_t key)
+{
+  return tamis_count_hash(f, key) > 0;
+}
+
 /* Runs a call while this thread holds a lock that it needs, for so long that it sleeps. */
 static void wait_in(tamis_filter *f, operation *run, uint64_t key, struct stripe *stripe)
 {
@@ -174,6 +179,14 @@ static void no_growth_stripe_is_kept(void **state)
   tamis_destroy(f);
 }
 
+static bool open_a_layer(tamis_filter *f, uint64_t key)
+{
+  while (!stats_of(f).growths)
+    if (!add(f, key++))
+      return false;
+  return true;
+}
+
 static void no_stripe_of_a_bloom_filter_is_kept(void **state)
 {
   (void) state;
@@ -193,14 +206,26 @@ static bool advance(tamis_filter *f, uint64_t key)
   return tamis_advance(f) == TAMIS_OK;
 }
 
+/* A copy is added for which records of copies are needed, and so their lock. */
+static void wait_for_records(tamis_filter *f)
+{
+  uint64_t copies = tamis_count_hash(f, 0);
+  wait_in(f, add, 0, &window_of(f)->opening);
+  assert_int_equal(tamis_count_hash(f, 0), copies + 1);
+  wait_in(f, count, 0, &window_of(f)->stripes.all[0].stripe);
+  for (; copies; copies--)
+    wait_in(f, remove_key, 0, &window_of(f)->stripes.all[0].stripe);
+  assert_int_equal(tamis_count_hash(f, 0), 1);
+}
+
 static void no_lock_of_a_window_is_kept(void **state)
 {
   (void) state;
   static operation *const adds[] = {add, add_unique, add_pair, add_unique_pair};
-  for (int growable = 0; growable < 2; growable++) {
+  for (unsigned kind = 0; kind < 4; kind++) {
     tamis_options options = options_for(CAPACITY, 1e-5);
-    options.kind = TAMIS_BLOOM;
-    options.growable = growable;
+    options.kind = kind / 2 ? TAMIS_CUCKOO : TAMIS_BLOOM;
+    options.growable = kind % 2;
     options.window = 1;
     options.stripes = 1;
     tamis_filter *f = make_with(&options);
@@ -208,10 +233,29 @@ static void no_lock_of_a_window_is_kept(void **state)
       wait_in(f, adds[i], i * PAIR, &window_of(f)->stripes.all[0].stripe);
       assert_true(tamis_contains_hash(f, i * PAIR));
     }
+    if (kind / 2)
+      wait_for_records(f);
     wait_in(f, advance, 0, &window_of(f)->stripes.all[0].stripe);
     assert_true(tamis_contains_hash(f, 0));
     wait_in(f, advance, 0, &window_of(f)->advancing);
     assert_false(tamis_contains_hash(f, 0));
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* The first layer is full, and the call has to open the next one. */
+static void no_lock_of_a_window_that_grows_is_kept(void **state)
+{
+  (void) state;
+  for (unsigned kind = 0; kind < 2; kind++) {
+    tamis_options options = options_for(100, 1e-5);
+    options.kind = kind ? TAMIS_CUCKOO : TAMIS_BLOOM;
+    options.growable = true;
+    options.window = 1;
+    tamis_filter *f = make_with(&options);
+    wait_in(f, open_a_layer, 0, &window_of(f)->opening);
+    assert_int_equal(stats_of(f).growths, 1);
     assert_valid(f);
     tamis_destroy(f);
   }
@@ -250,7 +294,7 @@ static bool live(tamis_filter *unused, uint64_t keys)
   tamis_options options = options_for(100, 0.01);
   options.allocator = &allocator;
   options.seed = 0; /* one from the system */
-  tamis_filter *f, *bloom;
+  tamis_filter *f, *other;
   if (tamis_create(&options, &f) != TAMIS_OK)
     return false;
   bool good = true;
@@ -263,14 +307,15 @@ static bool live(tamis_filter *unused, uint64_t keys)
   for (uint64_t i = 0; i < keys; i++)
     good &= remove_key(f, i);
   tamis_destroy(f);
-  options.kind = TAMIS_BLOOM;
-  for (options.window = 0; options.window < 2 && good; options.window++) {
-    good = tamis_create(&options, &bloom) == TAMIS_OK;
-    for (uint64_t i = 0; i < keys && good; i++)
-      good = add(bloom, i);
+  for (unsigned kind = 0; kind < 3 && good; kind++) { /* a Bloom filter, and two windows */
+    options.kind = kind < 2 ? TAMIS_BLOOM : TAMIS_CUCKOO;
+    options.window = kind > 0;
+    good = tamis_create(&options, &other) == TAMIS_OK;
+    for (uint64_t i = 0; i < 2 * keys && good; i++) /* copies in the last one */
+      good = add(other, i % keys);
     if (options.window)
-      good &= advance(bloom, 0);
-    tamis_destroy(bloom);
+      good &= advance(other, 0) && advance(other, 0);
+    tamis_destroy(other);
   }
   return good && account.blocks == 0;
 }
@@ -291,6 +336,7 @@ int main(void)
       cmocka_unit_test(no_growth_stripe_is_kept),
       cmocka_unit_test(no_stripe_of_a_bloom_filter_is_kept),
       cmocka_unit_test(no_lock_of_a_window_is_kept),
+      cmocka_unit_test(no_lock_of_a_window_that_grows_is_kept),
       cmocka_unit_test(an_allocator_may_contain_cancellation_points),
   };
   return cmocka_run_group_tests_name("cancel", tests, NULL, NULL);

@@ -118,6 +118,14 @@ static struct kind window(uint64_t capacity, bool growable)
   return kind;
 }
 
+static struct kind cuckoo_window(uint64_t capacity, bool growable)
+{
+  struct kind kind = window(capacity, growable);
+  kind.name = "window of the cuckoo kind";
+  kind.options.kind = TAMIS_CUCKOO;
+  return kind;
+}
+
 static int create(const struct kind *kind, enum source source, tamis_filter **out)
 {
   tamis_options options = kind->options;
@@ -419,6 +427,27 @@ static void open_layers(struct run *r)
   assert_whole(r);
 }
 
+/* Of the cuckoo kind also records of copies.  At the end of a period smaller tables are asked for, without
+ * which it ends as well. */
+static void open_layers_with_copies(struct run *r)
+{
+  many_copies(r);
+  add_keys(r, 60, 500, add_unique);
+  assert_int_equal(tamis_advance(r->f), TAMIS_OK);
+  assert_whole(r);
+  add_batch(r, 500, false);
+  add_keys(r, 480, 520, add); /* copies in two layers */
+  remove_keys(r, 0, 515);
+  assert_int_equal(tamis_advance(r->f), TAMIS_OK);
+  assert_whole(r);
+  for (unsigned i = 0; i <= r->kind->options.window; i++)
+    assert_int_equal(tamis_advance(r->f), TAMIS_OK);
+  r->count = 0;
+  memset(r->in, 0, sizeof r->in);
+  assert_whole(r);
+  add_keys(r, 0, 50, add);
+}
+
 static void only_create(struct run *r)
 {
   if (r->kind->options.kind == TAMIS_CUCKOO)
@@ -553,6 +582,9 @@ static void creation_fails_without_a_trace(void **state)
       growing(50000000, 0.001), /* a directory from mmap */
       tiny(0),
       tiny(2),
+      cuckoo_window(1000, true),
+      cuckoo_window(1000, false),
+      cuckoo_window(3000000, false),
   };
   for (unsigned i = 0; i < sizeof cuckoo_kinds / sizeof *cuckoo_kinds; i++) {
     struct outcome outcome = play_all(&cuckoo_kinds[i], only_create, 1);
@@ -600,6 +632,29 @@ static void layers_of_a_window_fail_without_harm(void **state)
   struct outcome outcome = play_all(&kind, open_layers, STEP);
   assert_true(outcome.failed_calls > (STEP == 1 ? 10 : 0));
   assert_true(outcome.at_best.layers > 3);
+}
+
+static void copies_in_a_window_fail_without_harm(void **state)
+{
+  (void) state;
+  struct kind kind = cuckoo_window(20, true);
+  struct outcome outcome = play_all(&kind, open_layers_with_copies, STEP);
+  assert_true(outcome.failed_calls > (STEP == 1 ? 10 : 0));
+  assert_true(outcome.at_best.growths > 1);
+  if (STEP == 1) /* advances ask for smaller tables in silence */
+    assert_true(outcome.unseen > 0);
+}
+
+/* max_bytes leaves no room for the records of all copies, nor for a layer. */
+static void copies_in_a_window_fail_at_the_limit(void **state)
+{
+  (void) state;
+  struct kind kind = cuckoo_window(20, true);
+  uint64_t needed;
+  assert_int_equal(tamis_bytes_for(&kind.options, &needed), TAMIS_OK);
+  kind.options.max_bytes = needed + 2000;
+  struct outcome outcome = play_all(&kind, to_the_limit, LIMIT_STEP);
+  assert_true(outcome.failed_calls > 10);
 }
 
 static void side_tables_fail_without_harm(void **state)
@@ -749,6 +804,8 @@ int main(void)
       cmocka_unit_test_setup(a_seed_that_is_refused_has_words, start_afresh),
       cmocka_unit_test_setup(growth_fails_without_harm, start_afresh),
       cmocka_unit_test_setup(layers_of_a_window_fail_without_harm, start_afresh),
+      cmocka_unit_test_setup(copies_in_a_window_fail_without_harm, start_afresh),
+      cmocka_unit_test_setup(copies_in_a_window_fail_at_the_limit, start_afresh),
       cmocka_unit_test_setup(side_tables_fail_without_harm, start_afresh),
       cmocka_unit_test_setup(failures_at_the_limit_do_no_harm, start_afresh),
       TEST_WITH_THREADS_BETWEEN(no_key_is_lost_in_a_crowd, start_afresh, NULL),

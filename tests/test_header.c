@@ -20,17 +20,26 @@
 
 /* ---- every kind ---- */
 
-/* Those of the last kind take no more than 14 copies of a key, and no rate below 1e-5. */
-enum { KINDS = 6, ALL_KINDS = 8 };
+/* Those that count take no more than 14 copies of a key, and no rate below 1e-5.  Windows take none below
+ * 2e-6 here. */
+enum { KINDS = 6, WINDOWS = 8, CUCKOO_WINDOWS = 10, ALL_KINDS = 12, PERIODS = 4 };
+
+static bool is_counting(unsigned kind)
+{
+  return kind >= KINDS && kind < WINDOWS;
+}
 
 static tamis_options options_of(unsigned kind, uint64_t capacity, double fpp)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = kind < 4 ? TAMIS_BLOOM : kind < KINDS ? TAMIS_CUCKOO : TAMIS_COUNTING_BLOOM;
+  options.kind = is_counting(kind)                                        ? TAMIS_COUNTING_BLOOM
+                 : kind < 4 || (kind >= WINDOWS && kind < CUCKOO_WINDOWS) ? TAMIS_BLOOM
+                                                                          : TAMIS_CUCKOO;
   options.layout = kind / 2 == 1 ? TAMIS_LAYOUT_CLASSIC : TAMIS_LAYOUT_BLOCKED;
   options.growable = kind % 2;
   options.capacity = capacity;
-  options.fpp = kind < KINDS ? fpp : fmax(fpp, 1e-5);
+  options.window = kind < WINDOWS ? 0 : PERIODS;
+  options.fpp = kind < KINDS ? fpp : fmax(fpp, is_counting(kind) ? 1e-5 : 2e-6);
   options.seed = 42;
   return options;
 }
@@ -51,7 +60,7 @@ static tamis_filter *create_kind(unsigned kind)
 
 static bool removes(unsigned kind)
 {
-  return kind >= 4;
+  return kind >= 4 && !(kind >= WINDOWS && kind < CUCKOO_WINDOWS);
 }
 
 /* ---- options ---- */
@@ -187,6 +196,27 @@ static void rates_are_taken_down_to_what_the_header_says(void **state)
       }
       assert_int_equal(result, TAMIS_OK);
       o.fpp = lowest[kind] > hashes ? lowest[kind] * 0.98 : hashes * 0.999;
+      assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_EUNSUPPORTED);
+    }
+}
+
+/* Those of windows rise with the number of periods. */
+static void rates_of_windows_are_taken_down_to_what_the_header_says(void **state)
+{
+  (void) state;
+  static const struct {
+    unsigned periods;
+    double fixed, growable;
+  } lowest[] = {{1, 4e-9, 6e-8}, {64, 1.1e-7, 1.8e-6}};
+  uint64_t bytes;
+  for (unsigned kind = WINDOWS; kind < ALL_KINDS; kind++)
+    for (unsigned i = 0; i < 2; i++) {
+      tamis_options o = options_of(kind, 1000, 0.5);
+      double rate = o.growable ? lowest[i].growable : lowest[i].fixed;
+      o.window = lowest[i].periods;
+      o.fpp = rate;
+      assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_OK);
+      o.fpp = rate * 0.8; /* what is said is rounded */
       assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_EUNSUPPORTED);
     }
 }
@@ -442,7 +472,9 @@ static void seeds_are_fresh_unless_given(void **state)
 static void a_cuckoo_filter_holds_each_copy(void **state)
 {
   (void) state;
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
+    if (is_counting(kind))
+      continue;
     tamis_filter *f = create_kind(kind);
     for (unsigned n = 1; n <= 40; n++) {
       assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
@@ -535,7 +567,9 @@ static void assert_all_batches(tamis_filter *f, bool copies)
 static void batches_of_every_length_are_single_calls(void **state)
 {
   (void) state;
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
+    if (is_counting(kind))
+      continue;
     tamis_options o = options_of(kind, 100000, 1e-7);
     tamis_filter *f = create(&o);
     assert_all_batches(f, removes(kind));
@@ -608,7 +642,9 @@ static void the_allocator_struct_is_copied(void **state)
 static void figures_are_as_asked_and_agree(void **state)
 {
   (void) state;
-  for (unsigned kind = 0; kind < KINDS; kind++) {
+  for (unsigned kind = 0; kind < ALL_KINDS; kind++) {
+    if (is_counting(kind))
+      continue;
     tamis_options o = options_of(kind, 5000, 0.002);
     tamis_filter *f = create(&o);
     for (uint64_t i = 0; i < 4000; i++)
@@ -621,7 +657,11 @@ static void figures_are_as_asked_and_agree(void **state)
     assert_int_equal(s.growths, 0);
     assert_true(s.count > 3980 && s.count <= 4000);
     assert_true(fabs(s.load - s.estimated_count / 5000) < 1e-12);
-    if (removes(kind)) {
+    if (kind >= WINDOWS) {
+      assert_true(s.estimated_count == (double) s.count);
+      assert_true(s.bits > 0 && s.occupancy > 0 && s.occupancy <= 1);
+      assert_true(s.parts == PERIODS + 1 && s.layers == 1 && s.segments == 0);
+    } else if (removes(kind)) {
       assert_true(s.estimated_count == (double) s.count);
       assert_true(s.segments > 0 && s.generations == 1 && s.joins == 0);
       assert_true(s.fingerprint_bits >= 7 && s.occupancy > 0 && s.occupancy <= 1);
@@ -656,7 +696,7 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
       n--;
       if (!o.growable) { /* nothing has changed */
         assert_false(tamis_contains_hash(f, n));
-        if (!removes(kind)) {
+        if (kind < KINDS && !removes(kind)) {
           assert_int_equal(tamis_add_unique_hash(f, n), TAMIS_EFULL); /* it is final */
           assert_true(stats_of(f).count >= capacity);
         }
@@ -665,7 +705,13 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
             assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
           result = tamis_add_hash(f, n); /* removes make room again */
         }
-        assert_int_equal(result, removes(kind) ? TAMIS_OK : TAMIS_EFULL);
+        for (unsigned i = 0; i <= o.window && kind >= WINDOWS && !removes(kind); i++) {
+          assert_int_equal(tamis_add_hash(f, n), TAMIS_EFULL);
+          assert_int_equal(tamis_advance(f), TAMIS_OK);
+        }
+        if (kind >= WINDOWS && !removes(kind)) /* ends of periods do */
+          result = tamis_add_hash(f, n);
+        assert_int_equal(result, removes(kind) || kind >= WINDOWS ? TAMIS_OK : TAMIS_EFULL);
       }
       tamis_destroy(f);
     }
@@ -759,6 +805,7 @@ int main(void)
       cmocka_unit_test(structs_of_other_versions_are_told_by_their_size),
       cmocka_unit_test(figures_of_other_versions_are_told_by_their_size),
       cmocka_unit_test(rates_are_taken_down_to_what_the_header_says),
+      cmocka_unit_test(rates_of_windows_are_taken_down_to_what_the_header_says),
       cmocka_unit_test(below_1e_8_a_blocked_filter_is_classic),
       cmocka_unit_test(a_limit_of_bytes_counts_everything),
       cmocka_unit_test(sizes_go_to_2_to_40_keys),

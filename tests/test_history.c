@@ -41,10 +41,12 @@ static bool good(const struct history_op *ops, size_t n, uint64_t copies)
   return is_good(&(struct history){ops, n, copies, false, 0, false});
 }
 
-/* With a window of one period, in which each key has one copy. */
-static bool good_in_window(const struct history_op *ops, size_t n, bool renews)
+enum window { BLOOM, BLOOM_RENEWS, CUCKOO, CUCKOO_RENEWS };
+
+/* With a window of one period. */
+static bool good_in_window(const struct history_op *ops, size_t n, enum window window)
 {
-  return is_good(&(struct history){ops, n, 0, true, 1, renews});
+  return is_good(&(struct history){ops, n, 0, window < CUCKOO, 1, window % 2});
 }
 
 #define GOOD(copies, ...)                                     \
@@ -57,10 +59,10 @@ static bool good_in_window(const struct history_op *ops, size_t n, bool renews)
     const struct history_op ops[] = {__VA_ARGS__};             \
     assert_false(good(ops, sizeof ops / sizeof *ops, copies)); \
   } while (0)
-#define WINDOW(expected, renews, ...)                                                  \
+#define WINDOW(expected, window, ...)                                                  \
   do {                                                                                 \
     const struct history_op ops[] = {__VA_ARGS__};                                     \
-    assert_int_equal(good_in_window(ops, sizeof ops / sizeof *ops, renews), expected); \
+    assert_int_equal(good_in_window(ops, sizeof ops / sizeof *ops, window), expected); \
   } while (0)
 
 static void one_after_the_other(void **state)
@@ -194,16 +196,16 @@ static void too_many_pending(void **state)
 static void periods_pass(void **state)
 {
   (void) state;
-  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 3), FOUND(4, 5), ADVANCE(6, 7), MISSED(8, 9));
-  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 3), MISSED(4, 5));
-  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 3), ADVANCE(4, 5), FOUND(6, 7));
-  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 3), ADD(4, 5), ADVANCE(6, 7), COUNT(1, 8, 9));
-  WINDOW(true, false, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
-  WINDOW(false, false, WIN(0, 1), ADVANCE(2, 3), WIN(4, 5));
-  WINDOW(true, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), FOUND(8, 9));
-  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
-  WINDOW(true, false, ADD(0, 1), ADVANCE(2, 9), FOUND(3, 4), ADVANCE(5, 6), FOUND(7, 8));
-  WINDOW(false, false, ADD(0, 1), ADVANCE(2, 7), ADVANCE(3, 6), FOUND(8, 9));
+  WINDOW(true, BLOOM, ADD(0, 1), ADVANCE(2, 3), FOUND(4, 5), ADVANCE(6, 7), MISSED(8, 9));
+  WINDOW(false, BLOOM, ADD(0, 1), ADVANCE(2, 3), MISSED(4, 5));
+  WINDOW(false, BLOOM, ADD(0, 1), ADVANCE(2, 3), ADVANCE(4, 5), FOUND(6, 7));
+  WINDOW(true, BLOOM, ADD(0, 1), ADVANCE(2, 3), ADD(4, 5), ADVANCE(6, 7), COUNT(1, 8, 9));
+  WINDOW(true, BLOOM, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
+  WINDOW(false, BLOOM, WIN(0, 1), ADVANCE(2, 3), WIN(4, 5));
+  WINDOW(true, BLOOM_RENEWS, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), FOUND(8, 9));
+  WINDOW(false, BLOOM_RENEWS, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 5), ADVANCE(6, 7), WIN(8, 9));
+  WINDOW(true, BLOOM, ADD(0, 1), ADVANCE(2, 9), FOUND(3, 4), ADVANCE(5, 6), FOUND(7, 8));
+  WINDOW(false, BLOOM, ADD(0, 1), ADVANCE(2, 7), ADVANCE(3, 6), FOUND(8, 9));
 }
 
 /* An add belongs to the last period in which it runs, even if it was seen in the one before; but to no
@@ -211,29 +213,74 @@ static void periods_pass(void **state)
 static void adds_that_meet_the_end_of_a_period(void **state)
 {
   (void) state;
-  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
-  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), MISSED(12, 13));
-  WINDOW(true, false, ADD(0, 9), ADVANCE(3, 12), FOUND(10, 11), ADVANCE(14, 15), MISSED(16, 17));
-  WINDOW(false, false, ADD(0, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
-  WINDOW(false, false, ADD(0, 9), MISSED(4, 5), ADVANCE(10, 11), MISSED(12, 13));
-  WINDOW(true, false, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10), ADVANCE(1, 7));
-  WINDOW(false, false, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10));
+  WINDOW(true, BLOOM, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
+  WINDOW(true, BLOOM, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(10, 11), MISSED(12, 13));
+  WINDOW(true, BLOOM, ADD(0, 9), ADVANCE(3, 12), FOUND(10, 11), ADVANCE(14, 15), MISSED(16, 17));
+  WINDOW(false, BLOOM, ADD(0, 2), ADVANCE(3, 4), ADVANCE(10, 11), FOUND(12, 13));
+  WINDOW(false, BLOOM, ADD(0, 9), MISSED(4, 5), ADVANCE(10, 11), MISSED(12, 13));
+  WINDOW(true, BLOOM, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10), ADVANCE(1, 7));
+  WINDOW(false, BLOOM, WIN(0, 9), ADVANCE(1, 8), WIN(0, 10));
   /* A unique add has found the key in its last period, and renews it in the next one. */
-  WINDOW(true, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
+  WINDOW(true, BLOOM_RENEWS, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
          FOUND(10, 11));
-  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
+  WINDOW(false, BLOOM_RENEWS, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), ADVANCE(5, 6), MISSED(7, 8),
          MISSED(10, 11));
-  WINDOW(false, true, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), FOUND(5, 6), MISSED(7, 8));
+  WINDOW(false, BLOOM_RENEWS, WIN(0, 1), ADVANCE(2, 3), PRESENT(4, 9), FOUND(5, 6), MISSED(7, 8));
   /* Once more, and not as often as periods end. */
-  WINDOW(true, false, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(5, 6), FOUND(7, 8));
-  WINDOW(false, false, ADD(0, 15), FOUND(1, 2), ADVANCE(3, 4), FOUND(5, 6), ADVANCE(7, 8),
+  WINDOW(true, BLOOM, ADD(0, 9), FOUND(1, 2), ADVANCE(3, 4), ADVANCE(5, 6), FOUND(7, 8));
+  WINDOW(false, BLOOM, ADD(0, 15), FOUND(1, 2), ADVANCE(3, 4), FOUND(5, 6), ADVANCE(7, 8),
          FOUND(9, 10), ADVANCE(11, 12), FOUND(13, 14));
+}
+
+static void copies_live_as_long_as_the_last(void **state)
+{
+  (void) state;
+  WINDOW(true, CUCKOO, ADD(0, 1), ADVANCE(2, 3), ADD(4, 5), ADVANCE(6, 7), COUNT(2, 8, 9),
+         REMOVE(10, 11), COUNT(1, 12, 13), ADVANCE(14, 15), ABSENT(16, 17));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADVANCE(2, 3), ADD(4, 5), ADVANCE(6, 7), COUNT(1, 8, 9));
+  WINDOW(true, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), REMOVE(6, 7), ADVANCE(8, 9),
+         COUNT(0, 10, 11), WIN(12, 13), COUNT(1, 14, 15));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADVANCE(6, 7), WIN(8, 9),
+         COUNT(2, 10, 11));
+  /* One unique add that wins is one copy. */
+  WINDOW(false, CUCKOO, ADD(0, 1), ADVANCE(2, 3), ADVANCE(4, 5), WIN(6, 7), REMOVE(8, 9),
+         REMOVE(10, 11));
+  WINDOW(true, CUCKOO_RENEWS, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), PRESENT(6, 7), ADVANCE(8, 9),
+         COUNT(2, 10, 11));
+}
+
+/* An add in the midst of which a key is forgotten brings all copies back, and so does a unique add that
+ * renews; but only if it had begun before, and only in the same period. */
+static void copies_that_are_forgotten_in_the_midst_of_an_add(void **state)
+{
+  (void) state;
+  WINDOW(true, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADD(6, 13), ADVANCE(7, 8),
+         COUNT(0, 9, 10), COUNT(3, 14, 15));
+  WINDOW(true, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADD(6, 13), ADVANCE(7, 8),
+         COUNT(0, 9, 10), COUNT(1, 14, 15));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADD(6, 13), ADVANCE(7, 8),
+         COUNT(0, 9, 10), COUNT(2, 14, 15));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADVANCE(6, 7), ADD(8, 13),
+         COUNT(0, 9, 10), COUNT(3, 14, 15));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADD(6, 19), ADVANCE(7, 8),
+         COUNT(0, 9, 10), ADVANCE(11, 12), COUNT(0, 13, 14), COUNT(3, 20, 21));
+  WINDOW(false, CUCKOO, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), ADD(6, 19), ADVANCE(7, 8), WIN(9, 10),
+         REMOVE(11, 12), MISSED(13, 14), COUNT(3, 20, 21));
+  WINDOW(true, CUCKOO_RENEWS, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), PRESENT(6, 13), ADVANCE(7, 8),
+         MISSED(9, 10), COUNT(2, 14, 15));
+  WINDOW(false, CUCKOO_RENEWS, ADD(0, 1), ADD(2, 3), ADVANCE(4, 5), PRESENT(6, 13), ADVANCE(7, 8),
+         MISSED(9, 10), COUNT(1, 14, 15));
+  /* A remove does not make a renewal undone. */
+  WINDOW(false, CUCKOO_RENEWS, ADD(0, 1), PRESENT(2, 9), REMOVE(3, 4), MISSED(5, 6), FOUND(10, 11));
 }
 
 /* ---- all orders ---- */
 
+/* Copies and their age; copies that the last advance has forgotten, and a set of calls that may bring them
+ * back. */
 struct now {
-  uint64_t copies, age;
+  uint64_t copies, age, lost;
+  unsigned keepers;
 };
 
 /* What the call does at the instant that its answer is about. */
@@ -245,7 +292,7 @@ static bool apply(const struct history *h, const struct history_op *op, struct n
   case HISTORY_ADD:
   case HISTORY_ADD_UNIQUE:
     if (op->result == TAMIS_OK)
-      *then = (struct now){h->once ? 1 : now.copies + 1, 0};
+      *then = (struct now){.copies = h->once ? 1 : now.copies + 1};
     return op->result < 0 || op->call == HISTORY_ADD ||
            (op->result == TAMIS_OK) == (now.copies == 0);
   case HISTORY_CONTAINS:
@@ -253,9 +300,9 @@ static bool apply(const struct history *h, const struct history_op *op, struct n
   case HISTORY_COUNT:
     return (uint64_t) op->result == now.copies;
   case HISTORY_ADVANCE:
-    then->age++;
+    *then = (struct now){.copies = now.copies, .age = now.age + 1};
     if (then->age > h->window || !now.copies)
-      *then = (struct now){0, 0};
+      *then = (struct now){.lost = now.copies};
     return true;
   default:
     then->copies -= op->result == TAMIS_OK;
@@ -298,24 +345,59 @@ static bool may_answer(const struct history *h, struct progress p, unsigned i)
 
 static bool some_order(const struct history *h, struct progress p, struct now now);
 
+/* The calls in which a key may be written that has just been forgotten, if they had begun by then: those
+ * that have not answered yet, or have not renewed it yet. */
+static unsigned may_keep(const struct history *h, struct progress p)
+{
+  unsigned set = 0;
+  for (unsigned i = 0; i < h->n; i++) {
+    bool adds = h->ops[i].call == HISTORY_ADD && h->ops[i].result == TAMIS_OK && !h->once;
+    bool answered = p.answered >> i & 1;
+    if ((adds && !answered) || (answered && !is_done(h, p, i)))
+      set |= 1u << i;
+  }
+  return set;
+}
+
+/* Those of them that can have begun before a call returned. */
+static unsigned begun_before(const struct history *h, unsigned set, const struct history_op *op)
+{
+  for (unsigned i = 0; i < h->n; i++)
+    if (h->ops[i].invoked > op->returned)
+      set &= ~(1u << i);
+  return set;
+}
+
 /* Whether call i can take its next step, and all others can follow. */
 static bool can_go_on(const struct history *h, struct progress p, unsigned i, struct now now)
 {
+  const struct history_op *op = &h->ops[i];
   struct now then;
   struct progress next = p;
   next.answered |= 1u << i;
-  if (may_answer(h, p, i) && apply(h, &h->ops[i], now, &then) && some_order(h, next, then))
-    return true;
+  /* What was forgotten was forgotten before this call returned. */
+  now.keepers = begun_before(h, now.keepers, op);
+  bool keeps = now.lost && now.keepers >> i & 1;
+  if (may_answer(h, p, i) && apply(h, op, now, &then)) {
+    if (op->call == HISTORY_ADVANCE && then.lost)
+      then.keepers = begun_before(h, may_keep(h, p), op);
+    if (some_order(h, next, then))
+      return true;
+    if (keeps && op->call == HISTORY_ADD &&
+        some_order(h, next, (struct now){.copies = now.lost + 1}))
+      return true;
+  }
   if (!still_runs(h, p, i))
     return false;
   if (!is_done(h, p, i)) {
     next.renewed |= 1u << i;
-    return some_order(h, next, (struct now){now.copies ? now.copies : 1, 0});
+    return (now.copies || keeps) &&
+           some_order(h, next, (struct now){.copies = now.copies ? now.copies : now.lost});
   }
-  bool added = renews(h, i) || (h->ops[i].call <= HISTORY_ADD_UNIQUE && !h->ops[i].result);
+  bool added = renews(h, i) || (op->call <= HISTORY_ADD_UNIQUE && !op->result);
   next.again |= 1u << i;
   return added && now.age && !(p.again >> i & 1) &&
-         some_order(h, next, (struct now){now.copies, 0});
+         some_order(h, next, (struct now){.copies = now.copies});
 }
 
 /* Whether the calls that are not done can follow, in some order. */
@@ -374,7 +456,7 @@ static void same_as_all_orders(void **state)
       h.renews = random_next(&seed) % 2;
       h.once = random_next(&seed) % 2;
     }
-    bool expected = some_order(&h, (struct progress){0, 0, 0}, (struct now){h.copies, 0});
+    bool expected = some_order(&h, (struct progress){0, 0, 0}, (struct now){.copies = h.copies});
     if (is_good(&h) != expected) {
       history_explain(stderr, checker, &h);
       fail_msg("history %u should be %s", i, expected ? "good" : "bad");
@@ -391,7 +473,7 @@ static void long_histories(void **state)
   enum { LONG = 20000, STEP = 10 };
   static struct history_op ops[LONG];
   struct history h = {.ops = ops, .n = LONG};
-  struct now now = {0, 0};
+  struct now now = {0};
   uint64_t seed = 7;
   for (unsigned width = 1; width <= 12; width += 11) {
     now.copies = 0;
@@ -453,22 +535,25 @@ static int destroy_checker(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_after_the_other),
-                                     cmocka_unit_test(a_lost_add),
-                                     cmocka_unit_test(two_winners),
-                                     cmocka_unit_test(no_winner),
-                                     cmocka_unit_test(stale_answers),
-                                     cmocka_unit_test(absent_while_present),
-                                     cmocka_unit_test(wrong_counts),
-                                     cmocka_unit_test(orders_across_returns),
-                                     cmocka_unit_test(what_others_did_before),
-                                     cmocka_unit_test(failures_change_nothing),
-                                     cmocka_unit_test(equal_intervals),
-                                     cmocka_unit_test(too_many_pending),
-                                     cmocka_unit_test(periods_pass),
-                                     cmocka_unit_test(adds_that_meet_the_end_of_a_period),
-                                     cmocka_unit_test(same_as_all_orders),
-                                     cmocka_unit_test(long_histories),
-                                     cmocka_unit_test(the_picture_shows_the_call)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_after_the_other),
+      cmocka_unit_test(a_lost_add),
+      cmocka_unit_test(two_winners),
+      cmocka_unit_test(no_winner),
+      cmocka_unit_test(stale_answers),
+      cmocka_unit_test(absent_while_present),
+      cmocka_unit_test(wrong_counts),
+      cmocka_unit_test(orders_across_returns),
+      cmocka_unit_test(what_others_did_before),
+      cmocka_unit_test(failures_change_nothing),
+      cmocka_unit_test(equal_intervals),
+      cmocka_unit_test(too_many_pending),
+      cmocka_unit_test(periods_pass),
+      cmocka_unit_test(adds_that_meet_the_end_of_a_period),
+      cmocka_unit_test(copies_live_as_long_as_the_last),
+      cmocka_unit_test(copies_that_are_forgotten_in_the_midst_of_an_add),
+      cmocka_unit_test(same_as_all_orders),
+      cmocka_unit_test(long_histories),
+      cmocka_unit_test(the_picture_shows_the_call)};
   return cmocka_run_group_tests(tests, make_checker, destroy_checker);
 }

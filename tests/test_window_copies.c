@@ -7,6 +7,7 @@
  */
 #include "harness.h"
 #include "saved_unit.h"
+#include "window_unit.h"
 
 #include "window/copies.h"
 #include "window/pair.h"
@@ -15,44 +16,15 @@
 
 /* ---- filters ---- */
 
-static const double low_rate = 3e-6; /* no key of a small test is found by chance */
-
 static tamis_options options_for(unsigned window, uint64_t capacity, bool growable)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = TAMIS_CUCKOO;
-  options.capacity = capacity;
-  options.fpp = low_rate;
-  options.growable = growable;
-  options.window = window;
-  options.seed = 42;
-  return options;
-}
-
-static tamis_filter *create(const tamis_options *options)
-{
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
-  assert_non_null(f);
-  return f;
+  return window_options(TAMIS_CUCKOO, window, capacity, low_rate, growable);
 }
 
 static tamis_filter *make(unsigned window, uint64_t capacity, bool growable)
 {
   tamis_options options = options_for(window, capacity, growable);
   return create(&options);
-}
-
-static void add(tamis_filter *f, uint64_t key, unsigned copies)
-{
-  for (unsigned i = 0; i < copies; i++)
-    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-}
-
-static void advance(tamis_filter *f, unsigned periods)
-{
-  for (unsigned i = 0; i < periods; i++)
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
 }
 
 /* ---- records ---- */

@@ -11,6 +11,7 @@
 #include "schedule.h"
 #include "window/evict.h"
 #include "window/layers.h"
+#include "window_unit.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -20,31 +21,7 @@
 
 static tamis_filter *make(uint64_t capacity, bool growable)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = capacity;
-  options.fpp = 0.0001;
-  options.growable = growable;
-  options.window = 1;
-  options.stripes = 64;
-  options.seed = 42;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  return f;
-}
-
-static void advance(tamis_filter *f)
-{
-  assert_int_equal(tamis_advance(f), TAMIS_OK);
-}
-
-static int write_to(void *file, const void *data, size_t size)
-{
-  return fwrite(data, 1, size, file) != size;
-}
-
-static int64_t read_from(void *file, void *data, size_t size)
-{
-  return (int64_t) fread(data, 1, size, file);
+  return make_for_races(TAMIS_BLOOM, capacity, growable);
 }
 
 struct call {
@@ -114,9 +91,9 @@ static void an_add_that_meets_the_end_of_a_period_is_in_the_next_one(void **stat
     finish(&end);
     assert_int_equal(add.result, TAMIS_OK);
     assert_true(tamis_contains_hash(f, 7));
-    advance(f);
+    advance(f, 1);
     assert_true(tamis_contains_hash(f, 7));
-    advance(f);
+    advance(f, 1);
     assert_false(tamis_contains_hash(f, 7));
     assert_valid(f);
     tamis_destroy(f);
@@ -130,7 +107,7 @@ static void a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one(void **s
   tamis_filter *f = make(1000, false);
   struct call add = {.filter = f, .hash = 7}, end = add;
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f);
+  advance(f, 1);
   schedule_stop_at("window_epoch_read_locked");
   start(&add, call_add);
   schedule_wait("window_epoch_read_locked", 1);
@@ -140,7 +117,7 @@ static void a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one(void **s
   finish(&add);
   finish(&end);
   assert_true(tamis_contains_hash(f, 7));
-  advance(f);
+  advance(f, 1);
   assert_true(tamis_contains_hash(f, 7));
   assert_int_equal(stats_of(f).count, 1);
   assert_valid(f);
@@ -158,7 +135,7 @@ static void a_call_that_waits_for_stripes_reads_the_epoch_under_them(void **stat
   start(&late, call_unique);
   schedule_wait("window_stripes_wanted", 1);
   schedule_pass_by();
-  advance(f);
+  advance(f, 1);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
   schedule_go();
   finish(&late);
@@ -199,10 +176,10 @@ static void a_sweep_leaves_what_is_added_beside_it(void **state)
     tamis_filter *f = make(1000, false);
     struct call end = {.filter = f};
     for (unsigned i = 0; i < before; i++)
-      advance(f);
+      advance(f, 1);
     for (uint64_t key = 0; key < KEYS; key++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-    advance(f);
+    advance(f, 1);
     for (uint64_t key = 0; key < KEYS; key += 2) /* half of them stay */
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
     schedule_stop_at("window_published");
@@ -264,7 +241,7 @@ static void a_look_up_that_is_overtaken_by_a_period_begins_anew(void **state)
     start(&look, call_contains);
     schedule_wait(points[i % 3], 1);
     schedule_pass_by();
-    advance(f);
+    advance(f, 1);
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
     schedule_go();
     finish(&look);
@@ -280,7 +257,7 @@ static void a_look_up_takes_no_lock(void **state)
   tamis_filter *f = make(1000, false);
   struct call add = {.filter = f, .hash = 7};
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f);
+  advance(f, 1);
   schedule_stop_at("window_epoch_read_locked");
   start(&add, call_add);
   schedule_wait("window_epoch_read_locked", 1);
@@ -338,7 +315,7 @@ static void a_present_key_does_not_wait(void **state)
   tamis_filter *f = make(1000, false);
   struct call add = {.filter = f, .hash = 7};
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  advance(f);
+  advance(f, 1);
   schedule_stop_at("window_epoch_read_locked");
   start(&add, call_add); /* renews it, and holds its stripes */
   schedule_wait("window_epoch_read_locked", 1);
@@ -392,10 +369,10 @@ static struct moves prepare_moves(void)
   const unsigned lanes = m.g->shape.lanes;
   assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
   fill(&m, L0, FAR, 2 * lanes); /* both are full */
-  advance(m.f);
+  advance(m.f, 1);
   m.x = key_at(&m, L0, 0);
   assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* so it goes to U0 */
-  advance(m.f);                                         /* L0 is empty */
+  advance(m.f, 1);                                      /* L0 is empty */
   fill(&m, L1, FAR, 2 * lanes);
   fill(&m, L1, 0, lanes - 1);
   m.z = key_at(&m, L1, 0);
@@ -579,7 +556,7 @@ static void a_period_ends_while_a_layer_is_opened(void **state)
     start(&open, call_open);
     schedule_wait(points[i], 1);
     schedule_pass_by();
-    advance(f);
+    advance(f, 1);
     assert_true(tamis_contains_hash(f, 7));
     assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
     schedule_go();
@@ -587,11 +564,11 @@ static void a_period_ends_while_a_layer_is_opened(void **state)
     assert_int_equal(open.result, TAMIS_OK);
     assert_int_equal(stats_of(f).layers, 2);
     assert_true(tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
-    advance(f);
+    advance(f, 1);
     assert_true(!tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
-    advance(f);
-    advance(f);
-    advance(f);
+    advance(f, 1);
+    advance(f, 1);
+    advance(f, 1);
     assert_false(tamis_contains_hash(f, 8));
     assert_int_equal(stats_of(f).layers, 1);
     assert_valid(f);
@@ -622,7 +599,7 @@ static void a_layer_stays_for_an_add_that_is_late(void **state)
   assert_int_equal(late.result, TAMIS_OK);
   for (unsigned now = 1; now < 5; now++) {
     assert_int_equal(tamis_contains_hash(f, 7), now <= 2);
-    advance(f);
+    advance(f, 1);
   }
   assert_int_equal(stats_of(f).layers, 1);
   assert_valid(f);
@@ -653,7 +630,7 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   for (unsigned now = 0; now < 3; now++) {
     assert_int_equal(tamis_contains_hash(f, 7), now < 2);
     assert_int_equal(stats_of(f).layers, now < 2 ? 2 : 1);
-    advance(f);
+    advance(f, 1);
   }
   assert_valid(f);
   tamis_destroy(f);
@@ -727,7 +704,7 @@ static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
   schedule_stop_at("window_epoch_read");
   schedule_wait("window_epoch_read", 1);
   schedule_pass_by();
-  advance(f);
+  advance(f, 1);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   schedule_go();
   finish(&look);

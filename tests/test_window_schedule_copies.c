@@ -10,38 +10,12 @@
 #include "schedule.h"
 #include "window/layers.h"
 #include "window/pair.h"
+#include "window_unit.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
 /* ---- filters and calls ---- */
-
-static tamis_filter *make(tamis_kind kind, uint64_t capacity, bool growable)
-{
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.kind = kind;
-  options.capacity = capacity;
-  options.fpp = 0.0001;
-  options.growable = growable;
-  options.window = 1;
-  options.stripes = 64;
-  options.seed = 42;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  return f;
-}
-
-static void add(tamis_filter *f, uint64_t key, unsigned copies)
-{
-  for (unsigned i = 0; i < copies; i++)
-    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-}
-
-static void advance(tamis_filter *f, unsigned periods)
-{
-  for (unsigned i = 0; i < periods; i++)
-    assert_int_equal(tamis_advance(f), TAMIS_OK);
-}
 
 struct call {
   tamis_filter *filter, *from;
@@ -86,16 +60,6 @@ static void *call_merge(void *arg)
   return NULL;
 }
 
-static int write_to(void *file, const void *data, size_t size)
-{
-  return fwrite(data, 1, size, file) != size;
-}
-
-static int64_t read_from(void *file, void *data, size_t size)
-{
-  return (int64_t) fread(data, 1, size, file);
-}
-
 static void *call_save(void *arg)
 {
   struct call *call = arg;
@@ -120,7 +84,7 @@ static void a_copy_is_removed_once(void **state)
 {
   (void) state;
   for (unsigned copies = 1; copies <= 2; copies++) {
-    tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+    tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
     struct call a = {.filter = f, .hash = 7}, b = a;
     add(f, 7, copies);
     schedule_stop_at("window_home_found");
@@ -143,7 +107,7 @@ static void a_copy_is_removed_once(void **state)
 static void a_key_is_won_again_when_it_has_been_removed(void **state)
 {
   (void) state;
-  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct call gone = {.filter = f, .hash = 7}, again = gone;
   add(f, 7, 1);
   advance(f, 2);
@@ -168,7 +132,7 @@ static void a_key_is_won_again_when_it_has_been_removed(void **state)
 static void a_key_that_is_not_swept_yet_is_absent(void **state)
 {
   (void) state;
-  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct call end = {.filter = f};
   add(f, 7, 3);
   add(f, 8, 3);
@@ -194,7 +158,7 @@ static void a_key_that_is_not_swept_yet_is_absent(void **state)
 static void a_copy_that_meets_the_end_of_a_period_keeps_its_record(void **state)
 {
   (void) state;
-  tamis_filter *f = make(TAMIS_CUCKOO, 100, false);
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct call late = {.filter = f, .hash = 7}, end = late;
   add(f, 7, 2);
   schedule_stop_at("window_lane_written");
@@ -219,7 +183,7 @@ static void a_copy_that_meets_the_end_of_a_period_keeps_its_record(void **state)
 static void a_remove_looks_in_a_layer_that_is_opened_meanwhile(void **state)
 {
   (void) state;
-  tamis_filter *f = make(TAMIS_CUCKOO, 10, true);
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 10, true);
   struct window *w = window_of(f);
   struct call late = {.filter = f, .hash = 7};
   schedule_stop_at("window_stripes_wanted");
@@ -251,7 +215,7 @@ static uint64_t next_in_first_bucket(const struct window *w, uint64_t from)
 static void a_copy_of_a_segment_has_a_key_once(void **state)
 {
   (void) state;
-  tamis_filter *f = make(TAMIS_CUCKOO, 100, false), *loaded;
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false), *loaded;
   struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
@@ -291,7 +255,8 @@ static void a_union_and_a_unique_add_have_one_winner(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 2; i++) {
-    tamis_filter *f = make(kinds[i], 100, true), *from = make(kinds[i], 100, true);
+    tamis_filter *f = make_for_races(kinds[i], 100, true),
+                 *from = make_for_races(kinds[i], 100, true);
     struct call merge = {.filter = f, .from = from}, win = {.filter = f, .hash = 7};
     add(from, 7, 1);
     schedule_stop_at("window_epoch_read_locked");
@@ -316,7 +281,8 @@ static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 2; i++) {
-    tamis_filter *f = make(kinds[i], 100, true), *from = make(kinds[i], 100, true);
+    tamis_filter *f = make_for_races(kinds[i], 100, true),
+                 *from = make_for_races(kinds[i], 100, true);
     struct call merge = {.filter = f, .from = from};
     struct window *w = window_of(f);
     add(from, 7, 1);
@@ -345,7 +311,8 @@ static void a_union_that_meets_the_end_of_a_period_leaves_no_dead_key(void **sta
   (void) state;
   for (unsigned i = 0; i < 4; i++) {
     bool old = i / 2;
-    tamis_filter *f = make(kinds[i % 2], 100, true), *from = make(kinds[i % 2], 100, true);
+    tamis_filter *f = make_for_races(kinds[i % 2], 100, true),
+                 *from = make_for_races(kinds[i % 2], 100, true);
     struct call merge = {.filter = f, .from = from}, end = {.filter = f};
     add(from, 7, 1);
     advance(from, old);

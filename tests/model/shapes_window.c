@@ -18,7 +18,7 @@ static struct window *window(void)
   return window_of(t.filter);
 }
 
-static void make_window(bool growable)
+static void make_window_of(bool growable, bool copies)
 {
   memset(&t, 0, sizeof t);
   t.keys = hash_keys_from_seed(SEED);
@@ -26,6 +26,7 @@ static void make_window(bool growable)
       .spec = {.periods = 1, .capacity = CAPACITY, .fpp = 1e-3, .growable = growable},
       .geometry = {.shape_index = WORDS_OF_LANES, .segments = 1, .half = 2, .capacity = CAPACITY},
       .index = 1,
+      .copies = copies,
       .stripes_wanted = 4};
   expect(window_geometry_restore(1, &plan.geometry), "geometry");
   struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
@@ -33,6 +34,11 @@ static void make_window(bool growable)
   expect(w != NULL, "create");
   w->first.block_shift = 0;
   t.filter = &w->head;
+}
+
+static void make_window(bool growable)
+{
+  make_window_of(growable, false);
 }
 
 static struct window_place place_of(uint64_t hash)
@@ -142,6 +148,71 @@ static const char *check_one_winner(void)
 {
   const char *reason = whole();
   return reason ? reason : winners(2) != 1 ? "not one winner" : NULL;
+}
+
+/* ---- copies ---- */
+
+/* x has so many copies, and its last period runs. */
+static void set_up_copies(unsigned copies)
+{
+  make_window_of(false, true);
+  t.x = window_key(HOME, UPPER);
+  for (unsigned i = 0; i < copies; i++)
+    expect(tamis_add_hash(t.filter, t.x) == TAMIS_OK, "add");
+  advance();
+  expect(tamis_count_hash(t.filter, t.x) == copies, "copies");
+}
+
+static void set_up_one_copy(void)
+{
+  set_up_copies(1);
+}
+
+static void set_up_two_copies(void)
+{
+  set_up_copies(2);
+}
+
+/* A copy comes and another one goes, while the key is forgotten, or is not because of the former. */
+static void run_copies_and_period(unsigned thread)
+{
+  if (thread == 0) {
+    must_add(t.x);
+    t.result[0][0] = (int) tamis_count_hash(t.filter, t.x);
+  } else {
+    advance();
+    t.result[1][0] = tamis_remove_hash(t.filter, t.x);
+  }
+}
+
+static const char *check_copies_and_period(void)
+{
+  const char *reason = whole();
+  bool removed = t.result[1][0] == TAMIS_OK;
+  uint64_t count = tamis_count_hash(t.filter, t.x), counted = (uint64_t) t.result[0][0];
+  if (reason)
+    return reason;
+  if (count + removed != 1 && count + removed != 3)
+    return "copies were forgotten in part";
+  return counted != count && counted != count + removed ? "a count that there never was" : NULL;
+}
+
+/* Both remove what is there, once, unless it is forgotten before. */
+static void run_removes_and_period(unsigned thread)
+{
+  if (thread == 2)
+    advance();
+  else
+    t.result[thread][0] = tamis_remove_hash(t.filter, t.x);
+}
+
+static const char *check_removes_and_period(void)
+{
+  const char *reason = whole_with_count(0);
+  if (reason)
+    return reason;
+  return t.result[0][0] == TAMIS_OK && t.result[1][0] == TAMIS_OK ? "a copy was removed twice"
+                                                                  : NULL;
 }
 
 /* ---- moves ---- */
@@ -276,6 +347,10 @@ const struct shape window_shapes[] = {
      set_up_empty, run_ends_of_periods, whole, BOUND(2), BOUND(2)},
     {"window_unique", "has a key one winner while a period ends?", 3, false, set_up_empty,
      run_unique_and_advance, check_one_winner, BOUND(2), BOUND(2)},
+    {"window_copies", "are copies forgotten together, or kept?", 2, false, set_up_two_copies,
+     run_copies_and_period, check_copies_and_period, BOUND(3), BOUND(3)},
+    {"window_removes", "is a copy removed once, while it is forgotten?", 3, false, set_up_one_copy,
+     run_removes_and_period, check_removes_and_period, BOUND(2), BOUND(2)},
     {"window_lookup_and_move", "is a key found that is moved?", 2, false, set_up_window_move,
      run_window_move, check_window_moved, FULL, FULL},
     {"window_lookup_and_add", "... by an add that needs room?", 2, false, set_up_window_move,

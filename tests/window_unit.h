@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Filters with a window, for the tests of windows.
+ */
+#ifndef TAMIS_TESTS_WINDOW_UNIT_H
+#define TAMIS_TESTS_WINDOW_UNIT_H
+
+#include "unit.h"
+
+#include "tamis/tamis.h"
+
+#include <stdio.h>
+
+/* A rate that every window has, and at which no key of a small test is found by chance. */
+static const double low_rate = 3e-6;
+
+static inline tamis_options window_options(tamis_kind kind, unsigned window, uint64_t capacity,
+                                           double fpp, bool growable)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = kind;
+  options.capacity = capacity;
+  options.fpp = fpp;
+  options.growable = growable;
+  options.window = window;
+  options.seed = 42;
+  return options;
+}
+
+static inline tamis_filter *create(const tamis_options *options)
+{
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
+  assert_non_null(f);
+  return f;
+}
+
+/* One period, in which races are the closest, and a stripe for each block. */
+static inline tamis_filter *make_for_races(tamis_kind kind, uint64_t capacity, bool growable)
+{
+  tamis_options options = window_options(kind, 1, capacity, 0.0001, growable);
+  options.stripes = 64;
+  return create(&options);
+}
+
+static inline void add(tamis_filter *f, uint64_t key, unsigned copies)
+{
+  for (unsigned i = 0; i < copies; i++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+}
+
+static inline void advance(tamis_filter *f, unsigned periods)
+{
+  for (unsigned i = 0; i < periods; i++)
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+/* A save to a stdio file, and a load from it. */
+static inline int write_to(void *file, const void *data, size_t size)
+{
+  return fwrite(data, 1, size, file) != size;
+}
+
+static inline int64_t read_from(void *file, void *data, size_t size)
+{
+  return (int64_t) fread(data, 1, size, file);
+}
+
+#endif
