@@ -26,6 +26,9 @@ FPP = 1e-7  # a short crawl at this rate misses nothing
 QUICK = ["--delay", "0", "--per-host", "64", "--threads", "3", "--transfers", "8", "--retry", "0.1", "--quiet"]
 WINDOW = 2 * 3 * 8  # what README.md calls "in flight", for these options
 
+# Trees of Debian's packages.
+REAL_TREES = {"python3-doc": "/usr/share/doc/python3/html", "linux-doc": "/usr/share/doc/linux-doc/html"}
+
 
 class Crawl:
     """A crawl in a folder, by one process of the crawler after the other."""
@@ -344,10 +347,11 @@ def compare(programs, folder, digits, threads, exact):
             "bytes": metrics["tamis_bytes"], "keys": metrics["tamis_keys"]}
 
 
-def python_doc(programs, folder):
-    root = pathlib.Path("/usr/share/doc/python3/html").resolve()
+def real_tree(programs, folder, root):
+    """A tree of pages that people have written, next to what Python's own parsers find in it."""
+    root = pathlib.Path(root).resolve()
     if not (root / "index.html").is_file():
-        return "left out: the package python3-doc is missing"
+        return "left out: the package is missing"
     folder.mkdir()
     site = sites.Site(folder / "site", lambda _: f"location / {{ root {root}; disable_symlinks off; }}")
     begin = time.monotonic()
@@ -358,8 +362,8 @@ def python_doc(programs, folder):
     counts.pop("/robots.txt")
     wanted = sites.reachable(root, "/index.html")
     missed, strange = wanted - counts.keys(), counts.keys() - wanted
-    demand(not missed and not strange, f"FAILED python3-doc: missed {sorted(missed)[:5]}, strange {sorted(strange)[:5]}")
-    demand(max(counts.values()) == 1, f"FAILED python3-doc: {counts.most_common(3)}")
+    demand(not missed and not strange, f"FAILED {root}: missed {sorted(missed)[:5]}, strange {sorted(strange)[:5]}")
+    demand(max(counts.values()) == 1, f"FAILED {root}: {counts.most_common(3)}")
     return f"{len(wanted)} pages, each once, in {elapsed:.1f} s"
 
 
@@ -408,7 +412,8 @@ def scenario(args, folder):
     show("in flight at one kill, at most", f"{window}; {WINDOW} are allowed")
     if args.short:
         return True
-    show("python3-doc", python_doc(programs, folder / "doc"))
+    for package, root in REAL_TREES.items():
+        show(package, real_tree(programs, folder / package, root))
     print()
     for threads in (1, 2, 4):
         for exact in (False, True):

@@ -96,6 +96,9 @@ static const struct {
     {"/g?side=1&sid=2", "http://a/g?side=1"},
     {"/g;jsessionid=1?a=1", "http://a/g?a=1"},
     {"/\xC3\xA9", "http://a/%C3%A9"},
+    {"/g?%73id=1", "http://a/g"},
+    {"/x/..;sid=1/g", "http://a/g"},
+    {"/g;a=1;sid=2;jsessionid=3?x", "http://a/g;a=1?x"},
 };
 
 static int check_robots(void)
