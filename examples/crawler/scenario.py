@@ -270,7 +270,7 @@ def depth_is_limited(programs, folder):
         location ~ ^/t { return 200 '<a href="$uri/t">'; }
         location = /slow.html { limit_rate 32k; root .; }
         """
-    site = sites.Site(folder / "site", locations, {"slow.html": "<p>" + "slow " * 10000 + '</p><a href="/x">'})
+    site = sites.Site(folder / "site", locations, {"slow.html": b"<p>" + b"slow " * 10000 + b'</p><a href="/x">'})
     Crawl(programs, folder / "crawl", *QUICK, "--depth", "6").run(site.url("/"))
     site.stop()
     counts = collections.Counter(path for _, _, _, path in site.asked())
@@ -298,6 +298,8 @@ def errors_are_clear(programs, folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     list(site.asked())
+    with open(crawl.folder / "pages", "a") as pages:
+        pages.write("200\t1\t100\thttp://cut.off")
     crawl.run()
     crawl.run(site.url("/p"))
     lines = {line.split("\t")[3] for line in (crawl.folder / "pages").read_text().splitlines()}
@@ -314,6 +316,7 @@ def errors_are_clear(programs, folder):
     says(slow, "is not the filter of this crawl")
     (folder / "slow" / "state" / "seen.tamis").unlink()
     says(slow, "cannot load the filter")
+    says(Crawl(programs, folder / "nothing", *QUICK), "nothing to crawl")
     says(Crawl(programs, folder / "tiny", *QUICK, "--memory", "3500", "--expected", "10"), "takes no more URLs", site.url("/p"))
     site.stop()
     nobody = Crawl(programs, folder / "nobody", *QUICK, "--retry", "0.01").run(site.url("/p"))

@@ -7,6 +7,7 @@ so a site of a million pages takes no room.  What was asked for stands in nginx'
 """
 import collections
 import contextlib
+import gzip
 import html.parser
 import itertools
 import pathlib
@@ -70,12 +71,12 @@ def quoted(text):
 
 
 DEEP = "<div><table><ul>" * 10000 + '<a href="/end/1">'  # deeper than any tree of elements should be
-CLOSED = "<b>" * 150000 + "</i>" * 150000 + '<a href="/end/2">'  # each end tag may belong to any of them
+CLOSED = "<b>" * 150000 + "</i>" * 100000 + '<a href="/end/2">'  # each end tag may belong to any of them
 
 
 def tree(folder, digits):
     """The generated site with pages of up to so many digits."""
-    return Site(folder, lambda port: tree_locations(port, digits), {"deep.html": DEEP, "closed.html": CLOSED})
+    return Site(folder, lambda port: tree_locations(port, digits), {"deep.html": DEEP.encode(), "closed.html": gzip.compress(CLOSED.encode())})
 
 
 def tree_locations(port, digits):
@@ -88,7 +89,8 @@ def tree_locations(port, digits):
     location = /broken {{ return 500; }}
     location = /c {{ return 301 /d; }}
     location = /d {{ return 302 /c; }}
-    location ~ "^/(?:deep|closed)\.html$" {{ root .; }}
+    location = /deep.html {{ root .; }}
+    location = /closed.html {{ root .; add_header Content-Encoding gzip; }}
     location /end/ {{ return 200 ''; }}
     location = /private/open {{ return 200 '{HEAD}'; }}
     location ~ ^/r(/p.*)$ {{ return 302 $1; }}
@@ -126,8 +128,8 @@ class Site:
         self.port = None
         self.process = loopback.Process(["nginx", "-p", folder, "-c", "nginx.conf", "-e", "stderr"], folder)
         (folder / "asked").touch()
-        for name, text in (files or {}).items():
-            (folder / name).write_text(text)
+        for name, data in (files or {}).items():
+            (folder / name).write_bytes(data)
         self.read = 0
         self.start()
 
