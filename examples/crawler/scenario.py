@@ -270,7 +270,7 @@ def depth_is_limited(programs, folder):
         location ~ ^/t { return 200 '<a href="$uri/t">'; }
         location = /slow.html { limit_rate 32k; root .; }
         """
-    site = sites.Site(folder / "site", locations, {"slow.html": b"<p>" + b"slow " * 10000 + b'</p><a href="/x">'})
+    site = sites.Site(folder / "site", locations, {"slow.html": "<p>" + "slow " * 10000 + '</p><a href="/x">'})
     Crawl(programs, folder / "crawl", *QUICK, "--depth", "6").run(site.url("/"))
     site.stop()
     counts = collections.Counter(path for _, _, _, path in site.asked())
@@ -377,8 +377,8 @@ def show(label, value):
 def scenario(args, folder):
     programs, rng = args.programs.resolve(), random.Random(args.seed)
     parts = loopback.Process([programs / "test_parts"], folder / "parts").start()
-    demand(parts.wait() == 0, f"FAILED parts: {parts.log()}")
-    show("robots.txt, normal form of URLs", "as RFC 9309 and RFC 3986 have them")
+    demand(parts.wait(600) == 0, f"FAILED parts: {parts.log()}")
+    show("robots.txt, normal form of URLs", "as RFC 9309 and RFC 3986 have them; hostile ones end")
     number = 0
 
     def fresh():
