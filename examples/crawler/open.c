@@ -17,7 +17,7 @@
 #include "url.h"
 
 static const char filter_name[] = "seen.tamis", next_name[] = "seen.tamis.next";
-static const char unfinished[] = "seen.tamis."; /* what files of saves begin with that have no name yet */
+static const char unfinished[] = "seen.tamis."; /* what files that are being saved begin with */
 
 static char *path_in(const char *folder, const char *name)
 {

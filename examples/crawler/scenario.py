@@ -197,6 +197,56 @@ def killed_crawl(programs, folder, digits, rng, most_kills, longest):
             "fetched again although they were not in flight": len(broken), "missed": len(missed)}, log.in_flight
 
 
+# ---- loss of power ----
+
+
+def lose_power(state, disk):
+    """The folder becomes what the disk has: names and data that were synchronised (power.c)."""
+    names = [line.split(" ", 1) for line in (disk / "names").read_text().splitlines()] if (disk / "names").exists() else []
+    shutil.rmtree(state)
+    state.mkdir(mode=0o700)
+    kept = {}
+    for number, name in names:
+        path = state / name
+        path.write_bytes((disk / number).read_bytes() if (disk / number).exists() else b"")
+        kept[path.stat().st_ino] = path
+    shutil.rmtree(disk)
+    disk.mkdir()
+    for number, path in kept.items():
+        shutil.copy(path, disk / str(number))
+    (disk / "names").write_text("".join(f"{number} {path.name}\n" for number, path in kept.items()))
+
+
+def power_is_lost(programs, folder, rng, crawls):
+    """No page is missed, although all that was not synchronised is gone: five times, at moments of a save."""
+    site = sites.tree(folder / "site", 2)
+    losses = again = 0
+    for number in range(crawls):
+        crawl = Crawl(programs, folder / str(number), *QUICK, "--fpp", FPP, "--save-every", "0.02")
+        state, disk = crawl.folder / "state", crawl.folder / "disk"
+        disk.mkdir()
+        crawl.process.environment.update(LD_PRELOAD=str(programs / "libpower.so"), POWER_FOLDER=str(state), POWER_DISK=str(disk))
+        for _ in range(5):
+            at = {"POWER_AT": rng.randrange(1, 40)} if rng.random() < 0.2 else {"POWER_AT_NAMES": rng.randrange(4, 17, 2)}
+            crawl.process.environment.update(POWER_AT="0", POWER_AT_NAMES="0")
+            crawl.process.environment.update({name: str(value) for name, value in at.items()})
+            status = crawl.start(site.url("/p")).process.wait()
+            if status == 0:
+                break
+            demand(status == -signal.SIGKILL, f"FAILED power: status {status}: {crawl.process.log()[-2000:]}")
+            losses += 1
+            lose_power(state, disk)
+        crawl.process.environment.update(POWER_AT="0", POWER_AT_NAMES="0")
+        crawl.run(site.url("/p"))
+        site.settle()
+        counts = collections.Counter(path for _, _, _, path in site.asked())
+        missed = set(sites.tree_pages(2)) - counts.keys()
+        demand(not missed, f"FAILED power: {len(missed)} pages were missed: {sorted(missed)[:5]}")
+        again += sum(count - 1 for path, count in counts.items() if path not in ("/robots.txt", "/settle", "/broken"))
+    site.stop()
+    return f"{losses} times; {again} pages were fetched again, none missed"
+
+
 # ---- single promises ----
 
 
@@ -317,7 +367,12 @@ def errors_are_clear(programs, folder):
     (folder / "slow" / "state" / "seen.tamis").unlink()
     says(slow, "cannot load the filter")
     says(Crawl(programs, folder / "nothing", *QUICK), "nothing to crawl")
-    says(Crawl(programs, folder / "tiny", *QUICK, "--memory", "3500", "--expected", "10"), "takes no more URLs", site.url("/p"))
+    tiny = Crawl(programs, folder / "tiny", *QUICK, "--fpp", FPP, "--expected", "10")
+    says(tiny, "takes no more URLs", "--memory", "3500", site.url("/p"))
+    list(site.asked())
+    tiny.run("--memory", "1000000")
+    lines = {line.split("\t")[3] for line in (tiny.folder / "pages").read_text().splitlines()}
+    demand(lines == wanted, f"FAILED after a full filter: {sorted(lines ^ wanted)[:5]}")
     site.stop()
     nobody = Crawl(programs, folder / "nobody", *QUICK, "--retry", "0.01").run(site.url("/p"))
     demand("given up after 8 attempts" in nobody.process.log(), f"FAILED nobody: {nobody.process.log()}")
@@ -400,6 +455,7 @@ def scenario(args, folder):
     show("depth: exact, and traps end", "yes")
     errors_are_clear(programs, fresh())
     show("full disk, lock, wrong filter, no server", "clear errors; the crawl goes on later")
+    show("loss of power", power_is_lost(programs, fresh(), rng, 4 if args.short else 20))
     total, window, until = collections.Counter(), 0, time.monotonic() + args.seconds
     while True:
         where = fresh()

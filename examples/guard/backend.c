@@ -175,9 +175,8 @@ static bool connect_database(struct backend *backend)
                          "tcp_user_timeout", NULL};
   const char *values[] = {backend->settings->database, "tamis-guard", "2", "10000", NULL};
   PGconn *database = PQconnectdbParams(names, values, 1);
-  if (PQstatus(database) == CONNECTION_OK && settle(backend, database) &&
-      limit_time(database) && prepare_all(database, backend->settings) &&
-      note_process(backend, database)) {
+  if (PQstatus(database) == CONNECTION_OK && settle(backend, database) && limit_time(database) &&
+      prepare_all(database, backend->settings) && note_process(backend, database)) {
     backend->database = database;
     return true;
   }

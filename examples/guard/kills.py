@@ -174,7 +174,7 @@ def kills(scene, a, b):
     for worker in workers:
         worker.join(300)
     scene.database.start() if not scene.database.process.alive() else None
-    scene.sql = Sql(scene.database)
+    scene.sql = scene.database.session()
     counts, refused, here = {}, [], []
     for numbers, wrong, ids in answers:
         counts = {name: counts.get(name, 0) + numbers.get(name, 0) for name in {**counts, **numbers}}

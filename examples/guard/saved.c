@@ -13,8 +13,8 @@
 
 bool same_log(const struct log_identity *a, const struct log_identity *b)
 {
-  return a->system == b->system && a->timeline == b->timeline &&
-         a->publication == b->publication && a->entry == b->entry && a->column == b->column;
+  return a->system == b->system && a->timeline == b->timeline && a->publication == b->publication &&
+         a->entry == b->entry && a->column == b->column;
 }
 
 static void name_file(char *name, size_t size, const char *slot, const struct log_identity *log,
