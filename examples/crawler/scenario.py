@@ -218,7 +218,7 @@ def lose_power(state, disk):
 
 
 def power_is_lost(programs, folder, rng, crawls):
-    """No page is missed, although all that was not synchronised is gone: five times, at moments of a save."""
+    """No page is missed, although all that was not synchronised is gone, at moments of a save."""
     site = sites.tree(folder / "site", 2)
     losses = again = 0
     for number in range(crawls):
@@ -226,8 +226,8 @@ def power_is_lost(programs, folder, rng, crawls):
         state, disk = crawl.folder / "state", crawl.folder / "disk"
         disk.mkdir()
         crawl.process.environment.update(LD_PRELOAD=str(programs / "libpower.so"), POWER_FOLDER=str(state), POWER_DISK=str(disk))
-        for _ in range(5):
-            at = {"POWER_AT": rng.randrange(1, 40)} if rng.random() < 0.2 else {"POWER_AT_NAMES": rng.randrange(4, 17, 2)}
+        for _ in range(8):
+            at = {"POWER_AT": rng.randrange(1, 40)} if rng.random() < 0.2 else {"POWER_AT_NAMES": rng.choice((4, 8, 10))}
             crawl.process.environment.update(POWER_AT="0", POWER_AT_NAMES="0")
             crawl.process.environment.update({name: str(value) for name, value in at.items()})
             status = crawl.start(site.url("/p")).process.wait()
@@ -455,7 +455,7 @@ def scenario(args, folder):
     show("depth: exact, and traps end", "yes")
     errors_are_clear(programs, fresh())
     show("full disk, lock, wrong filter, no server", "clear errors; the crawl goes on later")
-    show("loss of power", power_is_lost(programs, fresh(), rng, 4 if args.short else 20))
+    show("loss of power", power_is_lost(programs, fresh(), rng, 3 if args.short else 20))
     total, window, until = collections.Counter(), 0, time.monotonic() + args.seconds
     while True:
         where = fresh()
