@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A crawler whose frontier is a filter of libtamis and a queue in SQLite.  README.md says how to use it,
- * and frontier.c what it promises.
+ * A crawler whose frontier is a filter of libtamis and a queue in SQLite.  README.md says how to
+ * use it, and frontier.c what it promises.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -276,8 +276,8 @@ static void write_metrics(struct frontier *f, const char *path)
     complain("cannot write the figures to %s: %s", path, strerror(errno));
 }
 
-/* Shows progress, and saves, until all threads have ended.  A first signal ends the crawl when what is
- * in flight has come; a second one at once. */
+/* Shows progress, and saves, until all threads have ended.  A first signal ends the crawl when
+ * what is in flight has come; a second one at once. */
 static int watch(struct settings *s, const sigset_t *signals)
 {
   struct frontier *f = s->fetch.frontier;
@@ -314,8 +314,8 @@ static int watch(struct settings *s, const sigset_t *signals)
   return status;
 }
 
-/* A process that was killed while it wrote has left a part of a line.  Its page was not committed, and
- * comes again. */
+/* A process that was killed while it wrote has left a part of a line.  Its page was not committed,
+ * and comes again. */
 static void cut_unfinished_line(FILE *pages)
 {
   char tail[2 * URL_MOST];

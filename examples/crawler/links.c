@@ -83,9 +83,10 @@ static const struct {
   const char *element, *attribute;
 } leads[] = {{"a", "href"}, {"area", "href"}, {"frame", "src"}, {"iframe", "src"}};
 
-/* For each end tag the parser looks through all elements that are open.  A page that opens half a million
- * and then closes others would keep a thread busy for minutes, so the outer ones are forgotten; their
- * end tags are then ignored, like others that close nothing.  The names belong to its dictionary. */
+/* For each end tag the parser looks through all elements that are open.  A page that opens half a
+ * million and then closes others would keep a thread busy for minutes, so the outer ones are
+ * forgotten; their end tags are then ignored, like others that close nothing.  The names belong to
+ * its dictionary. */
 static void forget_outer_elements(htmlParserCtxtPtr parser)
 {
   if (parser->nameNr < 2 * DEEPEST)

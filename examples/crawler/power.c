@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A loss of power, for the scenario: preloaded into the crawler, it keeps beside a folder what a disk would
- * have of it if nothing is written before it must be.  POWER_DISK is where: for each file what it held
- * when it was last synchronised, by the file's number, and in `names` which numbers had which names when
- * the folder itself was.  At a synchronisation that POWER_AT or POWER_AT_NAMES chooses (of any kind; of
- * the folder), the process is killed: 2n - 1 is before the nth one has had an effect, and 2n after it.
+ * A loss of power, for the scenario: preloaded into the crawler, it keeps beside a folder what a
+ * disk would have of it if nothing is written before it must be.  POWER_DISK is where: for each
+ * file what it held when it was last synchronised, by the file's number, and in `names` which
+ * numbers had which names when the folder itself was.  At a synchronisation that POWER_AT or
+ * POWER_AT_NAMES chooses (of any kind; of the folder), the process is killed: 2n - 1 is before the
+ * nth one has had an effect, and 2n after it.
  */
 #include <dirent.h>
 #include <dlfcn.h>

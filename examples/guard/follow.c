@@ -113,10 +113,10 @@ static uint64_t value(const PGresult *result, int column)
 
 /* ---- which log is it? ---- */
 
-/* The entry of the table in the publication.  It has a number of its own, which is another one after
- * the table was taken out and put in again.  The row of the publication is another one, which another
- * transaction has made (xmin), after it was told what to publish.  Where different texts can be equal,
- * the filter would refuse an id that is written in another way. */
+/* The entry of the table in the publication.  It has a number of its own, which is another one
+ * after the table was taken out and put in again.  The row of the publication is another one,
+ * which another transaction has made (xmin), after it was told what to publish.  Where different
+ * texts can be equal, the filter would refuse an id that is written in another way. */
 #define ENTRY                                                                                 \
   "SELECT r.oid, r.prrelid, c.relkind = 'r', p.pubinsert AND p.pubupdate AND p.pubdelete AND" \
   " p.pubtruncate AND r.prqual IS NULL AND r.prattrs IS NULL, format_type(a.atttypid, NULL)," \

@@ -85,6 +85,15 @@ static uint64_t parse_number(struct argp_state *state, const char *text, uint64_
   return number;
 }
 
+static double parse_rate(struct argp_state *state, const char *text)
+{
+  char *end;
+  double rate = strtod(text, &end);
+  if (end == text || *end != 0)
+    argp_error(state, "'%s' is no number", text);
+  return rate;
+}
+
 static const char *parse_name(struct argp_state *state, const char *text)
 {
   size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
@@ -162,7 +171,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     s->capacity = parse_number(state, text, UINT64_C(1) << 40);
     return 0;
   case KEY_FPP:
-    s->fpp = atof(text);
+    s->fpp = parse_rate(state, text);
     return 0;
   case KEY_LAG:
     s->lag_ms = (unsigned) parse_number(state, text, 1000000000);
@@ -254,9 +263,9 @@ static void end_at_once(int number)
   _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 2 : 1);
 }
 
-/* The threads end within milliseconds, unless they wait for the database: a server that hangs, or a
- * slot that is created, which waits for all transactions that are open.  The saved filter is whole at
- * any time.  A second signal ends the process at once. */
+/* The threads end within milliseconds, unless they wait for the database: a server that hangs, or
+ * a slot that is created, which waits for all transactions that are open.  The saved filter is
+ * whole at any time.  A second signal ends the process at once. */
 static void limit_end(const sigset_t *signals)
 {
   signal(SIGALRM, end_at_once);
