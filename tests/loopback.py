@@ -35,7 +35,7 @@ def end_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def wait_until(condition, what, seconds=20):
+def wait_until(condition, what, seconds=120):
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
@@ -61,7 +61,7 @@ class Process:
                                             preexec_fn=end_with_parent)
         return self
 
-    def wait_for(self, ready, seconds=30):
+    def wait_for(self, ready, seconds=120):
         """Waits until ready() is true; False if the program ended first, as it does if its port is taken."""
         until = time.monotonic() + seconds
         while self.alive():
@@ -84,7 +84,7 @@ class Process:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=120):
         """The exit status."""
         return self.process.wait(seconds)
 
@@ -94,7 +94,7 @@ class Process:
             self.process.kill()
             self.process.wait()
 
-    def end(self, seconds=30):
+    def end(self, seconds=120):
         """SIGTERM, and the exit status."""
         self.signal(signal.SIGTERM)
         return self.wait(seconds)

@@ -12,12 +12,12 @@
 #include "broker.h"
 #include "metrics.h"
 #include "once.h"
+#include "options.h"
 #include "pool.h"
 #include "receiver.h"
 #include "say.h"
 #include "work.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,16 +60,6 @@ static const struct argp_option entries[] = {
     {"figures-every", KEY_FIGURES, "SECONDS", 0, "Time between figures on stderr (10)", 4},
     {NULL, 0, NULL, 0, NULL, 0}};
 
-static double number(const char *text, double least, double most, struct argp_state *state)
-{
-  char *end;
-  errno = 0;
-  double value = strtod(text, &end);
-  if (errno != 0 || end == text || *end != 0 || !(value >= least && value <= most))
-    argp_error(state, "%s is not a number from %g to %g", text, least, most);
-  return value;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct options *o = state->input;
@@ -84,34 +74,34 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     o->effects = argument;
     return 0;
   case 't':
-    o->threads = (unsigned) number(argument, 1, 1024, state);
+    o->threads = (unsigned) option_number(argument, 1, 1024, state);
     return 0;
   case 'p':
-    o->prefetch = (unsigned) number(argument, 1, 65535, state);
+    o->prefetch = (unsigned) option_number(argument, 1, 65535, state);
     return 0;
   case 'c':
-    o->once.capacity = (uint64_t) number(argument, 1, 1e12, state);
+    o->once.capacity = (uint64_t) option_number(argument, 1, 1e12, state);
     return 0;
   case KEY_RATE:
-    o->once.rate = number(argument, 1e-12, 0.99, state);
+    o->once.rate = option_number(argument, 1e-12, 0.99, state);
     return 0;
   case KEY_REMEMBER:
-    o->once.remember = number(argument, 0.1, 1e9, state);
+    o->once.remember = option_number(argument, 0.1, 1e9, state);
     return 0;
   case KEY_PERIODS:
-    o->once.periods = (unsigned) number(argument, 1, 64, state);
+    o->once.periods = (unsigned) option_number(argument, 1, 64, state);
     return 0;
   case KEY_SAVE:
-    o->save_every = number(argument, 0.01, 1e9, state);
+    o->save_every = option_number(argument, 0.01, 1e9, state);
     return 0;
   case KEY_PATIENCE:
-    o->patience = number(argument, 0, 1e9, state);
+    o->patience = option_number(argument, 0, 1e9, state);
     return 0;
   case KEY_METRICS:
-    o->metrics_port = (unsigned) number(argument, 1, 65535, state);
+    o->metrics_port = (unsigned) option_number(argument, 1, 65535, state);
     return 0;
   case KEY_FIGURES:
-    o->figures_every = number(argument, 0.1, 1e9, state);
+    o->figures_every = option_number(argument, 0.1, 1e9, state);
     return 0;
   case ARGP_KEY_END:
     if (o->queue == NULL || o->once.path == NULL || o->effects == NULL)

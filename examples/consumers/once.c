@@ -141,9 +141,14 @@ struct once *once_open(const struct once_options *options)
   remove_unfinished(once);
   if ((once->claims = create("claims", &claims)) == NULL)
     goto failed;
-  if (access(once->path, F_OK) == 0 ? !load(once, options)
-                                    : (once->done = create("done messages", &done)) == NULL)
-    goto failed;
+  if (access(once->path, F_OK) == 0 || errno != ENOENT) {
+    if (!load(once, options))
+      goto failed;
+  } else {
+    say("%s does not exist: no message is remembered as done", once->path);
+    if ((once->done = create("done messages", &done)) == NULL)
+      goto failed;
+  }
   once_forget(once);
   return once;
 

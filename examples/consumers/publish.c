@@ -8,11 +8,10 @@
  * long as the windows remember, copies of messages that change their queue are worked again.
  */
 #include "broker.h"
+#include "options.h"
 #include "say.h"
 
 #include <amqp_framing.h>
-#include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,16 +59,6 @@ static const struct argp_option entries[] = {
     {"depth", KEY_DEPTH, NULL, 0, "Publish nothing; print how many messages wait in the queues", 3},
     {NULL, 0, NULL, 0, NULL, 0}};
 
-static double number(const char *text, double least, double most, struct argp_state *state)
-{
-  char *end;
-  errno = 0;
-  double value = strtod(text, &end);
-  if (errno != 0 || end == text || *end != 0 || !(value >= least && value <= most))
-    argp_error(state, "%s is not a number from %g to %g", text, least, most);
-  return value;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
   struct options *o = state->input;
@@ -78,34 +67,34 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     o->queue = argument;
     return 0;
   case 'n':
-    o->messages = (uint32_t) number(argument, 1, 1e9, state);
+    o->messages = (uint32_t) option_number(argument, 1, 1e9, state);
     return 0;
   case KEY_QUEUES:
-    o->queues = (unsigned) number(argument, 1, 1000, state);
+    o->queues = (unsigned) option_number(argument, 1, 1000, state);
     return 0;
   case KEY_PREFIX:
     o->prefix = argument;
     return 0;
   case KEY_COPIES:
-    o->copies = number(argument, 0, 2, state);
+    o->copies = option_number(argument, 0, 2, state);
     return 0;
   case KEY_DISTANCE:
-    o->distance = (uint32_t) number(argument, 0, 1e9, state);
+    o->distance = (uint32_t) option_number(argument, 0, 1e9, state);
     return 0;
   case KEY_SLOW_EVERY:
-    o->slow_every = (uint32_t) number(argument, 0, 1e9, state);
+    o->slow_every = (uint32_t) option_number(argument, 0, 1e9, state);
     return 0;
   case KEY_SLOW_MS:
-    o->slow_ms = (unsigned) number(argument, 0, 1e6, state);
+    o->slow_ms = (unsigned) option_number(argument, 0, 1e6, state);
     return 0;
   case KEY_SEED:
-    o->seed = (uint64_t) number(argument, 0, 1e15, state);
+    o->seed = (uint64_t) option_number(argument, 0, 1e15, state);
     return 0;
   case KEY_PATIENCE:
-    o->patience = number(argument, 0, 1e9, state);
+    o->patience = option_number(argument, 0, 1e9, state);
     return 0;
   case KEY_RATE:
-    o->rate = number(argument, 1, 1e9, state);
+    o->rate = option_number(argument, 1, 1e9, state);
     return 0;
   case KEY_DEPTH:
     o->depth = true;

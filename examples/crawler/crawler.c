@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A crawler whose frontier is a filter of libtamis and a queue in SQLite.  README.md says how to use it,
- * and frontier.c what it promises.
+ * A crawler whose frontier is a filter of libtamis and a queue in SQLite.  README.md says how to
+ * use it, and frontier.c what it promises.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -276,8 +276,8 @@ static void write_metrics(struct frontier *f, const char *path)
     complain("cannot write the figures to %s: %s", path, strerror(errno));
 }
 
-/* Shows progress, and saves, until all threads have ended.  A first signal ends the crawl when what is
- * in flight has come; a second one at once. */
+/* Shows progress, and saves, until all threads have ended.  A first signal ends the crawl when
+ * what is in flight has come; a second one at once. */
 static int watch(struct settings *s, const sigset_t *signals)
 {
   struct frontier *f = s->fetch.frontier;
@@ -314,12 +314,27 @@ static int watch(struct settings *s, const sigset_t *signals)
   return status;
 }
 
+/* A process that was killed while it wrote has left a part of a line.  Its page was not committed,
+ * and comes again. */
+static void cut_unfinished_line(FILE *pages)
+{
+  char tail[2 * URL_MOST];
+  struct stat status;
+  if (fstat(fileno(pages), &status) != 0 || !S_ISREG(status.st_mode))
+    return;
+  off_t from = status.st_size > (off_t) sizeof tail ? status.st_size - (off_t) sizeof tail : 0;
+  ssize_t size = pread(fileno(pages), tail, sizeof tail, from);
+  const char *end = size > 0 ? memrchr(tail, '\n', (size_t) size) : NULL;
+  if (size > 0 && ftruncate(fileno(pages), from + (end ? end + 1 - tail : 0)) != 0)
+    complain("the list of pages may have a line that is cut off: %s", strerror(errno));
+}
+
 static int crawl(struct settings *s, char **urls)
 {
   struct links seeds = {0};
   if (!read_seeds(&seeds, urls))
     return 2;
-  if (s->pages && !(s->frontier.pages = fopen(s->pages, "a"))) {
+  if (s->pages && !(s->frontier.pages = fopen(s->pages, "a+"))) {
     complain("cannot open %s: %s", s->pages, strerror(errno));
     return 1;
   }
@@ -333,11 +348,16 @@ static int crawl(struct settings *s, char **urls)
   if (!f)
     return 1;
   s->fetch.frontier = f;
-  if (!frontier_seed(f, &seeds)) {
+  if (s->frontier.pages) /* nobody else writes it: the folder is locked */
+    cut_unfinished_line(s->frontier.pages);
+  bool seeded = frontier_seed(f, &seeds);
+  struct frontier_figures figures = frontier_figures(f);
+  if (!seeded || figures.seen.count == 0) {
+    if (seeded)
+      complain("nothing to crawl: no URL was given, or it was killed before it had them");
     frontier_close(f);
     return 1;
   }
-  struct frontier_figures figures = frontier_figures(f);
   if (figures.restored > 0 || figures.waiting > 0)
     fprintf(stderr,
             "going on: %" PRIu64 " pages wait, %" PRIu64 " URLs were claimed since the last save\n",

@@ -40,6 +40,8 @@
  *
  * Levels.  With a limit of depth, all pages of a depth are committed before the first deeper one is
  * handed out.  So each URL is first found on a shortest way, and no page within the limit is missed.
+ * Seeds that are given when a crawl has already begun come too late for this: what was found before
+ * them keeps its depth.
  */
 #include "frontier.h"
 

@@ -41,7 +41,7 @@ struct frontier_figures {
 /* Begins a crawl, or goes on with the one that the folder has; NULL after an error. */
 struct frontier *frontier_open(const struct frontier_options *options);
 
-/* Adds seeds: each may be there already. */
+/* Adds seeds: each may be there already.  Once, before pages are asked for. */
 bool frontier_seed(struct frontier *f, struct links *seeds);
 
 /* NEXT_PAGE: *page is to be fetched, and handed back by one of the next three functions.

@@ -7,6 +7,8 @@
 
 #include "url.h"
 
+enum { DEEPEST = 128 }; /* open elements that are remembered, at least */
+
 struct html {
   htmlParserCtxtPtr parser;
   CURLU *base; /* what references are relative to */
@@ -81,10 +83,24 @@ static const struct {
   const char *element, *attribute;
 } leads[] = {{"a", "href"}, {"area", "href"}, {"frame", "src"}, {"iframe", "src"}};
 
+/* For each end tag the parser looks through all elements that are open.  A page that opens half a
+ * million and then closes others would keep a thread busy for minutes, so the outer ones are
+ * forgotten; their end tags are then ignored, like others that close nothing.  The names belong to
+ * its dictionary. */
+static void forget_outer_elements(htmlParserCtxtPtr parser)
+{
+  if (parser->nameNr < 2 * DEEPEST)
+    return;
+  memmove(parser->nameTab, parser->nameTab + parser->nameNr - DEEPEST,
+          DEEPEST * sizeof *parser->nameTab);
+  parser->nameNr = DEEPEST;
+}
+
 /* Called by the parser for each element; libxml2 has made its name lower case. */
 static void start_element(void *context, const xmlChar *name, const xmlChar **attributes)
 {
   struct html *html = context;
+  forget_outer_elements(html->parser);
   if (strcmp((const char *) name, "meta") == 0)
     read_meta(html, attributes);
   const char *href = attribute(attributes, "href");

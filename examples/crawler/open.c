@@ -17,6 +17,7 @@
 #include "url.h"
 
 static const char filter_name[] = "seen.tamis", next_name[] = "seen.tamis.next";
+static const char unfinished[] = "seen.tamis."; /* what files that are being saved begin with */
 
 static char *path_in(const char *folder, const char *name)
 {
@@ -29,7 +30,7 @@ static void remove_unfinished(const char *folder)
 {
   DIR *dir = opendir(folder);
   for (struct dirent *entry; dir && (entry = readdir(dir));)
-    if (strncmp(entry->d_name, next_name, strlen(next_name)) == 0)
+    if (strncmp(entry->d_name, unfinished, strlen(unfinished)) == 0)
       unlinkat(dirfd(dir), entry->d_name, 0);
   if (dir)
     closedir(dir);

@@ -26,6 +26,9 @@ FPP = 1e-7  # a short crawl at this rate misses nothing
 QUICK = ["--delay", "0", "--per-host", "64", "--threads", "3", "--transfers", "8", "--retry", "0.1", "--quiet"]
 WINDOW = 2 * 3 * 8  # what README.md calls "in flight", for these options
 
+# Trees of Debian's packages.
+REAL_TREES = {"python3-doc": "/usr/share/doc/python3/html", "linux-doc": "/usr/share/doc/linux-doc/html"}
+
 
 class Crawl:
     """A crawl in a folder, by one process of the crawler after the other."""
@@ -194,6 +197,56 @@ def killed_crawl(programs, folder, digits, rng, most_kills, longest):
             "fetched again although they were not in flight": len(broken), "missed": len(missed)}, log.in_flight
 
 
+# ---- loss of power ----
+
+
+def lose_power(state, disk):
+    """The folder becomes what the disk has: names and data that were synchronised (power.c)."""
+    names = [line.split(" ", 1) for line in (disk / "names").read_text().splitlines()] if (disk / "names").exists() else []
+    shutil.rmtree(state)
+    state.mkdir(mode=0o700)
+    kept = {}
+    for number, name in names:
+        path = state / name
+        path.write_bytes((disk / number).read_bytes() if (disk / number).exists() else b"")
+        kept[path.stat().st_ino] = path
+    shutil.rmtree(disk)
+    disk.mkdir()
+    for number, path in kept.items():
+        shutil.copy(path, disk / str(number))
+    (disk / "names").write_text("".join(f"{number} {path.name}\n" for number, path in kept.items()))
+
+
+def power_is_lost(programs, folder, rng, crawls):
+    """No page is missed, although all that was not synchronised is gone, at moments of a save."""
+    site = sites.tree(folder / "site", 2)
+    losses = again = 0
+    for number in range(crawls):
+        crawl = Crawl(programs, folder / str(number), *QUICK, "--fpp", FPP, "--save-every", "0.02")
+        state, disk = crawl.folder / "state", crawl.folder / "disk"
+        disk.mkdir()
+        crawl.process.environment.update(LD_PRELOAD=str(programs / "libpower.so"), POWER_FOLDER=str(state), POWER_DISK=str(disk))
+        for _ in range(8):
+            at = {"POWER_AT": rng.randrange(1, 40)} if rng.random() < 0.2 else {"POWER_AT_NAMES": rng.choice((4, 8, 10))}
+            crawl.process.environment.update(POWER_AT="0", POWER_AT_NAMES="0")
+            crawl.process.environment.update({name: str(value) for name, value in at.items()})
+            status = crawl.start(site.url("/p")).process.wait()
+            if status == 0:
+                break
+            demand(status == -signal.SIGKILL, f"FAILED power: status {status}: {crawl.process.log()[-2000:]}")
+            losses += 1
+            lose_power(state, disk)
+        crawl.process.environment.update(POWER_AT="0", POWER_AT_NAMES="0")
+        crawl.run(site.url("/p"))
+        site.settle()
+        counts = collections.Counter(path for _, _, _, path in site.asked())
+        missed = set(sites.tree_pages(2)) - counts.keys()
+        demand(not missed, f"FAILED power: {len(missed)} pages were missed: {sorted(missed)[:5]}")
+        again += sum(count - 1 for path, count in counts.items() if path not in ("/robots.txt", "/settle", "/broken"))
+    site.stop()
+    return f"{losses} times; {again} pages were fetched again, none missed"
+
+
 # ---- single promises ----
 
 
@@ -295,6 +348,8 @@ def errors_are_clear(programs, folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     list(site.asked())
+    with open(crawl.folder / "pages", "a") as pages:
+        pages.write("200\t1\t100\thttp://cut.off")
     crawl.run()
     crawl.run(site.url("/p"))
     lines = {line.split("\t")[3] for line in (crawl.folder / "pages").read_text().splitlines()}
@@ -311,7 +366,13 @@ def errors_are_clear(programs, folder):
     says(slow, "is not the filter of this crawl")
     (folder / "slow" / "state" / "seen.tamis").unlink()
     says(slow, "cannot load the filter")
-    says(Crawl(programs, folder / "tiny", *QUICK, "--memory", "3500", "--expected", "10"), "takes no more URLs", site.url("/p"))
+    says(Crawl(programs, folder / "nothing", *QUICK), "nothing to crawl")
+    tiny = Crawl(programs, folder / "tiny", *QUICK, "--fpp", FPP, "--expected", "10")
+    says(tiny, "takes no more URLs", "--memory", "3500", site.url("/p"))
+    list(site.asked())
+    tiny.run("--memory", "1000000")
+    lines = {line.split("\t")[3] for line in (tiny.folder / "pages").read_text().splitlines()}
+    demand(lines == wanted, f"FAILED after a full filter: {sorted(lines ^ wanted)[:5]}")
     site.stop()
     nobody = Crawl(programs, folder / "nobody", *QUICK, "--retry", "0.01").run(site.url("/p"))
     demand("given up after 8 attempts" in nobody.process.log(), f"FAILED nobody: {nobody.process.log()}")
@@ -344,10 +405,11 @@ def compare(programs, folder, digits, threads, exact):
             "bytes": metrics["tamis_bytes"], "keys": metrics["tamis_keys"]}
 
 
-def python_doc(programs, folder):
-    root = pathlib.Path("/usr/share/doc/python3/html").resolve()
+def real_tree(programs, folder, root):
+    """A tree of pages that people have written, next to what Python's own parsers find in it."""
+    root = pathlib.Path(root).resolve()
     if not (root / "index.html").is_file():
-        return "left out: the package python3-doc is missing"
+        return "left out: the package is missing"
     folder.mkdir()
     site = sites.Site(folder / "site", lambda _: f"location / {{ root {root}; disable_symlinks off; }}")
     begin = time.monotonic()
@@ -358,8 +420,8 @@ def python_doc(programs, folder):
     counts.pop("/robots.txt")
     wanted = sites.reachable(root, "/index.html")
     missed, strange = wanted - counts.keys(), counts.keys() - wanted
-    demand(not missed and not strange, f"FAILED python3-doc: missed {sorted(missed)[:5]}, strange {sorted(strange)[:5]}")
-    demand(max(counts.values()) == 1, f"FAILED python3-doc: {counts.most_common(3)}")
+    demand(not missed and not strange, f"FAILED {root}: missed {sorted(missed)[:5]}, strange {sorted(strange)[:5]}")
+    demand(max(counts.values()) == 1, f"FAILED {root}: {counts.most_common(3)}")
     return f"{len(wanted)} pages, each once, in {elapsed:.1f} s"
 
 
@@ -370,8 +432,8 @@ def show(label, value):
 def scenario(args, folder):
     programs, rng = args.programs.resolve(), random.Random(args.seed)
     parts = loopback.Process([programs / "test_parts"], folder / "parts").start()
-    demand(parts.wait() == 0, f"FAILED parts: {parts.log()}")
-    show("robots.txt, normal form of URLs", "as RFC 9309 and RFC 3986 have them")
+    demand(parts.wait(600) == 0, f"FAILED parts: {parts.log()}")
+    show("robots.txt, normal form of URLs", "as RFC 9309 and RFC 3986 have them; hostile ones end")
     number = 0
 
     def fresh():
@@ -393,6 +455,7 @@ def scenario(args, folder):
     show("depth: exact, and traps end", "yes")
     errors_are_clear(programs, fresh())
     show("full disk, lock, wrong filter, no server", "clear errors; the crawl goes on later")
+    show("loss of power", power_is_lost(programs, fresh(), rng, 3 if args.short else 20))
     total, window, until = collections.Counter(), 0, time.monotonic() + args.seconds
     while True:
         where = fresh()
@@ -408,7 +471,8 @@ def scenario(args, folder):
     show("in flight at one kill, at most", f"{window}; {WINDOW} are allowed")
     if args.short:
         return True
-    show("python3-doc", python_doc(programs, folder / "doc"))
+    for package, root in REAL_TREES.items():
+        show(package, real_tree(programs, folder / package, root))
     print()
     for threads in (1, 2, 4):
         for exact in (False, True):

@@ -2,10 +2,13 @@
  *
  * robots.txt: the examples of RFC 9309 (sections 2.2.1, 2.2.2, 2.2.3 and 5), and what other files have in
  * store.  The normal form of URLs: the examples of RFC 3986 (5.4 and 6.2.2), and what pages have.
+ * Links: a hostile page.
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "links.h"
 #include "robots.h"
 #include "url.h"
 
@@ -96,6 +99,9 @@ static const struct {
     {"/g?side=1&sid=2", "http://a/g?side=1"},
     {"/g;jsessionid=1?a=1", "http://a/g?a=1"},
     {"/\xC3\xA9", "http://a/%C3%A9"},
+    {"/g?%73id=1", "http://a/g"},
+    {"/x/..;sid=1/g", "http://a/g"},
+    {"/g;a=1;sid=2;jsessionid=3?x", "http://a/g;a=1?x"},
 };
 
 static int check_robots(void)
@@ -153,9 +159,31 @@ static int check_urls(void)
   return failed;
 }
 
+/* For each end tag that closes nothing, the parser looks through all elements that are open. */
+static int check_links(void)
+{
+  enum { OPEN = 700000, CLOSED = 500000 }; /* 4 MiB together */
+  struct links links = {0};
+  struct html *html = html_begin("http://a/", &links);
+  for (int i = 0; html && i < OPEN; i++)
+    html_read(html, "<b>", 3);
+  for (int i = 0; html && i < CLOSED; i++)
+    html_read(html, "</i>", 4);
+  if (html)
+    html_read(html, "<a href='/x'>", 13);
+  html_end(html);
+  bool good = links.n == 1 && strcmp(links.text, "http://a/x") == 0;
+  if (!good)
+    printf("FAILED: %zu links\n", links.n);
+  links_free(&links);
+  return !good;
+}
+
 int main(void)
 {
-  int failed = check_robots() + check_urls();
+  /* A second or two are needed.  What takes as long as hostile text could make it is killed. */
+  setrlimit(RLIMIT_CPU, &(struct rlimit){60, 60});
+  int failed = check_robots() + check_urls() + check_links();
   printf("%d failed\n", failed);
   return failed != 0;
 }

@@ -85,6 +85,19 @@ size_t url_origin(const char *url)
   return (size_t) (host - url) + strcspn(host, "/?");
 }
 
+/* Takes out what does not count of a path and its query; whether there was anything. */
+static bool simplify(char *target)
+{
+  char before[URL_MOST];
+  strcpy(before, target);
+  url_unify_escapes(target);
+  drop_path_session(target);
+  char *query = strchr(target, '?');
+  if (query)
+    drop_ignored(query);
+  return strcmp(before, target) != 0;
+}
+
 /* Lets curl parse and write the URL; false if it is none, or too long. */
 static bool rewrite(CURLU *u, const char *reference, char *out)
 {
@@ -123,22 +136,17 @@ size_t url_normalise(CURLU *base, const char *reference, char out[static URL_MOS
   CURLU *u = base ? curl_url_dup(base) : curl_url();
   bool good = u && rewrite(u, clean, out) &&
               (strncmp(out, "http://", 7) == 0 || strncmp(out, "https://", 8) == 0);
-  if (good && strcasestr(out, "%2e")) { /* a dot in disguise, perhaps one of "../" */
-    url_unify_escapes(out + url_origin(out));
+  size_t origin = good ? url_origin(out) : 0;
+  for (size_t i = 0; i < origin; i++)
+    out[i] = (char) tolower((unsigned char) out[i]);
+  /* What is left out, or written in another way, may uncover more: a "../", or another parameter to
+   * leave out.  This ends, as the text becomes shorter, or has more escapes in capitals. */
+  while (good && simplify(out + origin)) {
     strcpy(clean, out);
     good = rewrite(u, clean, out);
   }
   curl_url_cleanup(u);
   if (!good)
     return 0;
-
-  size_t origin = url_origin(out);
-  for (size_t i = 0; i < origin; i++)
-    out[i] = (char) tolower((unsigned char) out[i]);
-  drop_path_session(out + origin);
-  char *query = strchr(out + origin, '?');
-  if (query)
-    drop_ignored(query);
-  url_unify_escapes(out + origin);
   return origin;
 }

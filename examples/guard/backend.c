@@ -128,7 +128,7 @@ static bool prepare(PGconn *database, const char *name, const char *text)
 static bool prepare_all(PGconn *database, const struct settings *s)
 {
   char text[1024];
-  snprintf(text, sizeof text, "SELECT %s FROM %s WHERE %s = $1", s->body_column, s->table,
+  snprintf(text, sizeof text, "SELECT %s FROM ONLY %s WHERE %s = $1", s->body_column, s->table,
            s->id_column);
   if (!prepare(database, "read", text))
     return false;
@@ -138,7 +138,7 @@ static bool prepare_all(PGconn *database, const struct settings *s)
       s->table, s->id_column, s->body_column, s->id_column, s->body_column, s->body_column);
   if (!prepare(database, "put", text))
     return false;
-  snprintf(text, sizeof text, "DELETE FROM %s WHERE %s = $1", s->table, s->id_column);
+  snprintf(text, sizeof text, "DELETE FROM ONLY %s WHERE %s = $1", s->table, s->id_column);
   return prepare(database, "delete", text);
 }
 
@@ -155,6 +155,16 @@ static bool note_process(struct backend *backend, PGconn *database)
   return good;
 }
 
+/* A table that is locked must not keep all threads of the server. */
+static bool limit_time(PGconn *database)
+{
+  PGresult *answer = PQexec(database, "SELECT set_config('statement_timeout', '3s', false)"
+                                      " WHERE current_setting('statement_timeout') = '0'");
+  bool good = PQresultStatus(answer) == PGRES_TUPLES_OK;
+  PQclear(answer);
+  return good;
+}
+
 static bool connect_database(struct backend *backend)
 {
   if (backend->database != NULL)
@@ -165,7 +175,7 @@ static bool connect_database(struct backend *backend)
                          "tcp_user_timeout", NULL};
   const char *values[] = {backend->settings->database, "tamis-guard", "2", "10000", NULL};
   PGconn *database = PQconnectdbParams(names, values, 1);
-  if (PQstatus(database) == CONNECTION_OK && settle(backend, database) &&
+  if (PQstatus(database) == CONNECTION_OK && settle(backend, database) && limit_time(database) &&
       prepare_all(database, backend->settings) && note_process(backend, database)) {
     backend->database = database;
     return true;

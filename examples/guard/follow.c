@@ -113,12 +113,15 @@ static uint64_t value(const PGresult *result, int column)
 
 /* ---- which log is it? ---- */
 
-/* The entry of the table in the publication.  It has a number of its own, which is another one after
- * the table was taken out and put in again. */
+/* The entry of the table in the publication.  It has a number of its own, which is another one
+ * after the table was taken out and put in again.  The row of the publication is another one,
+ * which another transaction has made (xmin), after it was told what to publish.  Where different
+ * texts can be equal, the filter would refuse an id that is written in another way. */
 #define ENTRY                                                                                 \
   "SELECT r.oid, r.prrelid, c.relkind = 'r', p.pubinsert AND p.pubupdate AND p.pubdelete AND" \
   " p.pubtruncate AND r.prqual IS NULL AND r.prattrs IS NULL, format_type(a.atttypid, NULL)," \
-  " c.oid::regclass, quote_ident(a.attname)"                                                  \
+  " c.oid::regclass, quote_ident(a.attname), p.xmin, a.attnum, NOT EXISTS (SELECT FROM"       \
+  " pg_collation l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)"               \
   " FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid"                     \
   " JOIN pg_class c ON c.oid = r.prrelid"                                                     \
   " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = $3 AND a.attnum > 0"            \
@@ -167,6 +170,8 @@ static bool identify(struct follower *f, char **table, char **column)
     return false;
   f->log.entry = (uint32_t) value(entry, 0);
   f->relation = (uint32_t) value(entry, 1);
+  f->log.publication = (uint32_t) value(entry, 7);
+  f->log.column = (uint32_t) value(entry, 8);
   bool good = false;
   if (!is_true(entry, 2))
     say("%s is no ordinary table", f->settings->table);
@@ -174,6 +179,8 @@ static bool identify(struct follower *f, char **table, char **column)
     say("publication %s does not have all changes of all rows", f->settings->publication);
   else if (!type_fits(f->settings->id_type, PQgetvalue(entry, 0, 4)))
     say("the ids are of the type %s: see --id-type", PQgetvalue(entry, 0, 4));
+  else if (!is_true(entry, 9))
+    say("the ids have a collation by which different texts are equal");
   else
     good = true;
   *table = strdup(PQgetvalue(entry, 0, 5));
@@ -248,7 +255,7 @@ static bool add_rows(struct follower *f, tamis_filter *filter, const char *table
                      const char *column)
 {
   char text[1024];
-  snprintf(text, sizeof text, "SELECT %s::text FROM %s", column, table);
+  snprintf(text, sizeof text, "SELECT %s::text FROM ONLY %s", column, table);
   if (!PQsendQuery(f->sql, text) || !PQsetSingleRowMode(f->sql))
     return failed(f->sql, "cannot read the table");
   bool good = true;
@@ -464,22 +471,24 @@ static bool take_messages(struct follower *f)
 /* Where the log ends now; and whether the table is still in the publication. */
 static bool ask_question(struct follower *f)
 {
-  char entry[16];
-  const char *values[] = {entry, f->settings->table};
+  char entry[16], publication[16];
+  const char *values[] = {entry, f->settings->table, publication};
   snprintf(entry, sizeof entry, "%" PRIu32, f->log.entry);
+  snprintf(publication, sizeof publication, "%" PRIu32, f->log.publication);
   int64_t before = now_ms();
   PGresult *answer =
       ask(f->sql, 1, "the end of the log",
-          "SELECT pg_current_wal_insert_lsn(), EXISTS (SELECT FROM pg_publication_rel"
-          " WHERE oid = $1::oid AND prrelid = to_regclass($2))",
-          2, values);
+          "SELECT pg_current_wal_insert_lsn(), EXISTS (SELECT FROM pg_publication_rel r"
+          " JOIN pg_publication p ON p.oid = r.prpubid WHERE r.oid = $1::oid"
+          " AND r.prrelid = to_regclass($2) AND p.xmin = $3::xid)",
+          3, values);
   if (answer == NULL)
     return false;
   position end;
   bool good = position_parse(PQgetvalue(answer, 0, 0), &end) && is_true(answer, 1);
   PQclear(answer);
   if (!good) {
-    say("the table is no longer in the publication, or was replaced");
+    say("the table is no longer in the publication, or one of them was changed");
     forget(f);
     return false;
   }

@@ -141,8 +141,5 @@ static bool is_canonical_uuid(const char *id)
 
 bool id_is_canonical(id_type type, const char *id)
 {
-  size_t length = strlen(id);
-  if (length == 0 || length > LONGEST_ID)
-    return false;
   return type == ID_BIGINT ? is_canonical_bigint(id) : type == ID_TEXT || is_canonical_uuid(id);
 }

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LONGEST_ID = 256, NEVER = -1 };
+enum { NEVER = -1 };
 
 typedef enum id_type { ID_BIGINT, ID_UUID, ID_TEXT } id_type;
 

@@ -170,11 +170,11 @@ def kills(scene, a, b):
     for worker in workers:
         worker.start()
     killed, closed = kill_at_random(scene, [a, b], chance, until)
-    answers = [results.get(timeout=60) for _ in workers[:-1]]
+    answers = [results.get(timeout=300) for _ in workers[:-1]]
     for worker in workers:
-        worker.join(60)
+        worker.join(300)
     scene.database.start() if not scene.database.process.alive() else None
-    scene.sql = Sql(scene.database)
+    scene.sql = scene.database.session()
     counts, refused, here = {}, [], []
     for numbers, wrong, ids in answers:
         counts = {name: counts.get(name, 0) + numbers.get(name, 0) for name in {**counts, **numbers}}

@@ -85,6 +85,15 @@ static uint64_t parse_number(struct argp_state *state, const char *text, uint64_
   return number;
 }
 
+static double parse_rate(struct argp_state *state, const char *text)
+{
+  char *end;
+  double rate = strtod(text, &end);
+  if (end == text || *end != 0)
+    argp_error(state, "'%s' is no number", text);
+  return rate;
+}
+
 static const char *parse_name(struct argp_state *state, const char *text)
 {
   size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
@@ -162,7 +171,7 @@ static error_t parse(int key, char *text, struct argp_state *state)
     s->capacity = parse_number(state, text, UINT64_C(1) << 40);
     return 0;
   case KEY_FPP:
-    s->fpp = atof(text);
+    s->fpp = parse_rate(state, text);
     return 0;
   case KEY_LAG:
     s->lag_ms = (unsigned) parse_number(state, text, 1000000000);
@@ -247,17 +256,21 @@ static void serve(const sigset_t *signals, struct blocklist *list)
   }
 }
 
-/* The follower ends within milliseconds, unless it waits for the database: a slot that is created waits
- * for all transactions that are open.  The saved filter is whole at any time. */
-static void wait_for(pthread_t follower)
+static void end_at_once(int number)
 {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += LONGEST_END_SECONDS;
-  if (pthread_timedjoin_np(follower, NULL, &until) == 0)
-    return;
-  say("the database does not answer: ended without a last save");
-  _exit(1);
+  static const char text[] = "guard: the database does not answer: ended without a last save\n";
+  (void) number;
+  _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 2 : 1);
+}
+
+/* The threads end within milliseconds, unless they wait for the database: a server that hangs, or
+ * a slot that is created, which waits for all transactions that are open.  The saved filter is
+ * whole at any time.  A second signal ends the process at once. */
+static void limit_end(const sigset_t *signals)
+{
+  signal(SIGALRM, end_at_once);
+  alarm(LONGEST_END_SECONDS);
+  pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
 static int run(const struct settings *settings, struct guard *g, struct blocklist *list)
@@ -280,11 +293,12 @@ static int run(const struct settings *settings, struct guard *g, struct blocklis
     say("no thread to follow the table: all ids are asked for");
   say("listening at http://%s:%u", settings->address, server_port(server));
   serve(&signals, list);
+  limit_end(&signals);
   g->stopping = true;
   server_stop(server);
   eventfd_write(g->wake, 1);
   if (follows)
-    wait_for(follower);
+    pthread_join(follower, NULL);
   say("ended");
   return 0;
 }

@@ -161,11 +161,24 @@ class Database:
         """A process that serves a connection.  The server then ends all others, and begins anew."""
         try:
             sql = Sql(self)
-            pids = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' ORDER BY random()")
+            pids = sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                       " AND pid <> pg_backend_pid() ORDER BY random()")
             os.kill(int(pids[0]), signal.SIGKILL)
-            sql.close()
+            while True:  # until it has noticed
+                sql("SELECT pg_sleep(0.02)")
         except (ConnectionError, ProcessLookupError, IndexError):
             pass
+
+    def session(self):
+        """When it accepts connections."""
+        while True:
+            try:
+                sql = Sql(self)
+                sql("SELECT 1")
+                return sql
+            except ConnectionError:
+                check(self.process.alive(), "the database is there", self.process.log()[-2000:])
+                time.sleep(0.1)
 
 
 # ---- Redis ----

@@ -13,14 +13,16 @@
 
 bool same_log(const struct log_identity *a, const struct log_identity *b)
 {
-  return a->system == b->system && a->timeline == b->timeline && a->entry == b->entry;
+  return a->system == b->system && a->timeline == b->timeline && a->publication == b->publication &&
+         a->entry == b->entry && a->column == b->column;
 }
 
 static void name_file(char *name, size_t size, const char *slot, const struct log_identity *log,
                       uint64_t at)
 {
-  snprintf(name, size, "%s.%" PRIu64 "-%" PRIu32 "-%" PRIu32 ".%016" PRIX64 ".tamis", slot,
-           log->system, log->timeline, log->entry, at);
+  snprintf(name, size,
+           "%s.%" PRIu64 "-%" PRIu32 "-%" PRIu32 "-%" PRIu32 "-%" PRIu32 ".%016" PRIX64 ".tamis",
+           slot, log->system, log->timeline, log->publication, log->entry, log->column, at);
 }
 
 /* Whether it is a file of this slot; its position, if it is a whole one of this log, else 0. */

@@ -2,10 +2,11 @@
  *
  * The filter on disk, together with its position in the log.
  *
- * The position is in the name of the file: SLOT.SYSTEM-TIMELINE-ENTRY.POSITION.tamis.  Therefore one
- * renaming, which is atomic, publishes both, and no file has a position that is not its own.  The
- * other numbers say whose log it is: that of a database cluster, one of its timelines, and one entry
- * of a table in a publication.  A file of another log is of no use, as positions cannot be compared.
+ * The position is in the name of the file, SLOT.LOG.POSITION.tamis.  Therefore one renaming, which
+ * is atomic, publishes both, and no file has a position that is not its own.  LOG says whose log
+ * it is: that of a database cluster, one of its timelines, one state of a publication, one entry
+ * of a table in it, and one column.  A file of another log is of no use: either positions cannot
+ * be compared, or the changes are those of other ids, or some were not published.
  */
 #ifndef GUARD_SAVED_H
 #define GUARD_SAVED_H
@@ -16,7 +17,7 @@
 
 struct log_identity {
   uint64_t system;
-  uint32_t timeline, entry;
+  uint32_t timeline, publication, entry, column;
 };
 
 bool same_log(const struct log_identity *a, const struct log_identity *b);
