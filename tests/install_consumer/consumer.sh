@@ -16,7 +16,7 @@ mv "$work/first" "$work/moved" # the package must not remember where it was put
 echo "find_package"
 quiet cmake -S "$here" -B "$work/find" -DCMAKE_PREFIX_PATH="$work/moved"
 quiet cmake --build "$work/find"
-for program in "$work"/find/consumer_*; do "$program"; done
+for program in "$work"/find/consumer_*; do (cd "$work" && "$program"); done
 
 echo "pkg-config"
 pc=$(find "$work/moved" -name tamis.pc)
