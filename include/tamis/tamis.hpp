@@ -40,6 +40,8 @@
 #include <exception>
 #include <stdexcept>
 #define TAMIS_HPP_THROWS 1
+#else
+#define TAMIS_HPP_THROWS 0
 #endif
 
 namespace tamis
@@ -90,7 +92,7 @@ inline std::string_view version() noexcept
   return tamis_version();
 }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
 /* What the calls without try_ throw.  code() is the result of the C call.  With TAMIS_EIO,
  * system_error() is the errno that says why, else 0. */
 class error : public std::runtime_error
@@ -127,7 +129,7 @@ private:
   const char *text_;
 };
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
 [[noreturn]] inline void fail(int result)
 {
   int system_error = result == TAMIS_EIO ? errno : 0;
@@ -145,8 +147,9 @@ inline int checked(int result)
 
 /* A callable of the user's behind a function pointer.  The library's frames must not be unwound, so
  * an exception ends here: the C call fails with TAMIS_EIO, and checked() throws the exception again
- * once the C call has returned. */
-template <typename Call> class callback
+ * once the C call has returned.  (Objects compiled with exceptions and without may be linked, so
+ * what differs has another type in each.) */
+template <typename Call, bool = TAMIS_HPP_THROWS> class callback
 {
 public:
   explicit callback(Call &call) noexcept : call_(std::addressof(call)) {}
@@ -173,7 +176,7 @@ public:
         std::int64_t{-1}, [&](Call &call) { return static_cast<std::int64_t>(call(data, size)); });
   }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   void checked(int result) const
   {
     if (thrown_)
@@ -185,7 +188,7 @@ public:
 private:
   template <typename Result, typename Body> Result guarded(Result failure, Body body) noexcept
   {
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
     try {
       return body(*call_);
     } catch (...) {
@@ -199,12 +202,12 @@ private:
   }
 
   Call *call_;
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   std::exception_ptr thrown_;
 #endif
 };
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
 struct appender {
   std::string &text;
   void operator()(const void *data, std::size_t size) const
@@ -309,7 +312,7 @@ public:
   {
     return tamis_fpp_for(&raw_, bytes, &fpp);
   }
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   /* The bytes that such a filter takes. */
   std::uint64_t bytes() const
   {
@@ -387,7 +390,7 @@ public:
     return made(out, [&](tamis_filter **raw) { return tamis_intersect(a.raw_, b.raw_, raw); });
   }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   /* The error says why options are refused. */
   explicit filter(const options &wanted)
   {
@@ -475,7 +478,7 @@ public:
     return tamis_remove_hash(raw_, hash);
   }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   void add(std::string_view key)
   {
     detail::checked(try_add(key));
@@ -557,7 +560,7 @@ public:
                : TAMIS_EINVAL;
   }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   /* These throw if any key failed, after all keys have been tried. */
   void add_many(span<const key> keys, span<int> results = {})
   {
@@ -621,7 +624,7 @@ public:
     return tamis_stats_text(raw_, format, name, back.write, &back);
   }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
   void advance()
   {
     detail::checked(try_advance());
@@ -694,7 +697,7 @@ template <typename Read> [[nodiscard]] int try_saved_info(Read &&read, tamis_sta
   return tamis_saved_info(back.read, &back, &out);
 }
 
-#ifdef TAMIS_HPP_THROWS
+#if TAMIS_HPP_THROWS
 /* A page of several filters for Prometheus, or an array of objects in JSON. */
 inline std::string stats_text_many(span<const tamis_filter *const> filters,
                                    span<const char *const> names, tamis_text_format format)
