@@ -16,30 +16,16 @@ using table = libcuckoo::cuckoohash_map<uint64_t, bool>;
 
 struct cuckoo_table {
   table all;
-  explicit cuckoo_table(size_t capacity) : all(capacity)
-  {
-  }
-  bool add(uint64_t key)
-  {
-    return all.insert(key, true);
-  }
-  bool contains(uint64_t key) const
-  {
-    return all.contains(key);
-  }
-  bool remove(uint64_t key)
-  {
-    return all.erase(key);
-  }
+  explicit cuckoo_table(size_t capacity) : all(capacity) {}
+  bool add(uint64_t key) { return all.insert(key, true); }
+  bool contains(uint64_t key) const { return all.contains(key); }
+  bool remove(uint64_t key) { return all.erase(key); }
 };
 
 struct locked_set {
   std::unordered_set<uint64_t> all;
   mutable std::mutex mutex;
-  explicit locked_set(size_t capacity)
-  {
-    all.reserve(capacity);
-  }
+  explicit locked_set(size_t capacity) { all.reserve(capacity); }
   bool add(uint64_t key)
   {
     const std::lock_guard<std::mutex> lock(mutex);

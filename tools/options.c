@@ -3,6 +3,7 @@
 
 #include "numbers.h"
 #include "report.h"
+#include "version.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -141,7 +142,7 @@ static error_t parse_help(int key, char *argument, struct argp_state *state)
     argp_state_help(state, stdout, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
     return 0;
   case 'V':
-    printf("tamis %s\n", tamis_version());
+    version_print();
     exit(EXIT_SUCCESS);
   default:
     return ARGP_ERR_UNKNOWN;

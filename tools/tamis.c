@@ -10,8 +10,7 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "report.h"
-
-#include <tamis/tamis.h>
+#include "version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,40 +28,29 @@ static const struct command {
 
 static void print_help(void)
 {
-  puts("Usage: tamis dedup [OPTION...] [FILE...]\n"
-       "       tamis common [OPTION...] A... B\n"
-       "       tamis build [OPTION...] [FILE...] -o LIST\n"
-       "       tamis query [OPTION...] LIST [FILE...]\n"
-       "       tamis info [OPTION...] LIST...\n"
-       "       tamis merge [OPTION...] LIST LIST... -o FILE\n"
-       "       tamis size [OPTION...]\n"
+  puts("Usage: tamis COMMAND [OPTION...] [FILE...]\n"
+       "Compares lines by means of an approximate-membership filter, which takes a few\n"
+       "bytes for each distinct line, and errs with a small probability that you choose.\n"
        "\n"
-       "Compares lines by means of an approximate-membership filter, which takes a few bytes for "
-       "each\n"
-       "distinct line, however long it is, and errs with a small probability that you choose.\n"
-       "\n"
-       "  dedup    write each distinct line once; an error drops a line, never repeats one\n"
-       "  common   write the lines of B that are also in A; an error adds a line, never drops one\n"
+       "  dedup    write each distinct line once; an error drops a line\n"
+       "  common   write lines of the last file that all others have; an error adds one\n"
        "  build    save a filter of all lines\n"
        "  query    write the lines that are in a saved filter; an error adds a line\n"
        "  info     print the figures of saved filters\n"
        "  merge    unite saved filters\n"
        "  size     print what a filter takes, or what memory buys\n"
        "\n"
-       "  -h, --help       print this help; 'tamis COMMAND --help' prints a command's options\n"
-       "  -V, --version    print the version\n"
+       "'tamis COMMAND --help' prints a command's options, --version what was built in.\n"
        "\n"
-       "Examples:\n"
        "  tamis dedup access.log > distinct.log\n"
        "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
        "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
-       "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
        "  tamis build known.txt -o known.tamis; tamis query known.tamis today.txt\n"
        "  tamis size --capacity 1G --fpp 1e-6\n"
        "\n"
-       "The exit status is 0 on success, 1 after an error, and 2 if the command line is wrong, or "
-       "a\n"
-       "saved filter cannot be used.  That of query is as grep's: 1 if no line was written.");
+       "The exit status is 0 on success, 1 after an error, and 2 if the command line\n"
+       "is wrong or a saved filter cannot be used.  That of query is as grep's: 1 if no\n"
+       "line was written, 2 after an error.");
 }
 
 /* printf only fills a buffer, so a failure to write help or version shows at the end. */
@@ -111,7 +99,7 @@ int main(int argc, char **argv)
     return EXIT_SUCCESS;
   }
   if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-    printf("tamis %s\n", tamis_version());
+    version_print();
     return EXIT_SUCCESS;
   }
   return run_command(argc - 1, argv + 1);

@@ -5,18 +5,21 @@
  * A filter answers "have I seen this key?" in a few bits per key.  "No" is always true; "yes" is
  * wrong with a small probability that you choose.
  *
- *     tamis_options options = TAMIS_OPTIONS_INIT;
- *     tamis_filter *filter;
- *     options.kind = TAMIS_CUCKOO;
- *     options.capacity = 1000000;
- *     options.fpp = 0.001;
- *     if (tamis_create(&options, &filter) != TAMIS_OK)
- *       return 1;
- *     if (tamis_add_unique(filter, key, len) == TAMIS_OK)
- *       first_caller_with(key);
- *     if (tamis_contains(filter, key, len))
- *       tamis_remove(filter, key, len);
- *     tamis_destroy(filter);
+ * Usual use.  Any number of threads may call at the same time.
+ *
+ *     tamis_options options = TAMIS_OPTIONS_INIT;        always begin with this
+ *     options.capacity = 1000000, options.fpp = 0.001;   keys expected; rate of a wrong "yes"
+ *     tamis_create(&options, &filter)                    once, before the threads start
+ *     tamis_add_unique(filter, key, len) == TAMIS_OK     "I am the first with this key"
+ *     tamis_contains(filter, key, len)                   "it was probably added"
+ *     tamis_remove(filter, key, len)                     TAMIS_CUCKOO; only what you have added
+ *     tamis_advance(filter)                              options.window: a period has ended
+ *     tamis_save_file(filter, path), tamis_load_file(NULL, path, &filter)
+ *     tamis_stats_text(filter, TAMIS_PROMETHEUS, "name", write, context)
+ *     tamis_destroy(filter)                              when no thread uses it any more
+ *
+ * tamis_options_check says why options are refused; examples/quick has whole programs; tamis.hpp is
+ * for C++17.
  *
  * The contract of a function has up to five fixed lines:
  *   Threads  which other calls may run at the same time on the same filter

@@ -13,10 +13,15 @@ quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 quiet cmake --install "$build" --prefix "$work/first"
 mv "$work/first" "$work/moved" # the package must not remember where it was put
 
+if [ -x "$work/moved/bin/tamis" ]; then
+  [ -s "$work/moved/share/bash-completion/completions/tamis" ] &&
+    [ -s "$work/moved/share/zsh/site-functions/_tamis" ] || { echo "the command comes without completion"; exit 1; }
+fi
+
 echo "find_package"
 quiet cmake -S "$here" -B "$work/find" -DCMAKE_PREFIX_PATH="$work/moved"
 quiet cmake --build "$work/find"
-for program in "$work"/find/consumer_*; do "$program"; done
+for program in "$work"/find/consumer_*; do (cd "$work" && "$program"); done
 
 echo "pkg-config"
 pc=$(find "$work/moved" -name tamis.pc)

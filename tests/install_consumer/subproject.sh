@@ -22,7 +22,7 @@ for compiler in gcc clang; do
   quiet cmake -S "$here" -B "$tree" -DTAMIS_SOURCE="$source" -DCMAKE_C_COMPILER=$compiler \
     -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
   quiet cmake --build "$tree" --parallel 2
-  for program in "$tree"/consumer_*; do "$program"; done
+  for program in "$tree"/consumer_*; do (cd "$work" && "$program"); done
   for word in -O2 -Wpedantic -std=c11 -DNDEBUG; do
     [ -z "$(commands "$tree" | grep -v -e " $word ")" ] || fail "lib/ is compiled without $word"
   done

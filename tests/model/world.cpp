@@ -720,14 +720,8 @@ template <int threads> struct suite : rl::test_suite<suite<threads>, threads> {
     w.begin_history = begin_history<threads>;
     begin_execution();
   }
-  void thread(unsigned i)
-  {
-    run_thread(i);
-  }
-  void after()
-  {
-    end_execution();
-  }
+  void thread(unsigned i) { run_thread(i); }
+  void after() { end_execution(); }
 };
 
 /* ---- a search ---- */

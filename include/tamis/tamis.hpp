@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis for C++17 and later: a filter that frees itself, string views as keys, and errors as
+ * exceptions or as results.
+ *
+ *     tamis::filter seen(tamis::options(1000000).kind(TAMIS_CUCKOO).fpp(0.001));
+ *     if (seen.add_unique(key))
+ *       first_caller_with(key);
+ *     if (seen.contains(key))
+ *       seen.remove(key);
+ *
+ * All of this is inline, and comes down to the calls of tamis.h with the same arguments.  The
+ * contract of a call (threads, blocking, memory order, results) is that of the C call of its name,
+ * in tamis.h.  The names of results, kinds and layouts are those of tamis.h, too.
+ *
+ * Errors by choice: a call that can fail comes in two forms.  `add` throws tamis::error.  `try_add`
+ * never throws, and returns TAMIS_OK or another result of tamis.h.  A program that is compiled with
+ * -fno-exceptions has the second form only.
+ *
+ * A filter belongs to one object, which can be moved and not copied.  Its address is not used by
+ * the library, so it may be moved while no other thread uses the object.  An object that is empty
+ * (default-constructed, moved from, released) has no filter: its calls answer as C calls with NULL
+ * do, so contains is false and add fails with TAMIS_EINVAL.
+ */
+#ifndef TAMIS_HPP
+#define TAMIS_HPP
+
+#include <tamis/tamis.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#if defined(__cpp_exceptions)
+#include <exception>
+#include <stdexcept>
+#define TAMIS_HPP_THROWS 1
+#else
+#define TAMIS_HPP_THROWS 0
+#endif
+
+namespace tamis
+{
+
+/* n elements in a row, as std::span has them.  Whatever has data() and size() converts to it:
+ * std::vector, std::array, and std::span where there is one.  So do arrays.  (It is the same type
+ * in C++17 and in C++20, so objects compiled for either can be linked.) */
+template <typename T> class span
+{
+public:
+  constexpr span() noexcept = default;
+  constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+  template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+  template <typename Row,
+            typename = std::enable_if_t<std::is_convertible_v<
+                std::remove_pointer_t<decltype(std::declval<Row &>().data())> (*)[], T (*)[]>>,
+            typename = decltype(std::declval<Row &>().size())>
+  constexpr span(Row &&row) noexcept : data_(row.data()), size_(row.size())
+  {
+  }
+
+  constexpr T *data() const noexcept { return data_; }
+  constexpr std::size_t size() const noexcept { return size_; }
+  constexpr T *begin() const noexcept { return data_; }
+  constexpr T *end() const noexcept { return data_ + size_; }
+
+private:
+  T *data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/* A key of a batch: a tamis_key that is made from a string view, or from bytes.  The bytes are not
+ * copied. */
+struct key : tamis_key {
+  key() = default;
+  constexpr key(std::string_view bytes) noexcept : tamis_key{bytes.data(), bytes.size()} {}
+  constexpr key(const char *text) noexcept : key(std::string_view(text)) {}
+  key(const std::string &bytes) noexcept : key(std::string_view(bytes)) {}
+  constexpr key(const void *bytes, std::size_t size) noexcept : tamis_key{bytes, size} {}
+};
+static_assert(sizeof(key) == sizeof(tamis_key) && std::is_standard_layout_v<key>,
+              "an array of keys is an array of tamis_key");
+
+/* The version of the library that is running. */
+inline std::string_view version() noexcept
+{
+  return tamis_version();
+}
+
+#if TAMIS_HPP_THROWS
+/* What the calls without try_ throw.  code() is the result of the C call.  With TAMIS_EIO,
+ * system_error() is the errno that says why, else 0. */
+class error : public std::runtime_error
+{
+public:
+  error(int code, int system_error, const std::string &what)
+      : std::runtime_error("tamis: " + what), code_(code), system_error_(system_error)
+  {
+  }
+  int code() const noexcept { return code_; }
+  int system_error() const noexcept { return system_error_; }
+
+private:
+  int code_, system_error_;
+};
+#endif
+
+namespace detail
+{
+
+/* A path: text that ends in 0, or an object with c_str(), as std::string and
+ * std::filesystem::path are. */
+class path
+{
+public:
+  path(const char *text) noexcept : text_(text) {}
+  template <typename Text, typename = decltype(std::declval<const Text &>().c_str())>
+  path(const Text &text) noexcept : text_(text.c_str())
+  {
+  }
+  const char *c_str() const noexcept { return text_; }
+
+private:
+  const char *text_;
+};
+
+#if TAMIS_HPP_THROWS
+[[noreturn]] inline void fail(int result)
+{
+  int system_error = result == TAMIS_EIO ? errno : 0;
+  throw error(result, system_error, tamis_strerror(result));
+}
+
+/* Returns a result that is no failure. */
+inline int checked(int result)
+{
+  if (result < 0)
+    fail(result);
+  return result;
+}
+#endif
+
+/* A callable of the user's behind a function pointer.  The library's frames must not be unwound, so
+ * an exception ends here: the C call fails with TAMIS_EIO, and checked() throws the exception again
+ * once the C call has returned.  (Objects compiled with exceptions and without may be linked, so
+ * what differs has another type in each.) */
+template <typename Call, bool = TAMIS_HPP_THROWS> class callback
+{
+public:
+  explicit callback(Call &call) noexcept : call_(std::addressof(call)) {}
+  callback(const callback &) = delete;
+  callback &operator=(const callback &) = delete;
+
+  static int write(void *context, const void *data, std::size_t size) noexcept
+  {
+    return static_cast<callback *>(context)->guarded(-1, [&](Call &call) {
+      if constexpr (std::is_void_v<decltype(call(data, size))>) {
+        call(data, size);
+        return 0;
+      } else {
+        static_assert(std::is_same_v<decltype(call(data, size)), bool>,
+                      "a function that writes returns void, or a bool: whether it has succeeded");
+        return call(data, size) ? 0 : -1;
+      }
+    });
+  }
+
+  static std::int64_t read(void *context, void *data, std::size_t size) noexcept
+  {
+    return static_cast<callback *>(context)->guarded(
+        std::int64_t{-1}, [&](Call &call) { return static_cast<std::int64_t>(call(data, size)); });
+  }
+
+#if TAMIS_HPP_THROWS
+  void checked(int result) const
+  {
+    if (thrown_)
+      std::rethrow_exception(thrown_);
+    detail::checked(result);
+  }
+#endif
+
+private:
+  template <typename Result, typename Body> Result guarded(Result failure, Body body) noexcept
+  {
+#if TAMIS_HPP_THROWS
+    try {
+      return body(*call_);
+    } catch (...) {
+      thrown_ = std::current_exception();
+      return failure;
+    }
+#else
+    static_cast<void>(failure);
+    return body(*call_);
+#endif
+  }
+
+  Call *call_;
+#if TAMIS_HPP_THROWS
+  std::exception_ptr thrown_;
+#endif
+};
+
+#if TAMIS_HPP_THROWS
+struct appender {
+  std::string &text;
+  void operator()(const void *data, std::size_t size) const
+  {
+    text.append(static_cast<const char *>(data), size);
+  }
+};
+#endif
+
+/* What options and load_options have in common. */
+template <typename Self, typename Raw> class common_options
+{
+public:
+  /* The limit of all memory that the filter takes, in bytes; 0: none. */
+  Self &max_bytes(std::uint64_t bytes) noexcept { return set(raw_.max_bytes, bytes); }
+  /* The struct is copied when a filter is created, and must live until then. */
+  Self &allocator(const tamis_allocator &allocator) noexcept
+  {
+    return set(raw_.allocator, &allocator);
+  }
+  Self &cleared_from(std::size_t bytes) noexcept { return set(raw_.cleared_from, bytes); }
+
+  Self &hash(tamis_hash_function function, void *context = nullptr) noexcept
+  {
+    set(raw_.hash_context, context);
+    return set(raw_.hash, function);
+  }
+  /* An object that is called as `std::uint64_t hash(std::string_view key, std::uint64_t seed)`, by
+   * many threads at once.  It must not throw, and must live as long as the filter. */
+  template <typename Hash, typename = std::enable_if_t<std::is_class_v<Hash>>>
+  Self &hash(const Hash &hash) noexcept
+  {
+    static_assert(
+        std::is_nothrow_invocable_r_v<std::uint64_t, const Hash &, std::string_view, std::uint64_t>,
+        "a hash function takes (std::string_view, std::uint64_t), and is noexcept");
+    raw_.hash_context = const_cast<void *>(static_cast<const void *>(std::addressof(hash)));
+    return set(raw_.hash,
+               [](void *context, const void *data, std::size_t size, std::uint64_t seed) noexcept {
+                 const Hash &function = *static_cast<const Hash *>(context);
+                 std::string_view key(static_cast<const char *>(data), size);
+                 return static_cast<std::uint64_t>(function(key, seed));
+               });
+  }
+  template <typename Hash, typename = std::enable_if_t<std::is_class_v<Hash>>>
+  Self &hash(const Hash &&) = delete; /* a temporary does not live as long as the filter */
+
+  /* The struct of tamis.h, to read it or to set what has no function here. */
+  Raw &raw() noexcept { return raw_; }
+  const Raw &raw() const noexcept { return raw_; }
+
+protected:
+  explicit common_options(const Raw &raw) noexcept : raw_(raw) {}
+  template <typename Field, typename Value> Self &set(Field &field, Value value) noexcept
+  {
+    field = value;
+    return static_cast<Self &>(*this);
+  }
+  Raw raw_;
+};
+
+inline tamis_options default_options() noexcept
+{
+  return TAMIS_OPTIONS_INIT;
+}
+inline tamis_load_options default_load_options() noexcept
+{
+  return TAMIS_LOAD_OPTIONS_INIT;
+}
+
+} // namespace detail
+
+/* What to create: the fields of tamis_options, by their names and with their defaults. */
+class options : public detail::common_options<options, tamis_options>
+{
+public:
+  explicit options(std::uint64_t capacity) noexcept : common_options(detail::default_options())
+  {
+    raw_.capacity = capacity;
+  }
+  options &kind(tamis_kind kind) noexcept { return set(raw_.kind, kind); }
+  options &fpp(double fpp) noexcept { return set(raw_.fpp, fpp); }
+  options &growable(bool growable) noexcept { return set(raw_.growable, growable); }
+  options &seed(std::uint64_t seed) noexcept { return set(raw_.seed, seed); }
+  options &layout(tamis_layout layout) noexcept { return set(raw_.layout, layout); }
+  options &stripes(unsigned stripes) noexcept { return set(raw_.stripes, stripes); }
+  options &window(unsigned periods) noexcept { return set(raw_.window, periods); }
+  options &window_renews(bool renews) noexcept { return set(raw_.window_renews, renews); }
+
+  /* Why these options would be refused, as tamis_options_check says it; empty if they would not. */
+  std::string why_refused() const
+  {
+    char why[512];
+    tamis_options_check(&raw_, why, sizeof why);
+    return why;
+  }
+
+  [[nodiscard]] int try_bytes(std::uint64_t &bytes) const noexcept
+  {
+    return tamis_bytes_for(&raw_, &bytes);
+  }
+  [[nodiscard]] int try_fpp_within(std::uint64_t bytes, double &fpp) const noexcept
+  {
+    return tamis_fpp_for(&raw_, bytes, &fpp);
+  }
+#if TAMIS_HPP_THROWS
+  /* The bytes that such a filter takes. */
+  std::uint64_t bytes() const
+  {
+    std::uint64_t bytes = 0;
+    detail::checked(try_bytes(bytes));
+    return bytes;
+  }
+  /* The lowest rate within so many bytes. */
+  double fpp_within(std::uint64_t bytes) const
+  {
+    double fpp = 0;
+    detail::checked(try_fpp_within(bytes, fpp));
+    return fpp;
+  }
+#endif
+};
+
+/* How to load: the fields of tamis_load_options. */
+class load_options : public detail::common_options<load_options, tamis_load_options>
+{
+public:
+  load_options() noexcept : common_options(detail::default_load_options()) {}
+  load_options &check_all(bool check) noexcept { return set(raw_.check_all, check); }
+};
+
+class filter
+{
+public:
+  /* ---- life ---- */
+
+  filter() noexcept = default;
+  /* Takes over a filter of the C calls. */
+  explicit filter(tamis_filter *raw) noexcept : raw_(raw) {}
+  filter(filter &&other) noexcept : raw_(other.release()) {}
+  filter &operator=(filter &&other) noexcept
+  {
+    filter(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~filter() { tamis_destroy(raw_); }
+
+  void swap(filter &other) noexcept { std::swap(raw_, other.raw_); }
+  friend void swap(filter &a, filter &b) noexcept { a.swap(b); }
+  explicit operator bool() const noexcept { return raw_ != nullptr; }
+  /* The filter, for the C calls. */
+  tamis_filter *get() const noexcept { return raw_; }
+  /* The same, and it is the caller's to destroy. */
+  [[nodiscard]] tamis_filter *release() noexcept { return std::exchange(raw_, nullptr); }
+
+  /* Where `out` had a filter, that is destroyed when the call succeeds, and stays when it fails. */
+  [[nodiscard]] static int try_create(const options &wanted, filter &out) noexcept
+  {
+    return made(out, [&](tamis_filter **raw) { return tamis_create(&wanted.raw(), raw); });
+  }
+  [[nodiscard]] static int try_load_file(detail::path path, filter &out,
+                                         const load_options &how = {}) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_load_file(&how.raw(), path.c_str(), raw); });
+  }
+  [[nodiscard]] static int try_map_file(detail::path path, filter &out,
+                                        const load_options &how = {}) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_map_file(&how.raw(), path.c_str(), raw); });
+  }
+  /* read(void *data, std::size_t size) returns how many bytes it has put there: 0 at the end, less
+   * than 0 for a failure.  An exception of its own is a failure. */
+  template <typename Read>
+  [[nodiscard]] static int try_load(Read &&read, filter &out, const load_options &how = {}) noexcept
+  {
+    detail::callback back(read);
+    return made(out, [&](auto raw) { return tamis_load(&how.raw(), back.read, &back, raw); });
+  }
+  [[nodiscard]] static int try_intersect(const filter &a, const filter &b, filter &out) noexcept
+  {
+    return made(out, [&](tamis_filter **raw) { return tamis_intersect(a.raw_, b.raw_, raw); });
+  }
+
+#if TAMIS_HPP_THROWS
+  /* The error says why options are refused. */
+  explicit filter(const options &wanted)
+  {
+    int result = tamis_create(&wanted.raw(), &raw_);
+    if (result < 0) {
+      std::string why = wanted.why_refused();
+      throw error(result, 0, why.empty() ? tamis_strerror(result) : why);
+    }
+  }
+  static filter load_file(detail::path path, const load_options &how = {})
+  {
+    filter out;
+    detail::checked(try_load_file(path, out, how));
+    return out;
+  }
+  static filter map_file(detail::path path, const load_options &how = {})
+  {
+    filter out;
+    detail::checked(try_map_file(path, out, how));
+    return out;
+  }
+  /* As try_load.  An exception of `read` passes through. */
+  template <typename Read> static filter load(Read &&read, const load_options &how = {})
+  {
+    filter out;
+    detail::callback back(read);
+    back.checked(tamis_load(&how.raw(), back.read, &back, &out.raw_));
+    return out;
+  }
+  static filter intersect(const filter &a, const filter &b)
+  {
+    filter out;
+    detail::checked(try_intersect(a, b, out));
+    return out;
+  }
+#endif
+
+  /* ---- one key ---- */
+
+  std::uint64_t hash(std::string_view key) const noexcept
+  {
+    return tamis_hash(raw_, key.data(), key.size());
+  }
+  bool contains(std::string_view key) const noexcept
+  {
+    return tamis_contains(raw_, key.data(), key.size());
+  }
+  bool contains_hash(std::uint64_t hash) const noexcept
+  {
+    return tamis_contains_hash(raw_, hash);
+  }
+  std::uint64_t count(std::string_view key) const noexcept
+  {
+    return tamis_count(raw_, key.data(), key.size());
+  }
+  std::uint64_t count_hash(std::uint64_t hash) const noexcept
+  {
+    return tamis_count_hash(raw_, hash);
+  }
+
+  [[nodiscard]] int try_add(std::string_view key) noexcept
+  {
+    return tamis_add(raw_, key.data(), key.size());
+  }
+  [[nodiscard]] int try_add_hash(std::uint64_t hash) noexcept
+  {
+    return tamis_add_hash(raw_, hash);
+  }
+  [[nodiscard]] int try_add_unique(std::string_view key) noexcept
+  {
+    return tamis_add_unique(raw_, key.data(), key.size());
+  }
+  [[nodiscard]] int try_add_unique_hash(std::uint64_t hash) noexcept
+  {
+    return tamis_add_unique_hash(raw_, hash);
+  }
+  /* Never remove a key that was not added, or more often than it was added: that can take another
+   * key away. */
+  [[nodiscard]] int try_remove(std::string_view key) noexcept
+  {
+    return tamis_remove(raw_, key.data(), key.size());
+  }
+  [[nodiscard]] int try_remove_hash(std::uint64_t hash) noexcept
+  {
+    return tamis_remove_hash(raw_, hash);
+  }
+
+#if TAMIS_HPP_THROWS
+  void add(std::string_view key)
+  {
+    detail::checked(try_add(key));
+  }
+  void add_hash(std::uint64_t hash)
+  {
+    detail::checked(try_add_hash(hash));
+  }
+  /* Whether the key was new, and this call added it. */
+  bool add_unique(std::string_view key)
+  {
+    return detail::checked(try_add_unique(key)) == TAMIS_OK;
+  }
+  bool add_unique_hash(std::uint64_t hash)
+  {
+    return detail::checked(try_add_unique_hash(hash)) == TAMIS_OK;
+  }
+  /* Whether such a key was in.  See try_remove. */
+  bool remove(std::string_view key)
+  {
+    return detail::checked(try_remove(key)) == TAMIS_OK;
+  }
+  bool remove_hash(std::uint64_t hash)
+  {
+    return detail::checked(try_remove_hash(hash)) == TAMIS_OK;
+  }
+#endif
+
+  /* ---- batches ----
+   * `found`, `counts` and `results` have an element for each key, or none at all.  Where they have
+   * fewer than there are keys, nothing is done: look-ups return 0, and adds TAMIS_EINVAL. */
+
+  std::size_t contains_many(span<const key> keys, span<bool> found = {}) const noexcept
+  {
+    return fits(keys, found) ? tamis_contains_many(raw_, keys.data(), keys.size(), found.data())
+                             : 0;
+  }
+  std::size_t contains_many_hash(span<const std::uint64_t> hashes,
+                                 span<bool> found = {}) const noexcept
+  {
+    return fits(hashes, found)
+               ? tamis_contains_many_hash(raw_, hashes.data(), hashes.size(), found.data())
+               : 0;
+  }
+  std::uint64_t count_many(span<const key> keys, span<std::uint64_t> counts = {}) const noexcept
+  {
+    return fits(keys, counts) ? tamis_count_many(raw_, keys.data(), keys.size(), counts.data()) : 0;
+  }
+  std::uint64_t count_many_hash(span<const std::uint64_t> hashes,
+                                span<std::uint64_t> counts = {}) const noexcept
+  {
+    return fits(hashes, counts)
+               ? tamis_count_many_hash(raw_, hashes.data(), hashes.size(), counts.data())
+               : 0;
+  }
+  [[nodiscard]] int try_add_many(span<const key> keys, span<int> results = {}) noexcept
+  {
+    return fits(keys, results) ? tamis_add_many(raw_, keys.data(), keys.size(), results.data())
+                               : TAMIS_EINVAL;
+  }
+  [[nodiscard]] int try_add_many_hash(span<const std::uint64_t> hashes,
+                                      span<int> results = {}) noexcept
+  {
+    return fits(hashes, results)
+               ? tamis_add_many_hash(raw_, hashes.data(), hashes.size(), results.data())
+               : TAMIS_EINVAL;
+  }
+  [[nodiscard]] int try_add_unique_many(span<const key> keys, span<int> results = {}) noexcept
+  {
+    return fits(keys, results)
+               ? tamis_add_unique_many(raw_, keys.data(), keys.size(), results.data())
+               : TAMIS_EINVAL;
+  }
+  [[nodiscard]] int try_add_unique_many_hash(span<const std::uint64_t> hashes,
+                                             span<int> results = {}) noexcept
+  {
+    return fits(hashes, results)
+               ? tamis_add_unique_many_hash(raw_, hashes.data(), hashes.size(), results.data())
+               : TAMIS_EINVAL;
+  }
+
+#if TAMIS_HPP_THROWS
+  /* These throw if any key failed, after all keys have been tried. */
+  void add_many(span<const key> keys, span<int> results = {})
+  {
+    detail::checked(try_add_many(keys, results));
+  }
+  void add_many_hash(span<const std::uint64_t> hashes, span<int> results = {})
+  {
+    detail::checked(try_add_many_hash(hashes, results));
+  }
+  void add_unique_many(span<const key> keys, span<int> results = {})
+  {
+    detail::checked(try_add_unique_many(keys, results));
+  }
+  void add_unique_many_hash(span<const std::uint64_t> hashes, span<int> results = {})
+  {
+    detail::checked(try_add_unique_many_hash(hashes, results));
+  }
+#endif
+
+  /* ---- the whole filter ---- */
+
+  /* The figures of an empty object are all 0. */
+  tamis_stats stats() const noexcept
+  {
+    tamis_stats stats = TAMIS_STATS_INIT;
+    tamis_get_stats(raw_, &stats);
+    return stats;
+  }
+
+  [[nodiscard]] int try_advance() noexcept
+  {
+    return tamis_advance(raw_);
+  }
+  /* Adds all keys of another filter to this one. */
+  [[nodiscard]] int try_merge(const filter &from) noexcept
+  {
+    return tamis_merge(raw_, from.raw_);
+  }
+  [[nodiscard]] int try_similarity(const filter &other, tamis_similarity_stats &out) const noexcept
+  {
+    return tamis_similarity(raw_, other.raw_, &out);
+  }
+
+  [[nodiscard]] int try_save_file(detail::path path) const noexcept
+  {
+    return tamis_save_file(raw_, path.c_str());
+  }
+  /* write(const void *data, std::size_t size) takes all of the bytes.  It returns void, or a bool:
+   * whether it has succeeded.  An exception of its own is a failure. */
+  template <typename Write> [[nodiscard]] int try_save(Write &&write) const noexcept
+  {
+    detail::callback back(write);
+    return tamis_save(raw_, back.write, &back);
+  }
+  /* The figures as text, to a function as that of try_save.  `name` may be NULL. */
+  template <typename Write>
+  [[nodiscard]] int try_stats_text(tamis_text_format format, const char *name,
+                                   Write &&write) const noexcept
+  {
+    detail::callback back(write);
+    return tamis_stats_text(raw_, format, name, back.write, &back);
+  }
+
+#if TAMIS_HPP_THROWS
+  void advance()
+  {
+    detail::checked(try_advance());
+  }
+  void merge(const filter &from)
+  {
+    detail::checked(try_merge(from));
+  }
+  tamis_similarity_stats similarity(const filter &other) const
+  {
+    tamis_similarity_stats stats = TAMIS_SIMILARITY_STATS_INIT;
+    detail::checked(try_similarity(other, stats));
+    return stats;
+  }
+  void save_file(detail::path path) const
+  {
+    detail::checked(try_save_file(path));
+  }
+  /* As try_save.  An exception of `write` passes through. */
+  template <typename Write> void save(Write &&write) const
+  {
+    detail::callback back(write);
+    back.checked(tamis_save(raw_, back.write, &back));
+  }
+  std::string stats_text(tamis_text_format format, const char *name = nullptr) const
+  {
+    std::string text;
+    detail::appender append{text};
+    detail::callback back(append);
+    back.checked(tamis_stats_text(raw_, format, name, back.write, &back));
+    return text;
+  }
+#endif
+
+private:
+  template <typename Call> static int made(filter &out, Call call) noexcept
+  {
+    tamis_filter *raw = nullptr;
+    int result = call(&raw);
+    if (result == TAMIS_OK)
+      filter(raw).swap(out);
+    return result;
+  }
+  template <typename Key, typename Value>
+  static bool fits(span<Key> keys, span<Value> values) noexcept
+  {
+    return values.data() == nullptr || values.size() >= keys.size();
+  }
+
+  tamis_filter *raw_ = nullptr;
+};
+
+/* The figures of several filters as one text, to a function as that of filter::try_save. */
+template <typename Write>
+[[nodiscard]] int try_stats_text_many(span<const tamis_filter *const> filters,
+                                      span<const char *const> names, tamis_text_format format,
+                                      Write &&write) noexcept
+{
+  if (names.data() != nullptr && names.size() < filters.size())
+    return TAMIS_EINVAL;
+  detail::callback back(write);
+  return tamis_stats_text_many(filters.data(), names.data(), filters.size(), format, back.write,
+                               &back);
+}
+
+/* The figures of a saved filter, from a function as that of filter::try_load. */
+template <typename Read> [[nodiscard]] int try_saved_info(Read &&read, tamis_stats &out) noexcept
+{
+  detail::callback back(read);
+  return tamis_saved_info(back.read, &back, &out);
+}
+
+#if TAMIS_HPP_THROWS
+/* A page of several filters for Prometheus, or an array of objects in JSON. */
+inline std::string stats_text_many(span<const tamis_filter *const> filters,
+                                   span<const char *const> names, tamis_text_format format)
+{
+  if (names.data() != nullptr && names.size() < filters.size())
+    detail::fail(TAMIS_EINVAL);
+  std::string text;
+  detail::appender append{text};
+  detail::callback back(append);
+  back.checked(tamis_stats_text_many(filters.data(), names.data(), filters.size(), format,
+                                     back.write, &back));
+  return text;
+}
+
+template <typename Read> tamis_stats saved_info(Read &&read)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  detail::callback back(read);
+  back.checked(tamis_saved_info(back.read, &back, &stats));
+  return stats;
+}
+#endif
+
+} // namespace tamis
+
+#undef TAMIS_HPP_THROWS
+
+#endif /* TAMIS_HPP */

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis.hpp: the life of a filter object, each call in the form that throws and in the one that
+ * does not, and functions of the user's that throw.  It is built for C++17 and C++20, with
+ * exceptions and without (check_cxx.sh).
+ */
+#include <tamis/tamis.hpp>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+#ifdef __cpp_lib_span
+#include <span>
+#endif
+
+namespace
+{
+
+int failures;
+void check(bool good, const char *what, int line)
+{
+  if (good)
+    return;
+  std::printf("FAILED: line %d: %s\n", line, what);
+  failures++;
+}
+#define CHECK(...) check((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+
+static_assert(!std::is_copy_constructible_v<tamis::filter> &&
+              !std::is_copy_assignable_v<tamis::filter>);
+static_assert(std::is_nothrow_move_constructible_v<tamis::filter> &&
+              std::is_nothrow_move_assignable_v<tamis::filter>);
+static_assert(sizeof(tamis::filter) == sizeof(tamis_filter *));
+/* Only arrays of what an element may be. */
+static_assert(std::is_convertible_v<std::vector<tamis::key> &, tamis::span<const tamis::key>>);
+static_assert(std::is_convertible_v<std::array<bool, 3> &, tamis::span<bool>>);
+static_assert(!std::is_convertible_v<std::vector<tamis_key> &, tamis::span<const tamis::key>>);
+static_assert(!std::is_convertible_v<std::vector<bool> &, tamis::span<bool>>);
+static_assert(!std::is_convertible_v<const std::array<int, 3> &, tamis::span<int>>);
+/* The address of a temporary would be kept. */
+struct length_hash {
+  std::uint64_t operator()(std::string_view key, std::uint64_t seed) const noexcept
+  {
+    return key.size() * 0x9e3779b97f4a7c15u ^ seed;
+  }
+};
+template <typename Hash, typename = void> struct accepts : std::false_type {
+};
+template <typename Hash>
+struct accepts<Hash,
+               std::void_t<decltype(std::declval<tamis::options &>().hash(std::declval<Hash>()))>>
+    : std::true_type {
+};
+static_assert(accepts<const length_hash &>::value && !accepts<length_hash>::value);
+
+tamis::options plain(std::uint64_t capacity)
+{
+  return tamis::options(capacity).fpp(1e-6).seed(7);
+}
+
+tamis::filter made(const tamis::options &options)
+{
+  tamis::filter out;
+  CHECK(tamis::filter::try_create(options, out) == TAMIS_OK);
+  return out;
+}
+
+/* What is open, by an allocator that counts. */
+struct counted {
+  int blocks = 0;
+  tamis_allocator allocator{[](void *context, std::size_t alignment, std::size_t size) {
+                              static_cast<counted *>(context)->blocks++;
+                              return std::aligned_alloc(alignment, (size + alignment - 1) /
+                                                                       alignment * alignment);
+                            },
+                            [](void *context, void *block, std::size_t, std::size_t) {
+                              static_cast<counted *>(context)->blocks--;
+                              std::free(block);
+                            },
+                            this};
+};
+
+void test_life()
+{
+  counted memory;
+  {
+    tamis::options options = plain(1000).allocator(memory.allocator);
+    tamis::filter a = made(options);
+    int of_one = memory.blocks;
+    CHECK(of_one > 0 && a && a.try_add("key") == TAMIS_OK);
+    tamis::filter b(std::move(a));
+    CHECK(!a && b.contains("key")); // NOLINT: what is left of `a` is specified
+    CHECK(!a.contains("key") && a.try_add("key") == TAMIS_EINVAL && a.stats().count == 0);
+    tamis::filter c = made(options);
+    c = std::move(b); // the one that c had is freed
+    CHECK(memory.blocks == of_one && c.contains("key") && !b);
+    tamis::filter &same = c;
+    c = std::move(same);
+    CHECK(c.contains("key"));
+    tamis_filter *raw = c.release();
+    CHECK(!c && memory.blocks == of_one && tamis_contains(raw, "key", 3));
+    tamis::filter again(raw);
+    swap(again, c);
+    CHECK(c.get() == raw && !again);
+    /* A call that fails leaves what was there. */
+    CHECK(tamis::filter::try_create(tamis::options(0), c) == TAMIS_EINVAL && c.get() == raw);
+    CHECK(tamis::filter::try_create(options, c) == TAMIS_OK && !c.contains("key"));
+    CHECK(memory.blocks == of_one);
+  }
+  CHECK(memory.blocks == 0);
+}
+
+void test_options()
+{
+  tamis::options options(500);
+  tamis_options c = TAMIS_OPTIONS_INIT;
+  c.capacity = 500;
+  CHECK(options.raw().struct_size == sizeof(tamis_options) && options.raw().fpp == c.fpp);
+  options.kind(TAMIS_CUCKOO).fpp(0.001).growable(false).max_bytes(1 << 20).seed(3).stripes(8);
+  c.kind = TAMIS_CUCKOO, c.fpp = 0.001, c.growable = false;
+  std::uint64_t bytes = 0, expected = 1;
+  CHECK(options.try_bytes(bytes) == TAMIS_OK && tamis_bytes_for(&c, &expected) == TAMIS_OK);
+  c.stripes = 8, c.seed = 3;
+  CHECK(tamis_bytes_for(&c, &expected) == TAMIS_OK && bytes == expected);
+  double fpp = 0;
+  CHECK(options.try_fpp_within(2 * bytes, fpp) == TAMIS_OK && fpp < 0.001);
+  CHECK(options.why_refused().empty());
+  CHECK(options.stripes(5000).why_refused() == "stripes is 5000; it must be from 0 to 4096");
+  tamis::options window = tamis::options(10).window(3).window_renews(true);
+  CHECK(window.raw().window == 3 && window.raw().window_renews);
+  CHECK(tamis::options(10).layout(TAMIS_LAYOUT_WORD).cleared_from(4096).raw().cleared_from == 4096);
+  CHECK(tamis::version() == tamis_version());
+}
+
+void test_keys()
+{
+  tamis::filter f = made(plain(1000).kind(TAMIS_CUCKOO));
+  std::string text = "a\0b";
+  CHECK(f.try_add_unique("one") == TAMIS_OK && f.try_add_unique("one") == TAMIS_PRESENT);
+  CHECK(f.try_add(text) == TAMIS_OK && f.contains(std::string_view("a")));
+  CHECK(!f.contains(std::string_view("a\0b", 3)));
+  CHECK(f.try_add({}) == TAMIS_OK && f.contains(""));
+  CHECK(f.try_add("one") == TAMIS_OK && f.count("one") == 2 && f.count_hash(f.hash("one")) == 2);
+  CHECK(f.hash("one") == tamis_hash(f.get(), "one", 3) && f.contains_hash(f.hash("one")));
+  CHECK(f.try_remove("one") == TAMIS_OK && f.try_remove_hash(f.hash("one")) == TAMIS_OK);
+  CHECK(f.try_remove("one") == TAMIS_ABSENT && !f.contains("one"));
+  CHECK(f.try_add_hash(17) == TAMIS_OK && f.try_add_unique_hash(17) == TAMIS_PRESENT);
+  CHECK(made(plain(10)).try_remove("one") == TAMIS_EUNSUPPORTED);
+}
+
+void test_batches()
+{
+  tamis::filter f = made(plain(1000));
+  std::string third = "three";
+  std::vector<tamis::key> keys{"one", std::string_view("two"), third, {third.data(), 2}};
+  int results[4] = {9, 9, 9, 9};
+  CHECK(f.try_add("two") == TAMIS_OK);
+  CHECK(f.try_add_unique_many(keys, results) == TAMIS_OK);
+  CHECK(results[0] == TAMIS_OK && results[1] == TAMIS_PRESENT && results[3] == TAMIS_OK);
+  CHECK(f.contains("th") && f.contains_many(keys) == 4);
+  keys.emplace_back("five");
+  std::array<bool, 5> found{};
+  CHECK(f.contains_many(keys, found) == 4 && found[0] && !found[4]);
+  std::array<std::uint64_t, 5> counts{};
+  CHECK(f.count_many(keys, counts) == 4 && counts[0] == 1 && counts[4] == 0);
+  /* Too short for five keys. */
+  std::array<bool, 4> few{};
+  CHECK(f.try_add_many(keys, results) == TAMIS_EINVAL && !f.contains("five"));
+  CHECK(f.try_add_unique_many(keys, results) == TAMIS_EINVAL);
+  CHECK(f.contains_many(keys, few) == 0 && !few[0]);
+  CHECK(f.try_add_many(keys) == TAMIS_OK && f.contains("five"));
+  CHECK(f.contains_many({}) == 0 && f.try_add_many({}) == TAMIS_OK);
+
+  const std::uint64_t hashes[] = {1, 2, 3};
+  CHECK(f.try_add_many_hash(hashes) == TAMIS_OK && f.contains_many_hash(hashes) == 3);
+  CHECK(f.try_add_unique_many_hash(hashes, results) == TAMIS_OK && results[2] == TAMIS_PRESENT);
+  CHECK(f.count_many_hash(hashes) == 3);
+  CHECK(f.contains_many_hash(hashes, tamis::span<bool>(few.data(), 2)) == 0);
+#ifdef __cpp_lib_span
+  CHECK(f.contains_many(std::span<const tamis::key>(keys).first(2), std::span<bool>(few)) == 2);
+  CHECK(f.contains_many_hash(std::span(hashes)) == 3);
+#endif
+}
+
+/* A saved filter in memory. */
+struct bytes {
+  std::string data;
+  std::size_t at = 0;
+  std::int64_t operator()(void *to, std::size_t size)
+  {
+    std::size_t n = data.copy(static_cast<char *>(to), size, at);
+    at += n;
+    return static_cast<std::int64_t>(n);
+  }
+};
+
+bytes saved(const tamis::filter &f)
+{
+  bytes out;
+  CHECK(f.try_save([&out](const void *data, std::size_t size) {
+    out.data.append(static_cast<const char *>(data), size);
+  }) == TAMIS_OK);
+  return out;
+}
+
+void test_saved(const std::string &path)
+{
+  length_hash hash;
+  tamis::filter f = made(plain(1000).hash(hash)), g;
+  CHECK(f.try_add("key") == TAMIS_OK && f.contains("yek")); // of the same length
+  CHECK(f.try_save_file(path) == TAMIS_OK && f.try_save_file("/no/such/folder") == TAMIS_EIO);
+  CHECK(tamis::filter::try_load_file(path, g) == TAMIS_EINVAL && !g); // which hash?
+  CHECK(tamis::filter::try_load_file(path, g, tamis::load_options().hash(hash)) == TAMIS_OK);
+  CHECK(g.contains("key") && !g.contains("longer"));
+  tamis::load_options mapped = tamis::load_options().hash(hash).check_all(true);
+  CHECK(tamis::filter::try_map_file(path.c_str(), g, mapped) == TAMIS_OK && g.contains("key"));
+  CHECK(g.try_add("another") == TAMIS_EUNSUPPORTED);
+
+  tamis::filter h = made(plain(1000));
+  CHECK(h.try_add("key") == TAMIS_OK);
+  bytes data = saved(h), info = data;
+  CHECK(tamis::filter::try_load(data, g) == TAMIS_OK && g.contains("key"));
+  CHECK(tamis::filter::try_load(bytes(info), g, tamis::load_options().max_bytes(1)) == TAMIS_EFULL);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  CHECK(tamis::try_saved_info(info, stats) == TAMIS_OK && stats.count == 1);
+  CHECK(g.contains("key")); // still the one from before
+  int asked = 0;
+  CHECK(h.try_save([&asked](const void *, std::size_t) { return ++asked < 1; }) == TAMIS_EIO);
+  CHECK(asked == 1);
+}
+
+void test_several()
+{
+  tamis::options fixed = plain(1000).growable(false);
+  tamis::filter a = made(fixed), b = made(fixed), both;
+  CHECK(a.try_add("a") == TAMIS_OK && a.try_add("both") == TAMIS_OK);
+  CHECK(b.try_add("b") == TAMIS_OK && b.try_add("both") == TAMIS_OK);
+  tamis_similarity_stats stats = TAMIS_SIMILARITY_STATS_INIT;
+  CHECK(a.try_similarity(b, stats) == TAMIS_OK && stats.united > 2.5 && stats.united < 3.5);
+  CHECK(tamis::filter::try_intersect(a, b, both) == TAMIS_OK);
+  CHECK(both.contains("both") && !both.contains("a"));
+  CHECK(a.try_merge(b) == TAMIS_OK && a.contains("b") && a.try_merge(a) == TAMIS_EINVAL);
+
+  tamis::filter window = made(plain(1000).window(1));
+  CHECK(window.try_add("old") == TAMIS_OK && window.try_advance() == TAMIS_OK);
+  CHECK(window.contains("old") && window.try_advance() == TAMIS_OK && !window.contains("old"));
+  CHECK(a.try_advance() == TAMIS_EUNSUPPORTED);
+
+  std::string text;
+  auto append = [&text](const void *data, std::size_t size) {
+    text.append(static_cast<const char *>(data), size);
+  };
+  CHECK(a.try_stats_text(TAMIS_JSON, "a", append) == TAMIS_OK);
+  CHECK(text.find("\"name\":\"a\"") != text.npos || text.find("\"name\": \"a\"") != text.npos);
+  const tamis_filter *filters[] = {a.get(), b.get()};
+  const char *names[] = {"first", "second"};
+  text.clear();
+  CHECK(tamis::try_stats_text_many(filters, names, TAMIS_PROMETHEUS, append) == TAMIS_OK);
+  CHECK(text.find("tamis_keys{name=\"second\"}") != text.npos);
+  CHECK(tamis::try_stats_text_many(filters, tamis::span<const char *const>(names, 1), TAMIS_JSON,
+                                   append) == TAMIS_EINVAL);
+}
+
+void test_threads()
+{
+  tamis::filter seen = made(tamis::options(10000).kind(TAMIS_CUCKOO).fpp(1e-6));
+  int won[2] = {0, 0};
+  auto consume = [&seen](int &count) {
+    for (int i = 0; i < 5000; i++)
+      count += seen.try_add_unique("message " + std::to_string(i)) == TAMIS_OK;
+  };
+  std::thread a(consume, std::ref(won[0])), b(consume, std::ref(won[1]));
+  a.join(), b.join();
+  CHECK(won[0] + won[1] == static_cast<int>(seen.stats().count) && won[0] + won[1] > 4990);
+}
+
+#ifdef __cpp_exceptions
+template <typename Call> int thrown(Call call)
+{
+  try {
+    call();
+  } catch (const tamis::error &error) {
+    return error.code();
+  }
+  return TAMIS_OK;
+}
+
+void test_exceptions(const std::string &path)
+{
+  try {
+    tamis::filter refused(tamis::options(10).stripes(5000));
+    CHECK(false);
+  } catch (const tamis::error &error) {
+    CHECK(error.code() == TAMIS_EINVAL);
+    CHECK(std::string(error.what()) == "tamis: stripes is 5000; it must be from 0 to 4096");
+  }
+  tamis::filter f(plain(2).growable(false));
+  CHECK(f.add_unique("one") && !f.add_unique("one"));
+  f.add("two");
+  CHECK(thrown([&] { f.add("three"); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.add_hash(3); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.add_unique("three"); }) == TAMIS_EFULL);
+  std::vector<tamis::key> keys{"one", "four"};
+  std::uint64_t hashes[] = {4};
+  int results[2];
+  CHECK(thrown([&] { f.add_many(keys, results); }) == TAMIS_EFULL && results[0] == TAMIS_OK);
+  CHECK(thrown([&] { f.add_unique_many(keys, results); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.add_many_hash(hashes); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.add_unique_many_hash(hashes); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.remove("one"); }) == TAMIS_EUNSUPPORTED);
+  CHECK(thrown([&] { f.advance(); }) == TAMIS_EUNSUPPORTED);
+  CHECK(thrown([&] { f.merge(f); }) == TAMIS_EINVAL);
+  CHECK(thrown([&] { tamis::filter::intersect(f, f).contains("one"); }) == TAMIS_OK);
+  CHECK(thrown([] { tamis::filter::load_file("/dev/null"); }) == TAMIS_ECORRUPT);
+  CHECK(f.similarity(tamis::filter(plain(2).growable(false))).common < 0.5);
+  tamis::filter cuckoo(plain(10).kind(TAMIS_CUCKOO));
+  CHECK(cuckoo.add_unique_hash(1) && cuckoo.remove_hash(1) && !cuckoo.remove("one"));
+  CHECK(tamis::options(1000).bytes() > 1000 && tamis::options(1000).fpp_within(8192) < 0.01);
+  CHECK(thrown([] { tamis::options(0).bytes(); }) == TAMIS_EINVAL);
+
+  try {
+    f.save_file("/no/such/folder");
+    CHECK(false);
+  } catch (const tamis::error &error) {
+    CHECK(error.code() == TAMIS_EIO && error.system_error() == ENOENT);
+  }
+  f.save_file(path);
+  CHECK(tamis::filter::load_file(path).contains("one"));
+  CHECK(tamis::filter::map_file(path).contains("two"));
+  CHECK(f.stats_text(TAMIS_PROMETHEUS, "f").find("tamis_keys{name=\"f\"} 2\n") !=
+        std::string::npos);
+  const tamis_filter *filters[] = {f.get()};
+  CHECK(tamis::stats_text_many(filters, {}, TAMIS_JSON).front() == '[');
+
+  /* Exceptions of functions that the library calls. */
+  struct mine {
+  };
+  int caught = 0;
+  try {
+    f.save([](const void *, std::size_t) { throw mine(); });
+  } catch (const mine &) {
+    caught++;
+  }
+  bytes data = saved(f), info = data;
+  try {
+    tamis::filter::load([&data](void *to, std::size_t size) {
+      if (data.at > 0)
+        throw mine();
+      return data(to, size < 100 ? size : 100);
+    });
+  } catch (const mine &) {
+    caught++;
+  }
+  CHECK(caught == 2);
+  CHECK(f.try_save([](const void *, std::size_t) { throw mine(); }) == TAMIS_EIO);
+  CHECK(thrown([&] { f.save([](const void *, std::size_t) { return false; }); }) == TAMIS_EIO);
+  CHECK(tamis::saved_info(info).count == 2);
+  info.at = 0;
+  CHECK(tamis::filter::load(info).contains("two"));
+}
+#endif
+
+} // namespace
+
+int main()
+{
+  char folder[] = "/tmp/tamis-cxx.XXXXXX";
+  if (mkdtemp(folder) == nullptr)
+    return 1;
+  std::string path = std::string(folder) + "/saved";
+  test_life();
+  test_options();
+  test_keys();
+  test_batches();
+  test_saved(path);
+  test_several();
+  test_threads();
+#ifdef __cpp_exceptions
+  test_exceptions(path);
+#endif
+  std::remove(path.c_str());
+  std::remove(folder);
+  std::puts(failures == 0 ? "good" : "BAD");
+  return failures == 0 ? 0 : 1;
+}
