@@ -48,7 +48,8 @@ make_target() {
 }
 configure() {
   # As the other builds are, so that a cache of compilations has most of it already.
-  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF >build.log 2>&1 ||
+  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF \
+    -DTAMIS_INSTALL=OFF >build.log 2>&1 ||
     { tail -n 30 build.log; return 1; }
 }
 mkdir -p "$tree" && cd "$tree" || exit 2
