@@ -16,7 +16,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
 
-public=$(nm -A --defined-only "$build/libtamis.a" | sed -n 's/.*libtamis.a:\(.*\)\.c\.o:.* T tamis_[a-z].*/\1/p' | sort -u)
+public=$(nm -A --defined-only "$build/libtamis.a" |
+  sed -n 's/.*libtamis.a:\(.*\)\.c\.o:.* T tamis_[a-z].*/\1/p' | sort -u)
 # The results are values of an enumeration that no function names, so abidw does not see them.
 dump() { # OUT INCLUDE_DIR: writes OUT.abi and OUT.results
   local file objects=()

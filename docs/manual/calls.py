@@ -12,7 +12,8 @@ import mdoc
 SECTION = re.compile(r"---- (\w+): (.*) ----$")
 LABELS = "Threads|Blocks|Order|Errors|Source"
 # What begins a paragraph inside of a label: a result, or a kind of filter.
-START = re.compile(r"(?:TAMIS_[A-Z]+\b|On every error\b|(?:Bloom|Cuckoo|Counting Bloom|With a window|JSON|Prometheus)\b[^.]{0,24}:)")
+START = re.compile(r"(?:TAMIS_[A-Z]+\b|On every error\b|"
+                   r"(?:Bloom|Cuckoo|Counting Bloom|With a window|JSON|Prometheus)\b[^.]{0,24}:)")
 
 
 def comment_lines(comment):
@@ -37,6 +38,9 @@ def blocks_of(lines):
             body().append(("text", " ".join(paragraph)))
             paragraph.clear()
 
+    def in_code():
+        return blocks and blocks[-1][0] == "code" and not paragraph
+
     def define(head, text):
         nonlocal deep
         end()
@@ -53,8 +57,8 @@ def blocks_of(lines):
         text = line.strip()
         if not text:
             end()
-        elif indent >= 4 and (empty or (blocks and blocks[-1][0] == "code" and not paragraph)) and deep is None:
-            if not blocks or blocks[-1][0] != "code":
+        elif indent >= 4 and deep is None and (empty or in_code()):
+            if not in_code():
                 blocks.append(("code", []))
             blocks[-1][1].append(line[4:])
         elif indent == 2 and text.startswith("- "):
@@ -111,7 +115,8 @@ def read(header):
                 pending = None
         elif kind == "code" and sections:
             items = sections[-1][3]
-            if pending is None and items and items[-1].functions and found.startswith("TAMIS_API") and after_code:
+            another = pending is None and after_code and found.startswith("TAMIS_API")
+            if another and items and items[-1].functions:
                 items[-1] = Item(items[-1].comment, items[-1].code + found)
             else:
                 items.append(Item(pending or [], found))
@@ -161,18 +166,15 @@ def synopsis(items):
     for item in items:
         if item.functions:
             for kind, name, parameters in declared(item.code):
-                lines += [".Ft " + argument_words(kind), ".Fo " + name]
+                lines += [".Ft " + mdoc.argument(kind), ".Fo " + name]
                 lines += [".Fa " + mdoc.argument(p) for p in parameters]
                 lines.append(".Fc")
         elif item.names and "{" in item.code:
-            lines.append(".Vt " + mdoc.argument(re.match(r"typedef \w+ \w+", item.code)[0] + " " + item.names[0]) + " ;")
+            declaration = re.match(r"typedef \w+ \w+", item.code)[0]
+            lines.append(".Vt " + mdoc.argument(declaration + " " + item.names[0]) + " ;")
         elif item.names:
             lines += [".Bd -literal"] + [mdoc.escape(x, True) for x in item.code.rstrip().split("\n")] + [".Ed", ".Pp"]
     return lines
-
-
-def argument_words(kind):
-    return mdoc.argument(kind) if " " in kind else kind
 
 
 def description(section, items, bold):
@@ -201,15 +203,15 @@ def pages(source, version, date):
     calls = {name for *_, items in sections for item in items for name in item.names}
     start = next(i for i, line in enumerate(intro) if line.startswith("tamis: "))
     phrase = intro[start].split(": ", 1)[1].rstrip(".")
-    body = [".Sh SYNOPSIS", ".In tamis/tamis.h", ".Pp", ".Nm cc", "\\&... $(pkg\\-config \\-\\-cflags \\-\\-libs tamis)",
-            ".Sh DESCRIPTION"]
+    body = [".Sh SYNOPSIS", ".In tamis/tamis.h", ".Pp", ".Nm cc",
+            "\\&... $(pkg\\-config \\-\\-cflags \\-\\-libs tamis)", ".Sh DESCRIPTION"]
     body += mdoc.flow(blocks_of(intro[start + 1:]), calls, first=True)
     body += [".Pp", "The calls are described in these pages:",
              ".Bl -tag -width tamis_get_stats(3) -compact"]
     for name, what, _, _ in sections:
         body += [".It Xr %s 3" % name, mdoc.escape(what)]
-    body += [".El", ".Pp", "Files whose names begin with docs/ are part of the documentation that is installed with the",
-             "library."] + mdoc.see_also([("tamis", 1), ("tamis-format", 5)])
+    body += [".El", ".Pp", "Files whose names begin with docs/ are part of the documentation",
+             "that is installed with the library."] + mdoc.see_also([("tamis", 1), ("tamis-format", 5)])
     yield "tamis", 3, mdoc.page("tamis", 3, date, version, phrase, body), ["tamis"]
     for name, what, text, items in sections:
         names = [name] + [n for item in items for n in item.names if n != name]
