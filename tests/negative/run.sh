@@ -48,13 +48,12 @@ make_target() {
 }
 configure() {
   # As the other builds are, so that a cache of compilations has most of it already.
-  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF \
-    -DTAMIS_INSTALL=OFF >build.log 2>&1 ||
+  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF >build.log 2>&1 ||
     { tail -n 30 build.log; return 1; }
 }
 mkdir -p "$tree" && cd "$tree" || exit 2
 # With their times, by which ninja knows what has changed.
-(cd "$source" && cp -a CMakeLists.txt CMakePresets.json include lib cmake examples redis stress tests "$tree") || exit 2
+(cd "$source" && cp -a CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests "$tree") || exit 2
 [ -f "build/$build/build.ninja" ] || configure || exit 2
 make_target || { echo "$name: the library does not build without it"; exit 2; }
 rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
