@@ -18,6 +18,8 @@ left=$(find "$work/first" ! -type d -o -name '*tamis*')
 [ "$left" = "$work/first/include/of-others" ] || { echo "after uninstall there is: $left"; exit 1; }
 
 quiet cmake --install "$build" --prefix "$work/first"
+module=$(find "$work/first" -name tamis-redis.so)
+[ -z "$module" ] || [ -x "$module" ] || { echo "Redis would not load $module: it may not be executed"; exit 1; }
 mv "$work/first" "$work/moved" # the package must not remember where it was put
 
 echo "find_package"
