@@ -30,7 +30,8 @@ dump() { # OUT INCLUDE_DIR: writes OUT.abi and OUT.results
     "$build/libtamis.a" -lurcu-bp -lm
   abidw --headers-dir "$2/tamis" --exported-interfaces-only --drop-private-types --no-corpus-path \
     --no-comp-dir-path --no-show-locs --no-elf-needed --type-id-style hash --out-file "$1.abi" "$1.so"
-  sed -n 's/^  \(TAMIS_[A-Z]* = -\{0,1\}[0-9]*\).*/\1/p' "$2/tamis/tamis.h" >"$1.results"
+  sed -n 's/^  \(TAMIS_[A-Z]* = -\{0,1\}[0-9]*\).*/\1/p' "$2/tamis/tamis.h" |
+    sort >"$1.results"
 }
 status=0
 compare() { # A B: prints what has changed; sets status to that of abidiff

@@ -11,15 +11,13 @@ if [ -n "$extra$private" ]; then
   echo "exported, but not public:" $extra $private
   exit 1
 fi
-missing=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | while read -r name; do
-  "$2" -D --defined-only "$1" | grep -q " T $name\(@\|$\)" || echo "$name"
-done)
-if [ -n "$missing" ]; then
-  echo "declared, but not exported:" $missing
+exported=$("$2" -D --defined-only "$1" | sed -n 's/.* T \(tamis_[a-z_]*\).*/\1/p' | sort)
+declared=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | sort)
+if [ "$declared" != "$exported" ]; then
+  echo "declared:" $declared "but exported:" $exported
   exit 1
 fi
 listed=$(sed -n 's/^ \(tamis_[a-z_]*\)@.*/\1/p' "$4" | sort)
-exported=$("$2" -D --defined-only "$1" | sed -n 's/.* T \(tamis_[a-z_]*\).*/\1/p' | sort)
 if [ "$listed" != "$exported" ]; then
   echo "$4 has" $listed "but these are exported:" $exported
   exit 1
