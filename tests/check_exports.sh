@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The shared library exports the public functions, all of them, and nothing else.
+# The shared library exports the public functions, all of them, and nothing else.  The list of symbols of
+# Debian's package has the same ones.
 #
-#   check_exports.sh LIBRARY NM HEADER
+#   check_exports.sh LIBRARY NM HEADER DEBIAN_SYMBOLS
 set -u
 extra=$("$2" -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | grep -v '^tamis_[a-z]' ; true)
 private=$("$2" -D --defined-only "$1" | awk '{ print $3 }' | grep '^tamis__' ; true)
@@ -10,11 +11,15 @@ if [ -n "$extra$private" ]; then
   echo "exported, but not public:" $extra $private
   exit 1
 fi
-missing=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | while read -r name; do
-  "$2" -D --defined-only "$1" | grep -q " T $name\(@\|$\)" || echo "$name"
-done)
-if [ -n "$missing" ]; then
-  echo "declared, but not exported:" $missing
+exported=$("$2" -D --defined-only "$1" | sed -n 's/.* T \(tamis_[a-z_]*\).*/\1/p' | sort)
+declared=$(sed -n 's/^TAMIS_API [^(]*\(tamis_[a-z_]*\)(.*/\1/p' "$3" | sort)
+if [ "$declared" != "$exported" ]; then
+  echo "declared:" $declared "but exported:" $exported
+  exit 1
+fi
+listed=$(sed -n 's/^ \(tamis_[a-z_]*\)@.*/\1/p' "$4" | sort)
+if [ "$listed" != "$exported" ]; then
+  echo "$4 has" $listed "but these are exported:" $exported
   exit 1
 fi
 # Printing and ending the process are the program's business.

@@ -66,6 +66,32 @@ extern "C" {
 
 typedef struct tamis_filter tamis_filter;
 
+/* ---- tamis_strerror: results, and the version ---- */
+
+/* Results.  Every call that can fail returns one of these as an int; failures are negative. */
+enum {
+  TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
+  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed so; nothing changed */
+  TAMIS_ABSENT = 2,        /* remove: there is no such key; nothing changed */
+  TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
+  TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
+  TAMIS_EFULL = -3,        /* a limit that you set (capacity without growth, max_bytes) is reached;
+                             nothing changed */
+  TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
+  TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
+  TAMIS_ECORRUPT = -6      /* what was read is no saved filter, or not all of one */
+};
+
+/* An English phrase for a result, for example "out of memory": never NULL, static, no newline.
+ *   Threads  any      Blocks  never */
+TAMIS_API const char *tamis_strerror(int result);
+
+/* The version of the library that is running, "MAJOR.MINOR.PATCH"; static.
+ *   Threads  any      Blocks  never */
+TAMIS_API const char *tamis_version(void);
+
+/* ---- tamis_create: what to create, and what it takes ---- */
+
 typedef enum tamis_kind {
   TAMIS_BLOOM = 1,  /* add, add_unique and contains; add and contains are lock-free, and in the word
                       layout add_unique too */
@@ -90,28 +116,6 @@ typedef enum tamis_layout {
    * about 1.7e-4; for fewer than 10^4 keys some higher ones, at most 0.0023. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
-
-/* Results.  Every call that can fail returns one of these as an int; failures are negative. */
-enum {
-  TAMIS_OK = 0,            /* done; from add_unique: the key was new, and this call added it */
-  TAMIS_PRESENT = 1,       /* add_unique: the key was present, or seemed so; nothing changed */
-  TAMIS_ABSENT = 2,        /* remove: there is no such key; nothing changed */
-  TAMIS_EINVAL = -1,       /* an argument is outside its range; nothing changed */
-  TAMIS_ENOMEM = -2,       /* memory was refused; nothing changed */
-  TAMIS_EFULL = -3,        /* a limit that you set (capacity without growth, max_bytes) is reached;
-                             nothing changed */
-  TAMIS_EUNSUPPORTED = -4, /* this kind, or this version, cannot do that; nothing changed */
-  TAMIS_EIO = -5,          /* a file or a function of yours failed; errno says why */
-  TAMIS_ECORRUPT = -6      /* what was read is no saved filter, or not all of one */
-};
-
-/* An English phrase for a result, for example "out of memory": never NULL, static, no newline.
- *   Threads  any      Blocks  never */
-TAMIS_API const char *tamis_strerror(int result);
-
-/* The version of the library that is running, "MAJOR.MINOR.PATCH"; static.
- *   Threads  any      Blocks  never */
-TAMIS_API const char *tamis_version(void);
 
 /* Where a filter's memory comes from.  Both functions are called by the thread that calls the
  * filter (tamis_get_stats too), possibly by several threads at once, and with locks of the filter
@@ -286,7 +290,9 @@ TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
  *            needs more; *fpp is written only with TAMIS_OK */
 TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
 
-/* Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  A call reads
+/* ---- tamis_add: the calls with one key ----
+ *
+ * Keys are byte strings; an empty one (len 0, key then may be NULL) is a legal key.  A call reads
  * all that it needs of the key before it returns.  Invalid arguments, below, are: f is NULL, or key
  * is NULL with len > 0.
  *
@@ -411,6 +417,8 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
+/* ---- tamis_advance: the end of a period of a window ---- */
+
 /* Ends a period of a filter with a window (tamis_options.window).  At one instant, for all threads,
  * the keys are forgotten whose last add was in the oldest period that was remembered.  A call that
  * adds a key while this one runs adds it in any one of the periods in which it runs: it may be the
@@ -426,6 +434,8 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window */
 TAMIS_API int tamis_advance(tamis_filter *f);
+
+/* ---- tamis_add_many: the calls with many keys ---- */
 
 typedef struct tamis_key {
   const void *data;
@@ -462,6 +472,8 @@ TAMIS_API int tamis_add_many_hash(tamis_filter *f, const uint64_t *hashes, size_
 TAMIS_API int tamis_add_unique_many(tamis_filter *f, const tamis_key *keys, size_t n, int *results);
 TAMIS_API int tamis_add_unique_many_hash(tamis_filter *f, const uint64_t *hashes, size_t n,
                                          int *results);
+
+/* ---- tamis_get_stats: figures to watch ---- */
 
 /* Figures to watch.  Exact when no writer runs unless a field says otherwise, close to it while one
  * does. */
@@ -610,7 +622,7 @@ TAMIS_API int tamis_stats_text_many(const tamis_filter *const *filters, const ch
                                     size_t n, tamis_text_format format, tamis_write_function write,
                                     void *context);
 
-/* ---- saved filters ----
+/* ---- tamis_save: saved filters ----
  *
  * A saved filter is a sequence of bytes, the same on every machine; docs/format.md describes it.
  * It holds the filter's seed, which is a secret (tamis_stats.seed), and tells whoever reads it
@@ -749,7 +761,7 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
  *            then */
 TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out);
 
-/* ---- several filters ----
+/* ---- tamis_merge: several filters ----
  *
  * Two filters fit together if they are of one kind, have the same seed, hash function and layout,
  * and were created with the same capacity, fpp and `growable`; cuckoo filters also if one of them

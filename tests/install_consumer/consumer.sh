@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs the package into an empty folder, moves that folder, and builds programs against it by CMake
-# and by pkg-config.
+# Installs the package into an empty folder and uninstalls it again.  Then installs it once more, moves the
+# folder, and builds programs against it by CMake and by pkg-config.
 #
 #   consumer.sh SOURCE_DIR BUILD_DIR
 set -eu
@@ -10,7 +10,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
 
+echo "uninstall"
 quiet cmake --install "$build" --prefix "$work/first"
+touch "$work/first/include/of-others"
+quiet cmake --build "$build" --target uninstall
+left=$(find "$work/first" ! -type d -o -name '*tamis*')
+[ "$left" = "$work/first/include/of-others" ] || { echo "after uninstall there is: $left"; exit 1; }
+
+quiet cmake --install "$build" --prefix "$work/first"
+module=$(find "$work/first" -name tamis-redis.so)
+[ -z "$module" ] || [ -x "$module" ] || { echo "Redis would not load $module: it may not be executed"; exit 1; }
 mv "$work/first" "$work/moved" # the package must not remember where it was put
 
 if [ -x "$work/moved/bin/tamis" ]; then

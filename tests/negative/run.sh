@@ -53,7 +53,7 @@ configure() {
 }
 mkdir -p "$tree" && cd "$tree" || exit 2
 # With their times, by which ninja knows what has changed.
-(cd "$source" && cp -a CMakeLists.txt CMakePresets.json include lib cmake examples redis stress tests "$tree") || exit 2
+(cd "$source" && cp -a CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests "$tree") || exit 2
 [ -f "build/$build/build.ninja" ] || configure || exit 2
 make_target || { echo "$name: the library does not build without it"; exit 2; }
 rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
