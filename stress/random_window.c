@@ -102,7 +102,8 @@ static void judge(struct run *run, uint64_t key, struct tally *tally)
     require(run, found, "a key is forgotten in its last period", key);
     return;
   }
-  run->copies[key] = run->won[key] = 0;
+  run->copies[key] = 0;
+  atomic_store(&run->won[key], 0);
   tally->forgotten++;
   tally->found += found;
 }
