@@ -6,6 +6,7 @@ import subprocess
 
 import mdoc
 
+COMMAND = re.compile(r"  ([a-z]\w*)  +(\S.*)$")
 OPTION = re.compile(r"  (?:-(\w), |    )--([a-z-]+)(?:=(\w+))?(?:  +(\S.*))?$")
 
 
@@ -39,7 +40,7 @@ def entries(lines):
     found = []
     for line in lines:
         match = OPTION.match(line)
-        command = re.match(r"  ([a-z]\w*)  +(\S.*)$", line)
+        command = COMMAND.match(line)
         if match:
             found.append([option(match), [match[4]] if match[4] else []])
         elif command:
@@ -54,8 +55,9 @@ def usage(lines):
     result = [".Sh SYNOPSIS"]
     for line in lines:
         words = re.sub(r"^(Usage:| {6}) ", "", line).split()
-        result.append(".Nm " + " ".join(words[:2]))
-        for word in words[2:]:
+        any_command = words[1].isupper()
+        result.append(".Nm " + " ".join(words[: 1 if any_command else 2]))
+        for word in words[1 if any_command else 2 :]:
             optional, ellipsis = word.startswith("["), "..." in word
             name = word.strip("[].")
             macro = "Fl o" if name == "-o" else "Ar " + name + (" ..." if ellipsis else "")
@@ -66,11 +68,10 @@ def usage(lines):
 
 def pages(program, version, date):
     top = list(paragraphs(help_of(program)))
-    names = [re.match(r"(?:Usage:| {6}) tamis (\w+)", line)[1] for line in top[0]]
-    phrases = {m[1]: m[2] for run in top for line in run if (m := re.match(r"  ([a-z]\w*)  +(\S.*)$", line))}
-    yield page("tamis", "approximate-membership filters on the command line", top[0], top[1:],
-               ["tamis-" + n for n in names], version, date)
-    for name in names:
+    phrases = {m[1]: m[2] for run in top for line in run if (m := COMMAND.match(line))}
+    yield page("tamis", "approximate-membership filters on the command line", top[0][:1], [top[0][1:]] + top[1:],
+               ["tamis-" + name for name in phrases], version, date)
+    for name in phrases:
         parts = list(paragraphs(help_of(program, name)))
         # The sentence that follows the line of the usage says what the command does.
         yield page("tamis-" + name, phrases[name], parts[0][:1], [parts[0][1:]] + parts[1:], ["tamis"], version, date)
@@ -87,6 +88,8 @@ def page(name, phrase, used, parts, others, version, date):
             tail["EXAMPLES"] = [("code", [line[2:] for line in run[1:]])]
         elif run[0].startswith("The exit status "):
             tail["EXIT STATUS"] = [("text", " ".join(run))]
+        elif run[0].startswith("  ") and not OPTION.match(run[0]) and not COMMAND.match(run[0]):
+            tail["EXAMPLES"] = [("code", [line[2:] for line in run])]
         elif run[0].startswith("  "):
             body += mdoc.flow([("list", entries(run))])
         else:
