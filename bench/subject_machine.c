@@ -235,7 +235,7 @@ static uint64_t hash_eight(const struct subject *subject, void *state, enum call
   for (uint64_t i = 0; i < span->count; i++) {
     key = span_key(span, i);
     __asm__ volatile("" : : "m"(key));
-    sum += hash_bytes(&array->keys, address, length);
+    sum += hash_bytes(&array->keys, NULL, address, length);
   }
   return sum;
 }

@@ -50,12 +50,12 @@ static int save(const tamis_filter *f, tamis_write_function write, void *context
   const struct filter_kind *kind = operations_of(f)->kind;
   if (!kind->save)
     return TAMIS_EUNSUPPORTED;
-  struct saved_head head = {.own_hash = f->hash != NULL, .probe = filter_probe(f)};
+  struct saved_head head = {.own_hash = filter_has_own_hash(f), .probe = filter_probe(f)};
   kind->describe(f, &head);
   head.options.kind = kind->kind;
   head.options.seed = f->keys.seed;
   add_figures(f, &head);
-  struct saved_writer w = {.write = write, .context = context, .allocator = f->allocator};
+  struct saved_writer w = {.write = write, .context = context, .allocator = *filter_allocator(f)};
   tamis__saved_begin(&w, &head);
   if (w.result == TAMIS_OK)
     w.result = kind->save(f, &w);
@@ -122,7 +122,7 @@ static int read_options(const tamis_load_options *o, tamis_load_options *known)
 /* Whether the hash function is that of the saved filter. */
 static int check_hash(const struct saved_head *saved, const struct tamis_filter *head)
 {
-  if (saved->own_hash != (head->hash != NULL))
+  if (saved->own_hash != filter_has_own_hash(head))
     return TAMIS_EINVAL;
   if (filter_probe(head) == saved->probe)
     return TAMIS_OK;
@@ -151,10 +151,10 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
     return TAMIS_ECORRUPT;
   if (!kind->load || saved.features & ~kind->features)
     return TAMIS_EUNSUPPORTED;
-  struct tamis_filter head = {.keys = hash_keys_from_seed(saved.options.seed),
-                              .hash = options->hash,
-                              .hash_context = options->hash_context,
-                              .allocator = r->allocator};
+  const struct filter_more more = {
+      .allocator = r->allocator, .hash = options->hash, .hash_context = options->hash_context};
+  struct tamis_filter head = {.keys = hash_keys_from_seed(saved.options.seed)};
+  filter_set_more(&head, &more);
   result = check_hash(&saved, &head);
   if (result != TAMIS_OK)
     return result;

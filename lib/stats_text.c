@@ -377,7 +377,7 @@ static bool good_list(const tamis_filter *const *filters, const char *const *nam
 static int put_many(struct text *t, const tamis_filter *const *filters, const char *const *names,
                     size_t n, tamis_text_format format)
 {
-  const tamis_allocator *from = n ? &filters[0]->allocator : NULL;
+  const tamis_allocator *from = n ? filter_allocator(filters[0]) : NULL;
   tamis_stats *stats = NULL;
   if (n)
     stats = n <= SIZE_MAX / sizeof *stats ? tamis__memory_allocate(from, n * sizeof *stats) : NULL;

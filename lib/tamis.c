@@ -234,10 +234,11 @@ static int create(const struct refusal *why, const tamis_options *options, tamis
   uint64_t seed = known.seed;
   if (seed == 0 && (result = random_seed(why, &seed)) != TAMIS_OK)
     return result;
-  struct tamis_filter head = {
-      .keys = hash_keys_from_seed(seed), .hash = known.hash, .hash_context = known.hash_context};
+  struct filter_more more = {.hash = known.hash, .hash_context = known.hash_context};
   if (known.allocator)
-    head.allocator = *known.allocator;
+    more.allocator = *known.allocator;
+  struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
+  filter_set_more(&head, &more);
   return kind_for(&known)->create(&known, &head, why, out);
 }
 

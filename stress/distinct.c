@@ -106,10 +106,10 @@ static bool plan_layers(const tamis_options *options, uint64_t keys, struct user
  * these bits is then used by a single key. */
 static bool use_bits_of(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
 {
-  struct bloom_probes probes = bloom_probes_begin(g, mixed, g->shape);
+  struct bloom_probes probes = bloom_probes_begin(g->words, mixed, g->shape);
   bool single = false;
   for (unsigned i = 0; i < g->shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(g, &probes, g->shape);
+    struct bloom_probe probe = bloom_probes_next(g->words, &probes, g->shape);
     for (uint64_t mask = probe.mask; mask; mask &= mask - 1) {
       uint16_t *user = &users[probe.word * 64 + (unsigned) __builtin_ctzll(mask)];
       *user = (uint16_t) (*user + change);
@@ -164,19 +164,20 @@ bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t
 
 static struct bloom_probes probes_of(const tamis_filter *f, uint64_t hash)
 {
-  const struct bloom_geometry *g = &const_bloom_of(f)->geometry;
-  return bloom_probes_begin(g, hash_mix(&f->keys, hash), g->shape);
+  const struct bloom_geometry geometry = bloom_geometry_of(const_bloom_of(f)), *g = &geometry;
+  return bloom_probes_begin(g->words, hash_mix(&f->keys, hash), g->shape);
 }
 
 bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t b)
 {
-  const struct bloom_geometry *g = &const_bloom_of(counting)->geometry;
+  const struct bloom_geometry geometry = bloom_geometry_of(const_bloom_of(counting)),
+                              *g = &geometry;
   struct bloom_probes of_a = probes_of(counting, a);
   for (unsigned i = 0; i < g->shape.probes; i++) {
-    struct bloom_probe x = bloom_probes_next(g, &of_a, g->shape);
+    struct bloom_probe x = bloom_probes_next(g->words, &of_a, g->shape);
     struct bloom_probes of_b = probes_of(counting, b);
     for (unsigned j = 0; j < g->shape.probes; j++) {
-      struct bloom_probe y = bloom_probes_next(g, &of_b, g->shape);
+      struct bloom_probe y = bloom_probes_next(g->words, &of_b, g->shape);
       if (x.word == y.word && x.mask & y.mask)
         return true;
     }

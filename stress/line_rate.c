@@ -30,7 +30,7 @@ static double word_line_rate(struct bloom_shape shape, const uint64_t words[LINE
   const struct bloom_geometry g = {.shape = shape};
   double sum = 0;
   for (unsigned w = 0; w < LINE_WORDS; w++) {
-    double set = __builtin_popcountll(words[w] & bloom_geometry_key_bits(&g));
+    double set = __builtin_popcountll(words[w] & bloom_key_bits(g.shape.layout));
     double match = pow(set / 64, shape.bits_per_probe);
     if (shape.layout == BLOOM_LAYOUT_MARKED)
       match += (pow((set + 1) / 64, shape.bits_per_probe) - match) * set / MARKED_POSITIONS;
@@ -48,7 +48,7 @@ double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uin
   for (uint64_t spread = 0; spread < SPREADS; spread++) {
     struct bloom_probes probes = bloom_probes_from(0, spread << SPREAD_FROM_BIT, shape);
     for (unsigned i = 0; i < shape.probes; i++)
-      offset[spread][i] = bloom_probes_next(&g, &probes, shape).word;
+      offset[spread][i] = bloom_probes_next(g.words, &probes, shape).word;
   }
   double sum = 0;
   for (uint64_t p = 0; p < PATTERNS; p++) {

@@ -78,6 +78,8 @@ void create_and_check(struct run *run)
     o.allocator = &allocator;
   require(run, tamis_bytes_for(&o, &needed) == TAMIS_OK, "no size is known", 0);
   run->needed = needed;
+  if (o.max_bytes && o.max_bytes < needed) /* drawn without the allocator, which takes some bytes */
+    o.max_bytes = c->options.max_bytes = needed;
   run->ledger.limit = needed - 1;
   check_too_small_a_limit(run, &o, needed);
   check_rate_for_bytes(run, &o, needed);
@@ -162,9 +164,8 @@ static void check_count(struct run *run)
 static uint64_t count_bits(const struct bloom *b)
 {
   uint64_t bits = 0;
-  for (uint64_t i = 0; i < b->geometry.lines * LINE_WORDS; i++)
-    bits += (unsigned) __builtin_popcountll(word_load(&b->words[i]) &
-                                            bloom_geometry_key_bits(&b->geometry));
+  for (uint64_t i = 0; i < b->word_count; i++)
+    bits += (unsigned) __builtin_popcountll(word_load(&b->words[i]) & bloom_key_bits(b->layout));
   return bits;
 }
 
@@ -352,18 +353,17 @@ void check_at_rest(struct run *run)
 static double blocked_rate(const struct bloom *b, double *most)
 {
   enum { ENOUGH_LINES = 64 };
-  double lines = (double) b->geometry.lines, sum = 0, squares = 0;
-  for (uint64_t i = 0; i < b->geometry.lines; i++) {
+  double lines = (double) (b->word_count / LINE_WORDS), sum = 0, squares = 0;
+  for (uint64_t i = 0; i < b->word_count / LINE_WORDS; i++) {
     uint64_t words[LINE_WORDS];
     for (unsigned w = 0; w < LINE_WORDS; w++)
-      words[w] =
-          bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->geometry.shape.layout);
-    double rate = line_rate(b->geometry.shape, words, i);
+      words[w] = bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->layout);
+    double rate = line_rate(bloom_shape_of(b), words, i);
     sum += rate;
     squares += rate * rate;
   }
   double mean = sum / lines, variance = fmax(0, squares / lines - mean * mean);
-  *most = lines < ENOUGH_LINES ? 1 : b->geometry.fpp + 1.2 * deviations * sqrt(variance / lines);
+  *most = lines < ENOUGH_LINES ? 1 : b->fpp + 1.2 * deviations * sqrt(variance / lines);
   return mean;
 }
 
@@ -409,7 +409,7 @@ static void check_bloom_rate(struct run *run, const tamis_stats *s, double hits,
   if (s->layers > 1) {
     require(run, is_at_most(hits, 1.1 * s->fpp_estimate * asked),
             "more false positives than the set bits explain", (uint64_t) hits);
-    if (b->geometry.capacity >= 1000)
+    if (bloom_capacity(b) >= 1000)
       require(run, s->fpp_estimate <= s->fpp, "layers have a rate above the one asked for, 1/",
               (uint64_t) (1 / s->fpp_estimate));
     return;

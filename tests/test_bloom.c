@@ -8,6 +8,7 @@
 #include "base/stripe.h"
 #include "bloom_unit.h"
 
+#include <malloc.h>
 #include <math.h>
 
 static void stats_tell_the_truth(tamis_layout layout)
@@ -97,7 +98,7 @@ static void validate_notices_a_lost_bit(void **state)
 }
 
 /* The blocks of a filter, in the order in which it asks for them. */
-enum block { WORDS, HEAD, COUNTERS, STRIPES, BLOCKS };
+enum block { WORDS, REST, BLOCKS };
 
 struct blocks {
   void *block[BLOCKS];
@@ -129,15 +130,17 @@ static void validate_notices_locks_and_counts(void **state)
   assert_int_equal(tamis_add(f, "x", 1), TAMIS_OK);
   assert_valid(f);
 
-  struct padded_stripe *stripes = blocks.block[STRIPES];
-  size_t last = blocks.size[STRIPES] / sizeof *stripes - 1;
-  stripe_lock(&stripes[last].stripe);
+  struct bloom *b = bloom_of(f);
+  struct stripe *last = bloom_stripe(b, b->stripe_mask);
+  assert_ptr_equal((char *) last + sizeof(struct padded_stripe),
+                   (char *) blocks.block[REST] + blocks.size[REST]);
+  stripe_lock(last);
   assert_broken(f, "a stripe is still locked");
-  stripe_unlock(&stripes[last].stripe);
+  stripe_unlock(last);
   assert_valid(f);
 
   /* The thread's shard has counted one key, and its bits, which are more. */
-  struct counter_shard *shard = blocks.block[COUNTERS];
+  struct counter_shard *shard = bloom_shards(b);
   while (atomic_load(&shard->value[0]) == 0)
     shard++;
   assert_int_equal(atomic_load(&shard->value[0]), stats_of(f).count);
@@ -146,6 +149,55 @@ static void validate_notices_locks_and_counts(void **state)
   atomic_store(&shard->value[0], 1);
   assert_valid(f);
   tamis_destroy(f);
+}
+
+/* What a filter takes that a server keeps for each of its users, the allocator's share among it;
+ * and that the memory of the next one follows. */
+static void a_small_filter_takes_little(void **state)
+{
+  (void) state;
+  for (unsigned stripes = 0; stripes < 2; stripes++) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.capacity = 100;
+    options.stripes = stripes;
+    uint64_t bytes;
+    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(stats_of(f).bytes, bytes);
+    assert_true(bytes + sizeof(size_t) <= 320);
+    assert_ptr_equal((char *) f - (char *) bloom_of(f)->words, 192); /* the block begins there */
+#if defined(__GLIBC__) && !defined(TAMIS_SANITIZED)
+    assert_true(malloc_usable_size((void *) bloom_of(f)->words) + sizeof(size_t) <= 320);
+#endif
+    for (uint64_t key = 0; key < 100; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    assert_int_equal(stats_of(f).bytes, bytes);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* It has room for a limit, but not for one that allows another layer. */
+static void a_small_filter_keeps_to_max_bytes(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  uint64_t bytes;
+  options.capacity = 100;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  for (options.max_bytes = bytes; options.max_bytes < 4 * bytes; options.max_bytes += 4) {
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t hash = 0;
+    while (hash < 10000 && tamis_add_hash(f, hash) == TAMIS_OK)
+      hash++;
+    assert_true(hash >= 100 && hash < 10000);
+    assert_true(stats_of(f).bytes <= options.max_bytes);
+    assert_true(stats_of(f).refused_adds == 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* Whatever number of stripes is asked for: no call of the word layout would take one. */
@@ -163,7 +215,8 @@ static void the_word_layout_has_no_stripes(void **state)
     options.allocator = &allocator;
     tamis_filter *f;
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    assert_int_equal(blocks.n, BLOCKS - 1);
+    assert_int_equal(blocks.n, BLOCKS);
+    assert_null(bloom_of(f)->stripes);
     uint64_t bytes, sum = 0;
     for (unsigned i = 0; i < blocks.n; i++)
       sum += blocks.size[i];
@@ -196,7 +249,7 @@ static void validate_notices_a_mark(void **state)
   assert_int_equal(tamis_add_unique_hash(f, 2), TAMIS_OK);
   uint64_t set = stats_of(f).bits_set, marks = 0;
   assert_int_equal(tamis_add_unique_hash(f, 3), TAMIS_EFULL);
-  for (unsigned i = 0; i < b->geometry.words; i++)
+  for (unsigned i = 0; i < b->word_count; i++)
     marks += word_load(&b->words[i]) >> MARKED_POSITIONS;
   assert_int_equal(marks, 1);
   assert_int_equal(stats_of(f).bits_set, set);
@@ -210,6 +263,8 @@ int main(void)
       EACH(stats_tell_the_truth),
       cmocka_unit_test(validate_notices_a_lost_bit),
       cmocka_unit_test(validate_notices_locks_and_counts),
+      cmocka_unit_test(a_small_filter_takes_little),
+      cmocka_unit_test(a_small_filter_keeps_to_max_bytes),
       cmocka_unit_test(the_word_layout_has_no_stripes),
       cmocka_unit_test(validate_notices_a_mark),
   };

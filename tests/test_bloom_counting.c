@@ -471,7 +471,7 @@ static void what_no_filter_has_is_refused(void **state)
   for (uint64_t i = 0; i < 60; i++)
     tamis_add_hash(f, i);
   struct bytes saved = saved_bytes(f);
-  size_t array = const_bloom_of(f)->geometry.lines * LINE_BYTES, trailer = saved.size - SAVED_UNIT;
+  size_t array = const_bloom_of(f)->word_count * sizeof(word), trailer = saved.size - SAVED_UNIT;
   const struct replaced numbers[] = {
       {24, 1, TAMIS_OK},                                     /* optional features */
       {32, UINT64_C(1) << 32 | TAMIS_BLOOM, TAMIS_ECORRUPT}, /* kind */
@@ -553,7 +553,7 @@ static void validation_finds_what_is_wrong(void **state)
   atomic_fetch_add(first, 1);
   assert_broken(f, "counted copies are not the counters");
   atomic_fetch_sub(first, 1);
-  struct stripe *stripe = &bloom_of(f)->stripes.all[0].stripe;
+  struct stripe *stripe = bloom_stripe(bloom_of(f), 0);
   stripe_lock(stripe);
   assert_broken(f, "a stripe is still locked");
   stripe_unlock(stripe);

@@ -64,16 +64,16 @@ static void probes_are_where_they_should_be(void **state)
         struct bloom_geometry g = plan((tamis_layout) layout, capacity, rates[r]);
         uint64_t highest = 0, words_used = 0, masks = 0;
         for (uint64_t i = 0; i < 4000; i++) {
-          struct bloom_probes probes = bloom_probes_begin(&g, random_at(r, i), g.shape);
+          struct bloom_probes probes = bloom_probes_begin(g.words, random_at(r, i), g.shape);
           uint64_t line = 0, seen = 0;
           for (unsigned t = 0; t < g.shape.probes; t++) {
-            struct bloom_probe probe = bloom_probes_next(&g, &probes, g.shape);
+            struct bloom_probe probe = bloom_probes_next(g.words, &probes, g.shape);
             assert_true(probe.word < g.lines * LINE_WORDS);
             assert_in_range(__builtin_popcountll(probe.mask), 1, g.shape.bits_per_probe);
             masks |= probe.mask;
             highest = probe.word > highest ? probe.word : highest;
             words_used |= UINT64_C(1) << probe.word % LINE_WORDS;
-            assert_int_equal(probe.mask & ~bloom_geometry_key_bits(&g), 0);
+            assert_int_equal(probe.mask & ~bloom_key_bits(g.shape.layout), 0);
             if (bloom_shape_is_blocked(g.shape)) {
               assert_true(t == 0 || probe.word / LINE_WORDS == line);
               assert_false(seen >> probe.word % LINE_WORDS & 1);
@@ -118,10 +118,10 @@ static void rate_formula_matches_simulation(void **state)
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[5 * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < g->capacity + PROBES; i++) {
-        struct bloom_probes probes = bloom_probes_begin(g, random_next(&seed), g->shape);
+        struct bloom_probes probes = bloom_probes_begin(g->words, random_next(&seed), g->shape);
         unsigned missing = 0;
         for (unsigned t = 0; t < g->shape.probes; t++) {
-          struct bloom_probe probe = bloom_probes_next(g, &probes, g->shape);
+          struct bloom_probe probe = bloom_probes_next(g->words, &probes, g->shape);
           if (i < g->capacity)
             words[probe.word] |= probe.mask;
           else
@@ -168,7 +168,7 @@ enum { FIXED_PARTS = 4, MOST_PARTS = FIXED_PARTS + 5 };
 
 static unsigned parts_of(const struct bloom_geometry *g, uint64_t hash, unsigned parts[MOST_PARTS])
 {
-  struct bloom_probes probes = bloom_probes_begin(g, hash, g->shape);
+  struct bloom_probes probes = bloom_probes_begin(g->words, hash, g->shape);
   uint64_t pattern = bloom_pattern(hash, g->shape);
   parts[0] = (unsigned) probes.word % LINE_WORDS;
   parts[1] = (unsigned) probes.spread;
@@ -176,7 +176,7 @@ static unsigned parts_of(const struct bloom_geometry *g, uint64_t hash, unsigned
   parts[3] = g->shape.bits_per_probe > 2 ? (31 - (unsigned) __builtin_clzll(pattern)) / 2 : 0;
   for (unsigned i = 0; i < g->shape.probes; i++)
     parts[FIXED_PARTS + i] =
-        bloom_probes_next(g, &probes, g->shape).rotation / bloom_shape_width(g->shape);
+        bloom_probes_next(g->words, &probes, g->shape).rotation / bloom_shape_width(g->shape);
   return FIXED_PARTS + g->shape.probes;
 }
 
@@ -296,7 +296,7 @@ static void words_of(struct bloom_shape shape, uint64_t first, uint64_t spread,
   const struct bloom_geometry g = {.shape = shape};
   struct bloom_probes probes = bloom_probes_from(first, spread << SPREAD_FROM_BIT, shape);
   for (unsigned i = 0; i < SUM_PROBES; i++)
-    words[i] = bloom_probes_next(&g, &probes, shape).word;
+    words[i] = bloom_probes_next(g.words, &probes, shape).word;
 }
 
 /* The rate for keys with one pattern and spread, as a sum over all subsets of their bits, where all
@@ -406,9 +406,9 @@ static void small_filters_keep_the_rate_too(void **state)
     for (unsigned f = 0; f < FILTERS; f++) {
       uint64_t words[MOST_LINES * LINE_WORDS] = {0};
       for (uint64_t i = 0; i < small[s].keys; i++) {
-        struct bloom_probes probes = bloom_probes_begin(&g, random_next(&seed), g.shape);
+        struct bloom_probes probes = bloom_probes_begin(g.words, random_next(&seed), g.shape);
         for (unsigned t = 0; t < g.shape.probes; t++) {
-          struct bloom_probe probe = bloom_probes_next(&g, &probes, g.shape);
+          struct bloom_probe probe = bloom_probes_next(g.words, &probes, g.shape);
           words[probe.word] |= probe.mask;
         }
       }

@@ -234,7 +234,7 @@ static void in_a_word_a_refusal_may_come_too_late(void **state)
   schedule_stop_at("bloom_word_refused");
   start(&a);
   schedule_wait("bloom_word_refused", 1);
-  for (unsigned i = 0; i < bloom_of(f)->geometry.words; i++)
+  for (unsigned i = 0; i < bloom_of(f)->word_count; i++)
     word_or(&bloom_of(f)->words[i], word_load(&bloom_of(twin)->words[i]));
   go_on(&a);
   assert_int_equal(a.result, TAMIS_PRESENT);
@@ -530,7 +530,7 @@ static void a_refusal_after_a_word_may_come_too_late(void **state)
     struct bloom *first = bloom_of(a.filter);
     stop_at(&a, "bloom_layers_ended");
     assert_true(i || is_alone(first)); /* so the other one wins */
-    for (unsigned j = 0; j < first->geometry.words; j++)
+    for (unsigned j = 0; j < first->word_count; j++)
       word_or(&first->words[j], word_load(&bloom_of(twin)->words[j]));
     go_on(&a);
     assert_int_equal(a.result, TAMIS_PRESENT);

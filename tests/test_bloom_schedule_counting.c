@@ -23,7 +23,7 @@ static tamis_filter *make_with(uint64_t capacity, bool growable)
 static tamis_filter *make(void)
 {
   tamis_filter *f = make_with(100, true);
-  assert_int_equal(const_bloom_of(f)->geometry.shape.probes, 3);
+  assert_int_equal(const_bloom_of(f)->probes, 3);
   return f;
 }
 
@@ -31,8 +31,8 @@ static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t mixed = hash_mix(&f->keys, hash);
-  return counters_of_key(b, mixed, bloom_first_word(&b->geometry, mixed, b->geometry.shape),
-                         b->geometry.shape);
+  return counters_of_key(b, mixed, bloom_first_word(b->word_count, mixed, bloom_shape_of(b)),
+                         bloom_shape_of(b));
 }
 
 /* Whether two keys have the same words, or with `shared` the same line, and a counter in common only

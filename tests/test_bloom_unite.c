@@ -43,8 +43,8 @@ static void add_range(tamis_filter *f, uint64_t first, uint64_t n)
 static bool same_bits(const tamis_filter *a, const tamis_filter *b)
 {
   const struct bloom *x = const_bloom_of(a), *y = const_bloom_of(b);
-  const uint64_t keys = bloom_geometry_key_bits(&x->geometry);
-  for (uint64_t i = 0; i < x->geometry.words; i++)
+  const uint64_t keys = bloom_key_bits(x->layout);
+  for (uint64_t i = 0; i < x->word_count; i++)
     if ((word_load(&x->words[i]) ^ word_load(&y->words[i])) & keys)
       return false;
   return true;
@@ -59,9 +59,9 @@ struct state {
 static struct state state_of(const tamis_filter *f)
 {
   const struct bloom *b = const_bloom_of(f);
-  struct state state = {stats_of(f), malloc(b->geometry.words * sizeof(uint64_t))};
+  struct state state = {stats_of(f), malloc(b->word_count * sizeof(uint64_t))};
   assert_non_null(state.words);
-  for (uint64_t i = 0; i < b->geometry.words; i++)
+  for (uint64_t i = 0; i < b->word_count; i++)
     state.words[i] = word_load(&b->words[i]);
   return state;
 }
@@ -70,8 +70,7 @@ static void assert_unchanged(const tamis_filter *f, struct state before)
 {
   struct state now = state_of(f);
   assert_memory_equal(&now.stats, &before.stats, sizeof now.stats);
-  assert_memory_equal(now.words, before.words,
-                      const_bloom_of(f)->geometry.words * sizeof(uint64_t));
+  assert_memory_equal(now.words, before.words, const_bloom_of(f)->word_count * sizeof(uint64_t));
   free(now.words);
   free(before.words);
   assert_valid(f);
@@ -200,7 +199,7 @@ static void adds_after_a_union_keep_to_the_capacity(tamis_layout layout)
     uint64_t more = accepted(a, 2 * n, n);
     assert_in_range(more, 0, n / 50 + 4 * (uint64_t) sqrt((double) n));
     const struct bloom *bloom = const_bloom_of(a);
-    double most = bloom->max_bits + bloom_geometry_bits_per_key(&bloom->geometry);
+    double most = tamis__bloom_max_bits(bloom) + bloom_shape_bits_per_key(bloom_shape_of(bloom));
     assert_true((double) stats_of(a).bits_set <= most);
     assert_int_equal(
         tamis_add_hash(a, 3 * n + 1) == TAMIS_EFULL || tamis_contains_hash(a, 3 * n + 1), 1);
@@ -250,7 +249,7 @@ static void marks_stay_where_they_are(void **state)
   tamis_filter *a = make(TAMIS_LAYOUT_WORD, 100, false);
   assert_int_equal(tamis_merge(a, full), TAMIS_OK);
   uint64_t marks = 0, marks_full = 0;
-  for (uint64_t i = 0; i < const_bloom_of(a)->geometry.words; i++) {
+  for (uint64_t i = 0; i < const_bloom_of(a)->word_count; i++) {
     marks += word_load(&const_bloom_of(a)->words[i]) >> MARKED_POSITIONS;
     marks_full += word_load(&const_bloom_of(full)->words[i]) >> MARKED_POSITIONS;
   }
@@ -629,7 +628,8 @@ static void the_capacity_holds_while_adds_run(tamis_layout layout)
       assert_true(tamis_contains_hash(into, i));
     const struct bloom *b = const_bloom_of(into);
     /* One chunk of the union, and 64 keys of each thread. */
-    double most = b->max_bits + 64 * 512 + 2 * 64 * bloom_geometry_bits_per_key(&b->geometry);
+    double most =
+        tamis__bloom_max_bits(b) + 64 * 512 + 2 * 64 * bloom_shape_bits_per_key(bloom_shape_of(b));
     assert_true((double) stats_of(into).bits_set <= most);
     assert_valid(into);
     tamis_destroy(into);

@@ -194,7 +194,8 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
   begin(&x->b, 16, 3, false);
   x->generation.geometry = x->b.g;
   x->generation.counters = (struct counters){&x->shard, 0};
-  x->c.head.allocator = allocator;
+  x->c.more.allocator = allocator;
+  filter_set_more(&x->c.head, &x->c.more);
   assert_true(tamis__backlog_init(&x->c.backlog, tamis__segment_reclaim, &x->c, &x->c.bytes));
   x->pair = (struct bucket_pair){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));

@@ -137,8 +137,9 @@ static int create(const struct kind *kind, enum source source, tamis_filter **ou
   if (!kind->tiny)
     return tamis_create(&options, out);
   struct tamis_filter head = {.keys = hash_keys_from_seed(42)};
+  const struct filter_more more = {.allocator = user};
   if (source == USER)
-    head.allocator = user;
+    filter_set_more(&head, &more);
   struct cuckoo_geometry g = tiny_geometry(kind->round);
   int result = tamis__cuckoo_create_with(&options, &head, &g, out);
   if (result == TAMIS_OK && kind->slabs) {

@@ -12,9 +12,14 @@ static void hash_is_seeded_xxh3(void **state)
   for (unsigned i = 0; i < sizeof text; i++)
     text[i] = (unsigned char) (i * 7);
   struct hash_keys keys = hash_keys_from_seed(12345);
-  for (size_t len = 0; len <= sizeof text; len++)
-    assert_int_equal(hash_bytes(&keys, text, len), XXH3_64bits_withSeed(text, len, 12345));
-  assert_int_equal(hash_bytes(&keys, NULL, 0), XXH3_64bits_withSeed("", 0, 12345));
+  unsigned char secret[HASH_SECRET_BYTES];
+  hash_make_secret(12345, secret);
+  for (size_t len = 0; len <= sizeof text; len++) {
+    XXH64_hash_t hash = XXH3_64bits_withSeed(text, len, 12345);
+    assert_int_equal(hash_bytes(&keys, secret, text, len), hash);
+    assert_int_equal(hash_bytes(&keys, NULL, text, len), hash);
+  }
+  assert_int_equal(hash_bytes(&keys, secret, NULL, 0), XXH3_64bits_withSeed("", 0, 12345));
 }
 
 static uint64_t spread(const struct hash_keys *keys, uint64_t hash)

@@ -97,6 +97,8 @@ struct stripe {
   uint32_t unused[3];
 };
 
+enum { STRIPE_LOCK_BYTES = 4 };
+
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
 };
@@ -211,7 +213,7 @@ struct counters {
 static inline unsigned tamis__counter_shards(uint64_t bytes)
 {
   (void) bytes;
-  return 1;
+  return 2; /* one of them is for the owner */
 }
 
 static inline uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
@@ -225,15 +227,32 @@ static inline uint64_t tamis__counter_sum_both(const struct counters *counters, 
   return counters->shards->value[a] + counters->shards->value[b];
 }
 
+/* A single shard, which has no other, is nobody's. */
 static inline bool counter_is_owned(const struct counters *counters)
 {
-  (void) counters;
-  return true;
+  return counters->mask > 0;
+}
+
+static inline bool counter_is_owned_by_mask(uint8_t mask)
+{
+  return mask > 0;
 }
 
 static inline uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
 {
   return counters->shards->value[kind] += amount;
+}
+
+static inline uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,
+                                         uint64_t amount)
+{
+  return shards->value[kind] += amount;
+}
+
+static inline uint64_t tamis__counter_add_shared(const struct counters *counters, unsigned kind,
+                                                 uint64_t amount)
+{
+  return counter_add(counters, kind, amount);
 }
 
 static inline void tamis__counter_note(const struct counters *counters, unsigned kind)

@@ -25,8 +25,10 @@
 
 enum { COUNTER_KINDS = 8 };
 
+/* Several of them lie in memory that is aligned to their size.  A single one, which no thread owns,
+ * may lie anywhere, and end after the last counter that is used. */
 struct counter_shard {
-  _Alignas(64) _Atomic uint64_t value[COUNTER_KINDS];
+  _Atomic uint64_t value[COUNTER_KINDS];
 };
 
 struct counters {
@@ -62,7 +64,13 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* 0 wraps round */
 }
 
-/* Adds, and returns the new value of the shard's part.
+/* The same, by the mask in eight bits: of an index that is too large, they are too large as well. */
+FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
+{
+  return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);
+}
+
+/* Adds to the shard that the calling thread owns, and returns the new value of its part.
  * The owner's load is relaxed: it sees its own last store or, after index.acquire, that of the
  * previous owner.
  * ORDER counter.add (release)
@@ -71,14 +79,20 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
  *   if weakened    a save may count a key and not find its bits: the loaded filter would refuse a
  *                  key too early
  *   checked by     negative/counter_added_relaxed */
-FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
+FORCE_INLINE uint64_t counter_add_owned(struct counter_shard *shards, unsigned kind,
+                                        uint64_t amount)
 {
-  if (!counter_is_owned(counters))
-    return tamis__counter_add_shared(counters, kind, amount);
-  _Atomic uint64_t *value = &counters->shards[tamis__thread_index].value[kind];
+  _Atomic uint64_t *value = &shards[tamis__thread_index].value[kind];
   uint64_t sum = atomic_load_explicit(value, memory_order_relaxed) + amount;
   atomic_store_explicit(value, sum, memory_order_release);
   return sum;
+}
+
+/* Adds, and returns the new value of the shard's part. */
+FORCE_INLINE uint64_t counter_add(const struct counters *counters, unsigned kind, uint64_t amount)
+{
+  return counter_is_owned(counters) ? counter_add_owned(counters->shards, kind, amount)
+                                    : tamis__counter_add_shared(counters, kind, amount);
 }
 
 #endif

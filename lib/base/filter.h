@@ -88,15 +88,56 @@ struct filter_kind {
   int (*similarity)(const tamis_filter *a, const tamis_filter *b, tamis_similarity_stats *out);
 };
 
+/* What few calls need. */
+struct filter_more {
+  tamis_allocator allocator; /* allocate == NULL: the system's */
+  tamis_hash_function hash;  /* NULL: XXH3 */
+  void *hash_context;
+  const unsigned char *secret; /* for long keys (hash.h); NULL: there is none */
+};
+
 /* The head of every filter.  Nothing in it changes after creation but the operations: a filter that
  * changes its form may get others, which work on all forms that it has had (bloom/layers.c). */
 struct tamis_filter {
   const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
-  tamis_hash_function hash; /* NULL: XXH3 */
-  void *hash_context;
-  tamis_allocator allocator; /* allocate == NULL: the system's */
+  /* The address of a struct filter_more, plus one if that has a hash function: so the calls need
+   * not look there.  NULL: all of it is as usual, which saves a small filter the memory. */
+  const char *more;
 };
+
+static inline const struct filter_more *filter_more(const tamis_filter *f)
+{
+  static const struct filter_more usual = {.hash = NULL};
+  const char *more = f->more;
+  return more ? (const struct filter_more *) (more - ((uintptr_t) more & 1)) : &usual;
+}
+
+static inline void filter_set_more(tamis_filter *f, const struct filter_more *more)
+{
+  f->more = (const char *) more + (more && more->hash);
+}
+
+static inline bool filter_has_own_hash(const tamis_filter *f)
+{
+  return (uintptr_t) f->more & 1;
+}
+
+static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
+{
+  return &filter_more(f)->allocator;
+}
+
+/* Makes of `f` what a template says.  `more` and `secret` are memory of the filter's. */
+static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,
+                                unsigned char secret[HASH_SECRET_BYTES])
+{
+  f->keys = head->keys;
+  *more = *filter_more(head);
+  hash_make_secret(head->keys.seed, secret);
+  more->secret = secret;
+  filter_set_more(f, more);
+}
 
 /* ORDER operations.load (seq_cst)
  *   pairs with     operations.swap
@@ -117,11 +158,21 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
   atomic_store_explicit(&f->operations, operations, memory_order_relaxed);
 }
 
+/* By the user's function, or of a key that is not short. */
+__attribute__((unused)) NEVER_INLINE static uint64_t
+filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
+{
+  const struct filter_more *more = filter_more(f);
+  if (!filter_has_own_hash(f))
+    return hash_bytes(&f->keys, more->secret, key, len);
+  return more->hash(more->hash_context, key ? key : "", len, f->keys.seed);
+}
+
 static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_t len)
 {
-  if (__builtin_expect(f->hash != NULL, 0))
-    return f->hash(f->hash_context, key ? key : "", len, f->keys.seed);
-  return hash_bytes(&f->keys, key, len);
+  if (__builtin_expect(filter_has_own_hash(f), 0) || len > HASH_SHORT)
+    return filter_hash_otherwise(f, key, len);
+  return hash_short(f->keys.seed, key, len);
 }
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)

@@ -17,9 +17,15 @@
 struct hash_keys {
   uint64_t seed;
   uint64_t mix[2];
-  /* For keys over 240 bytes: XXH3 would otherwise derive it from the seed in every call. */
-  unsigned char secret[XXH_SECRET_DEFAULT_SIZE];
 };
+
+/* What XXH3 would derive from the seed in every call with a key of more than HASH_MEDIUM bytes. */
+enum { HASH_SECRET_BYTES = XXH_SECRET_DEFAULT_SIZE, HASH_MEDIUM = 240 };
+
+static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SECRET_BYTES])
+{
+  XXH3_generateSecret_fromSeed(secret, seed);
+}
 
 /* Mixes any 64-bit value: every bit of the result depends on every bit of the input and of the
  * keys.
@@ -52,11 +58,9 @@ static inline uint64_t hash_spread(uint64_t x)
 static inline struct hash_keys hash_keys_from_seed(uint64_t seed)
 {
   /* Two scrambled steps of a Weyl sequence, far apart: related seeds give unrelated keys. */
-  struct hash_keys keys = {.seed = seed,
-                           .mix = {hash_spread(hash_fold(seed, UINT64_C(0x9E3779B97F4A7C15), 0)),
-                                   hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
-  XXH3_generateSecret_fromSeed(keys.secret, seed);
-  return keys;
+  return (struct hash_keys){.seed = seed,
+                            .mix = {hash_spread(hash_fold(seed, UINT64_C(0x9E3779B97F4A7C15), 0)),
+                                    hash_spread(hash_fold(seed, UINT64_C(0x3C6EF372FE94F82A), 0))}};
 }
 
 /* The checksum of `len` bytes that are not a key. */
@@ -77,11 +81,15 @@ __attribute__((flatten)) static inline uint64_t hash_short(uint64_t seed, const 
   return XXH3_64bits_withSeed(key, len, seed);
 }
 
-static inline uint64_t hash_bytes(const struct hash_keys *keys, const void *key, size_t len)
+/* `secret` is only looked at if the key is longer than HASH_MEDIUM.  NULL: there is none. */
+static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned char *secret,
+                                  const void *key, size_t len)
 {
   if (len <= HASH_SHORT)
     return hash_short(keys->seed, key, len);
-  return XXH3_64bits_withSecretandSeed(key, len, keys->secret, sizeof keys->secret, keys->seed);
+  if (__builtin_expect(len > HASH_MEDIUM && !secret, 0))
+    return XXH3_64bits_withSeed(key, len, keys->seed);
+  return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
 }
 
 /* The false-positive rate that `keys` keys cause through hashes alone.  A key cannot be

@@ -104,3 +104,8 @@ void tamis__memory_release(const tamis_allocator *from, void *block, size_t size
   else
     free(block);
 }
+
+void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size)
+{
+  return from->allocate ? tamis__memory_allocate(from, size) : calloc(1, size);
+}

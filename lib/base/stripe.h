@@ -19,6 +19,7 @@
 #include <ck_spinlock.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct stripe {
@@ -30,6 +31,9 @@ struct stripe {
    * 63 is set when the segment leaves the directory: then nothing in it may change any more. */
   _Atomic uint64_t version;
 };
+
+enum { STRIPE_LOCK_BYTES = sizeof(ck_spinlock_fas_t) };
+_Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
 /* A stripe with a cache line of its own. */
 struct padded_stripe {

@@ -1,57 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the Bloom filter as a kind: its sizes, creation, figures and validation.
+ * Layer 2: the Bloom filter as a kind: its plans, figures and validation.
  */
 #include "bloom/bloom.h"
-
-#include "base/memory.h"
 
 #include <math.h>
 
 /* ---- sizes ---- */
 
-/* What is allocated beside the struct itself. */
-struct sizes {
-  unsigned shards;
-  unsigned stripes;
-  size_t words_bytes, stripes_bytes, shards_bytes;
-};
-
-static unsigned power_of_two_up(unsigned n)
-{
-  unsigned power = 1;
-  while (power < n)
-    power *= 2;
-  return power;
-}
-
-/* The word layout needs no stripes, and layers share those of the layer before.  A filter of a few
- * lines gets no more stripes than lines: a thousand small filters should not take a thousand times
- * 8 KiB for locks. */
-static struct sizes sizes_for(const struct bloom_plan *plan)
-{
-  const struct bloom_geometry *g = &plan->geometry;
-  struct sizes s = {.shards = tamis__counter_shards(g->lines * LINE_BYTES),
-                    .stripes = tamis__stripe_count()};
-  unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
-  unsigned max = power_of_two_up(lines), wanted = plan->stripes_wanted;
-  s.stripes = plan->shares_stripes || bloom_shape_is_word(g->shape) ? 0
-              : wanted                                              ? power_of_two_up(wanted)
-              : s.stripes < max                                     ? s.stripes
-                                                                    : max;
-  s.words_bytes = g->lines * LINE_BYTES;
-  s.stripes_bytes = s.stripes * sizeof(struct padded_stripe);
-  s.shards_bytes = s.shards * sizeof(struct counter_shard);
-  return s;
-}
-
-static uint64_t total_bytes(const struct sizes *s)
-{
-  return s->words_bytes + s->stripes_bytes + s->shards_bytes + sizeof(struct bloom);
-}
-
 /* A filter that opens layers begins with its first one. */
-static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
+static int plan_anew(const tamis_options *options, struct bloom_geometry *out)
 {
   tamis_layout layout = bloom_layout_for(options);
   if (options->kind == TAMIS_COUNTING_BLOOM && options->layout != TAMIS_LAYOUT_BLOCKED)
@@ -61,21 +19,64 @@ static int plan_geometry(const tamis_options *options, struct bloom_geometry *ou
              : bloom_geometry_plan(layout, options->capacity, options->fpp, out);
 }
 
-static int bytes_for(const tamis_options *options, uint64_t *bytes)
+/* To plan a small filter takes twenty times as long as the rest of its creation, and whoever has
+ * thousands of them creates them alike: so each thread remembers what it has planned last. */
+static int plan_geometry(const tamis_options *options, struct bloom_geometry *out)
 {
-  struct bloom_plan plan = {.stripes_wanted = options->stripes};
-  int result = plan_geometry(options, &plan.geometry);
-  if (result != TAMIS_OK)
-    return result;
-  struct sizes s = sizes_for(&plan);
-  *bytes = total_bytes(&s);
-  return TAMIS_OK;
+  static _Thread_local struct {
+    uint64_t capacity; /* 0: none */
+    double fpp;
+    uint64_t words;
+    uint8_t kind, layout, growable; /* nothing else has a bearing on it */
+    uint8_t planned_layout, probes, bits_per_probe;
+  } last DIRECT_TLS;
+  if (last.capacity == options->capacity && last.fpp == options->fpp &&
+      last.kind == options->kind && last.layout == options->layout &&
+      last.growable == options->growable) {
+    *out = (struct bloom_geometry){
+        .shape = {(tamis_layout) last.planned_layout, last.probes, last.bits_per_probe},
+        .lines = last.words / LINE_WORDS,
+        .capacity = last.capacity,
+        .fpp = last.fpp,
+        .words = last.words};
+    return TAMIS_OK;
+  }
+  int result = plan_anew(options, out);
+  if (result == TAMIS_OK) {
+    last.capacity = options->capacity;
+    last.fpp = options->fpp;
+    last.words = out->words;
+    last.kind = (uint8_t) options->kind;
+    last.layout = (uint8_t) options->layout;
+    last.growable = options->growable;
+    last.planned_layout = (uint8_t) out->shape.layout;
+    last.probes = (uint8_t) out->shape.probes;
+    last.bits_per_probe = (uint8_t) out->shape.bits_per_probe;
+  }
+  return result;
 }
 
-uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
+static int make_plan(const tamis_options *options, struct bloom_plan *plan)
 {
-  struct sizes s = sizes_for(plan);
-  return total_bytes(&s) - s.words_bytes;
+  *plan = (struct bloom_plan){.stripes_wanted = options->stripes,
+                              .max_bytes = options->max_bytes,
+                              .limited = !options->growable,
+                              .is_unusual = options->allocator || options->hash,
+                              .cleared_from = options->allocator ? options->cleared_from : 0};
+  int result = plan_geometry(options, &plan->geometry);
+  plan->closes_early = options->growable && bloom_shape_is_word(plan->geometry.shape);
+  return result;
+}
+
+static int bytes_for(const tamis_options *options, uint64_t *bytes)
+{
+  struct bloom_plan plan;
+  int result = make_plan(options, &plan);
+  if (result != TAMIS_OK)
+    return result;
+  plan.max_bytes = 0;
+  *bytes = tamis__bloom_bytes_for(&plan);
+  return TAMIS_OK;
 }
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -114,127 +115,11 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 
 /* ---- creation ---- */
 
-/* But for its words.  Also for a filter that is incomplete, because its creation failed. */
-static void destroy_beside(struct bloom *b)
-{
-  tamis_allocator from = b->head.allocator;
-  if (b->stripes.all && b->owns_stripes) {
-    tamis__stripes_destroy(&b->stripes);
-    tamis__memory_release(&from, b->stripes.all,
-                          (b->stripes.mask + 1) * sizeof(struct padded_stripe));
-  }
-  tamis__memory_release(&from, b->counters.shards,
-                        (b->counters.mask + 1) * sizeof(struct counter_shard));
-  if (b->mapping.at && !b->older)
-    tamis__memory_release(&from, (void *) operations_of(&b->head),
-                          sizeof(struct filter_operations));
-  tamis__memory_release(&from, b, sizeof *b);
-}
-
-void tamis__bloom_destroy_layer(struct bloom *b)
-{
-  if (!b->mapping.at)
-    tamis__memory_release(&b->head.allocator, b->words, b->geometry.lines * LINE_BYTES);
-  destroy_beside(b);
-}
-
-void tamis__bloom_destroy_layers(struct bloom *newest)
-{
-  for (struct bloom *older; newest; newest = older) {
-    older = newest->older;
-    tamis__bloom_destroy_layer(newest);
-  }
-}
-
 static void destroy(tamis_filter *f)
 {
-  const struct saved_mapping mapping = bloom_of(f)->mapping;
+  const struct saved_mapping mapping = bloom_mapping(bloom_of(f));
   tamis__bloom_destroy_layers(newest_layer(bloom_of(f)));
   tamis__saved_unmap(&mapping);
-}
-
-/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
- * it. */
-static double limit_of_bits(const struct bloom_geometry *g)
-{
-  double bits = bloom_geometry_usable_bits(g);
-  double average = bloom_geometry_bits_set(g, (double) g->capacity);
-  /* The limit is four standard deviations above the average of as many independent bits, but at
-   * most all bits.  The number of set bits varies less than that, because each key sets nearly the
-   * same number of them.  (With 10^4 keys in the blocked layout a quarter of that variance was
-   * measured, so the limit is nearer to eight deviations.) */
-  return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
-}
-
-/* A mapped filter has operations of its own, and no stripes. */
-static bool create_mapped(struct bloom *b)
-{
-  if (b->older)
-    return true;
-  struct filter_operations *own = tamis__memory_allocate(&b->head.allocator, sizeof *own);
-  if (own)
-    *own = tamis__read_only(&b->calls->alone);
-  operations_begin(&b->head, own);
-  b->bytes += sizeof *own;
-  return own != NULL;
-}
-
-static bool create_stripes(struct bloom *b, const struct sizes *s)
-{
-  b->owns_stripes = s->stripes;
-  if (b->older)
-    b->stripes = b->older->stripes;
-  if (!s->stripes)
-    return true;
-  b->stripes = (struct stripes){tamis__memory_allocate(&b->head.allocator, s->stripes_bytes),
-                                s->stripes - 1};
-  if (b->stripes.all)
-    tamis__stripes_init(&b->stripes);
-  return b->stripes.all != NULL;
-}
-
-/* What a plan says.  Relaxed: the filter is not shared yet. */
-static void begin(struct bloom *b, const struct bloom_plan *plan)
-{
-  b->geometry = plan->geometry;
-  b->stripes_wanted = plan->stripes_wanted;
-  b->max_bytes = plan->max_bytes;
-  b->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
-  b->limited = plan->limited;
-  atomic_store_explicit(&b->fullness, OPEN, memory_order_relaxed);
-  b->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(&b->geometry);
-  b->closes_at = plan->closes_at ? plan->closes_at : b->geometry.capacity;
-  b->older = plan->older;
-  b->number = plan->older ? plan->older->number + 1 : 1;
-  b->calls = tamis__bloom_calls(b->geometry.shape, plan->limited);
-}
-
-struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
-                                  word *words, const struct saved_mapping *mapping)
-{
-  struct bloom *b = tamis__memory_allocate(&head->allocator, sizeof *b);
-  if (!b)
-    return NULL;
-  struct sizes s = sizes_for(plan);
-  begin(b, plan);
-  b->head.keys = head->keys;
-  b->head.hash = head->hash;
-  b->head.hash_context = head->hash_context;
-  b->head.allocator = head->allocator;
-  operations_begin(&b->head, &b->calls->alone);
-  b->words = words;
-  b->bytes = mapping->at ? sizeof *b + s.shards_bytes : total_bytes(&s);
-  b->mapping = *mapping;
-  b->counters =
-      (struct counters){tamis__memory_allocate(&head->allocator, s.shards_bytes), s.shards - 1};
-  bool complete = b->counters.shards && (mapping->at ? create_mapped(b) : create_stripes(b, &s));
-  if (complete) {
-    if (!mapping->at)
-      (void) tamis__bloom_watch(b);
-    return b;
-  }
-  destroy_beside(b);
-  return NULL;
 }
 
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
@@ -255,45 +140,16 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
       bloom_geometry_lowest_rate(bloom_layout_for(options), options->capacity));
 }
 
-int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
-                              struct bloom **out)
-{
-  uint64_t words_bytes = plan->geometry.lines * LINE_BYTES;
-  bool clear = plan->cleared_from && words_bytes >= plan->cleared_from;
-  word *words =
-      tamis__memory_allocate_cleared(&head->allocator, words_bytes, clear ? 0 : words_bytes);
-  *out = words ? tamis__bloom_create(head, plan, words, &(struct saved_mapping){0}) : NULL;
-  if (!*out)
-    tamis__memory_release(&head->allocator, words, words_bytes);
-  return *out ? TAMIS_OK : TAMIS_ENOMEM;
-}
-
-int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
-{
-  const struct bloom_plan plan = {.geometry = model->geometry,
-                                  .stripes_wanted = model->stripes_wanted,
-                                  .max_bytes = model->max_bytes,
-                                  .limited = model->limited,
-                                  .max_bits = model->max_bits,
-                                  .cleared_from = model->cleared_from,
-                                  .closes_at = model->closes_at};
-  return tamis__bloom_create_empty(&model->head, &plan, out);
-}
-
 static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
-  struct bloom_plan plan = {.stripes_wanted = options->stripes,
-                            .max_bytes = options->max_bytes,
-                            .limited = !options->growable,
-                            .cleared_from = options->allocator ? options->cleared_from : 0};
-  int result = plan_geometry(options, &plan.geometry);
+  struct bloom_plan plan;
+  int result = make_plan(options, &plan);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
     return refuse_rate(why, options);
-  uint64_t words_bytes = plan.geometry.lines * LINE_BYTES;
-  result = tamis__check_max_bytes(why, options, words_bytes + tamis__bloom_bytes_beside(&plan));
+  result = tamis__check_max_bytes(why, options, tamis__bloom_bytes_for(&plan));
   if (result != TAMIS_OK || !out)
     return result;
 
@@ -301,7 +157,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
   result = tamis__bloom_create_empty(head, &plan, &b);
   if (result != TAMIS_OK)
     return result;
-  if (options->growable && bloom_shape_is_word(plan.geometry.shape))
+  if (plan.closes_early)
     tamis__layers_limit_first(b);
   *out = &b->head;
   return TAMIS_OK;
@@ -311,11 +167,10 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 static uint64_t count_bits(const struct bloom *b, uint64_t line)
 {
-  uint64_t bits = 0, keys = bloom_geometry_key_bits(&b->geometry);
+  uint64_t bits = 0, keys = bloom_key_bits(b->layout);
   for (unsigned i = 0; i < LINE_WORDS; i++) {
     uint64_t bits_of_word = word_load(&b->words[line * LINE_WORDS + i]) & keys;
-    bits += (unsigned) __builtin_popcountll(
-        bloom_positions_set(bits_of_word, b->geometry.shape.layout));
+    bits += (unsigned) __builtin_popcountll(bloom_positions_set(bits_of_word, b->layout));
   }
   return bits;
 }
@@ -326,7 +181,7 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   uint64_t any = 0;
   for (unsigned i = 0; i < LINE_WORDS; i++)
     any |= word_load(&b->words[line * LINE_WORDS + i]);
-  return any & ~bloom_geometry_key_bits(&b->geometry);
+  return any & ~bloom_key_bits(b->layout);
 }
 
 /* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.
@@ -335,7 +190,7 @@ static bool has_mark(const struct bloom *b, uint64_t line)
 static uint64_t sample_bits_set(const struct bloom *b)
 {
   enum { SAMPLE = 4096 };
-  uint64_t lines = b->geometry.lines, bits = 0;
+  uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
   if (lines <= SAMPLE) {
     for (uint64_t line = 0; line < lines; line++)
       bits += count_bits(b, line);
@@ -355,18 +210,17 @@ void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
 
 static uint64_t bits_set(const struct bloom *b)
 {
-  const struct bloom_shape shape = b->geometry.shape;
-  bool counted = b->limited && !b->mapping.at && shape.layout != BLOOM_LAYOUT_COUNTING;
-  return counted ? tamis__counter_sum(&b->counters, BITS)
-                 : sample_bits_set(b) * bloom_shape_width(shape);
+  const struct bloom_shape shape = bloom_shape_of(b);
+  bool counted = b->limited && !bloom_mapping(b).at && shape.layout != BLOOM_LAYOUT_COUNTING;
+  return counted ? bloom_counted(b, BITS) : sample_bits_set(b) * bloom_shape_width(shape);
 }
 
 /* Of a layer. */
 static uint64_t count_keys(const struct bloom *b)
 {
-  return b->geometry.shape.layout == BLOOM_LAYOUT_COUNTING
-             ? tamis__counting_keys(b).copies
-             : tamis__counter_sum_both(&b->counters, KEYS, UNITED);
+  const struct counters counters = bloom_counters(b);
+  return b->layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_keys(b).copies
+                                            : tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
 /* What follows from the bits of several layers.  A key that an older layer hid came into none: of
@@ -375,41 +229,42 @@ static void estimate_layers(const struct bloom *newest, const uint64_t *bits, ta
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
   double none = 1; /* the probability that no layer so far finds a key that is not in */
-  for (const struct bloom *layer = newest; layer; layer = layer->older)
+  for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;
   for (unsigned i = 0; i < newest->number; i++) {
     tamis_stats s = {.bits_set = bits[i]};
-    tamis__bloom_estimate(&layers[i]->geometry, &s);
+    const struct bloom_geometry g = bloom_geometry_of(layers[i]);
+    tamis__bloom_estimate(&g, &s);
     out->estimated_count += none > 0 ? s.estimated_count / none : 0;
     none *= 1 - s.fpp_estimate;
   }
   out->fpp_estimate = 1 - none;
-  out->load = out->estimated_count / (double) layers[0]->geometry.capacity;
+  out->load = out->estimated_count / (double) bloom_capacity(layers[0]);
 }
 
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
-  const struct bloom_geometry *g = &first->geometry;
+  const struct bloom_geometry g = bloom_geometry_of(first);
   uint64_t bits[BLOOM_MOST_LAYERS];
   const struct bloom *layer = newest;
   do {
     bits[layer->number - 1] = bits_set(layer);
-    out->bytes += layer->bytes;
-    out->bits += layer->geometry.lines * LINE_BITS;
+    out->bytes += tamis__bloom_bytes(layer);
+    out->bits += layer->word_count * 64;
     out->bits_set += bits[layer->number - 1];
     out->count += count_keys(layer);
-    out->refused_adds += tamis__counter_sum(&layer->counters, REFUSED);
-    layer = layer->older;
+    out->refused_adds += bloom_counted(layer, REFUSED);
+    layer = bloom_older(layer);
   } while (layer);
   if (newest == first)
-    tamis__bloom_estimate(g, out);
+    tamis__bloom_estimate(&g, out);
   else
     estimate_layers(newest, bits, out);
-  out->layout = bloom_geometry_public_layout(g);
-  out->capacity = g->capacity;
-  out->fpp = g->fpp;
-  out->bits_per_key = bloom_geometry_bits_per_key(&newest->geometry);
+  out->layout = bloom_geometry_public_layout(&g);
+  out->capacity = g.capacity;
+  out->fpp = g.fpp;
+  out->bits_per_key = bloom_shape_bits_per_key(bloom_shape_of(newest));
   out->growths = newest->number - 1;
   out->layers = newest->number;
 }
@@ -417,14 +272,14 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 /* The counters must agree with the bits, and with each other. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
-  uint64_t bits = 0, keys = tamis__counter_sum(&b->counters, KEYS);
+  uint64_t bits = 0, keys = bloom_counted(b, KEYS);
   bool marks = false;
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
-  for (uint64_t line = 0; line < b->geometry.lines; line++) {
+  for (uint64_t line = 0; line < b->word_count / LINE_WORDS; line++) {
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  return b->limited && !b->mapping.at && bits != tamis__counter_sum(&b->counters, BITS)
+  return b->limited && !bloom_mapping(b).at && bits != bloom_counted(b, BITS)
              ? "counted bits are not the set bits"
          : keys > bits               ? "more keys than set bits"
          : marks && fullness != FULL ? "a word is marked, and the filter is not full"
@@ -433,11 +288,10 @@ static const char *find_fault_of_bits(const struct bloom *b)
 
 static const char *find_fault(const struct bloom *b)
 {
-  for (uint64_t i = 0; b->stripes.all && i <= b->stripes.mask; i++)
-    if (stripe_held(&b->stripes.all[i].stripe))
+  for (unsigned i = 0; b->stripes && i <= b->stripe_mask; i++)
+    if (stripe_held(bloom_stripe(b, i)))
       return "a stripe is still locked";
-  return b->geometry.shape.layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_fault(b)
-                                                           : find_fault_of_bits(b);
+  return b->layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_fault(b) : find_fault_of_bits(b);
 }
 
 static bool validate(const tamis_filter *f, const char **reason)
@@ -445,15 +299,15 @@ static bool validate(const tamis_filter *f, const char **reason)
   const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
   *reason = NULL;
   unsigned number = newest->number;
-  for (const struct bloom *layer = newest; layer && !*reason; layer = layer->older) {
+  for (const struct bloom *layer = newest; layer && !*reason; layer = bloom_older(layer)) {
     int fullness = atomic_load_explicit(&layer->fullness, memory_order_relaxed);
     *reason = layer->number != number-- || (number == 0) != (layer == first)
                   ? "the layers are not in their order"
-              : layer != newest && !layer->mapping.at && fullness < FULL
+              : layer != newest && !bloom_mapping(layer).at && fullness < FULL
                   ? "a layer is not closed, and another one follows"
                   : find_fault(layer);
   }
-  if (!*reason && newest != first && !first->mapping.at &&
+  if (!*reason && newest != first && !bloom_mapping(first).at &&
       operations_of(f) != &tamis__bloom_layered)
     *reason = "there are layers that the operations do not know";
   return !*reason;

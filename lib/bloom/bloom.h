@@ -2,7 +2,8 @@
  *
  * Layer 2: what a Bloom filter consists of.
  *
- *    bloom.c        the kind: sizes, creation, figures, validation
+ *    bloom.c        the kind: plans, figures, validation
+ *    create.c       its memory, and creation from a plan
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
  *    counting.h     what is different where counters stand in the place of bits; with counting.c
@@ -22,6 +23,9 @@
 #include "base/word.h"
 #include "bloom/geometry.h"
 
+#include <assert.h>
+#include <stddef.h>
+
 extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
 
 /* KEYS: adds that set bits in their last gap.  BITS: bits set; counted if the filter is limited.
@@ -29,7 +33,7 @@ extern const struct filter_kind tamis__bloom_kind, tamis__counting_bloom_kind;
  * REFUSED: adds that were refused.
  * With counters in the place of bits: KEYS are copies, if the filter is not limited; UNITED is the
  * rest (counting.c). */
-enum bloom_counter { KEYS, BITS, UNITED, REFUSED };
+enum bloom_counter { KEYS, UNITED, REFUSED, BITS, BLOOM_COUNTERS };
 
 /* Whether a layer comes near to the number of keys that it may take.  It only goes up.  LAST: it is
  * full, and no other layer can follow. */
@@ -50,34 +54,76 @@ struct bloom_calls {
   int (*insert)(struct bloom *b, uint64_t mixed);
 };
 
-/* A filter, and each further layer of one: then the head only has what all layers need. */
+/* A filter, and each further layer of one: then the head only has what all layers need.
+ *
+ * A server may keep a filter for each of a million users.  So that a small one takes little, this is
+ * all that there is of a filter with the usual options (*short*), in one block with its words:
+ *
+ *    [words] struct bloom, without its last counter
+ *    [words] struct bloom_long                               another small one
+ *    struct bloom_large, with its shards [stripes]           a large one: its words are elsewhere
+ *
+ * A small one has a stripe, and one shard of counters, within the struct.  No thread owns that, so
+ * all of them add to it atomically. */
 struct bloom {
-  struct tamis_filter head;
-  struct bloom_geometry geometry;
+  struct tamis_filter head; /* `more` is NULL if the filter is short */
   word *words;
-  struct stripes stripes; /* none in the word layout until there is a second layer */
-  struct counters counters;
-  uint64_t bytes;
-  bool limited;                /* not growable: keys past the capacity are refused */
-  bool owns_stripes;           /* they are not those of the layer before */
-  uint32_t cleared_from;       /* blocks of so many bytes and more come cleared; 0: none do */
-  _Atomic unsigned watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
-  double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
-  uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
-  const struct bloom_calls *calls;
-  _Alignas(64) _Atomic int fullness; /* on a line of its own, as it is written at most thrice */
-  _Atomic unsigned openers;          /* threads that create a further layer */
-  word copies; /* that are in a limited filter with counters, whose hot calls only use this here */
-  /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
-   * it is the last one, too, and has no stripes (layers.c). */
-  struct bloom *_Atomic newest;
-  /* These do not change: */
-  unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
-  unsigned number;              /* of the layer, from 1 on */
-  uint64_t max_bytes;           /* of the options */
-  struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
-  struct bloom *older;          /* the layer before; NULL: this is the first one */
+  uint64_t word_count;
+  struct stripe *stripes; /* the first one; none in the word layout until there is a second layer */
+  union {
+    /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
+     * it is the last one, too, and has no stripes (layers.c). */
+    struct bloom *_Atomic newest;
+    struct bloom *older; /* in the others: the layer before */
+  };
+  double fpp;
+  /* The stripe of a small filter: the lock of one, without what follows it in struct stripe, which
+   * nobody uses here. */
+  _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
+  uint16_t few_keys;           /* short: the capacity */
+  uint16_t stripe_mask;        /* number of stripes - 1 */
+  _Atomic uint16_t watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
+  uint8_t counter_mask;        /* number of shards - 1; 0: they are `counts` */
+  uint8_t number : 7;          /* of the layer, from 1 on */
+  uint8_t one_stripe : 1;      /* the user has asked for one */
+  uint8_t probes;              /* these three: the shape */
+  uint8_t layout : 3;
+  uint8_t bits_per_probe : 3;
+  uint8_t limited : 1;                     /* not growable: keys past the capacity are refused */
+  uint8_t bounded : 1;                     /* short: max_bytes leaves no room for another layer */
+  _Atomic unsigned char fullness;          /* enum bloom_fullness; written at most thrice */
+  _Atomic unsigned char openers;           /* threads that create a further layer */
+  _Atomic uint64_t counts[BLOOM_COUNTERS]; /* only limited filters, which are long, have the last */
 };
+
+enum { BLOOM_SHORT_BYTES = sizeof(struct bloom) - sizeof(uint64_t) };
+_Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 128,
+               "no byte is unused");
+
+/* None of it changes but `copies`, and of a first layer `closes_at`, before it is shared. */
+struct bloom_long {
+  struct bloom b;
+  const struct bloom_calls *calls;
+  uint64_t capacity;
+  uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
+  double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
+  uint64_t max_bytes; /* of the options */
+  struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
+  unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
+  uint32_t cleared_from;        /* blocks of so many bytes and more come cleared; 0: none do */
+  struct filter_more more;
+  word copies; /* that are in a limited filter with counters */
+  uint64_t unused;
+};
+
+struct bloom_large {
+  struct bloom_long l;
+  unsigned char secret[HASH_SECRET_BYTES];
+  struct counter_shard shards[];
+};
+
+_Static_assert(offsetof(struct bloom_large, shards) % sizeof(struct counter_shard) == 0,
+               "a shard is a cache line");
 
 static inline struct bloom *bloom_of(tamis_filter *f)
 {
@@ -87,6 +133,105 @@ static inline struct bloom *bloom_of(tamis_filter *f)
 static inline const struct bloom *const_bloom_of(const tamis_filter *f)
 {
   return (const struct bloom *) f;
+}
+
+/* ---- the parts of a filter ---- */
+
+static inline bool bloom_is_long(const struct bloom *b)
+{
+  return b->head.more != NULL;
+}
+
+/* Of a filter that is long. */
+static inline struct bloom_long *bloom_long_of(struct bloom *b)
+{
+  assert(bloom_is_long(b));
+  return (struct bloom_long *) b;
+}
+
+static inline const struct bloom_long *const_bloom_long_of(const struct bloom *b)
+{
+  assert(bloom_is_long(b));
+  return (const struct bloom_long *) b;
+}
+
+FORCE_INLINE struct bloom_shape bloom_shape_of(const struct bloom *b)
+{
+  return (struct bloom_shape){(tamis_layout) b->layout, b->probes, b->bits_per_probe};
+}
+
+static inline uint64_t bloom_capacity(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->capacity : b->few_keys;
+}
+
+static inline struct bloom_geometry bloom_geometry_of(const struct bloom *b)
+{
+  return (struct bloom_geometry){.shape = bloom_shape_of(b),
+                                 .lines = b->word_count / LINE_WORDS,
+                                 .capacity = bloom_capacity(b),
+                                 .fpp = b->fpp,
+                                 .words = b->word_count};
+}
+
+static inline uint64_t bloom_closes_at(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->closes_at : b->few_keys;
+}
+
+static inline unsigned bloom_stripes_wanted(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->stripes_wanted : b->one_stripe;
+}
+
+static inline uint32_t bloom_cleared_from(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->cleared_from : 0;
+}
+
+static inline struct saved_mapping bloom_mapping(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->mapping : (struct saved_mapping){NULL, 0};
+}
+
+/* The layer before; NULL: this is the first one. */
+static inline struct bloom *bloom_older(const struct bloom *layer)
+{
+  return layer->number > 1 ? layer->older : NULL;
+}
+
+FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
+{
+  return (struct stripe *) ((char *) b->stripes +
+                            (hash & b->stripe_mask) * sizeof(struct padded_stripe));
+}
+
+/* The shards of a filter that is large. */
+FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
+{
+  return ((struct bloom_large *) b)->shards;
+}
+
+static inline struct counters bloom_counters(const struct bloom *b)
+{
+  return (struct counters){b->counter_mask ? bloom_shards(b) : (struct counter_shard *) b->counts,
+                           b->counter_mask};
+}
+
+static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter which)
+{
+  const struct counters counters = bloom_counters(b);
+  return tamis__counter_sum(&counters, which);
+}
+
+/* For a thread that owns no shard (layers.c). */
+uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
+
+FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
+{
+  return counter_is_owned_by_mask(b->counter_mask)
+             ? counter_add_owned(bloom_shards(b), which, amount)
+             : tamis__bloom_add_shared(b, which, amount);
 }
 
 /* What the filter's bits are laid out as. */
@@ -105,17 +250,18 @@ static inline bool bloom_opens_layers(const tamis_options *options)
   return options->growable && options->kind == TAMIS_BLOOM;
 }
 
-/* Whether each key has the same bits in both. */
-static inline bool bloom_geometries_fit(const struct bloom_geometry *g,
-                                        const struct bloom_geometry *h)
+/* Whether each key has the bits that it has in a filter of this geometry. */
+static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
-  return g->shape.layout == h->shape.layout && g->shape.probes == h->shape.probes &&
-         g->shape.bits_per_probe == h->shape.bits_per_probe && g->lines == h->lines;
+  return b->layout == g->shape.layout && b->probes == g->shape.probes &&
+         b->bits_per_probe == g->shape.bits_per_probe && b->word_count == g->words;
 }
 
+/* Whether each key has the same bits in both. */
 static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
 {
-  return bloom_geometries_fit(&a->geometry, &b->geometry);
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  return bloom_has_geometry(a, &g);
 }
 
 /* Whether nothing has come after the first layer.
@@ -150,7 +296,36 @@ int tamis__bloom_watch(struct bloom *b);
  * layout.  (It stays open if no other layer can follow.)  The filter is not shared yet. */
 void tamis__layers_limit_first(struct bloom *first);
 
+/* Of layers.c: whether that is so, but for the last sentence. */
+bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
+
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
+
+static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->calls
+                          : tamis__bloom_calls(bloom_shape_of(b), false);
+}
+
+/* bloom_long.max_bits, also of a filter that is short. */
+double tamis__bloom_max_bits(const struct bloom *b);
+
+/* What a layer takes. */
+uint64_t tamis__bloom_bytes(const struct bloom *b);
+
+/* That of the options, or a lower one that is as good: see `bounded`. */
+static inline uint64_t bloom_max_bytes(const struct bloom *b)
+{
+  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bytes
+         : b->bounded     ? tamis__bloom_bytes(b)
+                          : 0;
+}
+
+/* Whether its stripes are not those of the layer before. */
+static inline bool bloom_owns_stripes(const struct bloom *b)
+{
+  return b->stripes && (b->number == 1 || b->stripes != b->older->stripes);
+}
 
 /* What a filter is made of. */
 struct bloom_plan {
@@ -162,10 +337,16 @@ struct bloom_plan {
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
   bool shares_stripes; /* with that */
+  bool is_mapped;
+  bool closes_early;   /* or may do so: see tamis__layers_limit_first() */
+  bool is_unusual;     /* it has an allocator or a hash function of the user's */
   size_t cleared_from; /* of the options */
 };
 
-/* The bytes that it takes beside its words. */
+/* The bytes that it takes. */
+uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan);
+
+/* The bytes that it takes beside its words.  (They are in the same block, if it is small.) */
 uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan);
 
 /* Creates a filter, or a layer if plan->older is not NULL, without keys. */
@@ -178,8 +359,9 @@ void tamis__bloom_destroy_layer(struct bloom *b);
 /* Destroys them from the newest one to the first.  NULL is fine; a mapping stays. */
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
-/* Creates a filter with words that are there already, and that are released with it unless a file
- * is mapped.  NULL: there is no memory, and the words are still the caller's. */
+/* Creates a filter with words that are there already, and that become its own unless a file is
+ * mapped.  If `words` is NULL, it is small, and they are in its block.  NULL: there is no memory, and
+ * the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 

@@ -15,7 +15,8 @@ enum { LEAST_WATCH_PERIOD = 64, MOST_WATCH_PERIOD = 1 << 16 };
 /* Counted keys, with those that unions have brought. */
 static inline uint64_t counted_keys(const struct bloom *b)
 {
-  return tamis__counter_sum_both(&b->counters, KEYS, UNITED);
+  const struct counters counters = bloom_counters(b);
+  return tamis__counter_sum_both(&counters, KEYS, UNITED);
 }
 
 /* The counted keys decide: there are never fewer keys than that.  There may be more, as keys that a
@@ -24,21 +25,21 @@ static inline uint64_t counted_keys(const struct bloom *b)
 static inline bool at_capacity(const struct bloom *b)
 {
   if (!b->limited)
-    return counted_keys(b) >= b->closes_at;
-  return tamis__counter_sum(&b->counters, KEYS) >= b->geometry.capacity ||
-         (double) tamis__counter_sum(&b->counters, BITS) >= b->max_bits;
+    return counted_keys(b) >= bloom_closes_at(b);
+  return bloom_counted(b, KEYS) >= bloom_capacity(b) ||
+         (double) bloom_counted(b, BITS) >= const_bloom_long_of(b)->max_bits;
 }
 
 /* The keys that there is room for, at least; 0 if there may be none. */
 static inline uint64_t room_for_keys(const struct bloom *b)
 {
-  uint64_t keys = b->limited ? tamis__counter_sum(&b->counters, KEYS) : counted_keys(b);
-  uint64_t most = b->limited ? b->geometry.capacity : b->closes_at;
+  uint64_t keys = b->limited ? bloom_counted(b, KEYS) : counted_keys(b);
+  uint64_t most = b->limited ? bloom_capacity(b) : bloom_closes_at(b);
   uint64_t room = keys < most ? most - keys : 0;
   if (!b->limited)
     return room;
-  double bits = b->max_bits - (double) tamis__counter_sum(&b->counters, BITS);
-  double of_bits = bits / bloom_geometry_bits_per_key(&b->geometry);
+  double bits = const_bloom_long_of(b)->max_bits - (double) bloom_counted(b, BITS);
+  double of_bits = bits / bloom_shape_bits_per_key(bloom_shape_of(b));
   return of_bits < (double) room ? (of_bits > 0 ? (uint64_t) of_bits : 0) : room;
 }
 
@@ -73,7 +74,7 @@ struct bits_set {
   unsigned last; /* those in the last gap */
 };
 
-/* For a thread that owns no shard.  Returns TAMIS_OK. */
+/* For a thread that owns no shard: count_key(), which returns TAMIS_OK, and bloom_count(). */
 int tamis__bloom_count_shared(struct bloom *b);
 
 /* Relaxed: it publishes nothing, and whoever reads an old period looks a little later. */
@@ -85,16 +86,17 @@ static inline bool is_watched(const struct bloom *b, uint64_t keys)
 /* Counts a key, and returns TAMIS_OK: at the end of a call, which then needs no registers saved. */
 FORCE_INLINE int count_key(struct bloom *b)
 {
-  if (!counter_is_owned(&b->counters))
+  if (!counter_is_owned_by_mask(b->counter_mask))
     return tamis__bloom_count_shared(b);
-  return is_watched(b, counter_add(&b->counters, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
+  uint64_t keys = counter_add_owned(bloom_shards(b), KEYS, 1);
+  return is_watched(b, keys) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
 /* Only limited filters, which refuse keys by their number, count bits. */
 FORCE_INLINE void count(struct bloom *b, struct bits_set bits, bool limited)
 {
   if (limited && bits.all)
-    counter_add(&b->counters, BITS, bits.all);
+    bloom_count(b, BITS, bits.all);
   if (bits.last)
     (void) count_key(b);
 }

@@ -21,17 +21,18 @@
 
 struct counting_keys tamis__counting_keys(const struct bloom *b)
 {
-  uint64_t copies = b->limited ? word_load(&b->copies) : tamis__counter_sum(&b->counters, KEYS);
+  uint64_t copies =
+      b->limited ? word_load(&const_bloom_long_of(b)->copies) : bloom_counted(b, KEYS);
   return (struct counting_keys){copies >> 63 ? 0
                                              : copies, /* keys that are stuck, removed too often */
-                                tamis__counter_sum(&b->counters, UNITED)};
+                                bloom_counted(b, UNITED)};
 }
 
-struct counting_keys tamis__counting_keys_read(const struct bloom_geometry *g,
+struct counting_keys tamis__counting_keys_read(struct bloom_shape shape,
                                                struct counting_keys of_filter,
                                                const struct counting_census *read)
 {
-  uint64_t of_key = bloom_geometry_bits_per_key(g), rest = of_filter.rest;
+  uint64_t of_key = bloom_shape_bits_per_key(shape), rest = of_filter.rest;
   if (read->stuck) /* the sum says little */
     return of_filter;
   uint64_t copies = read->sum > rest ? (read->sum - rest) / of_key : 0;
@@ -41,10 +42,10 @@ struct counting_keys tamis__counting_keys_read(const struct bloom_geometry *g,
 const char *tamis__counting_fault(const struct bloom *b)
 {
   struct counting_census census = {0};
-  for (uint64_t i = 0; i < b->geometry.words; i++)
+  for (uint64_t i = 0; i < b->word_count; i++)
     counting_census_add(&census, word_load(&b->words[i]));
   struct counting_keys keys = tamis__counting_keys(b);
-  uint64_t counted = keys.copies * bloom_geometry_bits_per_key(&b->geometry) + keys.rest;
+  uint64_t counted = keys.copies * bloom_shape_bits_per_key(bloom_shape_of(b)) + keys.rest;
   return !census.stuck && census.sum != counted ? "counted copies are not the counters" : NULL;
 }
 
@@ -80,16 +81,16 @@ static inline void unite_word(word *w, uint64_t counters)
 static void count_united(struct bloom *into, uint64_t counted, const struct counting_keys *brought)
 {
   if (!into->limited)
-    counter_add(&into->counters, KEYS, brought->copies);
+    bloom_count(into, KEYS, brought->copies);
   else if (brought->copies < counted)
     give_places(into, counted - brought->copies);
   else
-    for (uint64_t old, now = word_load(&into->copies);; now = old) {
-      old = word_replace(&into->copies, now, now + (brought->copies - counted));
+    for (uint64_t old, now = word_load(&bloom_long_of(into)->copies);; now = old) {
+      old = word_replace(&bloom_long_of(into)->copies, now, now + (brought->copies - counted));
       if (old == now)
         break;
     }
-  counter_add(&into->counters, UNITED, brought->rest);
+  bloom_count(into, UNITED, brought->rest);
 }
 
 int tamis__counting_merge(tamis_filter *into_filter, const tamis_filter *from_filter)
@@ -102,12 +103,12 @@ int tamis__counting_merge(tamis_filter *into_filter, const tamis_filter *from_fi
   if (into->limited && !take_places(into, keys.copies))
     return TAMIS_EFULL;
   struct counting_census census = {0};
-  for (uint64_t i = 0; i < from->geometry.words; i++) {
+  for (uint64_t i = 0; i < from->word_count; i++) {
     uint64_t counters = word_load(&from->words[i]);
     counting_census_add(&census, counters);
     unite_word(&into->words[i], counters);
   }
-  struct counting_keys brought = tamis__counting_keys_read(&from->geometry, keys, &census);
+  struct counting_keys brought = tamis__counting_keys_read(bloom_shape_of(from), keys, &census);
   count_united(into, keys.copies, &brought);
   return TAMIS_OK;
 }

@@ -117,7 +117,7 @@ FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t
   struct key_counters key = {.words = &b->words[first - first % LINE_WORDS]};
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(b->word_count, &probes, shape);
     key.own[probe.word % LINE_WORDS] = probe.mask;
   }
   return key;
@@ -126,7 +126,7 @@ FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t
 /* The stripe of a line.  Neighbours have different ones. */
 FORCE_INLINE struct stripe *stripe_of_line(const struct bloom *b, uint64_t first)
 {
-  return stripe_of(&b->stripes, first / LINE_WORDS);
+  return bloom_stripe(b, first / LINE_WORDS);
 }
 
 static inline void raise_word(word *w, uint64_t own)
@@ -192,13 +192,14 @@ static inline bool words_have(const struct key_counters *key, unsigned end, bool
 /* Takes a place for each of `copies`.  False: there are not as many. */
 static inline bool take_places(struct bloom *b, uint64_t copies)
 {
-  uint64_t old, now = word_load(&b->copies);
+  const uint64_t capacity = bloom_long_of(b)->capacity;
+  uint64_t old, now = word_load(&bloom_long_of(b)->copies);
   do {
     old = now;
-    if (old >= b->geometry.capacity || b->geometry.capacity - old < copies)
+    if (old >= capacity || capacity - old < copies)
       return false;
     HOOK(counting_places_read);
-    now = word_replace(&b->copies, old, old + copies);
+    now = word_replace(&bloom_long_of(b)->copies, old, old + copies);
   } while (now != old);
   return true;
 }
@@ -206,10 +207,10 @@ static inline bool take_places(struct bloom *b, uint64_t copies)
 /* Where keys with stuck counters are removed too often, no place is left to give back. */
 static inline void give_places(struct bloom *b, uint64_t copies)
 {
-  uint64_t old, now = word_load(&b->copies);
+  uint64_t old, now = word_load(&bloom_long_of(b)->copies);
   do {
     old = now;
-    now = word_replace(&b->copies, old, old < copies ? 0 : old - copies);
+    now = word_replace(&bloom_long_of(b)->copies, old, old < copies ? 0 : old - copies);
   } while (now != old);
 }
 
@@ -231,7 +232,7 @@ FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
   struct key_counters key = counters_of_key(b, hash, first, shape);
   raise_words(&key, 0, LINE_WORDS);
   if (!b->limited)
-    counter_add(&b->counters, KEYS, 1);
+    bloom_count(b, KEYS, 1);
   return TAMIS_OK;
 }
 
@@ -288,7 +289,7 @@ FORCE_INLINE int counting_add_missing_locked(struct bloom *b, uint64_t hash, uin
   if (b->limited && result == TAMIS_PRESENT)
     give_places(b, 1);
   else if (!b->limited && result == TAMIS_OK)
-    counter_add(&b->counters, KEYS, 1);
+    bloom_count(b, KEYS, 1);
   return result;
 }
 
@@ -308,7 +309,7 @@ FORCE_INLINE int counting_remove(struct bloom *b, uint64_t hash, uint64_t first,
   if (b->limited)
     give_places(b, 1);
   else
-    counter_add(&b->counters, KEYS, (uint64_t) -1);
+    bloom_count(b, KEYS, (uint64_t) -1);
   return TAMIS_OK;
 }
 
@@ -319,7 +320,7 @@ static inline uint64_t counting_copies(const struct bloom *b, uint64_t hash, uin
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
   uint64_t least = 15;
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(b->word_count, &probes, shape);
     uint64_t counters = word_load(&b->words[probe.word]);
     for (uint64_t own = probe.mask; own; own &= own - 1) {
       uint64_t counter = counters >> __builtin_ctzll(own) & 15;
@@ -347,7 +348,7 @@ static inline void counting_census_add(struct counting_census *census, uint64_t 
 }
 
 /* tamis__counting_keys() of words that have been read while the filter was in use. */
-struct counting_keys tamis__counting_keys_read(const struct bloom_geometry *g,
+struct counting_keys tamis__counting_keys_read(struct bloom_shape shape,
                                                struct counting_keys of_filter,
                                                const struct counting_census *read);
 

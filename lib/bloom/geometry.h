@@ -70,7 +70,7 @@ struct bloom_geometry {
   uint64_t lines;
   uint64_t capacity;
   double fpp;
-  uint64_t words; /* in all lines, so that look-ups need not multiply */
+  uint64_t words; /* in all lines */
 };
 
 /* Plans the smallest filter that keeps `fpp` with `capacity` keys in it.
@@ -138,9 +138,9 @@ static inline uint64_t bloom_geometry_bits(const struct bloom_geometry *g)
 }
 
 /* The bits of a word that keys use, and all such bits. */
-static inline uint64_t bloom_geometry_key_bits(const struct bloom_geometry *g)
+static inline uint64_t bloom_key_bits(tamis_layout layout)
 {
-  return g->shape.layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
+  return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
 static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
@@ -164,9 +164,14 @@ static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geome
                                             : TAMIS_LAYOUT_CLASSIC;
 }
 
+static inline unsigned bloom_shape_bits_per_key(struct bloom_shape shape)
+{
+  return shape.probes * shape.bits_per_probe;
+}
+
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
 {
-  return g->shape.probes * g->shape.bits_per_probe;
+  return bloom_shape_bits_per_key(g->shape);
 }
 
 /* Scales a hash to the range from 0 to n - 1 without a division: floor(hash * n / 2^64).
@@ -278,13 +283,12 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
 
 /* The word of the first probe.  In the classic layout, 0: the sequence begins with the first
  * probe. */
-FORCE_INLINE uint64_t bloom_first_word(const struct bloom_geometry *g, uint64_t hash,
-                                       struct bloom_shape shape)
+FORCE_INLINE uint64_t bloom_first_word(uint64_t words, uint64_t hash, struct bloom_shape shape)
 {
-  return shape.layout == TAMIS_LAYOUT_CLASSIC ? 0 : hash_to_range(hash * HASH_MULTIPLIER, g->words);
+  return shape.layout == TAMIS_LAYOUT_CLASSIC ? 0 : hash_to_range(hash * HASH_MULTIPLIER, words);
 }
 
-/* `shape` is that of the geometry.  A caller for which it is a constant gets straight-line code. */
+/* `words` and `shape` are those of the geometry.  A caller for which it is a constant gets straight-line code. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {
@@ -294,14 +298,13 @@ FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t
                                .spread = hash >> SPREAD_FROM_BIT};
 }
 
-FORCE_INLINE struct bloom_probes bloom_probes_begin(const struct bloom_geometry *g, uint64_t hash,
+FORCE_INLINE struct bloom_probes bloom_probes_begin(uint64_t words, uint64_t hash,
                                                     struct bloom_shape shape)
 {
-  return bloom_probes_from(bloom_first_word(g, hash, shape), hash, shape);
+  return bloom_probes_from(bloom_first_word(words, hash, shape), hash, shape);
 }
 
-FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g,
-                                                  struct bloom_probes *probes,
+FORCE_INLINE struct bloom_probe bloom_probes_next(uint64_t words, struct bloom_probes *probes,
                                                   struct bloom_shape shape)
 {
   struct bloom_probe probe;
@@ -317,7 +320,7 @@ FORCE_INLINE struct bloom_probe bloom_probes_next(const struct bloom_geometry *g
                                 .mask = bloom_word_mask(probes->rotations, shape)};
   } else {
     probes->rotations *= HASH_MULTIPLIER;
-    uint64_t position = hash_to_range(probes->rotations, g->words * 64);
+    uint64_t position = hash_to_range(probes->rotations, words * 64);
     probe.word = position / 64;
     probe.rotation = (unsigned) position % 64;
   }

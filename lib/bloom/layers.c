@@ -120,29 +120,35 @@ static void use_layers(struct bloom *first)
 /* All shards together get at most a half of the room before each of them looks again. */
 int tamis__bloom_watch(struct bloom *b)
 {
-  uint64_t room = room_for_keys(b), shards = b->counters.mask + UINT64_C(1);
+  uint64_t room = room_for_keys(b), shards = b->counter_mask + UINT64_C(1);
   unsigned period = LEAST_WATCH_PERIOD;
-  int far = OPEN;
+  unsigned char far = OPEN;
   if (room <= period * shards)
     atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
                                             memory_order_relaxed);
   while (period < MOST_WATCH_PERIOD && 4 * period * shards <= room)
     period *= 2;
   if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
-    atomic_store_explicit(&b->watch_mask, period - 1, memory_order_relaxed);
+    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
   return TAMIS_OK;
+}
+
+uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount)
+{
+  const struct counters counters = bloom_counters(b);
+  return tamis__counter_add_shared(&counters, which, amount);
 }
 
 int tamis__bloom_count_shared(struct bloom *b)
 {
-  return is_watched(b, counter_add(&b->counters, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
+  return is_watched(b, tamis__bloom_add_shared(b, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
 static uint64_t bytes_of_layers(const struct bloom *newest)
 {
   uint64_t bytes = 0;
-  for (; newest; newest = newest->older)
-    bytes += newest->bytes;
+  for (; newest; newest = bloom_older(newest))
+    bytes += tamis__bloom_bytes(newest);
   return bytes;
 }
 
@@ -153,20 +159,19 @@ static int plan_after(const struct bloom *first, unsigned number,
   uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
   return number == BLOOM_MOST_LAYERS
              ? TAMIS_EUNSUPPORTED
-             : bloom_geometry_plan_layer(first->geometry.shape.layout, number + 1, capacity,
-                                         first->geometry.fpp, out);
+             : bloom_geometry_plan_layer(first->layout, number + 1, capacity, first->fpp, out);
 }
 
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
 {
-  struct bloom_geometry next, before = newest->geometry;
+  struct bloom_geometry next, before = bloom_geometry_of(newest);
   const struct bloom *first = newest;
-  while (first->older)
+  while (first->number > 1)
     first = first->older;
   for (unsigned number = newest->number; number < n; number++, before = next)
     if (plan_after(first, number, &before, &next) != TAMIS_OK)
       return true; /* there will be none */
-    else if (!bloom_geometries_fit(&next, &others[number]->geometry))
+    else if (!bloom_has_geometry(others[number], &next))
       return false;
   return true;
 }
@@ -176,21 +181,23 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
 static int plan_layer(const struct bloom *first, struct bloom *full, struct bloom_plan *plan,
                       unsigned *openers)
 {
-  *plan = (struct bloom_plan){.stripes_wanted = first->stripes_wanted,
-                              .max_bytes = first->max_bytes,
-                              .cleared_from = first->cleared_from,
+  const struct bloom_geometry before = bloom_geometry_of(full);
+  const uint64_t max_bytes = bloom_max_bytes(first);
+  *plan = (struct bloom_plan){.stripes_wanted = bloom_stripes_wanted(first),
+                              .max_bytes = max_bytes,
+                              .cleared_from = bloom_cleared_from(first),
                               .older = full,
-                              .shares_stripes = full->stripes.all != NULL};
+                              .shares_stripes = full->stripes != NULL};
   *openers = MOST_OPENERS;
-  if (plan_after(first, full->number, &full->geometry, &plan->geometry) != TAMIS_OK)
+  if (plan_after(first, full->number, &before, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
   uint64_t used = bytes_of_layers(full),
            bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
-  if (!first->max_bytes)
+  if (!max_bytes)
     return TAMIS_OK;
-  if (used + MOST_OPENERS * bytes > first->max_bytes)
+  if (used + MOST_OPENERS * bytes > max_bytes)
     *openers = 1;
-  return used + bytes > first->max_bytes ? TAMIS_EFULL : TAMIS_OK;
+  return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
 }
 
 /* With how many keys a layer has this rate, if with fewer than its capacity. */
@@ -209,15 +216,25 @@ static double keys_at(const struct bloom_geometry *g, double rate)
   return low;
 }
 
+static uint64_t keys_of_first(const struct bloom_geometry *g)
+{
+  return (uint64_t) keys_at(g, g->fpp * bloom_geometry_share(1));
+}
+
+bool tamis__layers_may_limit_first(const struct bloom_geometry *g)
+{
+  return keys_of_first(g) < g->capacity;
+}
+
 void tamis__layers_limit_first(struct bloom *first)
 {
   struct bloom_plan plan;
   unsigned openers;
-  double share = first->geometry.fpp * bloom_geometry_share(1);
-  uint64_t keys = (uint64_t) keys_at(&first->geometry, share);
-  if (keys >= first->geometry.capacity || plan_layer(first, first, &plan, &openers) != TAMIS_OK)
+  const struct bloom_geometry g = bloom_geometry_of(first);
+  uint64_t keys = keys_of_first(&g);
+  if (keys >= g.capacity || plan_layer(first, first, &plan, &openers) != TAMIS_OK)
     return;
-  first->closes_at = keys;
+  bloom_long_of(first)->closes_at = keys;
   (void) tamis__bloom_watch(first);
 }
 
@@ -236,7 +253,7 @@ static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 
 void tamis__layers_append(struct bloom *first, struct bloom *layer)
 {
-  if (first->mapping.at)
+  if (bloom_mapping(first).at)
     *(struct filter_operations *) operations_of(&first->head) =
         tamis__read_only(&tamis__bloom_layered);
   else
@@ -264,6 +281,20 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
   return TAMIS_OK;
 }
 
+/* Relaxed: the number publishes nothing, and whoever has waited looks at `newest`.  (No thread adds
+ * itself before it may: a byte has no room for all that wait.  It compares rather than loads, so
+ * that it does not go by an old number.) */
+static bool begin_opening(struct bloom *first, unsigned most)
+{
+  unsigned char openers = 0;
+  while (openers < most)
+    if (atomic_compare_exchange_strong_explicit(&first->openers, &openers,
+                                                (unsigned char) (openers + 1), memory_order_relaxed,
+                                                memory_order_relaxed))
+      return true;
+  return false;
+}
+
 int tamis__layers_open(struct bloom *first, struct bloom *full)
 {
   struct bloom_plan plan;
@@ -275,9 +306,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
     atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed); /* saves planning again */
     return result;
   }
-  /* Relaxed: the number publishes nothing, and whoever has waited looks at `newest`. */
-  while (atomic_fetch_add_explicit(&first->openers, 1, memory_order_relaxed) >= openers) {
-    atomic_fetch_sub_explicit(&first->openers, 1, memory_order_relaxed);
+  while (!begin_opening(first, openers)) {
     if (newest_layer(first) != full)
       return TAMIS_OK;
     HOOK(bloom_layer_awaited);
@@ -293,10 +322,12 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
 /* Most keys are in the newest layers. */
 static bool find(const struct bloom *layer, uint64_t mixed)
 {
-  for (; layer; layer = layer->older)
-    if (layer->calls->find(layer, mixed))
+  for (;; layer = layer->older) {
+    if (bloom_calls_of(layer)->find(layer, mixed))
       return true;
-  return false;
+    if (layer->number == 1)
+      return false;
+  }
 }
 
 static int add(struct bloom *first, uint64_t mixed)
@@ -305,7 +336,7 @@ static int add(struct bloom *first, uint64_t mixed)
     struct bloom *newest = newest_layer(first);
     if (find(newest, mixed))
       return TAMIS_OK;
-    int result = newest->calls->insert(newest, mixed);
+    int result = bloom_calls_of(newest)->insert(newest, mixed);
     if (result != TAMIS_EFULL)
       return TAMIS_OK;
     result = tamis__layers_open(first, newest);
@@ -325,17 +356,17 @@ static int settle(struct bloom *first, uint64_t mixed)
   const struct bloom *layer = newest_layer(first);
   bool found = false, ended = layer == first;
   if (!ended) {
-    struct stripe *stripe = stripe_of(&layer->stripes, mixed);
+    struct stripe *stripe = bloom_stripe(layer, mixed);
     stripe_lock(stripe);
     layer = newest_layer(first);
     ended = atomic_load_explicit(&layer->fullness, memory_order_relaxed) == LAST;
     for (; layer != first && !found; layer = layer->older)
-      found = layer->calls->find(layer, mixed);
+      found = bloom_calls_of(layer)->find(layer, mixed);
     stripe_unlock(stripe);
   }
   if (found || !ended)
     return found ? TAMIS_PRESENT : TAMIS_OK;
-  counter_add(&first->counters, KEYS, (uint64_t) -1);
+  bloom_count(first, KEYS, (uint64_t) -1);
   tamis__bloom_note_refusal(first);
   return TAMIS_EFULL;
 }
@@ -344,12 +375,13 @@ static int settle(struct bloom *first, uint64_t mixed)
  * TAMIS_EFULL: it is full. */
 static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
 {
-  struct stripe *stripe = stripe_of(&(*newest)->stripes, mixed);
+  struct stripe *stripe = bloom_stripe(*newest, mixed);
   HOOK(bloom_stripe_wanted);
   stripe_lock(stripe);
   *newest = newest_layer(first);
+  const struct bloom *older = bloom_older(*newest);
   int result =
-      find((*newest)->older, mixed) ? TAMIS_PRESENT : (*newest)->calls->insert(*newest, mixed);
+      older && find(older, mixed) ? TAMIS_PRESENT : bloom_calls_of(*newest)->insert(*newest, mixed);
   stripe_unlock(stripe);
   return result;
 }
@@ -359,7 +391,7 @@ static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **new
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
-  if (!bloom_shape_is_word(first->geometry.shape))
+  if (!bloom_shape_is_word(bloom_shape_of(first)))
     return false;
   HOOK(bloom_layers_ended);
   if (is_alone(first)) /* as layer.append */
@@ -368,7 +400,7 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
   const struct bloom *newest = newest_layer(first);
   if (newest == first)
     return find(first, mixed);
-  struct stripe *stripe = stripe_of(&newest->stripes, mixed);
+  struct stripe *stripe = bloom_stripe(newest, mixed);
   stripe_lock(stripe);
   bool found = find(newest, mixed);
   stripe_unlock(stripe);
@@ -379,9 +411,9 @@ static int add_unique(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
-    bool in_word = !newest->stripes.all; /* there is only one layer */
-    int result =
-        in_word ? first->calls->insert(first, mixed) : insert_unique(first, mixed, &newest);
+    bool in_word = !newest->stripes; /* there is only one layer */
+    int result = in_word ? bloom_calls_of(first)->insert(first, mixed)
+                         : insert_unique(first, mixed, &newest);
     if (result == TAMIS_OK && in_word)
       return settle(first, mixed);
     if (result != TAMIS_EFULL)
@@ -443,8 +475,8 @@ static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size
     index[i] = (unsigned char) i;
     found[i] = false;
   }
-  for (; layer && missing; layer = layer->older) {
-    layer->calls->alone.contains_many(&layer->head, left, missing, in);
+  for (; layer && missing; layer = bloom_older(layer)) {
+    bloom_calls_of(layer)->alone.contains_many(&layer->head, left, missing, in);
     size_t kept = 0;
     for (size_t i = 0; i < missing; i++) {
       found[index[i]] = in[i];

@@ -71,7 +71,7 @@ struct bloom_key {
 FORCE_INLINE struct bloom_key key_of_mixed(const struct bloom *b, uint64_t mixed,
                                            struct bloom_shape shape)
 {
-  return (struct bloom_key){mixed, bloom_first_word(&b->geometry, mixed, shape)};
+  return (struct bloom_key){mixed, bloom_first_word(b->word_count, mixed, shape)};
 }
 
 FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
@@ -87,11 +87,12 @@ FORCE_INLINE bool lookup_blocked(const struct bloom *b, struct bloom_key key,
                                  struct bloom_shape shape)
 {
   const word *words = b->words; /* a compiler would read it again after each atomic load */
+  const uint64_t word_count = b->word_count;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   uint64_t in = UINT64_MAX;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
     uint64_t set = bloom_positions_set(word_load(&words[probe.word]), shape.layout);
     in &= rotate_right(set, probe.rotation);
   }
@@ -103,10 +104,11 @@ FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
                                  struct bloom_shape shape)
 {
   const word *words = b->words;
+  const uint64_t word_count = b->word_count;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   unsigned left = shape.probes; /* counted down, as clang keeps a second counter otherwise */
   do {
-    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
     if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
       return false;
   } while (--left);
@@ -134,12 +136,13 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
                             struct gaps *gaps)
 {
   const word *words = b->words; /* as in lookup_blocked() */
+  const uint64_t word_count = b->word_count;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   gaps->any = 0;
   gaps->last = 0;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(&b->geometry, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
     probe.mask &= ~word_load(&words[probe.word]);
     gaps->at[i] = probe;
     gaps->any |= probe.mask;
@@ -218,7 +221,8 @@ FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
 
 void tamis__bloom_note_refusal(const struct bloom *b)
 {
-  tamis__counter_note(&b->counters, REFUSED);
+  const struct counters counters = bloom_counters(b);
+  tamis__counter_note(&counters, REFUSED);
 }
 
 /* ---- add and unique add ---- */
@@ -289,9 +293,9 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shap
 static int add_near(struct bloom *b, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&b->head.keys, hash);
-  struct stripe *stripe = stripe_of(&b->stripes, mixed);
+  struct stripe *stripe = bloom_stripe(b, mixed);
   stripe_lock(stripe);
-  int result = b->calls->insert(b, mixed);
+  int result = bloom_calls_of(b)->insert(b, mixed);
   stripe_unlock(stripe);
   return result;
 }
@@ -312,7 +316,7 @@ FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_key ke
 {
   if (shape.layout == BLOOM_LAYOUT_COUNTING)
     return count_missing(b, key, shape);
-  struct stripe *stripe = stripe_of(&b->stripes, key.hash);
+  struct stripe *stripe = bloom_stripe(b, key.hash);
   struct gaps gaps;
   stripe_lock(stripe);
   find_gaps(b, key, shape, &gaps);
@@ -359,7 +363,7 @@ FORCE_INLINE void prefetch(const struct bloom *b, struct bloom_key key, struct b
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
   unsigned words = shape.probes < CLASSIC_PREFETCH ? shape.probes : CLASSIC_PREFETCH;
   while (words--)
-    __builtin_prefetch(&b->words[bloom_probes_next(&b->geometry, &probes, shape).word]);
+    __builtin_prefetch(&b->words[bloom_probes_next(b->word_count, &probes, shape).word]);
 }
 
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
@@ -436,7 +440,7 @@ FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_
   for (size_t i = 0; i < n; i++) {
     results[i] = lookup(b, keys[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
     if (results[i] == TAMIS_ABSENT)
-      __builtin_prefetch(stripe_of(&b->stripes, keys[i].hash), 1);
+      __builtin_prefetch(bloom_stripe(b, keys[i].hash), 1);
   }
   for (size_t i = 0; i < n; i++)
     if (results[i] == TAMIS_ABSENT)
@@ -564,8 +568,7 @@ BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
   LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))          \
   CALLS_WITH(marked_##bits, marked_##bits, MARKED_SHAPE(bits), true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
-#define CLASSIC_SHAPE \
-  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->geometry.shape.probes, 1})
+#define CLASSIC_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->probes, 1})
 CALLS(classic, CLASSIC_SHAPE)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)

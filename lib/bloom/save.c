@@ -40,9 +40,9 @@ enum { LAYER_CAPACITY = LINES + 1, LAYER_RATE, LAYER_NUMBERS };
  * value of a counter. */
 static const uint64_t max_copies = UINT64_C(1) << 62, max_count = 15;
 
-static bool has_counters(const struct bloom_geometry *g)
+static bool has_counters(const struct bloom *b)
 {
-  return g->shape.layout == BLOOM_LAYOUT_COUNTING;
+  return b->layout == BLOOM_LAYOUT_COUNTING;
 }
 
 /* ---- counting bits ---- */
@@ -62,7 +62,7 @@ static inline uint64_t add_bits(uint64_t *sum, uint64_t a, uint64_t b)
 static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words, uint64_t n,
                            uint64_t *marks)
 {
-  uint64_t keys = bloom_geometry_key_bits(g), any = 0;
+  uint64_t keys = bloom_key_bits(g->shape.layout), any = 0;
   uint64_t ones = 0, twos = 0, fours = 0, eights = 0;
   for (uint64_t i = 0; i < n; i += LINE_WORDS) {
     uint64_t w[LINE_WORDS];
@@ -87,27 +87,28 @@ static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words
 
 static void put_shape(const struct bloom *b, uint64_t *numbers)
 {
-  numbers[LAYOUT] = b->geometry.shape.layout;
-  numbers[PROBES] = b->geometry.shape.probes;
-  numbers[BITS_PER_PROBE] = b->geometry.shape.bits_per_probe;
-  numbers[LINES] = b->geometry.lines;
+  numbers[LAYOUT] = b->layout;
+  numbers[PROBES] = b->probes;
+  numbers[BITS_PER_PROBE] = b->bits_per_probe;
+  numbers[LINES] = b->word_count / LINE_WORDS;
 }
 
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct bloom *b = const_bloom_of(f), *newest = newest_layer(b);
-  out->options = (tamis_options){.capacity = b->geometry.capacity,
-                                 .fpp = b->geometry.fpp,
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  out->options = (tamis_options){.capacity = g.capacity,
+                                 .fpp = g.fpp,
                                  .growable = !b->limited,
-                                 .max_bytes = b->max_bytes,
-                                 .layout = bloom_geometry_public_layout(&b->geometry),
-                                 .stripes = b->stripes_wanted};
+                                 .max_bytes = bloom_max_bytes(b),
+                                 .layout = bloom_geometry_public_layout(&g),
+                                 .stripes = bloom_stripes_wanted(b)};
   put_shape(b, out->geometry);
-  out->geometry[MAX_BITS] = saved_of_double(b->max_bits);
+  out->geometry[MAX_BITS] = saved_of_double(tamis__bloom_max_bits(b));
   out->geometry[FURTHER_LAYERS] = newest->number - 1;
   out->features = newest->number > 1 ? SAVED_LAYERS : 0;
-  for (; newest; newest = newest->older)
-    out->figures.bytes += newest->geometry.lines * LINE_BYTES;
+  for (; newest; newest = bloom_older(newest))
+    out->figures.bytes += newest->word_count * sizeof(word);
 }
 
 /* Turns words of the machine to those of a file, or back.  Little-endian machines write nothing:
@@ -128,7 +129,7 @@ static void copy_words(const struct bloom *b, uint64_t first, uint64_t n, uint64
 {
   for (uint64_t i = 0; i < n; i++)
     to[i] = word_load(&b->words[first + i]) & kept;
-  for (uint64_t i = 0; has_counters(&b->geometry) && i < n; i++)
+  for (uint64_t i = 0; has_counters(b) && i < n; i++)
     counting_census_add(census, to[i]);
   swap_bytes(to, n);
 }
@@ -137,9 +138,9 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
                        struct counting_census *census)
 {
   enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
-  tamis__saved_array_begin(w, b->geometry.lines * LINE_BYTES);
-  for (uint64_t done = 0, n; done < b->geometry.words; done += n) {
-    n = b->geometry.words - done < CHUNK_WORDS ? b->geometry.words - done : CHUNK_WORDS;
+  tamis__saved_array_begin(w, b->word_count * sizeof(word));
+  for (uint64_t done = 0, n; done < b->word_count; done += n) {
+    n = b->word_count - done < CHUNK_WORDS ? b->word_count - done : CHUNK_WORDS;
     uint64_t *room = tamis__saved_array_room(w, n * 8);
     if (!room)
       return;
@@ -157,21 +158,20 @@ struct part {
 
 static struct part part_of(const struct bloom *layer)
 {
-  if (has_counters(&layer->geometry)) {
+  if (has_counters(layer)) {
     struct counting_keys keys = tamis__counting_keys(layer);
     return (struct part){layer, keys.copies, keys.rest};
   }
-  uint64_t united = tamis__counter_sum(&layer->counters, UNITED), /* an estimate */
-      most = bloom_geometry_bits(&layer->geometry);
-  return (struct part){layer, tamis__counter_sum(&layer->counters, KEYS),
-                       united < most ? united : most};
+  uint64_t united = bloom_counted(layer, UNITED), /* an estimate */
+      most = layer->word_count * 64;
+  return (struct part){layer, bloom_counted(layer, KEYS), united < most ? united : most};
 }
 
 /* With counters. */
 static void count_again(struct part *part, const struct counting_census *census)
 {
   struct counting_keys keys = {part->keys, part->united};
-  keys = tamis__counting_keys_read(&part->layer->geometry, keys, census);
+  keys = tamis__counting_keys_read(bloom_shape_of(part->layer), keys, census);
   part->keys = keys.copies;
   part->united = keys.rest;
 }
@@ -181,8 +181,8 @@ static void save_layer(const struct part *part, struct saved_writer *w)
   const struct bloom *b = part->layer;
   uint64_t numbers[LAYER_NUMBERS];
   put_shape(b, numbers);
-  numbers[LAYER_CAPACITY] = b->geometry.capacity;
-  numbers[LAYER_RATE] = saved_of_double(b->geometry.fpp);
+  numbers[LAYER_CAPACITY] = bloom_capacity(b);
+  numbers[LAYER_RATE] = saved_of_double(b->fpp);
   unsigned char *room = tamis__saved_block_room(w, sizeof numbers);
   if (!room)
     return;
@@ -203,11 +203,11 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
   struct part parts[BLOOM_MOST_LAYERS] = {part_of(first)};
   struct counting_census census = {0};
-  for (; layer->older; layer = layer->older)
+  for (; layer->number > 1; layer = layer->older)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
-  save_words(first, full ? UINT64_MAX : bloom_geometry_key_bits(&first->geometry), w, &census);
-  if (has_counters(&first->geometry))
+  save_words(first, full ? UINT64_MAX : bloom_key_bits(first->layout), w, &census);
+  if (has_counters(first))
     count_again(&parts[0], &census);
   for (unsigned i = 1; i < n && parts[i].layer; i++) /* all of them are there */
     save_layer(&parts[i], w);
@@ -266,9 +266,14 @@ static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
                              .stripes_wanted = o->stripes,
                              .max_bytes = o->max_bytes,
                              .limited = !o->growable,
+                             .is_unusual = saved->own_hash,
                              .cleared_from = o->cleared_from,
                              .max_bits = saved_to_double(g[MAX_BITS])};
-  return read_shape(g, &out->geometry) && out->geometry.shape.layout == bloom_layout_for(o) &&
+  if (!read_shape(g, &out->geometry))
+    return false;
+  out->closes_early = bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
+                                                tamis__layers_may_limit_first(&out->geometry));
+  return out->geometry.shape.layout == bloom_layout_for(o) &&
          (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
          out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
          g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
@@ -305,6 +310,7 @@ uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
     plan.shares_stripes = i > 2 || layout != TAMIS_LAYOUT_WORD;
+    plan.is_unusual = true; /* as further layers are long */
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
       bytes += tamis__bloom_bytes_beside(&plan);
@@ -324,7 +330,7 @@ struct content {
 static bool is_possible_content(const struct content *c)
 {
   uint64_t most = bloom_geometry_bits(&c->plan.geometry);
-  if (has_counters(&c->plan.geometry))
+  if (c->plan.geometry.shape.layout == BLOOM_LAYOUT_COUNTING)
     return !c->full && c->keys < max_copies && c->united <= max_count * most;
   return c->keys <= most && c->united <= most && c->full <= c->plan.limited;
 }
@@ -352,7 +358,7 @@ static bool check_words(struct content *c, bool read)
   if (!read)
     return true;
   swap_bytes(c->words, g->words);
-  if (has_counters(g))
+  if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
     return check_counters(c);
   c->bits = count_bits(g, c->words, g->words, &marks);
   return c->keys <= c->bits && (!marks || c->full);
@@ -361,14 +367,16 @@ static bool check_words(struct content *c, bool read)
 /* What the adds of the saved filter would have left in this layer. */
 static void restore(struct bloom *b, const struct content *content)
 {
-  counter_add(&b->counters, KEYS, content->keys);
-  counter_add(&b->counters, UNITED, content->united);
-  atomic_store_explicit(&b->copies, content->keys, memory_order_relaxed); /* not shared yet */
-  if (b->limited)
-    counter_add(&b->counters, BITS, content->bits);
+  bloom_count(b, KEYS, content->keys);
+  bloom_count(b, UNITED, content->united);
+  if (b->limited) {
+    atomic_store_explicit(&bloom_long_of(b)->copies, content->keys,
+                          memory_order_relaxed); /* not shared yet */
+    bloom_count(b, BITS, content->bits);
+  }
   if (content->full)
     atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed); /* not shared yet */
-  else if (!b->mapping.at)
+  else if (!bloom_mapping(b).at)
     (void) tamis__bloom_watch(b);
 }
 
@@ -387,6 +395,8 @@ static int load_words(struct loading *l)
 {
   struct content *c = &l->layers[l->n];
   uint64_t bytes = c->plan.geometry.lines * LINE_BYTES;
+  c->plan.is_mapped = l->r->mapping;
+  c->plan.is_unusual |= filter_allocator(l->head)->allocate != NULL;
   uint64_t beside = tamis__bloom_bytes_beside(&c->plan);
   uint64_t limit =
       l->r->mapping ? 0 : l->saved->limit; /* nothing is allocated for what is mapped */
@@ -430,6 +440,7 @@ static int load_layer(struct loading *l)
   bool after_word = l->n == 1 && bloom_shape_is_word(l->layers[0].plan.geometry.shape);
   *c = (struct content){.plan = {.stripes_wanted = l->saved->options.stripes,
                                  .max_bytes = l->saved->options.max_bytes,
+                                 .is_unusual = true, /* as further layers are long */
                                  .shares_stripes = !after_word}};
   int result = tamis__saved_read_block(l->r, &block);
   if (result == TAMIS_OK && !read_layer(&block, l->n + 1, &c->plan))
@@ -493,7 +504,7 @@ static int create_layers(struct loading *l, struct bloom **newest)
     if (b != first)
       tamis__layers_append(first, b);
   }
-  if (l->n == 1 && bloom_opens_layers(&l->saved->options) && !mapping.at)
+  if (l->n == 1 && l->layers[0].plan.closes_early && !mapping.at)
     tamis__layers_limit_first(first);
   return TAMIS_OK;
 }
@@ -507,8 +518,8 @@ int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
   if (result == TAMIS_OK)
     result = create_layers(&l, &newest);
   if (result == TAMIS_OK && newest) {
-    while (newest->older)
-      newest = newest->older;
+    while (bloom_older(newest))
+      newest = bloom_older(newest);
     *out = &newest->head;
     return TAMIS_OK;
   }

@@ -125,7 +125,7 @@ static inline void count_line(struct census *census, const uint64_t a[LINE_WORDS
 
 static inline void load_line(const struct bloom *b, uint64_t first, uint64_t line[LINE_WORDS])
 {
-  const uint64_t keys = bloom_geometry_key_bits(&b->geometry);
+  const uint64_t keys = bloom_key_bits(b->layout);
   for (unsigned j = 0; j < LINE_WORDS; j++)
     line[j] = word_load(&b->words[first + j]) & keys;
 }
@@ -164,9 +164,9 @@ static struct estimate estimate_keys(const struct bloom_geometry *g, const struc
 /* ---- union ---- */
 
 /* No fewer keys than that set these bits. */
-static uint64_t fewest_keys(const struct bloom_geometry *g, uint64_t bits)
+static uint64_t fewest_keys(struct bloom_shape shape, uint64_t bits)
 {
-  unsigned of_key = bloom_geometry_bits_per_key(g);
+  unsigned of_key = bloom_shape_bits_per_key(shape);
   return (bits + of_key - 1) / of_key;
 }
 
@@ -177,14 +177,13 @@ struct certain {
 
 static struct certain certain_keys(const struct bloom *into, const struct bloom *from)
 {
-  return (struct certain){tamis__counter_sum(&into->counters, KEYS),
-                          tamis__counter_sum(&from->counters, KEYS)};
+  return (struct certain){bloom_counted(into, KEYS), bloom_counted(from, KEYS)};
 }
 
 static uint64_t certain_after(const struct bloom *into, const struct certain *before,
                               uint64_t added)
 {
-  uint64_t keys = before->into + fewest_keys(&into->geometry, added);
+  uint64_t keys = before->into + fewest_keys(bloom_shape_of(into), added);
   return keys > before->from ? keys : before->from;
 }
 
@@ -192,16 +191,15 @@ static uint64_t certain_after(const struct bloom *into, const struct certain *be
 static bool has_room(struct bloom *into, const struct bloom *from, const struct certain *certain)
 {
   uint64_t added = 0;
-  for (uint64_t i = 0; i < into->geometry.words; i += LINE_WORDS) {
+  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS) {
     uint64_t a[LINE_WORDS], b[LINE_WORDS];
     load_line(into, i, a);
     load_line(from, i, b);
     added += count_added(a, b);
   }
-  return !added ||
-         (!refuses(into) && !at_capacity(into) &&
-          (double) (tamis__counter_sum(&into->counters, BITS) + added) <= into->max_bits &&
-          certain_after(into, certain, added) <= into->geometry.capacity);
+  return !added || (!refuses(into) && !at_capacity(into) &&
+                    (double) (bloom_counted(into, BITS) + added) <= bloom_long_of(into)->max_bits &&
+                    certain_after(into, certain, added) <= bloom_capacity(into));
 }
 
 /* What a union has done so far. */
@@ -215,10 +213,10 @@ struct progress {
  * numbers of keys with a standard deviation of 0.03 %. */
 enum { SAMPLE_LINES = 1 << 15 };
 
-static void count_sample(const struct bloom_geometry *g, struct progress *progress, uint64_t first,
+static void count_sample(uint64_t lines, struct progress *progress, uint64_t first,
                          const uint64_t into[LINE_WORDS], const uint64_t from[LINE_WORDS])
 {
-  uint64_t step = (g->lines + SAMPLE_LINES - 1) / SAMPLE_LINES;
+  uint64_t step = (lines + SAMPLE_LINES - 1) / SAMPLE_LINES;
   if (first < progress->next)
     return;
   progress->next += step * LINE_WORDS;
@@ -265,20 +263,20 @@ FORCE_INLINE bool unite_line(struct bloom *into, const struct bloom *from, uint6
   }
   if (limited)
     progress->added += count_added(old, bits);
-  count_sample(&into->geometry, progress, first, old, bits);
+  count_sample(into->word_count / LINE_WORDS, progress, first, old, bits);
   return room;
 }
 
 static void unite_all(struct bloom *into, const struct bloom *from, struct progress *progress)
 {
-  for (uint64_t i = 0; i < into->geometry.words; i += LINE_WORDS)
+  for (uint64_t i = 0; i < into->word_count; i += LINE_WORDS)
     unite_line(into, from, i, false, false, progress);
 }
 
 static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from, uint64_t first,
                              uint64_t end)
 {
-  const uint64_t keys = bloom_geometry_key_bits(&into->geometry);
+  const uint64_t keys = bloom_key_bits(into->layout);
   uint64_t missing = 0;
   for (uint64_t i = first; i < end; i++)
     missing |= word_load(&from->words[i]) & keys & ~word_load(&into->words[i]);
@@ -289,14 +287,14 @@ static bool chunk_lacks_bits(const struct bloom *into, const struct bloom *from,
 static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t first, uint64_t end,
                         struct progress *progress)
 {
-  const bool marked = into->geometry.shape.layout == BLOOM_LAYOUT_MARKED;
+  const bool marked = into->layout == BLOOM_LAYOUT_MARKED;
   uint64_t before = progress->added;
   bool room = !refuses(into) || !chunk_lacks_bits(into, from, first, end);
   for (uint64_t i = first; i < end && room; i += LINE_WORDS)
     room = marked ? unite_line(into, from, i, true, true, progress)
                   : unite_line(into, from, i, true, false, progress);
   if (progress->added != before) {
-    counter_add(&into->counters, BITS, progress->added - before);
+    bloom_count(into, BITS, progress->added - before);
     (void) tamis__bloom_watch(into);
   }
   return room;
@@ -305,7 +303,7 @@ static bool unite_chunk(struct bloom *into, const struct bloom *from, uint64_t f
 /* False: `into` has become full meanwhile. */
 static bool unite_limited(struct bloom *into, const struct bloom *from, struct progress *progress)
 {
-  const uint64_t words = into->geometry.words, chunk = CHUNK_LINES * LINE_WORDS;
+  const uint64_t words = into->word_count, chunk = CHUNK_LINES * LINE_WORDS;
   bool room = true;
   for (uint64_t i = 0; i < words && room; i += chunk)
     room = unite_chunk(into, from, i, words - i < chunk ? words : i + chunk, progress);
@@ -317,12 +315,12 @@ static void count_united(struct bloom *into, const struct census *census, uint64
 {
   if (!census->added)
     return;
-  const struct bloom_geometry *g = &into->geometry;
-  struct estimate e = estimate_keys(g, census);
-  double added = (double) census->added * (double) g->lines / (double) census->lines;
-  double fewest = added / bloom_geometry_bits_per_key(g);
+  const struct bloom_geometry g = bloom_geometry_of(into);
+  struct estimate e = estimate_keys(&g, census);
+  double added = (double) census->added * (double) g.lines / (double) census->lines;
+  double fewest = added / bloom_geometry_bits_per_key(&g);
   double brought = fmin(fmax((double) keys_from - e.common, fewest), added);
-  counter_add(&into->counters, UNITED, (uint64_t) ceil(brought - 0.5));
+  bloom_count(into, UNITED, (uint64_t) ceil(brought - 0.5));
 }
 
 /* ---- union of growable filters ---- */
@@ -332,7 +330,7 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
 {
   struct bloom *layer = newest_layer(b);
   unsigned n = layer->number;
-  for (; layer; layer = layer->older)
+  for (; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;
   return n;
 }
@@ -346,7 +344,7 @@ static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have, uns
     if (result == TAMIS_OK) {
       struct bloom *layer = newest_layer(into[0]); /* adds may have opened more */
       while (layer->number > have + 1)
-        layer = layer->older;
+        layer = bloom_older(layer);
       into[have] = layer;
     }
   }
@@ -390,7 +388,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
   struct progress progress = {0};
   bool room = unite_limited(into, from, &progress);
   count_united(into, &progress.census, keys_from);
-  if (room && certain_after(into, &certain, progress.added) >= into->geometry.capacity)
+  if (room && certain_after(into, &certain, progress.added) >= bloom_capacity(into))
     atomic_store_explicit(&into->fullness, FULL, memory_order_relaxed); /* see refuses() */
   return room ? TAMIS_OK : TAMIS_EFULL;
 }
@@ -410,7 +408,7 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
   if (result != TAMIS_OK)
     return result;
   struct census census = {0};
-  for (uint64_t i = 0; i < a->geometry.words; i += LINE_WORDS) {
+  for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
     load_line(a, i, of_a);
     load_line(b, i, of_b);
@@ -418,10 +416,11 @@ int tamis__bloom_intersect(const tamis_filter *a_filter, const tamis_filter *b_f
       atomic_store_explicit(&both->words[i + j], of_a[j] & of_b[j], memory_order_relaxed);
     count_line(&census, of_a, of_b);
   }
-  struct estimate e = estimate_keys(&a->geometry, &census);
-  counter_add(&both->counters, UNITED, (uint64_t) ceil(e.common - 0.5));
+  const struct bloom_geometry g = bloom_geometry_of(a);
+  struct estimate e = estimate_keys(&g, &census);
+  bloom_count(both, UNITED, (uint64_t) ceil(e.common - 0.5));
   if (both->limited)
-    counter_add(&both->counters, BITS, census.b - census.added);
+    bloom_count(both, BITS, census.b - census.added);
   (void) tamis__bloom_watch(both);
   *out = &both->head;
   return TAMIS_OK;
@@ -436,13 +435,14 @@ int tamis__bloom_similarity(const tamis_filter *a_filter, const tamis_filter *b_
   if (!newest_is_first(a) || !newest_is_first(b))
     return TAMIS_EUNSUPPORTED;
   struct census census = {0};
-  for (uint64_t i = 0; i < a->geometry.words; i += LINE_WORDS) {
+  for (uint64_t i = 0; i < a->word_count; i += LINE_WORDS) {
     uint64_t of_a[LINE_WORDS], of_b[LINE_WORDS];
     load_line(a, i, of_a);
     load_line(b, i, of_b);
     count_line(&census, of_a, of_b);
   }
-  struct estimate e = estimate_keys(&a->geometry, &census);
+  const struct bloom_geometry g = bloom_geometry_of(a);
+  struct estimate e = estimate_keys(&g, &census);
   out->estimated_a = e.a;
   out->estimated_b = e.b;
   out->united = e.united;

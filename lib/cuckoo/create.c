@@ -19,10 +19,10 @@ uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g)
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct cuckoo_spec *spec,
                                    uint64_t max_bytes)
 {
-  struct cuckoo *c = tamis__memory_allocate(&head->allocator, sizeof *c);
+  struct cuckoo *c = tamis__memory_allocate(filter_allocator(head), sizeof *c);
   if (!c)
     return NULL;
-  c->head = *head;
+  filter_begin(&c->head, head, &c->more, c->secret);
   c->spec = *spec;
   c->max_bytes = max_bytes;
   c->bytes = sizeof *c;
@@ -45,7 +45,7 @@ void tamis__cuckoo_append_first(struct cuckoo *c, struct generation *generation)
 
 void tamis__cuckoo_destroy(struct cuckoo *c)
 {
-  tamis_allocator from = c->head.allocator;
+  const tamis_allocator from = *filter_allocator(&c->head);
   tamis__backlog_destroy(&c->backlog);
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     tamis__generation_destroy(c, c->generation[i]);

@@ -532,7 +532,7 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
                         memory_order_relaxed); /* not shared yet, all three */
   int result = TAMIS_OK;
   if (r->mapping) {
-    c->mapped = tamis__memory_allocate(&head->allocator, sizeof *c->mapped);
+    c->mapped = tamis__memory_allocate(filter_allocator(head), sizeof *c->mapped);
     result = c->mapped ? TAMIS_OK : TAMIS_ENOMEM;
   }
   if (result == TAMIS_OK)

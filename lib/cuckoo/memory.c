@@ -46,7 +46,7 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
     return NULL;
   if (cuckoo_block_comes_cleared(c, size))
     cleared = 0;
-  void *block = tamis__memory_allocate_cleared(&c->head.allocator, size, cleared);
+  void *block = tamis__memory_allocate_cleared(filter_allocator(&c->head), size, cleared);
   *result = block ? TAMIS_OK : TAMIS_ENOMEM;
   if (!block)
     atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
@@ -71,7 +71,7 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)
 {
   if (!block)
     return;
-  tamis__memory_release(&c->head.allocator, block, size);
+  tamis__memory_release(filter_allocator(&c->head), block, size);
   atomic_fetch_sub_explicit(&c->bytes, size, memory_order_relaxed);
 }
 

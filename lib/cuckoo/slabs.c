@@ -141,7 +141,7 @@ static struct segment *take_slot_locked(struct slabs *slabs, struct slab **from,
  * taken, as that would be too much for one call. */
 static bool slabs_are_clear(const struct cuckoo *c, const struct slabs *slabs)
 {
-  return !c->head.allocator.allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
+  return !filter_allocator(&c->head)->allocate || cuckoo_block_comes_cleared(c, slab_bytes(slabs));
 }
 
 /* Takes a slot of a slab in the list.  If the list is empty, `new` (unless NULL) becomes its first

@@ -98,7 +98,7 @@ static struct cuckoo_snapshot *first_snapshot(const struct cuckoo *c)
 
 static struct snapshot_note *allocate_note(const struct cuckoo *c)
 {
-  return tamis__memory_allocate_cleared(&c->head.allocator, sizeof(struct snapshot_note),
+  return tamis__memory_allocate_cleared(filter_allocator(&c->head), sizeof(struct snapshot_note),
                                         offsetof(struct snapshot_note, hashes));
 }
 
@@ -147,7 +147,7 @@ void tamis__snapshot_provide(struct cuckoo *c)
     if (!note)
       return;
     if (!give_note(c, note))
-      tamis__memory_release(&c->head.allocator, note, sizeof *note);
+      tamis__memory_release(filter_allocator(&c->head), note, sizeof *note);
   }
 }
 
@@ -229,7 +229,7 @@ enum { SPARE_NOTES = 2 };
 
 static void release(struct cuckoo_snapshot *s, void *block, size_t size)
 {
-  tamis__memory_release(&s->c->head.allocator, block, size);
+  tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
 
 static void release_notes(struct cuckoo_snapshot *s, struct snapshot_note *list)
@@ -262,9 +262,9 @@ static bool provide_words(struct cuckoo_snapshot *s, const struct cuckoo_geometr
   release(s, s->words, s->words_bytes);
   release(s, s->part, s->words_bytes);
   s->part = NULL;
-  s->words = tamis__memory_allocate_cleared(&s->c->head.allocator, bytes, 0);
+  s->words = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
   if (g->shape.ages) /* segments of other filters are never given in parts */
-    s->part = tamis__memory_allocate_cleared(&s->c->head.allocator, bytes, 0);
+    s->part = tamis__memory_allocate_cleared(filter_allocator(&s->c->head), bytes, 0);
   s->words_bytes = bytes;
   return s->words && (s->part || !g->shape.ages);
 }
@@ -275,7 +275,8 @@ static bool provide_duplicates(struct cuckoo_snapshot *s, size_t bytes)
     return true;
   release(s, s->duplicates, s->duplicates_bytes);
   s->duplicates_bytes = bytes + bytes / 4;
-  s->duplicates = tamis__memory_allocate_cleared(&s->c->head.allocator, s->duplicates_bytes, 0);
+  s->duplicates =
+      tamis__memory_allocate_cleared(filter_allocator(&s->c->head), s->duplicates_bytes, 0);
   if (!s->duplicates)
     s->duplicates_bytes = 0;
   return s->duplicates != NULL;

@@ -13,13 +13,13 @@
 static void *allocate_counts(void *context, size_t size)
 {
   struct cuckoo_snapshot *s = context;
-  return tamis__memory_allocate(&s->c->head.allocator, size);
+  return tamis__memory_allocate(filter_allocator(&s->c->head), size);
 }
 
 static void release_counts(void *context, void *block, size_t size)
 {
   struct cuckoo_snapshot *s = context;
-  tamis__memory_release(&s->c->head.allocator, block, size);
+  tamis__memory_release(filter_allocator(&s->c->head), block, size);
 }
 
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s)

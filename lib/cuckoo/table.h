@@ -171,6 +171,8 @@ struct cuckoo {
    * `opening` held. */
   _Atomic double excess;
   struct mapped *mapped; /* NULL: the filter is not mapped */
+  struct filter_more more;
+  unsigned char secret[HASH_SECRET_BYTES];
 };
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)

@@ -358,7 +358,7 @@ static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
   const uint64_t *hashes;
   for (size_t n; (n = tamis__snapshot_removed(s, &hashes)) > 0;) {
     struct snapshot_note *note = tamis__memory_allocate_cleared(
-        &u->into->head.allocator, sizeof *note, offsetof(struct snapshot_note, hashes));
+        filter_allocator(&u->into->head), sizeof *note, offsetof(struct snapshot_note, hashes));
     if (!note)
       return TAMIS_ENOMEM;
     note->n = n;
@@ -377,7 +377,7 @@ static int remove_noted(struct union_of *u, int result)
       if (tamis__cuckoo_remove_mixed(u->into, note->hashes[i]) == TAMIS_ENOMEM)
         result = TAMIS_ENOMEM;
     u->removed = note->next;
-    tamis__memory_release(&u->into->head.allocator, note, sizeof *note);
+    tamis__memory_release(filter_allocator(&u->into->head), note, sizeof *note);
   }
   return result;
 }

@@ -165,7 +165,7 @@ static int allocate(struct window *w, uint64_t records, struct window_copies *ne
   if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
     return TAMIS_EFULL;
   HOOK(window_records_wanted);
-  new->records = tamis__memory_allocate(&w->head.allocator, more);
+  new->records = tamis__memory_allocate(filter_allocator(&w->head), more);
   if (!new->records)
     return TAMIS_ENOMEM;
   atomic_fetch_add_explicit(&w->bytes, more, memory_order_relaxed);
@@ -177,7 +177,7 @@ static void release(struct window *w, const struct window_copies *c)
   if (!c->records)
     return;
   atomic_fetch_sub_explicit(&w->bytes, bytes_for(c->bits), memory_order_relaxed);
-  tamis__memory_release(&w->head.allocator, c->records, bytes_for(c->bits));
+  tamis__memory_release(filter_allocator(&w->head), c->records, bytes_for(c->bits));
 }
 
 /* Whether a table has a good size for so many records: it is not too small, and not four times too

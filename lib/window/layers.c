@@ -80,10 +80,10 @@ static int open_locked(struct window *w, const struct window_layer *full)
   if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
-  struct window_layer *layer = tamis__memory_allocate(&w->head.allocator, sizeof *layer);
-  word *memory = layer ? tamis__memory_allocate(&w->head.allocator, words) : NULL;
+  struct window_layer *layer = tamis__memory_allocate(filter_allocator(&w->head), sizeof *layer);
+  word *memory = layer ? tamis__memory_allocate(filter_allocator(&w->head), words) : NULL;
   if (!memory) {
-    tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
+    tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
     return TAMIS_ENOMEM;
   }
   (void) tamis__window_prepare_layer(w, layer, &g);
@@ -111,7 +111,7 @@ void tamis__window_destroy_layers(struct window *w)
   struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed), *older;
   for (; layer != &w->first; layer = older) {
     older = layer->older;
-    tamis__memory_release(&w->head.allocator, layer->words, window_bytes(&layer->geometry));
-    tamis__memory_release(&w->head.allocator, layer, sizeof *layer);
+    tamis__memory_release(filter_allocator(&w->head), layer->words, window_bytes(&layer->geometry));
+    tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
   }
 }

@@ -350,7 +350,7 @@ static int load_end(struct load *l)
 
 static int append_layer(struct window *w, struct content *c)
 {
-  struct window_layer *layer = tamis__memory_allocate(&w->head.allocator, sizeof *layer);
+  struct window_layer *layer = tamis__memory_allocate(filter_allocator(&w->head), sizeof *layer);
   if (!layer)
     return TAMIS_ENOMEM;
   struct window_layer *older = atomic_load_explicit(&w->newest, memory_order_relaxed);

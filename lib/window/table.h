@@ -153,6 +153,8 @@ struct window {
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
+  struct filter_more more;
+  unsigned char secret[HASH_SECRET_BYTES];
   _Alignas(64) epoch_word epoch;
 };
 

@@ -217,12 +217,12 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   if (!b.to || !b.of || !have_same_geometry(&b.to->geometry, &b.of->geometry))
     return TAMIS_EUNSUPPORTED;
   size_t bytes = window_segment_words(&b.of->geometry) * 8;
-  b.words = tamis__memory_allocate_cleared(&into->allocator, bytes, 0);
+  b.words = tamis__memory_allocate_cleared(filter_allocator(into), bytes, 0);
   if (!b.words)
     return TAMIS_ENOMEM;
   int result = plan(&b);
   if (result == TAMIS_OK)
     result = for_each_entry(&b, unite);
-  tamis__memory_release(&into->allocator, b.words, bytes);
+  tamis__memory_release(filter_allocator(into), b.words, bytes);
   return result;
 }

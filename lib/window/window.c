@@ -171,7 +171,7 @@ static struct filter_operations operations_for(const struct window_calls *calls,
 
 struct window *tamis__window_create(const struct tamis_filter *head, const struct window_plan *plan)
 {
-  const tamis_allocator *from = &head->allocator;
+  const tamis_allocator *from = filter_allocator(head);
   struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted, plan->copies);
   struct window *w = tamis__memory_allocate(from, sizeof *w);
   void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
@@ -183,10 +183,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
     tamis__memory_release(from, w, sizeof *w);
     return NULL;
   }
-  w->head.keys = head->keys;
-  w->head.hash = head->hash;
-  w->head.hash_context = head->hash_context;
-  w->head.allocator = head->allocator;
+  filter_begin(&w->head, head, &w->more, w->secret);
   set_beside(w, &s, plan->copies, beside);
   w->spec = plan->spec;
   w->renews = plan->renews;
@@ -208,7 +205,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
 static void destroy(tamis_filter *f)
 {
   struct window *w = window_of(f);
-  tamis_allocator from = w->head.allocator;
+  const tamis_allocator from = *filter_allocator(&w->head);
   tamis__window_destroy_layers(w);
   tamis__window_destroy_copies(w);
   tamis__stripes_destroy(&w->stripes);

@@ -35,7 +35,9 @@ void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, uns
   options.capacity = cuckoo_lanes(g) * roots;
   options.fpp = fpp;
   options.seed = SEED;
-  struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
+  const struct filter_more more = {.allocator = from_the_world};
+  struct tamis_filter head = {.keys = t.keys};
+  filter_set_more(&head, &more);
   expect(tamis__cuckoo_create_with(&options, &head, g, &t.filter) == TAMIS_OK, "create");
 }
 

@@ -154,6 +154,7 @@ void __tsan_atomic_signal_fence(int)
 }
 
 ATOMIC(8)
+ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 

@@ -29,7 +29,9 @@ static void make_window_of(bool growable, bool copies)
       .copies = copies,
       .stripes_wanted = 4};
   expect(window_geometry_restore(1, &plan.geometry), "geometry");
-  struct tamis_filter head = {.keys = t.keys, .allocator = from_the_world};
+  const struct filter_more more = {.allocator = from_the_world};
+  struct tamis_filter head = {.keys = t.keys};
+  filter_set_more(&head, &more);
   struct window *w = tamis__window_create(&head, &plan);
   expect(w != NULL, "create");
   w->first.block_shift = 0;

@@ -63,7 +63,7 @@ namespace
 
 enum : size_t {
   ARENA = 512 * 1024,
-  GRANULE = 4, /* neighbours of different protection are never closer */
+  GRANULE = 1, /* atomic objects of a byte may be neighbours */
   LINE = 64,
   MOST_BLOCKS = 256,
   MAX_LOCATIONS = 8192,

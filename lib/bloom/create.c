@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the memory of a Bloom filter, and its creation from a plan.
+ */
+#include "base/memory.h"
+#include "bloom/bloom.h"
+
+#include <math.h>
+
+/* ---- sizes ---- */
+
+enum {
+  /* Words that take no more than this are in one block with the rest of the filter. */
+  MOST_SMALL_BYTES = 1024
+};
+
+/* What a filter consists of.  A large one has two blocks, as only its words need huge pages. */
+struct sizes {
+  unsigned shards; /* 0: the counters are in the struct */
+  unsigned stripes;
+  bool own_stripe;    /* in the struct; there are no others then */
+  size_t words_bytes; /* in either block; 0: they are mapped */
+  size_t before;      /* of these, in the block of the struct */
+  size_t struct_bytes, all_bytes;
+};
+
+static unsigned power_of_two_up(unsigned n)
+{
+  unsigned power = 1;
+  while (power < n)
+    power *= 2;
+  return power;
+}
+
+static bool is_small(uint64_t words)
+{
+  return words * sizeof(word) <= MOST_SMALL_BYTES;
+}
+
+/* What a short filter has no room for.  (With a limit below that of the smallest long one, it is
+ * short.  It cannot grow then, as a layer takes more than the difference.) */
+static bool is_long(const struct bloom_plan *plan)
+{
+  return !is_small(plan->geometry.words) || plan->limited || plan->older ||
+         plan->max_bytes >= plan->geometry.words * sizeof(word) + sizeof(struct bloom_long) ||
+         plan->closes_early || plan->is_mapped || plan->is_unusual || plan->cleared_from ||
+         plan->stripes_wanted > 1 || plan->geometry.capacity > UINT16_MAX;
+}
+
+static struct sizes add_up(struct sizes s, bool small, bool is_long)
+{
+  s.before = small ? s.words_bytes : 0;
+  s.struct_bytes = !small    ? sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard)
+                   : is_long ? sizeof(struct bloom_long)
+                             : (size_t) BLOOM_SHORT_BYTES;
+  s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe);
+  return s;
+}
+
+/* The same, with the words in a block of their own, as a load leaves them. */
+static struct sizes words_apart(struct sizes s)
+{
+  s.all_bytes -= s.before;
+  s.before = 0;
+  return s;
+}
+
+/* The word layout needs no stripes, and layers share those of the layer before.  A small filter has
+ * one: a thousand of them should not take a thousand times 8 KiB for locks. */
+static struct sizes sizes_for(const struct bloom_plan *plan)
+{
+  const struct bloom_geometry *g = &plan->geometry;
+  bool small = is_small(g->words);
+  struct sizes s = {.words_bytes = plan->is_mapped ? 0 : g->words * sizeof(word)};
+  unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
+  unsigned max = power_of_two_up(lines), wanted = plan->stripes_wanted;
+  s.stripes = small ? 1 : tamis__stripe_count();
+  s.stripes = plan->shares_stripes || bloom_shape_is_word(g->shape) || plan->is_mapped ? 0
+              : wanted          ? power_of_two_up(wanted)
+              : s.stripes < max ? s.stripes
+                                : max;
+  s.own_stripe = small && s.stripes == 1;
+  s.stripes -= s.own_stripe;
+  s.shards = small ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
+  return add_up(s, small, is_long(plan));
+}
+
+/* Those of a layer that is there. */
+static struct sizes sizes_of(const struct bloom *b)
+{
+  bool mapped = bloom_mapping(b).at;
+  struct sizes s = {.shards = b->counter_mask ? b->counter_mask + 1U : 0,
+                    .words_bytes = mapped ? 0 : b->word_count * sizeof(word)};
+  s.own_stripe = (char *) b->stripes == b->own_stripe;
+  s.stripes = bloom_owns_stripes(b) && !s.own_stripe ? b->stripe_mask + 1U : 0;
+  s = add_up(s, is_small(b->word_count), bloom_is_long(b));
+  return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
+}
+
+static uint64_t total_bytes(const struct sizes *s)
+{
+  return s->all_bytes + s->words_bytes - s->before;
+}
+
+uint64_t tamis__bloom_bytes(const struct bloom *b)
+{
+  struct sizes s = sizes_of(b);
+  bool own_operations = bloom_mapping(b).at && b->number == 1;
+  return total_bytes(&s) + (own_operations ? sizeof(struct filter_operations) : 0);
+}
+
+uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan)
+{
+  struct sizes s = sizes_for(plan);
+  return total_bytes(&s);
+}
+
+uint64_t tamis__bloom_bytes_beside(const struct bloom_plan *plan)
+{
+  struct sizes s = sizes_for(plan);
+  return total_bytes(&s) - s.words_bytes;
+}
+
+/* ---- blocks ---- */
+
+/* With the struct, and without large words. */
+static void *allocate_block(const tamis_allocator *from, const struct sizes *s)
+{
+  return s->shards ? tamis__memory_allocate(from, s->all_bytes)
+                   : tamis__memory_allocate_dense(from, s->all_bytes);
+}
+
+void tamis__bloom_destroy_layer(struct bloom *b)
+{
+  const tamis_allocator from = *filter_allocator(&b->head);
+  struct sizes s = sizes_of(b);
+  if (bloom_owns_stripes(b))
+    for (unsigned i = 0; i <= b->stripe_mask; i++)
+      stripe_destroy(bloom_stripe(b, i));
+  if (bloom_mapping(b).at && b->number == 1)
+    tamis__memory_release(&from, (void *) operations_of(&b->head),
+                          sizeof(struct filter_operations));
+  if (!s.before && s.words_bytes)
+    tamis__memory_release(&from, b->words, s.words_bytes);
+  tamis__memory_release(&from, (char *) b - s.before, s.all_bytes);
+}
+
+void tamis__bloom_destroy_layers(struct bloom *newest)
+{
+  for (struct bloom *older; newest; newest = older) {
+    older = bloom_older(newest);
+    tamis__bloom_destroy_layer(newest);
+  }
+}
+
+/* ---- creation ---- */
+
+/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
+ * it. */
+static double limit_of_bits(const struct bloom_geometry *g)
+{
+  double bits = bloom_geometry_usable_bits(g);
+  double average = bloom_geometry_bits_set(g, (double) g->capacity);
+  /* The limit is four standard deviations above the average of as many independent bits, but at
+   * most all bits.  The number of set bits varies less than that, because each key sets nearly the
+   * same number of them.  (With 10^4 keys in the blocked layout a quarter of that variance was
+   * measured, so the limit is nearer to eight deviations.) */
+  return fmin(bits, average + 4 * sqrt(average * (1 - average / bits)));
+}
+
+double tamis__bloom_max_bits(const struct bloom *b)
+{
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bits : limit_of_bits(&g);
+}
+
+/* A mapped filter has operations of its own.  NULL: there is no memory. */
+static const struct filter_operations *operations_for(const struct tamis_filter *head,
+                                                      const struct bloom_plan *plan,
+                                                      const struct bloom_calls *calls)
+{
+  if (!plan->is_mapped || plan->older)
+    return &calls->alone;
+  struct filter_operations *own = tamis__memory_allocate(filter_allocator(head), sizeof *own);
+  if (own)
+    *own = tamis__read_only(&calls->alone);
+  return own;
+}
+
+static void begin_stripes(struct bloom *b, const struct bloom_plan *plan, const struct sizes *s)
+{
+  unsigned stripes = s->stripes + s->own_stripe;
+  if (plan->older) {
+    b->stripes = plan->older->stripes;
+    b->stripe_mask = plan->older->stripe_mask;
+  }
+  if (!stripes)
+    return;
+  b->stripe_mask = (uint16_t) (stripes - 1);
+  b->stripes = (struct stripe *) (s->own_stripe ? b->own_stripe : (char *) b + s->struct_bytes);
+  for (unsigned i = 0; i < stripes; i++)
+    stripe_init(bloom_stripe(b, i));
+}
+
+static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
+                       const struct bloom_plan *plan, const struct bloom_calls *calls)
+{
+  const struct bloom_geometry *g = &plan->geometry;
+  l->calls = calls;
+  l->capacity = g->capacity;
+  l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
+  l->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(g);
+  l->max_bytes = plan->max_bytes;
+  l->stripes_wanted = plan->stripes_wanted;
+  l->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
+  l->more = *filter_more(head);
+  l->more.secret = NULL;
+  if (!is_small(g->words)) {
+    struct bloom_large *large = (struct bloom_large *) l;
+    hash_make_secret(head->keys.seed, large->secret);
+    l->more.secret = large->secret;
+  }
+  filter_set_more(&l->b.head, &l->more);
+}
+
+/* What a plan says.  The filter is not shared yet. */
+static void begin(struct bloom *b, const struct tamis_filter *head, const struct bloom_plan *plan,
+                  const struct sizes *s)
+{
+  const struct bloom_geometry *g = &plan->geometry;
+  b->head.keys = head->keys;
+  b->word_count = g->words;
+  b->fpp = g->fpp;
+  b->one_stripe = plan->stripes_wanted == 1;
+  b->number = plan->older ? (plan->older->number + 1) & 127 : 1;
+  b->probes = (uint8_t) g->shape.probes;
+  b->layout = g->shape.layout & 7;
+  b->bits_per_probe = g->shape.bits_per_probe & 7;
+  b->limited = plan->limited;
+  b->bounded = plan->max_bytes && !is_long(plan);
+  b->few_keys = (uint16_t) g->capacity;
+  b->counter_mask = (uint8_t) (s->shards ? s->shards - 1 : 0);
+  begin_stripes(b, plan, s);
+  if (plan->older)
+    b->older = plan->older;
+}
+
+struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
+                                  word *words, const struct saved_mapping *mapping)
+{
+  struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
+  const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape, plan->limited);
+  const struct filter_operations *operations = operations_for(head, plan, calls);
+  char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
+  if (!block) {
+    if (operations != &calls->alone)
+      tamis__memory_release(filter_allocator(head), (void *) operations, sizeof *operations);
+    return NULL;
+  }
+  struct bloom *b = (struct bloom *) (block + s.before);
+  begin(b, head, plan, &s);
+  if (is_long(plan)) {
+    begin_long((struct bloom_long *) b, head, plan, calls);
+    bloom_long_of(b)->mapping = *mapping;
+  }
+  operations_begin(&b->head, operations);
+  b->words = words ? words : (word *) block;
+  if (!mapping->at)
+    (void) tamis__bloom_watch(b);
+  return b;
+}
+
+int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloom_plan *plan,
+                              struct bloom **out)
+{
+  uint64_t words_bytes = plan->geometry.words * sizeof(word);
+  bool clear = plan->cleared_from && words_bytes >= plan->cleared_from;
+  word *words = NULL;
+  if (!is_small(plan->geometry.words)) {
+    words = tamis__memory_allocate_cleared(filter_allocator(head), words_bytes,
+                                           clear ? 0 : words_bytes);
+    if (!words)
+      return TAMIS_ENOMEM;
+  }
+  *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){NULL, 0});
+  if (!*out)
+    tamis__memory_release(filter_allocator(head), words, words_bytes);
+  return *out ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+int tamis__bloom_create_like(const struct bloom *model, struct bloom **out)
+{
+  const struct filter_more *more = filter_more(&model->head);
+  const struct bloom_plan plan = {.geometry = bloom_geometry_of(model),
+                                  .stripes_wanted = bloom_stripes_wanted(model),
+                                  .max_bytes = bloom_max_bytes(model),
+                                  .limited = model->limited,
+                                  .max_bits = tamis__bloom_max_bits(model),
+                                  .cleared_from = bloom_cleared_from(model),
+                                  .closes_at = bloom_closes_at(model),
+                                  .closes_early = bloom_closes_at(model) != bloom_capacity(model),
+                                  .is_unusual = more->allocator.allocate || more->hash};
+  return tamis__bloom_create_empty(&model->head, &plan, out);
+}
