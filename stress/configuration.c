@@ -105,15 +105,12 @@ static void draw_filter(struct configuration *c, uint64_t *seed,
 /* The lowest rate of a window is higher, and has no formula that this could check. */
 static double lowest_rate_of_window(const tamis_options *o)
 {
-  double fpp;
   uint64_t bytes;
   tamis_options trial = *o;
-  for (fpp = lowest_rate(o); fpp < 1; fpp *= 1.01) {
-    trial.fpp = fpp;
-    if (tamis_bytes_for(&trial, &bytes) == TAMIS_OK)
-      break;
-  }
-  return fpp;
+  trial.fpp = lowest_rate(o);
+  while (trial.fpp < 1 && tamis_bytes_for(&trial, &bytes) != TAMIS_OK)
+    trial.fpp *= 1.01;
+  return trial.fpp;
 }
 
 /* One filter in three that can have a window has one.  The rest of the configuration is what it would be
