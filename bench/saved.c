@@ -5,13 +5,13 @@
  *
  *    bench-saved [--mib N] [--rounds N] [--directory PATH] [--slice SECONDS] [--cpu-time]
  *
- * Each round does everything once, in turns, so that whatever else the machine does affects all of it
- * alike; the results are medians over the rounds.  The files are in memory, by default: nothing waits
- * for a disk, neither cp nor tamis_save.  (tamis_save_file also waits for the disk, for the sake of a
- * power cut, and cp does not: so it is not what is compared.)
+ * Each round does everything once, in turns, so that whatever else the machine does affects all of
+ * it alike; the results are medians over the rounds.  The files are in memory, by default: nothing
+ * waits for a disk, neither cp nor tamis_save.  (tamis_save_file also waits for the disk, for the
+ * sake of a power cut, and cp does not: so it is not what is compared.)
  *
- * By how much writers are slower is said in three ways: than by themselves, than while cp runs, which
- * takes a part of a core as a save does, and by the time for which they have a core.
+ * By how much writers are slower is said in three ways: than by themselves, than while cp runs,
+ * which takes a part of a core as a save does, and by the time for which they have a core.
  */
 #include "tamis/tamis.h"
 
@@ -51,7 +51,8 @@ static double seconds_of(clockid_t clock)
   return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
-/* The time that passes, or for which this process has a core: for machines that do more than this. */
+/* The time that passes, or for which this process has a core: for machines that do more than this.
+ * */
 static double work_time(void)
 {
   return seconds_of(settings.cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC);

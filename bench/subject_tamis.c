@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * This library in three builds: as it is shipped, for one thread (alone/layer1.h), and another build
- * of the user's choice, such as one by another compiler or of an earlier state.  All are loaded at
- * run time and called in the same manner, so that nothing else differs.
+ * This library in three builds: as it is shipped, for one thread (alone/layer1.h), and another
+ * build of the user's choice, such as one by another compiler or of an earlier state.  All are
+ * loaded at run time and called in the same manner, so that nothing else differs.
  */
 #include "subject.h"
 #include "tamis/tamis.h"

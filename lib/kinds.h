@@ -16,8 +16,8 @@ enum {
   FIRST_STATS_SIZE = offsetof(tamis_stats, oldest_part_age) + sizeof(uint64_t)
 };
 
-/* The filters of a kind, with a sliding window or without.  NULL: there is no such kind, or it has no
- * windows. */
+/* The filters of a kind, with a sliding window or without.  NULL: there is no such kind, or it has
+ * no windows. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
 /* Fills all of *out. */

@@ -105,8 +105,8 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
     server.Replicate(ctx, "BF.MADD", "sv", key, items, n);
 }
 
-/* valkey-bloom's names, as RedisBloom has no events.  Of a cuckoo filter, CF.INSERT has its own; that
- * does not stop. */
+/* valkey-bloom's names, as RedisBloom has no events.  Of a cuckoo filter, CF.INSERT has its own;
+ * that does not stop. */
 static const char *event_of(tamis_kind kind, bool stops)
 {
   if (kind == TAMIS_CUCKOO)

@@ -155,8 +155,8 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
-  /* As RedisBloom does: a cuckoo filter without items has no chunks, and numbers that are no cursors
-   * are beyond the last one. */
+  /* As RedisBloom does: a cuckoo filter without items has no chunks, and numbers that are no
+   * cursors are beyond the last one. */
   if (cursor ? cursor > 0 && cursor < CURSOR_FROM : kind == TAMIS_CUCKOO && !v->count)
     return reply_end(ctx, kind);
   struct dump *d = cursor ? find_dump(ctx, argv[1], kind, cursor) : NULL;

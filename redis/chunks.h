@@ -50,8 +50,8 @@ void chunk_seal(unsigned char *data, const struct chunk *chunk);
  * before them. */
 uint64_t chunk_id(const void *contents, size_t size, uint64_t before);
 
-/* The cursor that stands for a chunk.  It is from CURSOR_FROM to below twice that: JavaScript's numbers
- * are exact up to 2^53, and numbers that count bytes or chunks are no cursors. */
+/* The cursor that stands for a chunk.  It is from CURSOR_FROM to below twice that: JavaScript's
+ * numbers are exact up to 2^53, and numbers that count bytes or chunks are no cursors. */
 #define CURSOR_FROM (1LL << (CURSOR_BITS + TAG_BITS - 1))
 long long chunk_cursor(uint64_t id, uint64_t number);
 

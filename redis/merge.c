@@ -3,8 +3,8 @@
  * MERGE: a filter with the keys of several.  An error changes nothing.
  *
  * The union of a Bloom filter with one other is made in place, if it opens no layer: then it fails
- * before it changes anything, or not at all.  In all other cases it may fail half way, so it is made
- * in a copy.
+ * before it changes anything, or not at all.  In all other cases it may fail half way, so it is
+ * made in a copy.
  */
 #include "commands.h"
 #include "keys.h"

@@ -72,8 +72,8 @@ int command_addnx(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   return add_single(ctx, kind, argv, argc, true);
 }
 
-/* Of a cuckoo filter, -1 says that an item found no room.  Where items may be present already, numbers
- * are numbers in RESP3, too; elsewhere such an item gets false there. */
+/* Of a cuckoo filter, -1 says that an item found no room.  Where items may be present already,
+ * numbers are numbers in RESP3, too; elsewhere such an item gets false there. */
 static void reply_added(server_ctx *ctx, const struct value *v, int result, bool unique)
 {
   bool cuckoo = v->kind == TAMIS_CUCKOO;

@@ -113,8 +113,8 @@ static double lowest_rate_of_window(const tamis_options *o)
   return trial.fpp;
 }
 
-/* One filter in three that can have a window has one.  The rest of the configuration is what it would be
- * without. */
+/* One filter in three that can have a window has one.  The rest of the configuration is what it
+ * would be without. */
 static void draw_window(tamis_options *o, uint64_t seed, const struct configuration_limits *limits)
 {
   uint64_t random = random_at(seed, 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: while threads add and remove keys, does a Bloom filter that counts lose none that is in,
- * and keep its rate?
+ * Question: while threads add and remove keys, does a Bloom filter that counts lose none that is
+ * in, and keep its rate?
  *
- * Each thread has a window of keys that are in: with each step it adds a new key, by a plain add or a
- * unique one, and removes the oldest one, so the filter is always nearly at its capacity.  Now and
- * then it looks for some key of its window, and in the end for all of them.  Then absent keys are
- * looked up.  The rate may be 1.1 times the one asked for, and four standard deviations of the
+ * Each thread has a window of keys that are in: with each step it adds a new key, by a plain add or
+ * a unique one, and removes the oldest one, so the filter is always nearly at its capacity.  Now
+ * and then it looks for some key of its window, and in the end for all of them.  Then absent keys
+ * are looked up.  The rate may be 1.1 times the one asked for, and four standard deviations of the
  * measurement.  At last all keys are removed, and nothing may be left of them.
  */
 #include "base/filter.h"

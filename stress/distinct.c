@@ -84,8 +84,8 @@ struct users {
   unsigned n;
 };
 
-/* As long as the layers have no room for all keys twice: threads that add a key while a layer is opened
- * may add it to both. */
+/* As long as the layers have no room for all keys twice: threads that add a key while a layer is
+ * opened may add it to both. */
 static bool plan_layers(const tamis_options *options, uint64_t keys, struct users *users)
 {
   uint64_t room = 0, bits = 0;
@@ -102,8 +102,8 @@ static bool plan_layers(const tamis_options *options, uint64_t keys, struct user
   return users->all;
 }
 
-/* Adds `change` to the number of keys that use each bit of a key in a layer.  Returns whether one of
- * these bits is then used by a single key. */
+/* Adds `change` to the number of keys that use each bit of a key in a layer.  Returns whether one
+ * of these bits is then used by a single key. */
 static bool use_bits_of(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
 {
   struct bloom_probes probes = bloom_probes_begin(g->words, mixed, g->shape);

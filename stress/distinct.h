@@ -35,16 +35,17 @@
  * and is DISTINCT_BITS_MAX at most; distinct_holds() checks in the end that it was small enough for
  * all of them.
  *
- * Bloom filter.  A key is found exactly if all its bits are set in some layer.  So the answers about a
+ * Bloom filter.  A key is found exactly if all its bits are set in some layer.  So the answers
+ *       about a
  * key are exact if in each layer one of its bits belongs to no other key that is ever added.
  *
  * Bloom filter that counts.  Other keys come and go, and what a call has done to a part of a key's
  * counters is then seen or not.  So no counter of a key may belong to another one.
  *
- * Window.  What a layer stores of a key are the leading digits of one fraction (window/geometry.h).  Keys
- * that are further apart there than some units of the first layer's last digit are told from each other
- * by it, and by every layer that has at least half as many values.  distinct_holds_in_window() checks
- * that all have.
+ * Window.  What a layer stores of a key are the leading digits of one fraction (window/geometry.h).
+ * Keys that are further apart there than some units of the first layer's last digit are told from
+ * each other by it, and by every layer that has at least half as many values.
+ * distinct_holds_in_window() checks that all have.
  */
 #ifndef TAMIS_STRESS_DISTINCT_H
 #define TAMIS_STRESS_DISTINCT_H
@@ -78,8 +79,8 @@ void distinct_choose(const struct distinct *distinct, uint64_t seed, uint64_t *h
 /* Whether L is small enough for every generation that the filter has by now. */
 bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo);
 
-/* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options, and in each
- * layer that it opens for them.  False: n is too large for that. */
+/* Chooses n hashes each of which has a bit of its own in a Bloom filter with these options, and in
+ * each layer that it opens for them.  False: n is too large for that. */
 bool distinct_choose_bloom(const tamis_options *options, uint64_t seed, uint64_t *hashes,
                            unsigned n);
 
@@ -97,7 +98,8 @@ void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t 
 /* Whether a window may confuse two keys. */
 bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b);
 
-/* Whether all layers that the window has by now tell those keys from each other that are not near. */
+/* Whether all layers that the window has by now tell those keys from each other that are not near.
+ * */
 bool distinct_holds_in_window(const tamis_filter *window);
 
 #endif

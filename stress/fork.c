@@ -55,9 +55,10 @@ static struct {
 
 enum {
   LONG_WAIT = 1000000, /* nanoseconds */
-  /* In so many forks there may be one long wait.  The kernel stops a thread for its own sake as well,
-   * most likely where it copies a page: another thread that holds the lock of the address space may
-   * have lost its time slice.  That was seen once in a million forks, on two cores with a load of 40. */
+  /* In so many forks there may be one long wait.  The kernel stops a thread for its own sake as
+   * well, most likely where it copies a page: another thread that holds the lock of the address
+   * space may have lost its time slice.  That was seen once in a million forks, on two cores with a
+   * load of 40. */
   FORKS_PER_LONG_WAIT = 100000
 };
 

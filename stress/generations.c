@@ -49,9 +49,9 @@ enum {
 };
 
 /* The bits of the hash string after the root, from bit 63 on, that all keys have in common.  The
- * first five are among those by which the first generation splits its segments; the bits before them
- * choose a bucket pair.  A later generation takes the first seven bits for its unequal roots.  It
- * splits by the next five, of which three are common. */
+ * first five are among those by which the first generation splits its segments; the bits before
+ * them choose a bucket pair.  A later generation takes the first seven bits for its unequal roots.
+ * It splits by the next five, of which three are common. */
 static const uint64_t common_bits = UINT64_C(0xFE00) << 48;
 
 struct settings {

@@ -58,8 +58,8 @@ typedef uint64_t call_set;
 struct point {
   call_set done;
   uint64_t copies, age; /* without copies the age is 0 */
-  /* Copies that the last advance has forgotten, and the calls that had begun before and may bring them
-   * back.  Without the ones there are none of the others. */
+  /* Copies that the last advance has forgotten, and the calls that had begun before and may bring
+   * them back.  Without the ones there are none of the others. */
   uint64_t lost;
   call_set keepers;
 };
@@ -200,8 +200,9 @@ static size_t sort_events(struct history_checker *c, const struct history *h)
 
 /* ---- the search ---- */
 
-/* The pending calls that may bring back what is forgotten now: those that are adding the key, or have found
- * it and will renew it.  (Where a key has one copy, an add needs nothing of what was there.) */
+/* The pending calls that may bring back what is forgotten now: those that are adding the key, or
+ * have found it and will renew it.  (Where a key has one copy, an add needs nothing of what was
+ * there.) */
 static call_set keepers(const struct history_checker *c, call_set done)
 {
   call_set set = c->history->once ? 0 : c->with[ADD] & ~done;
@@ -303,8 +304,8 @@ static bool extend(struct history_checker *c, const struct point *from)
   return true;
 }
 
-/* Extends the possible points until the call `returning` is done in each: c->reached gets all points on
- * the way, and c->current those with this call.  `again` is 0, or the index at which it
+/* Extends the possible points until the call `returning` is done in each: c->reached gets all
+ * points on the way, and c->current those with this call.  `again` is 0, or the index at which it
  * may make the age 0 once more: then also the points are needed that lead there. */
 static bool advance(struct history_checker *c, call_set returning, call_set again,
                     struct history_copies *range)

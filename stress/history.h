@@ -23,19 +23,19 @@
  *    add_unique    PRESENT, if the window renews: there was a copy; at that instant or later, but
  *                  before the call returns, the age becomes 0, as after an add
  *
- * and an add belongs to any of the periods in which it runs.  So between the instant at which it takes
- * effect and its return, it may make the age 0 once more, if the key is still remembered.
+ * and an add belongs to any of the periods in which it runs.  So between the instant at which it
+ * takes effect and its return, it may make the age 0 once more, if the key is still remembered.
  *
- * If the last period of a key ends while an add runs, or while a unique add runs that has found the key
- * and will renew it, that call may bring back all copies that have just been forgotten.  Until then
- * there are none.  It can do so only as long as nothing else has changed the copies, and before the next
- * period ends.
+ * If the last period of a key ends while an add runs, or while a unique add runs that has found the
+ * key and will renew it, that call may bring back all copies that have just been forgotten.  Until
+ * then there are none.  It can do so only as long as nothing else has changed the copies, and
+ * before the next period ends.
  *
  * The search goes through the invocations and returns in the order of time (Lowe, "Testing for
- * linearizability", 2017, "just in time"; after Wing and Gong, 1993).  It keeps every possible *point*:
- * a set of pending calls that have taken effect so far, and the copies then.  When a call returns, each
- * point without it is extended in every order that ends with it.  Two rules keep the points few,
- * without losing a valid order:
+ * linearizability", 2017, "just in time"; after Wing and Gong, 1993).  It keeps every possible
+ * *point*: a set of pending calls that have taken effect so far, and the copies then.  When a call
+ * returns, each point without it is extended in every order that ends with it.  Two rules keep the
+ * points few, without losing a valid order:
  *
  *    - A call that only reads takes effect as soon as it can: that restricts no other call.
  *    - Of pending calls with the same effect, the one that returns first takes effect first.  A

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Question: does a Bloom filter that has grown far beyond its capacity keep its false-positive rate,
- * and what does that cost?
+ * Question: does a Bloom filter that has grown far beyond its capacity keep its false-positive
+ * rate, and what does that cost?
  *
- * Filters that were made for a thousand keys get many times as many, from one thread.  At each doubling
- * all keys must be in, and absent keys are looked up, in batches and by all threads, until it is
- * certain to four standard deviations that the rate is at most the one asked for, or that it is not;
- * or until --probes keys have been asked for.  A Bloom filter's rate is looked at when the layer that
- * holds the doubling is full and the next one has just been opened, as it is never higher.
+ * Filters that were made for a thousand keys get many times as many, from one thread.  At each
+ * doubling all keys must be in, and absent keys are looked up, in batches and by all threads, until
+ * it is certain to four standard deviations that the rate is at most the one asked for, or that it
+ * is not; or until --probes keys have been asked for.  A Bloom filter's rate is looked at when the
+ * layer that holds the doubling is full and the next one has just been opened, as it is never
+ * higher.
  *
  * Two other ways to grow are measured beside it.  One is a cuckoo filter.  The other is a chain of
- * Bloom filters that do not grow, as Almeida, Baquero, Preguica and Hutchison describe it ("Scalable
+ * Bloom filters that do not grow, as Almeida, Baquero, Preguica and Hutchison describe it
+ *       ("Scalable
  * Bloom filters", Inf. Process. Lett. 101, 2007): filter i, from 0 on, is for 2^i times the first
  * capacity, at fpp / 2^(i + 1).  The chain is measured when its filters are full, which is one
  * capacity before the doubling.  From eight doublings on, a filter that grows must take fewer bits
@@ -177,8 +179,8 @@ static bool open_layer(struct filter *f)
 
 /* ---- what is judged ---- */
 
-/* Of a number with the Poisson distribution, whether its mean is certainly below or above `mean`, if
- * it came out as `hits`: to four standard deviations of that mean, which are then exact. */
+/* Of a number with the Poisson distribution, whether its mean is certainly below or above `mean`,
+ * if it came out as `hits`: to four standard deviations of that mean, which are then exact. */
 static bool is_below(double hits, double mean)
 {
   return mean - 4 * sqrt(mean) >= hits;

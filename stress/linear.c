@@ -26,8 +26,8 @@
  *    fixed    a cuckoo filter that does not grow, filled beyond its capacity
  *    bloom    a Bloom filter of any layout; a life is one round, as a class can be added once
  *             only; three in four open some layers meanwhile
- *    counting a Bloom filter that counts; the classes have a line in common, and no counter
- *    window   a Bloom filter with a window, growing or not; the ends of periods are part of the history
+ *    counting a Bloom filter that counts; the classes have a line in common, and no counter window
+ *    a Bloom filter with a window, growing or not; the ends of periods are part of the history
  *             of each class.  Of bystanders nothing is checked
  *    window-cuckoo  the same with a cuckoo filter: copies and removes, and a limit on memory in one
  *             filter of eight
@@ -461,8 +461,8 @@ static void take_calls(struct caller *caller, const struct caller *of, unsigned 
   *n += more;
 }
 
-/* Checks the history of a class: the calls of all threads, and a last look-up after them.  With a window
- * the age of the key is not known then, so it is added once more. */
+/* Checks the history of a class: the calls of all threads, and a last look-up after them.  With a
+ * window the age of the key is not known then, so it is added once more. */
 static void check_class(struct caller *caller, unsigned class)
 {
   struct run *run = caller->run;

@@ -75,8 +75,8 @@ static int create_fixed(struct life *life, tamis_options *options)
 
 static int create_bloom(struct life *life, tamis_options *options)
 {
-  /* By layout: so small that there are several layers in the end, and yet large enough for each key to
-   * have a bit of its own in all of them. */
+  /* By layout: so small that there are several layers in the end, and yet large enough for each key
+   * to have a bit of its own in all of them. */
   static const struct {
     uint64_t capacity;
     double fpp;
@@ -121,7 +121,8 @@ static int create_counting(struct life *life, tamis_options *options)
   return result;
 }
 
-/* As small as the counting ones.  Layers are opened when few periods end, and leave when many do. */
+/* As small as the counting ones.  Layers are opened when few periods end, and leave when many do.
+ * */
 static int create_window(struct life *life, tamis_options *options)
 {
   static const double rates[] = {0.01, 0.001, 1e-4, 1e-5};
@@ -174,8 +175,8 @@ int life_create(struct life *life)
 
 struct mix life_mix(const struct life *life, uint64_t random)
 {
-  /* Weights of add, add_unique, contains, remove, count and advance.  In this order, the mixes keep about one
-   * copy or none, act like a lock, keep many copies, keep few, and mostly read. */
+  /* Weights of add, add_unique, contains, remove, count and advance.  In this order, the mixes keep
+   * about one copy or none, act like a lock, keep many copies, keep few, and mostly read. */
   static const struct mix mixes[] = {{.calls = {20, 10, 30, 30, 10}},
                                      {.calls = {0, 35, 20, 35, 10}},
                                      {.calls = {40, 10, 10, 30, 10}},

@@ -19,7 +19,8 @@ enum phase {
   DRAIN  /* remove all copies of own keys */
 };
 
-/* Why a unique add of a contested key was refused.  A Bloom filter does so for good at its limit. */
+/* Why a unique add of a contested key was refused.  A Bloom filter does so for good at its limit.
+ * */
 enum { FOR_THE_LIMIT = 1, FOR_MEMORY = 2 };
 
 /* Keys are numbered.  Threads compete for the keys below `contested` and for those from
@@ -40,8 +41,8 @@ struct run {
   _Atomic uint64_t offered; /* distinct keys that have been offered */
   _Atomic uint64_t wrong;
 
-  /* With a window: calls of tamis_advance that have begun and ended, and how many more may in a phase; in
-   * which periods, at the earliest and at the latest, each key was added last. */
+  /* With a window: calls of tamis_advance that have begun and ended, and how many more may in a
+   * phase; in which periods, at the earliest and at the latest, each key was added last. */
   _Atomic uint64_t begun, ended;
   _Atomic int64_t ends_left;
   _Atomic uint32_t *earliest, *latest;
@@ -100,9 +101,9 @@ int call_on_key(struct run *run, uint64_t key,
 
 /* ---- random_window.c: periods ----
  *
- * In a phase no more periods end than the window has, and when it begins all keys that are in have just
- * been added.  So within a phase nothing is forgotten, and all that must hold of a filter holds.  Between
- * the phases it is known of each key when it must be forgotten. */
+ * In a phase no more periods end than the window has, and when it begins all keys that are in have
+ * just been added.  So within a phase nothing is forgotten, and all that must hold of a filter
+ * holds.  Between the phases it is known of each key when it must be forgotten. */
 
 /* A call begins, in which keys may be added.  Returns what the next function wants. */
 uint64_t window_call_begins(const struct run *run);

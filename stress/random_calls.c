@@ -168,8 +168,9 @@ static int call_remove(struct caller *caller)
 
 /* A limit may refuse keys when more distinct ones than the capacity have been offered.  Copies take
  * room, too.  A Bloom filter ends its growth where a layer's part of the rate is one that 64-bit
- * hashes cannot give, and a window where no layer has a rate that is low enough.  In a window of the
- * cuckoo kind a second copy takes memory, also one of another key that the filter takes for the first. */
+ * hashes cannot give, and a window where no layer has a rate that is low enough.  In a window of
+ * the cuckoo kind a second copy takes memory, also one of another key that the filter takes for the
+ * first. */
 static bool may_be_full(struct run *run)
 {
   const tamis_options *o = &run->configuration.options;

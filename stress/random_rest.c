@@ -120,8 +120,8 @@ static double most_hidden(const struct run *run, double in, double rate)
   return mean + deviations * sqrt(mean);
 }
 
-/* Once something has been forgotten, copies of a forgotten key may be counted that the filter takes for
- * one of another key, and entries that renew for another key's sake. */
+/* Once something has been forgotten, copies of a forgotten key may be counted that the filter takes
+ * for one of another key, and entries that renew for another key's sake. */
 static void check_count_in_window(struct run *run, const tamis_stats *s, uint64_t in)
 {
   double hidden = most_hidden(run, (double) run->all, s->fpp_estimate);

@@ -46,8 +46,8 @@ void window_end_period(struct run *run)
 
 /* ---- while no thread does ---- */
 
-/* A plain add renews a key.  Of the cuckoo kind it adds a copy, too, for which there may be no memory;
- * then the copies are removed. */
+/* A plain add renews a key.  Of the cuckoo kind it adds a copy, too, for which there may be no
+ * memory; then the copies are removed. */
 static void renew(struct run *run, uint64_t key)
 {
   window_note_add(run, key, window_call_begins(run));

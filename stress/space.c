@@ -6,8 +6,8 @@
  * memory promised?  For six rates and several numbers of keys, odd ones among them.
  *
  * With --grow: do the rate and the memory stay within their bounds all the way from 1,000 keys to
- * 10,000 times as many, and from 10,000?  Looks at the rate at each doubling, and at the memory after
- * every 1,000 keys.  Prints how long the calls took, too, without a judgement.
+ * 10,000 times as many, and from 10,000?  Looks at the rate at each doubling, and at the memory
+ * after every 1,000 keys.  Prints how long the calls took, too, without a judgement.
  *
  * A split leaves memory that waits for a grace period.  How soon that ends depends on what else the
  * machine does, so a filter that is too large at first is looked at again for a while.

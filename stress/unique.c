@@ -82,8 +82,8 @@ static uint64_t capacity_for(const struct settings *s, tamis_kind kind)
   return s->capacity ? s->capacity : kind == TAMIS_CUCKOO ? CUCKOO_CAPACITY : s->keys;
 }
 
-/* In the word layout, a call that meets the opening of the second layer may count a key that another
- * one has counted there; that happens at most once to each thread. */
+/* In the word layout, a call that meets the opening of the second layer may count a key that
+ * another one has counted there; that happens at most once to each thread. */
 static bool good_count(const struct settings *s, const tamis_stats *stats, uint64_t winners)
 {
   bool settles = stats->kind == TAMIS_BLOOM && stats->layout == TAMIS_LAYOUT_WORD;

@@ -3,33 +3,33 @@
  * Question: does a filter with a window remember each id for as long as it should, and no longer,
  * while periods end at random moments?
  *
- * The threads deliver ids, as consumers of a queue do: new ones, ones that were delivered a moment ago
- * (perhaps by another thread, which is not done yet), and ones that come late: by exactly `window`
- * periods, by one more, or by anything in between.  Most deliveries are unique adds, some are plain
- * adds or look-ups.  Periods end after a random number of new ids, by a call of the thread that
- * delivers the last one; and at random times, by calls of one more thread, sometimes two in a row.
- * So calls of tamis_advance overlap adds, look-ups and each other.  Numbers of ids come again much
- * later, when they have been forgotten, and must win then.
+ * The threads deliver ids, as consumers of a queue do: new ones, ones that were delivered a moment
+ * ago (perhaps by another thread, which is not done yet), and ones that come late: by exactly
+ * `window` periods, by one more, or by anything in between.  Most deliveries are unique adds, some
+ * are plain adds or look-ups.  Periods end after a random number of new ids, by a call of the
+ * thread that delivers the last one; and at random times, by calls of one more thread, sometimes
+ * two in a row.  So calls of tamis_advance overlap adds, look-ups and each other.  Numbers of ids
+ * come again much later, when they have been forgotten, and must win then.
  *
- * The oracle knows of each call in which period it began at the earliest and ended at the latest: the
- * number of advances that had returned when it began, and of those that had begun when it returned.
- * Nobody knows more without asking the filter, so a call is judged only if it is wrong whatever the
- * period in which it took effect was.
+ * The oracle knows of each call in which period it began at the earliest and ended at the latest:
+ * the number of advances that had returned when it began, and of those that had begun when it
+ * returned.  Nobody knows more without asking the filter, so a call is judged only if it is wrong
+ * whatever the period in which it took effect was.
  *
- *   forgotten too early   the id was added in a call that had returned before this one began, and at
- *                         most `window` periods can have ended in between
+ *   forgotten too early   the id was added in a call that had returned before this one began, and
+ *                         at most `window` periods can have ended in between
  *   two winners           two unique adds have won within `window` periods of each other
  *   remembered too long   no add of the id can have been less than `window` + 1 periods ago, and no
- *                         call with the id ran beside this one.  As many of these calls may find the
- *                         id as the rate says
+ *                         call with the id ran beside this one.  As many of these calls may find
+ *                         the id as the rate says
  *
  * In a filter that does not grow, no id is refused and the bytes stay the same.  In the end
  * `window` + 1 periods pass, and nothing may be left.
  *
- * A window of the cuckoo kind also has ids of each thread's own, which no other thread knows.  Their
- * thread adds copies of them, removes and counts them, between its deliveries.  It knows how many copies
- * there are, but for periods that end beside its calls.  These ids make lanes empty at any moment, and
- * records of copies take memory, so bytes vary.
+ * A window of the cuckoo kind also has ids of each thread's own, which no other thread knows.
+ * Their thread adds copies of them, removes and counts them, between its deliveries.  It knows how
+ * many copies there are, but for periods that end beside its calls.  These ids make lanes empty at
+ * any moment, and records of copies take memory, so bytes vary.
  */
 #include "base/filter.h"
 #include "create.h"
@@ -149,7 +149,8 @@ static struct before call_with(struct run *run, struct id *id)
   return before;
 }
 
-/* Judges whether an id may have been there, or not.  `alone`: no other call with it ran meanwhile. */
+/* Judges whether an id may have been there, or not.  `alone`: no other call with it ran meanwhile.
+ * */
 static void judge(struct run *run, const struct before *before, uint64_t end, bool there,
                   bool alone)
 {
@@ -225,15 +226,16 @@ static bool counts_copies(const struct run *run)
   return run->settings->kind == CUCKOO;
 }
 
-/* Whether an id was remembered all the time until a period in which at most `end` calls of tamis_advance
- * have begun. */
+/* Whether an id was remembered all the time until a period in which at most `end` calls of
+ * tamis_advance have begun. */
 static bool is_sure(const struct run *run, const struct own *own, uint64_t end)
 {
   return own->copies && end - earliest(own->added) <= run->settings->window;
 }
 
-/* Adds, removes or counts one of the thread's own ids.  There are own->copies of it at least, as long as it
- * is surely remembered.  (The filter may take other ids for it, so there may be more.) */
+/* Adds, removes or counts one of the thread's own ids.  There are own->copies of it at least, as
+ * long as it is surely remembered.  (The filter may take other ids for it, so there may be more.)
+ * */
 static void call_own(struct run *run, struct own *own, uint64_t key, uint64_t what)
 {
   uint64_t began = atomic_load(&run->ended);
@@ -261,9 +263,9 @@ static void call_own(struct run *run, struct own *own, uint64_t key, uint64_t wh
   atomic_fetch_add_explicit(&run->own_calls, 1, memory_order_relaxed);
 }
 
-/* The next new id; and the period that it should be in.  The filter is as large as the ids of so many
- * periods; so before ids of a period are delivered, the advance has ended that ends the last but
- * one. */
+/* The next new id; and the period that it should be in.  The filter is as large as the ids of so
+ * many periods; so before ids of a period are delivered, the advance has ended that ends the last
+ * but one. */
 static uint64_t next_number(struct run *run, uint64_t *period)
 {
   uint64_t number = atomic_fetch_add(&run->next, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tests and the fuzzer of saved filters share: bytes that are read, in parts and with failures, and
- * sums that are made right again after a change.
+ * What tests and the fuzzer of saved filters share: bytes that are read, in parts and with
+ * failures, and sums that are made right again after a change.
  */
 #ifndef TAMIS_TESTS_SAVED_SUMS_H
 #define TAMIS_TESTS_SAVED_SUMS_H

@@ -158,7 +158,8 @@ static void max_bytes_ends_growth(tamis_layout layout)
 }
 EACH_LAYOUT(max_bytes_ends_growth)
 
-/* Blocks of `from` bytes and more come with all bits set, as if they had been cleared: where the filter
+/* Blocks of `from` bytes and more come with all bits set, as if they had been cleared: where the
+ *        filter
  * believes that, it finds every key. */
 static void *allocate_set(void *from, size_t alignment, size_t size)
 {
@@ -369,8 +370,8 @@ static size_t next_layer_block(const struct bytes *b, size_t from)
   return 0;
 }
 
-/* Each change is made in a file whose sum of the block is right, but not those after it; so what the
- * library says is found before these are. */
+/* Each change is made in a file whose sum of the block is right, but not those after it; so what
+ * the library says is found before these are. */
 static void layers_that_cannot_be_are_refused(void **state)
 {
   (void) state;
@@ -528,8 +529,8 @@ static void *add_all(void *arg)
   return NULL;
 }
 
-/* All threads add the same keys in the same order: across all openings each key has at most one winner,
- * and hardly any has none. */
+/* All threads add the same keys in the same order: across all openings each key has at most one
+ * winner, and hardly any has none. */
 static void each_key_has_one_winner(tamis_layout layout)
 {
   for (unsigned round = 0; round < 6; round++) {

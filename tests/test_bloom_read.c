@@ -104,7 +104,8 @@ static void not_all_filters_have_layers(void **state)
   }
 }
 
-/* The layers after the first one are blocked or classic: shapes that other layouts have are refused. */
+/* The layers after the first one are blocked or classic: shapes that other layouts have are
+ * refused. */
 static void later_layers_have_two_layouts(void **state)
 {
   (void) state;
@@ -120,8 +121,8 @@ static void later_layers_have_two_layouts(void **state)
 
 /* ---- words and counters ---- */
 
-/* A filter or a layer without lines, in a file that is right in all else: there is the padding before an
- * array, and neither words nor sums. */
+/* A filter or a layer without lines, in a file that is right in all else: there is the padding
+ * before an array, and neither words nor sums. */
 static void arrays_have_lines(void **state)
 {
   (void) state;
@@ -145,7 +146,8 @@ static void arrays_have_lines(void **state)
   }
 }
 
-/* A rest that is larger than the sum of all counters, and a number of copies that makes up for it. */
+/* A rest that is larger than the sum of all counters, and a number of copies that makes up for it.
+ * */
 static void a_rest_is_a_part_of_the_counters(void **state)
 {
   (void) state;

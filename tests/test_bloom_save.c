@@ -297,8 +297,8 @@ static void a_mark_that_came_during_the_save_is_left_out(void **state)
   free(saved.data);
 }
 
-/* The write function adds keys, which is allowed; the part that it is called with is the first one of
- * two, so all words of the second come later. */
+/* The write function adds keys, which is allowed; the part that it is called with is the first one
+ * of two, so all words of the second come later. */
 struct late {
   struct bytes bytes;
   tamis_filter *f;
@@ -606,8 +606,8 @@ static void check_snapshot(const tamis_filter *g, const uint64_t added[WRITERS],
   assert_valid(g);
 }
 
-/* A key that was in before the save began is in what is loaded, and nothing else: the bits are those
- * of the filter at the end, or fewer. */
+/* A key that was in before the save began is in what is loaded, and nothing else: the bits are
+ * those of the filter at the end, or fewer. */
 static void saves_under_fire_have_all_keys(void **state)
 {
   (void) state;

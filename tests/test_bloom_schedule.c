@@ -317,8 +317,8 @@ static void one_unique_add_wins_while_a_union_brings_its_key(void **state)
   tamis_destroy(m.from);
 }
 
-/* A union has found room.  Before it changes its first word, adds take the room, and a unique add of
- * the key that it would bring is refused.  That is final: the union stops at the mark. */
+/* A union has found room.  Before it changes its first word, adds take the room, and a unique add
+ * of the key that it would bring is refused.  That is final: the union stops at the mark. */
 static void a_union_changes_no_marked_word(void **state)
 {
   (void) state;
@@ -375,8 +375,8 @@ static tamis_filter *make_full(tamis_layout layout, uint64_t keys)
   return f;
 }
 
-/* The first add misses the key and stops; then the layer becomes full, a second one opens, and another
- * add brings the key there. */
+/* The first add misses the key and stops; then the layer becomes full, a second one opens, and
+ * another add brings the key there. */
 static void of_two_unique_adds_across_an_opening_one_wins(void **state)
 {
   (void) state;
@@ -435,8 +435,8 @@ static void outgrow(tamis_filter *f, bool limit)
   assert_false(tamis_contains_hash(f, 7));
 }
 
-/* In the word layout there is no stripe yet: a unique add of key 7 has found room in the only layer,
- * and has not set its bits when the filter outgrows that layer. */
+/* In the word layout there is no stripe yet: a unique add of key 7 has found room in the only
+ * layer, and has not set its bits when the filter outgrows that layer. */
 static void stop_in_a_word(struct call *a, uint64_t max_bytes)
 {
   *a = (struct call){.filter = make_word_with_limit(max_bytes), .hash = 7};
@@ -517,8 +517,8 @@ static void a_plain_add_is_not_refused_after_it_has_set_its_bits(void **state)
   tamis_destroy(a.filter);
 }
 
-/* The other way round: a unique add is about to be refused when another one, which had found room in
- * the first layer, sets the bits (here the test does). */
+/* The other way round: a unique add is about to be refused when another one, which had found room
+ * in the first layer, sets the bits (here the test does). */
 static void a_refusal_after_a_word_may_come_too_late(void **state)
 {
   (void) state;
@@ -555,7 +555,8 @@ static void a_layer_is_empty_when_it_is_published(void **state)
   tamis_destroy(f);
 }
 
-/* Two adds create the next layer at the same time: one is thrown away.  A third one waits for them. */
+/* Two adds create the next layer at the same time: one is thrown away.  A third one waits for them.
+ * */
 static void of_two_layers_one_is_thrown_away(void **state)
 {
   (void) state;

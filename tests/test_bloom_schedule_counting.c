@@ -35,8 +35,8 @@ static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
                          bloom_shape_of(b));
 }
 
-/* Whether two keys have the same words, or with `shared` the same line, and a counter in common only
- * with `shared`. */
+/* Whether two keys have the same words, or with `shared` the same line, and a counter in common
+ * only with `shared`. */
 static bool related(const tamis_filter *f, uint64_t a, uint64_t b, bool shared)
 {
   struct key_counters of_a = counters_of(f, a), of_b = counters_of(f, b);
@@ -294,8 +294,8 @@ static void an_add_that_comes_after_the_gap_does_not_undo_a_win(void **state)
   tamis_destroy(f);
 }
 
-/* Other keys have the key's last counters, so the gap is an earlier word.  The key is not found before
- * the call has won, so nobody can see it and be told afterwards that it was not added. */
+/* Other keys have the key's last counters, so the gap is an earlier word.  The key is not found
+ * before the call has won, so nobody can see it and be told afterwards that it was not added. */
 static void the_gap_is_raised_last(void **state)
 {
   (void) state;

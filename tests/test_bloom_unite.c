@@ -324,8 +324,8 @@ static void growable_matters(tamis_layout layout)
 }
 EACH_LAYOUT(growable_matters)
 
-/* Filters of one size fit, whatever their capacity, but later layers may have different sizes.  This is
- * found before a layer is opened. */
+/* Filters of one size fit, whatever their capacity, but later layers may have different sizes.
+ * This is found before a layer is opened. */
 static void later_layers_must_fit(tamis_layout layout)
 {
   unsigned refused = 0;

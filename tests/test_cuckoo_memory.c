@@ -221,7 +221,8 @@ static void no_key_is_lost_at_the_limit(void **state)
   }
 }
 
-/* Blocks of LARGE bytes and more come from the system, and so cleared, and others are full of bits. */
+/* Blocks of LARGE bytes and more come from the system, and so cleared, and others are full of bits.
+ *        */
 enum { LARGE = 1 << 20, MOST_BLOCKS = 64, PAGE = 4096 };
 
 struct pages {

@@ -158,8 +158,8 @@ static void many_removes_between_two_pieces(void **state)
   for (size_t n; (n = tamis__snapshot_removed(&s, &hashes)) > 0;)
     noted += n;
   assert_int_equal(s.result, TAMIS_ABSENT);
-  /* those with an entry in the first generation, but for the keys of the segment that has been copied
-   * from the second one: these had become final */
+  /* those with an entry in the first generation, but for the keys of the segment that has been
+   * copied from the second one: these had become final */
   assert_in_range(noted, of_first * 7 / 10, of_first);
   tamis__snapshot_end(&s);
   used = NULL;
@@ -389,8 +389,8 @@ static void roots_beyond_the_capacity_are_refused(void **state)
 
 /* ---- figures ---- */
 
-/* Those of a saved filter are those of the loaded one; but what only the loaded one knows is left out
- * of `bytes`. */
+/* Those of a saved filter are those of the loaded one; but what only the loaded one knows is left
+ * out of `bytes`. */
 static void figures_are_those_of_the_loaded_filter(void **state)
 {
   (void) state;

@@ -354,9 +354,9 @@ static void a_copy_goes_to_a_new_segment(void **state)
 }
 
 /* There is always a copy of this key: at first in the first generation, whose entries are so wide
- * here that a remove takes them first; then in the second one as well; then only there.  Both have a
- * segment for it.  The reader has found its pairs.  Then the younger segment splits before the copy
- * comes, or a third generation is opened, to which it goes. */
+ * here that a remove takes them first; then in the second one as well; then only there.  Both have
+ * a segment for it.  The reader has found its pairs.  Then the younger segment splits before the
+ * copy comes, or a third generation is opened, to which it goes. */
 static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
 {
   struct tiny t = make_tiny(32);

@@ -65,8 +65,8 @@ static void destroy(struct merge *call)
   tamis_destroy(call->from);
 }
 
-/* The union has found the segment for an entry when the segment joins its sibling: it begins again at
- * the directory. */
+/* The union has found the segment for an entry when the segment joins its sibling: it begins again
+ * at the directory. */
 static void a_segment_leaves_before_an_entry_comes(void **state)
 {
   (void) state;
@@ -111,8 +111,8 @@ static void a_union_waits_for_a_unique_add(void **state)
 }
 
 /* The first segment of an older generation has been copied when a key that has its entry there is
- * removed, and added again.  The new entry stands in the newest generation, and comes later.  The key
- * has one copy in the union. */
+ * removed, and added again.  The new entry stands in the newest generation, and comes later.  The
+ * key has one copy in the union. */
 static void a_key_that_leaves_and_comes_again_comes_once(void **state)
 {
   (void) state;

@@ -332,7 +332,8 @@ static void small_filters_take_no_slabs(void **state)
   }
 }
 
-/* Blocks are made ready for a filter that has begun to split; and where slabs serve it, none are. */
+/* Blocks are made ready for a filter that has begun to split; and where slabs serve it, none are.
+ *        */
 static void blocks_are_made_ready_beyond_the_plan(void **state)
 {
   (void) state;

@@ -52,8 +52,8 @@ static void assert_unchanged(const tamis_filter *f, const tamis_stats *before, s
   assert_valid(f);
 }
 
-/* Unites two filters, takes the keys of one of them out again, and then those of the other.  Returns
- * the result of the union. */
+/* Unites two filters, takes the keys of one of them out again, and then those of the other.
+ * Returns the result of the union. */
 static int play(const tamis_options *options, struct keys of_a, struct keys of_b, unsigned copies)
 {
   tamis_filter *a = make_with(options), *b = make_with(options);
@@ -153,8 +153,8 @@ static void unions_with_filters_that_have_shrunk(void **state)
     }
 }
 
-/* Entries that have come to deep segments know enough for a later generation, in which there is room
- * when the first one is nearly full. */
+/* Entries that have come to deep segments know enough for a later generation, in which there is
+ * room when the first one is nearly full. */
 static void entries_that_know_enough_go_to_later_generations(void **state)
 {
   (void) state;
@@ -403,8 +403,8 @@ static void unions_with_mapped_filters(void **state)
   }
 }
 
-/* A file whose counts are damaged ends the union; whatever else is damaged in it, `into` has what it
- * had and is whole. */
+/* A file whose counts are damaged ends the union; whatever else is damaged in it, `into` has what
+ * it had and is whole. */
 static void damaged_files_do_no_harm(void **state)
 {
   (void) state;
@@ -594,9 +594,9 @@ struct user {
   pthread_t thread;
 };
 
-/* Adds and removes keys of its own in both filters, and adds the stable keys uniquely to one.  Before
- * the union has brought some, it adds only few of them: otherwise `into` might fill its first
- * generation with them before the union begins. */
+/* Adds and removes keys of its own in both filters, and adds the stable keys uniquely to one.
+ * Before the union has brought some, it adds only few of them: otherwise `into` might fill its
+ * first generation with them before the union begins. */
 static void *use(void *arg)
 {
   enum { EARLY = 2000 };
@@ -644,8 +644,8 @@ static void empty_first(tamis_filter *f, uint64_t keys)
   remove_range(f, UINT64_C(1) << 40, (UINT64_C(1) << 40) + keys);
 }
 
-/* The stable keys of `from` are in `into` once more after the union, or twice if a unique add has won
- * before it came. */
+/* The stable keys of `from` are in `into` once more after the union, or twice if a unique add has
+ * won before it came. */
 static void both_may_be_in_use(uint64_t capacity, uint64_t more, uint64_t room, bool unique)
 {
   tamis_filter *into = make(capacity, 0.01), *from = make(capacity, 0.01);

@@ -428,8 +428,8 @@ static void open_layers(struct run *r)
   assert_whole(r);
 }
 
-/* Of the cuckoo kind also records of copies.  At the end of a period smaller tables are asked for, without
- * which it ends as well. */
+/* Of the cuckoo kind also records of copies.  At the end of a period smaller tables are asked for,
+ * without which it ends as well. */
 static void open_layers_with_copies(struct run *r)
 {
   many_copies(r);

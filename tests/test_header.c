@@ -20,8 +20,8 @@
 
 /* ---- every kind ---- */
 
-/* Those that count take no more than 14 copies of a key, and no rate below 1e-5.  Windows take none below
- * 2e-6 here. */
+/* Those that count take no more than 14 copies of a key, and no rate below 1e-5.  Windows take none
+ * below 2e-6 here. */
 enum { KINDS = 6, WINDOWS = 8, CUCKOO_WINDOWS = 10, ALL_KINDS = 12, PERIODS = 4 };
 
 static bool is_counting(unsigned kind)
@@ -719,7 +719,8 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
 
 /* ---- counts ---- */
 
-/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of groups. */
+/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of groups.
+ * */
 static void counts_are_the_copies_that_are_in(void **state)
 {
   (void) state;

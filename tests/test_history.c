@@ -208,8 +208,8 @@ static void periods_pass(void **state)
   WINDOW(false, BLOOM, ADD(0, 1), ADVANCE(2, 7), ADVANCE(3, 6), FOUND(8, 9));
 }
 
-/* An add belongs to the last period in which it runs, even if it was seen in the one before; but to no
- * later one, and a period does not last longer because of it. */
+/* An add belongs to the last period in which it runs, even if it was seen in the one before; but to
+ * no later one, and a period does not last longer because of it. */
 static void adds_that_meet_the_end_of_a_period(void **state)
 {
   (void) state;
@@ -249,8 +249,8 @@ static void copies_live_as_long_as_the_last(void **state)
          COUNT(2, 10, 11));
 }
 
-/* An add in the midst of which a key is forgotten brings all copies back, and so does a unique add that
- * renews; but only if it had begun before, and only in the same period. */
+/* An add in the midst of which a key is forgotten brings all copies back, and so does a unique add
+ * that renews; but only if it had begun before, and only in the same period. */
 static void copies_that_are_forgotten_in_the_midst_of_an_add(void **state)
 {
   (void) state;
@@ -276,8 +276,8 @@ static void copies_that_are_forgotten_in_the_midst_of_an_add(void **state)
 
 /* ---- all orders ---- */
 
-/* Copies and their age; copies that the last advance has forgotten, and a set of calls that may bring them
- * back. */
+/* Copies and their age; copies that the last advance has forgotten, and a set of calls that may
+ * bring them back. */
 struct now {
   uint64_t copies, age, lost;
   unsigned keepers;
@@ -310,8 +310,8 @@ static bool apply(const struct history *h, const struct history_op *op, struct n
   }
 }
 
-/* The calls that have answered; those that have then renewed the key, as they must; and those that have
- * renewed it at a later instant, as all that add may. */
+/* The calls that have answered; those that have then renewed the key, as they must; and those that
+ * have renewed it at a later instant, as all that add may. */
 struct progress {
   unsigned answered, renewed, again;
 };
@@ -345,8 +345,8 @@ static bool may_answer(const struct history *h, struct progress p, unsigned i)
 
 static bool some_order(const struct history *h, struct progress p, struct now now);
 
-/* The calls in which a key may be written that has just been forgotten, if they had begun by then: those
- * that have not answered yet, or have not renewed it yet. */
+/* The calls in which a key may be written that has just been forgotten, if they had begun by then:
+ * those that have not answered yet, or have not renewed it yet. */
 static unsigned may_keep(const struct history *h, struct progress p)
 {
   unsigned set = 0;

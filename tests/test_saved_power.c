@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Power that is lost while a file is replaced.  The calls of the system that the library makes are
- * wrapped and also made on a model of a file system, which has lost nothing but what was synchronised.
- * Before and after each call, all that can be left is compared with the old file and the new one.
+ * wrapped and also made on a model of a file system, which has lost nothing but what was
+ * synchronised.  Before and after each call, all that can be left is compared with the old file and
+ * the new one.
  *
- *    data     of what has been written to a file since it was synchronised, any sectors may be there or
- *             not, and the file may have its old length or its new one
+ *    data     of what has been written to a file since it was synchronised, any sectors may be
+ *             there or not, and the file may have its old length or its new one
  *    names    of what has happened in a folder since it was synchronised (a name for a file, a name
  *             less; a rename is one of each), any steps may have been made or not
- *    failure  after a synchronisation that has failed, no later one makes the data safe (but for one
- *             that was interrupted)
+ *    failure  after a synchronisation that has failed, no later one makes the data safe (but for
+ *             one that was interrupted)
  */
 #include "saved_unit.h"
 #include "wrapped_files.h"

@@ -642,7 +642,8 @@ static unsigned char *put_number(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the end. */
+/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the end.
+ * */
 static void put_counts(bool growable, const uint64_t *numbers)
 {
   split_file(growable ? "cuckoo-copies" : "cuckoo-fixed-copies");

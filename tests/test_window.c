@@ -2,9 +2,9 @@
  *
  * Filters with a window: what they remember, for how long, and what they refuse.
  *
- * The oracle is exact: it knows the period of each key's last add, and a key is remembered if at most
- * `window` periods have ended since.  Rates are so low, and seeds so fixed, that no key is found by
- * chance where the oracle is asked.
+ * The oracle is exact: it knows the period of each key's last add, and a key is remembered if at
+ * most `window` periods have ended since.  Rates are so low, and seeds so fixed, that no key is
+ * found by chance where the oracle is asked.
  */
 #include "harness.h"
 #include "saved_unit.h"
@@ -318,7 +318,8 @@ static void keys_are_bytes_too(void **state)
 
 enum pattern { ONE_PERIOD, EVEN, ALL_AGAIN, PATTERNS };
 
-/* Lets several windows pass, with `capacity` distinct keys in each, however they fall into periods. */
+/* Lets several windows pass, with `capacity` distinct keys in each, however they fall into periods.
+ * */
 static void fill_window(tamis_filter *f, unsigned window, uint64_t capacity, enum pattern pattern)
 {
   uint64_t next = 0, parts = window + 1;
@@ -341,8 +342,8 @@ static void fill_window(tamis_filter *f, unsigned window, uint64_t capacity, enu
     assert_true(tamis_contains_hash(f, next - i));
 }
 
-/* In a filter that does not grow, `capacity` distinct keys find room in each window, at whatever time
- * they come. */
+/* In a filter that does not grow, `capacity` distinct keys find room in each window, at whatever
+ * time they come. */
 static void a_window_takes_its_capacity(void **state)
 {
   (void) state;
@@ -360,7 +361,8 @@ static void a_window_takes_its_capacity(void **state)
         }
 }
 
-/* A full filter refuses keys, keeps those that it has, and has room again when a period has ended. */
+/* A full filter refuses keys, keeps those that it has, and has room again when a period has ended.
+ * */
 static void a_full_window_has_room_again_later(void **state)
 {
   (void) state;
@@ -568,8 +570,8 @@ static void the_lowest_rate_for_some_bytes_takes_them(void **state)
 
 /* ---- growth ---- */
 
-/* Far more keys than the capacity come in one window: the rate is kept.  When they are forgotten, the
- * filter is one layer again. */
+/* Far more keys than the capacity come in one window: the rate is kept.  When they are forgotten,
+ * the filter is one layer again. */
 static void a_growing_window_keeps_its_rate(void **state)
 {
   (void) state;

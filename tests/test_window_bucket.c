@@ -24,8 +24,8 @@ static uint64_t lane_at(const struct window_shape *s, uint64_t word, unsigned la
 
 /* ---- words as a window has them ---- */
 
-/* Some lanes are empty.  Fingerprints are few, so that many are equal or differ in one bit; but no two
- * lanes have the same one as `wanted`. */
+/* Some lanes are empty.  Fingerprints are few, so that many are equal or differ in one bit; but no
+ * two lanes have the same one as `wanted`. */
 static uint64_t random_word(const struct window_shape *s, unsigned stamps, uint64_t wanted,
                             uint64_t *random)
 {

@@ -2,8 +2,8 @@
  *
  * Windows of the cuckoo kind: copies, removes, counts, and how long copies are remembered.
  *
- * The oracle is exact, as in test_window.c: a key has so many copies, all of which are forgotten when
- * more than `window` periods have ended since its last add.
+ * The oracle is exact, as in test_window.c: a key has so many copies, all of which are forgotten
+ * when more than `window` periods have ended since its last add.
  */
 #include "harness.h"
 #include "saved_unit.h"
@@ -150,8 +150,8 @@ static void copies_live_as_long_as_the_last_one(void **state)
     }
 }
 
-/* The sweep has not come by when the key is added again: hidden, as all calls sweep to the end; so a
- * record with the dead stamp is put there. */
+/* The sweep has not come by when the key is added again: hidden, as all calls sweep to the end; so
+ * a record with the dead stamp is put there. */
 static void a_record_of_a_forgotten_key_is_none(void **state)
 {
   (void) state;
@@ -365,7 +365,8 @@ static uint64_t coarse_twin(const tamis_filter *f, struct window_layer *coarse, 
   return x;
 }
 
-/* The older layer has an entry of y, and the newer one an entry of x, and z matches both of them. */
+/* The older layer has an entry of y, and the newer one an entry of x, and z matches both of them.
+ * */
 static void a_remove_takes_the_entry_of_the_oldest_layer(void **state)
 {
   (void) state;

@@ -209,7 +209,8 @@ static void either_bucket_leads_to_the_other(void **state)
       }
 }
 
-/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by itself. */
+/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by itself.
+ * */
 static void addresses_are_even(void **state)
 {
   (void) state;
@@ -254,8 +255,8 @@ static uint64_t fresh_key(uint64_t *next)
   return random_at(9, ++*next);
 }
 
-/* A filter that may not grow has room for its capacity, period after period, though a false positive
- * may hide a key. */
+/* A filter that may not grow has room for its capacity, period after period, though a false
+ * positive may hide a key. */
 static void check_room(unsigned periods, uint64_t capacity, double fpp, uint64_t seed)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;

@@ -72,8 +72,8 @@ static void finish(struct call *call)
 
 /* ---- adds that meet the end of a period ---- */
 
-/* The add has read the epoch word, or has written its lane, when the period ends.  From its return on,
- * the key is remembered for a period. */
+/* The add has read the epoch word, or has written its lane, when the period ends.  From its return
+ * on, the key is remembered for a period. */
 static void an_add_that_meets_the_end_of_a_period_is_in_the_next_one(void **state)
 {
   (void) state;
@@ -166,8 +166,9 @@ static void a_second_advance_waits_for_the_first_one(void **state)
   tamis_destroy(f);
 }
 
-/* What is added while a sweep goes on stays, and has one winner.  (Some look-ups would fail if lanes that
- * are dead stood beside live ones with the same fingerprint, but not with every dead stamp.) */
+/* What is added while a sweep goes on stays, and has one winner.  (Some look-ups would fail if
+ * lanes that are dead stood beside live ones with the same fingerprint, but not with every dead
+ * stamp.) */
 static void a_sweep_leaves_what_is_added_beside_it(void **state)
 {
   (void) state;
@@ -328,8 +329,8 @@ static void a_present_key_does_not_wait(void **state)
 
 /* ---- moves ----
  *
- * Keys are chosen by their buckets: L0 and L1 are two lower ones, U0 and U1 two upper ones.  x stands
- * in U0, and L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
+ * Keys are chosen by their buckets: L0 and L1 are two lower ones, U0 and U1 two upper ones.  x
+ * stands in U0, and L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
 
 struct moves {
   tamis_filter *f;
@@ -390,7 +391,8 @@ static void end_moves(struct moves *m)
   tamis_destroy(m->f);
 }
 
-/* The look-up has read the lower bucket before x came there, and reads the upper one after it left. */
+/* The look-up has read the lower bucket before x came there, and reads the upper one after it left.
+ * */
 static void a_look_up_notices_a_move(void **state)
 {
   (void) state;
@@ -433,8 +435,8 @@ static void a_key_that_is_moved_is_there(void **state)
 }
 
 /* A path was planned for an entry that is forgotten meanwhile, and the sweep has passed the entry's
- * other bucket: it is not moved there, where nothing would clear it.  (Whether the move or the sweep gets
- * the stripe first is left to chance.) */
+ * other bucket: it is not moved there, where nothing would clear it.  (Whether the move or the
+ * sweep gets the stripe first is left to chance.) */
 static void a_forgotten_entry_is_not_moved(void **state)
 {
   (void) state;
@@ -512,8 +514,8 @@ static void nothing_is_moved_around_a_copy(void **state)
 
 /* ---- layers ---- */
 
-/* A unique add has chosen the stripes of the only layer.  Then another one is opened, in which the key
- * is won. */
+/* A unique add has chosen the stripes of the only layer.  Then another one is opened, in which the
+ * key is won. */
 static void a_layer_that_is_opened_meanwhile_is_noticed(void **state)
 {
   (void) state;
@@ -542,7 +544,8 @@ static void *call_open(void *arg)
   return NULL;
 }
 
-/* A layer that is linked, but not published yet, is in no look-up's way, and periods end meanwhile. */
+/* A layer that is linked, but not published yet, is in no look-up's way, and periods end meanwhile.
+ * */
 static void a_period_ends_while_a_layer_is_opened(void **state)
 {
   (void) state;
@@ -576,8 +579,8 @@ static void a_period_ends_while_a_layer_is_opened(void **state)
   }
 }
 
-/* An add holds the stripes of what was the only layer when the next one is opened.  Its key comes to the
- * older layer, which does not leave before it is forgotten. */
+/* An add holds the stripes of what was the only layer when the next one is opened.  Its key comes
+ * to the older layer, which does not leave before it is forgotten. */
 static void a_layer_stays_for_an_add_that_is_late(void **state)
 {
   (void) state;
@@ -606,8 +609,8 @@ static void a_layer_stays_for_an_add_that_is_late(void **state)
   tamis_destroy(f);
 }
 
-/* The sweep has passed the only layer, which is empty.  Then a key comes to it, and the next layer is
- * opened.  The sweep knows nothing of that key, so the layer stays. */
+/* The sweep has passed the only layer, which is empty.  Then a key comes to it, and the next layer
+ * is opened.  The sweep knows nothing of that key, so the layer stays. */
 static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
 {
   (void) state;
@@ -636,8 +639,8 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   tamis_destroy(f);
 }
 
-/* A layer is closed when the next one is opened.  Moves that were planned before could carry an entry
- * around a sweep, from a block that it has not seen yet to one that it has. */
+/* A layer is closed when the next one is opened.  Moves that were planned before could carry an
+ * entry around a sweep, from a block that it has not seen yet to one that it has. */
 static void nothing_is_moved_in_a_closed_layer(void **state)
 {
   (void) state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Races between the steps of removes, counts of copies and unions of windows, each replayed exactly.
- * Built with the hooks.  The window is one period, so there are three stamps: the tightest case.
+ * Races between the steps of removes, counts of copies and unions of windows, each replayed
+ * exactly.  Built with the hooks.  The window is one period, so there are three stamps: the
+ * tightest case.
  */
 #include "unit.h"
 
@@ -304,8 +305,8 @@ static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
   }
 }
 
-/* The period ends when the union has read the epoch word: keys of the last age are forgotten at once, and
- * younger ones a period later. */
+/* The period ends when the union has read the epoch word: keys of the last age are forgotten at
+ * once, and younger ones a period later. */
 static void a_union_that_meets_the_end_of_a_period_leaves_no_dead_key(void **state)
 {
   (void) state;

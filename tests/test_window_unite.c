@@ -32,8 +32,8 @@ static void merge(tamis_filter *into, const tamis_filter *from)
 
 /* ---- ages ---- */
 
-/* Key i has age i in `from`, whose periods are not those of `into`.  It is forgotten when it would be
- * there, in periods of `into`. */
+/* Key i has age i in `from`, whose periods are not those of `into`.  It is forgotten when it would
+ * be there, in periods of `into`. */
 static void keys_come_with_their_age(void **state)
 {
   (void) state;
@@ -255,7 +255,8 @@ static void add_until_it_grows(tamis_filter *f, uint64_t from)
     add(f, from++, 1);
 }
 
-/* Filters of several layers have none, until the older ones have left; then one of the same size. */
+/* Filters of several layers have none, until the older ones have left; then one of the same size.
+ * */
 static void layers_have_no_union(void **state)
 {
   (void) state;

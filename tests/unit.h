@@ -24,7 +24,8 @@ enum { SCALE = 10 };
 enum { SCALE = 1 };
 #endif
 
-/* For what comes by and by, such as memory that waits for readers: long, as the machine may be busy. */
+/* For what comes by and by, such as memory that waits for readers: long, as the machine may be
+ * busy. */
 enum { PATIENCE_SECONDS = 30 };
 
 /* With TAMIS_TEST=PATTERN in the environment a program runs those of its tests only whose names

@@ -132,8 +132,8 @@ static bool fits(const tamis_options *options, const char *path)
   return good;
 }
 
-/* A program may have saved a Bloom filter that refuses keys past its capacity.  (What is no file can
- * be read only once; 'tamis build' makes filters that grow.) */
+/* A program may have saved a Bloom filter that refuses keys past its capacity.  (What is no file
+ * can be read only once; 'tamis build' makes filters that grow.) */
 static bool is_limited(const tamis_options *options, const char *path)
 {
   struct stat status;

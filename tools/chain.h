@@ -11,9 +11,9 @@
  * unique add.  So two adds of a key either meet in the level that accepts it, or both go past that
  * level.
  *
- * Level 0 remains the only one if it grows by itself, if its memory is limited, or if nothing but one
- * filter is wanted, as for a saved one.  Here a cuckoo filter always is one of these, because its
- * TAMIS_EFULL is not final: later moves can make room.
+ * Level 0 remains the only one if it grows by itself, if its memory is limited, or if nothing but
+ * one filter is wanted, as for a saved one.  Here a cuckoo filter always is one of these, because
+ * its TAMIS_EFULL is not final: later moves can make room.
  */
 #ifndef TAMIS_TOOL_CHAIN_H
 #define TAMIS_TOOL_CHAIN_H

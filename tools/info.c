@@ -94,8 +94,8 @@ static const char *kind_word(tamis_kind kind)
 
 /* ---- text ---- */
 
-/* The lines that all layers of a Bloom filter were made for: each further one has room for as many as
- * all before it. */
+/* The lines that all layers of a Bloom filter were made for: each further one has room for as many
+ * as all before it. */
 static double room_of_layers(const tamis_stats *stats)
 {
   return stats->layers > 1 ? ldexp((double) stats->capacity, (int) stats->layers - 1)

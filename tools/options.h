@@ -40,8 +40,8 @@ static inline double default_fpp(const struct shared_options *options)
     NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, 0, false, NULL, false, false \
   }
 
-/* Parse the options above: those of the filter, its window, those of a run over files, and --help and
- * its like.  The input of each is a struct shared_options. */
+/* Parse the options above: those of the filter, its window, those of a run over files, and --help
+ * and its like.  The input of each is a struct shared_options. */
 extern const struct argp filter_argp;
 extern const struct argp window_argp;
 extern const struct argp run_argp;
@@ -52,8 +52,8 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input);
 
 /* The filter to create for these options; its capacity is 0 if not given.  A cuckoo filter grows,
- * since it keeps its rate when it does, and so does a window.  Another Bloom filter is limited to its
- * capacity. */
+ * since it keeps its rate when it does, and so does a window.  Another Bloom filter is limited to
+ * its capacity. */
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);

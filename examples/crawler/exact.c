@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An exact set in the place of the filter, for a comparison: all URLs in a hash table, under a lock.  It
- * is not saved, so a crawl with it cannot be resumed.
+ * An exact set in the place of the filter, for a comparison: all URLs in a hash table, under a
+ * lock.  It is not saved, so a crawl with it cannot be resumed.
  */
 #include <pthread.h>
 #include <stdlib.h>

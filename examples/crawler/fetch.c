@@ -107,7 +107,8 @@ static bool is_of_host(const struct transfer *t, CURLcode code)
          (code == CURLE_OPERATION_TIMEDOUT && connected <= 0);
 }
 
-/* RFC 9309, 2.3.1: without a robots.txt everything is allowed; if it cannot be read now, nothing is. */
+/* RFC 9309, 2.3.1: without a robots.txt everything is allowed; if it cannot be read now, nothing
+ * is. */
 static void robots_returned(struct transfer *t, CURLcode code, long status, const char *why)
 {
   struct frontier *f = t->options->frontier;

@@ -5,43 +5,45 @@
  *   once      A page whose links are in the queue is never fetched again.  After kill -9 only pages
  *             are fetched again that were in flight: at most `window` of them.
  *   all       Each page is fetched that can be reached, but for false positives of the filter.
- *   power     After a loss of power, pages may be fetched again that were fetched since the last save;
+ *   power     After a loss of power, pages may be fetched again that were fetched since the last
+ *   save;
  *             none is missed.
  *
- * A claim is in the filter, which is in memory, before it is in the queue, which is on the disk; and the
- * filter on the disk is older than either.  Three rules keep them together:
+ * A claim is in the filter, which is in memory, before it is in the queue, which is on the disk;
+ * and the filter on the disk is older than either.  Three rules keep them together:
  *
- *   1. One transaction puts the links of a page that were claimed for it into the queue and into the
- *      journal, and takes the page out of the queue.
+ *   1. One transaction puts the links of a page that were claimed for it into the queue and into
+ *      the journal, and takes the page out of the queue.
  *   2. A page is not committed before the claims that it has lost against.  Threads claim under the
- *      shared lock, and hand the page over before they leave it; the writer takes all that was handed
- *      over under the exclusive lock, for one transaction.  So nothing is claimed then by a page that
- *      is not in this transaction, or in an earlier one.
- *   3. A saved filter takes its name when all that it can contain has been committed: it is written;
- *      a transaction that begins afterwards is committed, and synchronised; then it is renamed.  Only
- *      then the journal forgets, and only what was committed before the save began.
+ *      shared lock, and hand the page over before they leave it; the writer takes all that was
+ *      handed over under the exclusive lock, for one transaction.  So nothing is claimed then by a
+ *      page that is not in this transaction, or in an earlier one.
+ *   3. A saved filter takes its name when all that it can contain has been committed: it is
+ *      written; a transaction that begins afterwards is committed, and synchronised; then it is
+ *      renamed.  Only then the journal forgets, and only what was committed before the save began.
  *
  * After a start, the filter is the saved one and all of the journal.
  *
- *   once      What was committed is in the filter: a save that began after the commit has it; and until
- *             such a save has its name, the journal has it (rule 3).
- *   all       What is in the saved filter, or in the journal, was committed (rules 3 and 1), so it is in
- *             the queue or has been fetched.  A claim that was not committed is in neither; its page is
- *             still in the queue, and is fetched again.  If that page has changed, so that the link is
- *             gone, another page that has the link may be needed to find it; but each page that was
- *             refused it is committed later than the claim, or with it (rule 2), so it is still in the
- *             queue, too.
- *   power     Transactions are lost from the end.  None is lost that the filter with its name knows of
- *             (rule 3), so the argument for `all` holds; what was lost is fetched again.
+ *   once      What was committed is in the filter: a save that began after the commit has it; and
+ *             until such a save has its name, the journal has it (rule 3).
+ *   all       What is in the saved filter, or in the journal, was committed (rules 3 and 1), so it
+ *             is in the queue or has been fetched.  A claim that was not committed is in neither;
+ *             its page is still in the queue, and is fetched again.  If that page has changed, so
+ *             that the link is gone, another page that has the link may be needed to find it; but
+ *             each page that was refused it is committed later than the claim, or with it (rule 2),
+ *             so it is still in the queue, too.
+ *   power     Transactions are lost from the end.  None is lost that the filter with its name knows
+ *             of (rule 3), so the argument for `all` holds; what was lost is fetched again.
  *
- * Save the filter on a timer without rule 3, and a kill after the save loses for ever what was claimed
- * and not committed.  Commit before the filter is asked, and the queue fills with duplicates.  Let the
- * journal forget what was committed while the save ran, and pages are fetched twice.
+ * Save the filter on a timer without rule 3, and a kill after the save loses for ever what was
+ * claimed and not committed.  Commit before the filter is asked, and the queue fills with
+ * duplicates.  Let the journal forget what was committed while the save ran, and pages are fetched
+ * twice.
  *
  * Levels.  With a limit of depth, all pages of a depth are committed before the first deeper one is
- * handed out.  So each URL is first found on a shortest way, and no page within the limit is missed.
- * Seeds that are given when a crawl has already begun come too late for this: what was found before
- * them keeps its depth.
+ * handed out.  So each URL is first found on a shortest way, and no page within the limit is
+ * missed.  Seeds that are given when a crawl has already begun come too late for this: what was
+ * found before them keeps its depth.
  */
 #include "frontier.h"
 

@@ -28,8 +28,8 @@ struct frontier_options {
 
 enum frontier_next { NEXT_PAGE, NEXT_LATER, NEXT_NONE };
 
-/* What frontier_failed() is told: the page, or its host, could not be fetched from; or the host asks
- * for a pause, and perhaps only for this page. */
+/* What frontier_failed() is told: the page, or its host, could not be fetched from; or the host
+ * asks for a pause, and perhaps only for this page. */
 enum failure { PAGE_FAILED, HOST_FAILED, HOST_BUSY };
 
 struct frontier_figures {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the frontier share: frontier.c keeps its promises, next.c decides who is asked next,
- * open.c begins and ends it.
+ * What the files of the frontier share: frontier.c keeps its promises, next.c decides who is asked
+ * next, open.c begins and ends it.
  */
 #ifndef CRAWLER_FRONTIER_PARTS_H
 #define CRAWLER_FRONTIER_PARTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The links of an HTML page, by libxml2's push parser: the page is read as it arrives, and no tree of
- * it is built, so a hostile page takes no more memory than its links do.
+ * The links of an HTML page, by libxml2's push parser: the page is read as it arrives, and no tree
+ * of it is built, so a hostile page takes no more memory than its links do.
  */
 #ifndef CRAWLER_LINKS_H
 #define CRAWLER_LINKS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * robots.txt, as RFC 9309 has it: groups of user agents, Allow and Disallow with * and $, the longest
- * rule wins; and Crawl-delay, which many sites use.
+ * robots.txt, as RFC 9309 has it: groups of user agents, Allow and Disallow with * and $, the
+ * longest rule wins; and Crawl-delay, which many sites use.
  */
 #ifndef CRAWLER_ROBOTS_H
 #define CRAWLER_ROBOTS_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * A cuckoo filter that grows: nobody knows how many URLs a crawl will find, and this kind keeps its
- * rate and stays near the memory that its keys need, at any size, and grows in small steps.  A Bloom
- * filter that grows takes fewer bits where the number is about known; but it grows by opening a layer
- * as large as all that it has, and each look-up, most of which find their key here, searches them all.
+ * rate and stays near the memory that its keys need, at any size, and grows in small steps.  A
+ * Bloom filter that grows takes fewer bits where the number is about known; but it grows by opening
+ * a layer as large as all that it has, and each look-up, most of which find their key here,
+ * searches them all.
  */
 #include "seen.h"
 

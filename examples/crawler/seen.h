@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The set of all URLs that were ever found.  seen.c keeps it in a filter of libtamis; exact.c keeps it
- * exactly, for a comparison.
+ * The set of all URLs that were ever found.  seen.c keeps it in a filter of libtamis; exact.c keeps
+ * it exactly, for a comparison.
  */
 #ifndef CRAWLER_SEEN_H
 #define CRAWLER_SEEN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The queue on the disk, in SQLite: what waits to be fetched, and a journal of what has been claimed
- * since the filter was last saved.
+ * The queue on the disk, in SQLite: what waits to be fetched, and a journal of what has been
+ * claimed since the filter was last saved.
  *
  * One thread writes and one at a time reads; they may do so at the same time.  Errors are reported
  * where they occur, and stay: after one, store_commit() fails.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * robots.txt: the examples of RFC 9309 (sections 2.2.1, 2.2.2, 2.2.3 and 5), and what other files have in
- * store.  The normal form of URLs: the examples of RFC 3986 (5.4 and 6.2.2), and what pages have.
- * Links: a hostile page.
+ * robots.txt: the examples of RFC 9309 (sections 2.2.1, 2.2.2, 2.2.3 and 5), and what other files
+ * have in store.  The normal form of URLs: the examples of RFC 3986 (5.4 and 6.2.2), and what pages
+ * have.  Links: a hostile page.
  */
 #include <stdio.h>
 #include <string.h>

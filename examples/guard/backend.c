@@ -4,8 +4,8 @@
  * the log ends now.  The transaction has ended before that position, whatever its result, so the
  * entry can go when the follower has passed it (pending.h).
  *
- * When the connection is lost in between, nobody knows whether the server process will still commit.
- * The entry is kept until the next connection finds that this process has ended: then its
+ * When the connection is lost in between, nobody knows whether the server process will still
+ * commit.  The entry is kept until the next connection finds that this process has ended: then its
  * transaction has, too.
  */
 #include "backend.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A filter that is replaced while threads read it.  Whoever reads it holds a reference, and the last
- * one to let go of a filter that has been replaced destroys it.
+ * A filter that is replaced while threads read it.  Whoever reads it holds a reference, and the
+ * last one to let go of a filter that has been replaced destroys it.
  */
 #ifndef GUARD_FILTER_H
 #define GUARD_FILTER_H

@@ -5,8 +5,9 @@
  * A cuckoo filter takes removes, but only exact ones: to remove an id twice can take the entry of
  * another id, which would then be refused.  So each change must be applied once, over all crashes.
  *
- *   (A) The beginning.  CREATE_REPLICATION_SLOT exports a snapshot that has exactly the transactions
- *       which ended before the position where the slot begins.  The filter is filled from it.
+ *   (A) The beginning.  CREATE_REPLICATION_SLOT exports a snapshot that has exactly the
+ *       transactions which ended before the position where the slot begins.  The filter is filled
+ *       from it.
  *   (B) Whole transactions.  Changes are kept until their commit arrives, and are then applied, the
  *       adds before the removes: a transaction that deletes an id and inserts it again never leaves
  *       a moment without it.  A connection that breaks leaves no part of a transaction behind.

@@ -9,14 +9,15 @@
  * position is of three kinds:
  *   (a) inserted through this process: the id is pending from before the INSERT is sent until the
  *       follower has passed its end (pending.h).  The follower adds to the filter first, then
- *       raises `applied`, then drops the entry; so the reader must look at the entries first, and at
- *       the filter afterwards.  Whoever does not find the entry of a row finds its copy.
+ *       raises `applied`, then drops the entry; so the reader must look at the entries first, and
+ *       at the filter afterwards.  Whoever does not find the entry of a row finds its copy.
  *   (b) inserted through another process that runs this program: its answer to the insert names a
  *       position, the token.  A reader that brings it is answered from the filter only if `applied`
  *       covers it.
  *   (c) inserted by other programs, or through another process by a client that forgets the token:
  *       the filter answers only while everything that had been committed `lag_ms` ago is in it.
- *       The follower knows this by asking for the end of the log, and noting the time before it asks.
+ *       The follower knows this by asking for the end of the log, and noting the time before it
+ *       asks.
  *
  * Where any of these is in doubt, the database is asked: too many questions rather than a wrong no.
  */
@@ -44,8 +45,8 @@ bool position_parse(const char *text, position *out)
 }
 
 /* The log is written in pages with headers.  A position at the end of a page and the one behind the
- * header of the next page mean the same; PostgreSQL reports the first as the end of a record, and the
- * second as the place for the next one. */
+ * header of the next page mean the same; PostgreSQL reports the first as the end of a record, and
+ * the second as the place for the next one. */
 bool position_covers(position reached, position wanted)
 {
   return reached % PAGE == 0 && reached > 0 ? reached + PAGE_HEADER >= wanted : reached >= wanted;
@@ -85,10 +86,10 @@ static bool is_fresh(struct guard *g)
   return at != NEVER && (lag == 0 || now_ms() - at <= (int64_t) lag);
 }
 
-/* Whether the position is one that the database has reached.  A client can make up any other one, and
- * would have all its questions asked if that were believed.  Where the end of the log that is known
- * does not tell, the follower asks for it again; two answers, because the question for the first one
- * may have been sent before.  True as well, if nobody can tell. */
+/* Whether the position is one that the database has reached.  A client can make up any other one,
+ * and would have all its questions asked if that were believed.  Where the end of the log that is
+ * known does not tell, the follower asks for it again; two answers, because the question for the
+ * first one may have been sent before.  True as well, if nobody can tell. */
 static bool may_be_reached(struct guard *g, position token)
 {
   uint64_t enough = g->asked + 2;

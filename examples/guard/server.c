@@ -310,7 +310,8 @@ static void take_body(struct request *request, const char *data, size_t size)
   }
 }
 
-/* libmicrohttpd calls it first for the headers, then for each part of the body, then for the answer. */
+/* libmicrohttpd calls it first for the headers, then for each part of the body, then for the
+ * answer. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *size, void **state)

@@ -5,11 +5,11 @@
  *   PUT /items/ID      204; the body of the request becomes that of the row
  *   DELETE /items/ID   204, or 404
  *   GET /metrics       figures for Prometheus
- * 503: the database gave no answer; a write may have been carried out or not.  403: the access token
- * in X-Api-Key is in the list.
+ * 503: the database gave no answer; a write may have been carried out or not.  403: the access
+ * token in X-Api-Key is in the list.
  *
- * X-Guard says who has answered: filter, cache or database.  X-Guard-Position is the token (guard.c):
- * a writer gets it, and whoever shall see the write sends it.
+ * X-Guard says who has answered: filter, cache or database.  X-Guard-Position is the token
+ * (guard.c): a writer gets it, and whoever shall see the write sends it.
  */
 #ifndef GUARD_SERVER_H
 #define GUARD_SERVER_H

@@ -122,8 +122,8 @@ typedef enum tamis_layout {
  * held, so they must not call the filter.  The thread cannot be cancelled meanwhile (deferred
  * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL.  The contents
- *             do not matter: the library clears what it uses, which touches nearly all of a
- *             block, but of a large one perhaps only as keys come.  (See tamis_options.cleared_from.)
+ *             do not matter: the library clears what it uses, which touches nearly all of a block,
+ *             but of a large one perhaps only as keys come.  (See tamis_options.cleared_from.)
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
@@ -192,34 +192,35 @@ typedef struct tamis_options {
   /* 0 (default): keys stay.  G, at most 64: the filter is a sliding window.  A period ends when the
    * program calls tamis_advance().  A key is remembered for at least G periods after its last add,
    * and forgotten when G + 1 have ended since.  Bloom or cuckoo.
-   *   Within the window all promises hold: no false negative, one winner of all unique adds of a key
-   *   that is remembered by nobody, and the rate.  A key that has been forgotten can be won again, by
-   *   one call.  `capacity` counts the distinct keys that are remembered at one time, whatever their
-   *   periods.  Any period may have any part of them, and the same key may come in each.
+   *   Within the window all promises hold: no false negative, one winner of all unique adds of a
+   *   key that is remembered by nobody, and the rate.  A key that has been forgotten can be won
+   *   again, by one call.  `capacity` counts the distinct keys that are remembered at one time,
+   *   whatever their periods.  Any period may have any part of them, and the same key may come in
+   *   each.
    *   What differs from a filter without a window:
    *   - Adds take locks, as those of a cuckoo filter do.  Look-ups take none.
    *   - TAMIS_EFULL is not final: periods that end make room.
-   *   - growable = true: when there is no room, a further layer of twice the size is opened.  Layers
-   *     that keys leave behind are searched until they are empty.  The rates of all layers together
-   *     stay within fpp.  Growth ends with TAMIS_EFULL where no layer has a rate that is low enough:
-   *     at fpp 0.001 and above, not before a million times the capacity.
+   *   - growable = true: when there is no room, a further layer of twice the size is opened.
+   *     Layers that keys leave behind are searched until they are empty.  The rates of all layers
+   *     together stay within fpp.  Growth ends with TAMIS_EFULL where no layer has a rate that is
+   *     low enough: at fpp 0.001 and above, not before a million times the capacity.
    *   - growable = false: a key that finds no room gets TAMIS_EFULL: not before capacity distinct
    *     keys are remembered (but with a probability below 1e-9, over seeds), and some time after.
    *   - Bloom: the word layout is refused; either of the others gives the one layout of windows.
-   *   - Cuckoo: each plain add is one copy more, and renews all copies of the key.  They are forgotten
-   *     together.  A remove of a key that has been forgotten is one of a key that is not in.  Each
-   *     key of several copies takes 32 to 96 bytes more, within max_bytes.
-   *     Rates are refused below 4e-9 to 1.1e-7, and of a filter that grows below 6e-8 to 1.8e-6; the
-   *     larger the window, the higher.
+   *   - Cuckoo: each plain add is one copy more, and renews all copies of the key.  They are
+   *     forgotten together.  A remove of a key that has been forgotten is one of a key that is not
+   *     in.  Each key of several copies takes 32 to 96 bytes more, within max_bytes.
+   *   - Rates are refused below 4e-9 to 1.1e-7, and of a filter that grows below 6e-8 to 1.8e-6;
+   *     the larger the window, the higher.
    *   - A window cannot be mapped, and has no intersection and no similarity. */
   unsigned window;
   /* With a window: whether a unique add that returns TAMIS_PRESENT renews the key's time, as every
    * plain add does.  Default false. */
   bool window_renews;
-  /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this many
-   * bytes and more are zero when it returns them, as those of calloc() are.  Then the bits of a Bloom
-   * filter, and of a layer that it opens, are not touched before keys come, nor are the large blocks of
-   * a cuckoo filter. */
+  /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this
+   * many bytes and more are zero when it returns them, as those of calloc() are.  Then the bits of
+   * a Bloom filter, and of a layer that it opens, are not touched before keys come, nor are the
+   * large blocks of a cuckoo filter. */
   size_t cleared_from;
 } tamis_options;
 
@@ -321,11 +322,11 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            yields until one of them is done.
  *            Counting Bloom: never (lock-free; it repeats a step only when another call has changed
  *            the same word meanwhile).
- *            With a window: for the locks of the key's two buckets in each layer, held for one look-up
- *            and one insert, by tamis_advance for about 2 microseconds, and by a save for the time
- *            that it takes to copy a segment of the table; for the allocator, or another call that is
- *            in it, if a layer must be opened, or (cuckoo) a table of copies must grow.  Bloom: a key that
- *            was added before in the same period needs no lock.
+ *            With a window: for the locks of the key's two buckets in each layer, held for one
+ *            look-up and one insert, by tamis_advance for about 2 microseconds, and by a save for
+ *            the time that it takes to copy a segment of the table; for the allocator, or another
+ *            call that is in it, if a layer must be opened, or (cuckoo) a table of copies must
+ *            grow.  Bloom: a key that was added before in the same period needs no lock.
  *            Cuckoo: for the locks of the key's two buckets (a unique add and a remove: in each
  *            generation, see tamis_stats), which it shares with writers of some other keys; they
  *            are held for one look-up and one insert or, while the segment is split or joined, for
@@ -371,9 +372,9 @@ TAMIS_API int tamis_add_unique_hash(tamis_filter *f, uint64_t hash);
  *   Threads  any
  *   Blocks   never for a writer, and it takes no lock but the one named below.
  *            Bloom: a bounded number of steps.
- *            With a window: it retries only when another call has made progress: a period has ended,
- *            a layer was opened or has left, or one of the entries that share a counter with the
- *            key's own, one of 256 as a rule, has been moved.
+ *            With a window: it retries only when another call has made progress: a period has
+ *            ended, a layer was opened or has left, or one of the entries that share a counter with
+ *            the key's own, one of 256 as a rule, has been moved.
  *            Cuckoo: it retries only when another call has made progress: an entry has left a
  *            bucket that shares a lock with one of the key's own, the key's segment has been
  *            replaced, or (in a filter that has grown much) an entry has come to one of the key's
@@ -395,8 +396,8 @@ TAMIS_API bool tamis_contains_hash(const tamis_filter *f, uint64_t hash);
  *            makes it one more, and each remove one less.
  *   Threads  any
  *   Blocks   for a key that is not in: as tamis_contains.  For one that is in, Bloom: never;
- *            cuckoo: for the locks of the key's two buckets in each generation or layer, as a remove.  They
- *            are held for a few steps only.  (A mapped filter has no locks)
+ *            cuckoo: for the locks of the key's two buckets in each generation or layer, as a
+ *            remove.  They are held for a few steps only.  (A mapped filter has no locks)
  *   Order    sequentially consistent: synchronizes with the adds and removes that it counts */
 TAMIS_API uint64_t tamis_count(const tamis_filter *f, const void *key, size_t len);
 TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
@@ -407,10 +408,10 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *   Threads  any
  *   Blocks   as tamis_add; counting Bloom: for the lock that its unique adds take
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten; TAMIS_EUNSUPPORTED
- *            on a Bloom filter that does not count, whatever the key; TAMIS_EINVAL: invalid
- *            arguments.  (If giving memory back would itself need memory that is not there, it is left
- *            for later.)
+ *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten;
+ *            TAMIS_EUNSUPPORTED on a Bloom filter that does not count, whatever the key;
+ *            TAMIS_EINVAL: invalid arguments.  (If giving memory back would itself need memory that
+ *            is not there, it is left for later.)
  *            TAMIS_ENOMEM: keys with dozens of copies each, whose counts are packed tightly, need
  *            memory while the counts become different, and there is none (or max_bytes is
  *            reached); nothing changed */
@@ -425,12 +426,12 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
  * one that ends.  But whoever has found the key absent since then knows that it is added later.
  *
  * The call then clears what has been forgotten.  It reads all of the table, which takes about 7
- * nanoseconds for 64 bits of it.  Other calls go on meanwhile.  It allocates nothing; but of the cuckoo
- * kind, smaller tables for what is left of the copies, without which it goes on.
+ * nanoseconds for 64 bits of it.  Other calls go on meanwhile.  It allocates nothing; but of the
+ * cuckoo kind, smaller tables for what is left of the copies, without which it goes on.
  *   Threads  any
- *   Blocks   for another tamis_advance, and for each lock of the filter in turn.  Nobody waits for it
- *            but for one lock at a time, which it holds for about 2 microseconds (cuckoo: and for
- *            each key with several copies that shares the lock, some nanoseconds more)
+ *   Blocks   for another tamis_advance, and for each lock of the filter in turn.  Nobody waits for
+ *            it but for one lock at a time, which it holds for about 2 microseconds (cuckoo: and
+ *            for each key with several copies that shares the lock, some nanoseconds more)
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window */
 TAMIS_API int tamis_advance(tamis_filter *f);
@@ -485,8 +486,8 @@ typedef struct tamis_stats {
    * less removes, which is exact as long as no counter is stuck.  After tamis_merge or
    * tamis_intersect, keys that these have brought are in it as they say there: an estimate.  With a
    * window: keys that are remembered, less those that a false positive hid; while a tamis_advance
-   * runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that unions
-   * have brought; with a window, copies that are remembered. */
+   * runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that
+   * unions have brought; with a window, copies that are remembered. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -499,8 +500,8 @@ typedef struct tamis_stats {
   /* estimated_count / capacity. */
   double load;
   /* The false-positive rate at present.  Bloom: from the number of set bits.  Cuckoo: from how full
-   * the segments are and how often they have split, to a factor of two.  With a window: from how full
-   * the layers are. */
+   * the segments are and how often they have split, to a factor of two.  With a window: from how
+   * full the layers are. */
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;
@@ -642,13 +643,14 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
  * thread, and with no lock of the filter held; so it may call the filter.
  *   Threads  any
  *   Blocks   in `write` and in the allocator.  Cuckoo: for the locks of one segment at a time, and
- *            writers wait for the time that it takes to copy one, as for a split.  With a window: for
- *            each lock of a segment in turn, and for tamis_advance.  While a segment is copied, adds that
- *            must make room in it wait, and so does tamis_advance
+ *            writers wait for the time that it takes to copy one, as for a split.  With a window:
+ *            for each lock of a segment in turn, and for tamis_advance.  While a segment is copied,
+ *            adds that must make room in it wait, and so does tamis_advance
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed, errno is as it
- *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed (with a window, 5), from
- *            the filter's allocator, beside what max_bytes counts; TAMIS_ECORRUPT: f is a cuckoo filter that was
- *            mapped without check_all, and its duplicate counts are damaged */
+ *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed (with a window, 5),
+ *            from the filter's allocator, beside what max_bytes counts.
+ *            TAMIS_ECORRUPT: f is a cuckoo filter that was mapped without check_all, and its
+ *            duplicate counts are damaged */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
 /* The same to a file, which is replaced only when all of it is on the disk: whatever happens
@@ -675,10 +677,9 @@ typedef struct tamis_load_options {
    * (default): no limit for the load, and later the limit that the filter was created with.  Set it
    * for files that you do not trust.  Other memory is only asked for as the data arrives: less than
    * three times what has come (of a cuckoo filter with a window, seven times), and 1.5 MiB.  But
-   * the directories of a cuckoo filter that grows
-   * follow from figures that the file names, and not from its length: they are asked for when all
-   * of the file has been read and is right.  From malloc and mmap, such memory is only reserved
-   * until it is used. */
+   * the directories of a cuckoo filter that grows follow from figures that the file names, and not
+   * from its length: they are asked for when all of the file has been read and is right.  From
+   * malloc and mmap, such memory is only reserved until it is used. */
   uint64_t max_bytes;
   /* NULL (default): malloc and mmap.  Otherwise the struct is copied.  An allocator of yours is
    * asked for a filter's memory in growing parts as the data arrives, so while a part is copied
@@ -745,8 +746,8 @@ TAMIS_API int tamis_load_file(const tamis_load_options *options, const char *pat
  * tamis_save_file does: those who have mapped the old one keep it.  Where the file may have been
  * damaged, set check_all: without it, damaged bits lead to wrong answers, but to nothing worse.
  *   Threads, Blocks, Order  as tamis_load; a look-up may wait for the disk
- *   Errors   as tamis_load_file, and TAMIS_EUNSUPPORTED: a cuckoo filter that grows, or a window; a machine that
- *            is not little-endian */
+ *   Errors   as tamis_load_file, and TAMIS_EUNSUPPORTED: a cuckoo filter that grows, or a window; a
+ *            machine that is not little-endian */
 TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path,
                              tamis_filter **out);
 
@@ -787,15 +788,14 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * growing, and so is max_bytes.  An entry of a cuckoo filter knows only the beginning of its key's
  * hash.  Therefore not all filters that fit together have a union: see docs/growth.md.
  *
- * With a window: a key comes with its age, the number of periods that have ended in `from` since its
- * last add, counted from the period that runs in `into`.  If both have it, the younger age stays.  See
- * docs/window.md.
+ * With a window: a key comes with its age, the number of periods that have ended in `from` since
+ * its last add, counted from the period that runs in `into`.  If both have it, the younger age
+ * stays.  See docs/window.md.
  *   Threads  any
  *   Blocks   Bloom: as tamis_add.  Cuckoo, and with a window: as tamis_add on `into`, and on `from`
- *            for the locks of
- *            one segment at a time, whose writers wait for the time that it takes to copy it.  No
- *            lock of one filter is held while a call waits for one of the other, so unions in both
- *            directions may run at the same time
+ *            for the locks of one segment at a time, whose writers wait for the time that it takes
+ *            to copy it.  No lock of one filter is held while a call waits for one of the other, so
+ *            unions in both directions may run at the same time
  *   Order    as tamis_add; a contains of `into` that is true because of the union also synchronizes
  *            with the add to `from`
  *   Errors   TAMIS_OK.
@@ -803,10 +803,9 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            together; nothing changed.
  *            TAMIS_EUNSUPPORTED: `into` is mapped.  With a window: one of the filters has several
  *            layers, or their layers differ in size, or the layer of a growable one has no room for
- *            the keys of both.  Cuckoo: the rates of both
- *            together would exceed the fpp of `into`, or entries of `from` know too little for the
- *            places where `into` has room, as when the first generation of `into` is full.  Nothing
- *            changed.
+ *            the keys of both.  Cuckoo: the rates of both together would exceed the fpp of `into`,
+ *            or entries of `from` know too little for the places where `into` has room, as when the
+ *            first generation of `into` is full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity;
  *            nothing changed, unless keys have been added to `into` while the union ran, and have
  *            taken the room.  Bloom, growable: max_bytes has no room for the layers of `from`; no

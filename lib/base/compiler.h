@@ -30,7 +30,8 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* A function that is rarely called from a hot one, which would need more registers with it inside. */
+/* A function that is rarely called from a hot one, which would need more registers with it inside.
+ * */
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
@@ -40,9 +41,9 @@ __extension__ typedef unsigned __int128 uint128;
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* A shift count, held in a whole register.  clang 14 would load one that is used in shifts only as a
- * byte, into a register whose other bytes remain.  So the load would wait for whatever the register
- * held before, such as a word of the previous look-up: look-ups took 1.6 times as long. */
+/* A shift count, held in a whole register.  clang 14 would load one that is used in shifts only as
+ * a byte, into a register whose other bytes remain.  So the load would wait for whatever the
+ * register held before, such as a word of the previous look-up: look-ups took 1.6 times as long. */
 FORCE_INLINE unsigned shift_count(unsigned n)
 {
 #ifdef __clang__
@@ -63,9 +64,9 @@ FORCE_INLINE uint64_t upper_half(uint128 product)
   return upper;
 }
 
-/* Makes the compiler compute what follows from the variable, and not from what it was computed from.
- * Of a chain of steps that change one register, gcc otherwise makes independent ones, which takes a
- * copy for each. */
+/* Makes the compiler compute what follows from the variable, and not from what it was computed
+ * from.  Of a chain of steps that change one register, gcc otherwise makes independent ones, which
+ * takes a copy for each. */
 #define FORGET_ORIGIN(variable) __asm__("" : "+r"(variable))
 
 /* For thread-local variables: the initial-exec model makes an access direct, instead of a call of a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: replaces a file by another one, so that its path leads to the old file or to the new one,
- * whole, whatever happens meanwhile.
+ * Layer 1: replaces a file by another one, so that its path leads to the old file or to the new
+ * one, whole, whatever happens meanwhile.
  *
  *    begin    a new file beside the old one, which only its owner can read
  *    write    to the new file

@@ -2,8 +2,8 @@
  *
  * Layer 0: lanes, the equal parts of a 64-bit word in which buckets keep their entries.
  *
- * `low` and `high` have the lowest and the highest bit of each lane.  A set of lanes is a word, too:
- * the highest bit of each lane says whether the lane is in the set.
+ * `low` and `high` have the lowest and the highest bit of each lane.  A set of lanes is a word,
+ * too: the highest bit of each lane says whether the lane is in the set.
  */
 #ifndef TAMIS_LIB_LANES_H
 #define TAMIS_LIB_LANES_H

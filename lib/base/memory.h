@@ -19,8 +19,8 @@ void *tamis__memory_allocate(const tamis_allocator *from, size_t size);
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared);
 
 /* The same, for a small block, of which there may be millions.  From the system it is aligned to 16
- * only: malloc() takes another hundred bytes for an alignment to 64, and the words of a line that lie
- * in two lines are soon in the cache. */
+ * only: malloc() takes another hundred bytes for an alignment to 64, and the words of a line that
+ * lie in two lines are soon in the cache. */
 void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size);
 
 /* Returns a larger block with the contents of `block`, which it releases; what comes after them is

@@ -15,9 +15,9 @@
  * A block that has been unlinked is retired into its filter's backlog.  It is released after a
  * grace period: a stretch of time in which every reader that was inside at its beginning has left.
  * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  (After each grace period it looks for the next request
- * for a moment: see request_comes_locked().)  It releases nothing: later calls of the filter do, so
- * the user's allocator is called from the user's calls only.
+ * and which ends after a second without any.  (After each grace period it looks for the next
+ * request for a moment: see request_comes_locked().)  It releases nothing: later calls of the
+ * filter do, so the user's allocator is called from the user's calls only.
  *
  * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
  * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
@@ -71,7 +71,8 @@
 #define SECOND INT64_C(1000000000) /* in nanoseconds */
 
 static const int64_t idle_time = SECOND; /* until the thread ends */
-/* After a grace period the thread looks for requests at growing intervals: the first and the last. */
+/* After a grace period the thread looks for requests at growing intervals: the first and the last.
+ * */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* at most, that the end of the process waits */
@@ -303,8 +304,8 @@ static bool grace_period_locked(void)
 /* False: there has been none for long.
  *
  * To wake the thread costs the caller a system call, which takes longer than a split does
- * otherwise.  So while requests come often, the thread looks for them by itself, and callers wake it
- * only when they are in a hurry. */
+ * otherwise.  So while requests come often, the thread looks for them by itself, and callers wake
+ * it only when they are in a hurry. */
 static bool request_comes_locked(void)
 {
   for (int64_t wait = first_look; !waiter.stopping && waiter.wanted <= waiter.elapsed; wait *= 2) {

@@ -56,8 +56,8 @@ struct bloom_calls {
 
 /* A filter, and each further layer of one: then the head only has what all layers need.
  *
- * A server may keep a filter for each of a million users.  So that a small one takes little, this is
- * all that there is of a filter with the usual options (*short*), in one block with its words:
+ * A server may keep a filter for each of a million users.  So that a small one takes little, this
+ * is all that there is of a filter with the usual options (*short*), in one block with its words:
  *
  *    [words] struct bloom, without its last counter
  *    [words] struct bloom_long                               another small one
@@ -360,8 +360,8 @@ void tamis__bloom_destroy_layer(struct bloom *b);
 void tamis__bloom_destroy_layers(struct bloom *newest);
 
 /* Creates a filter with words that are there already, and that become its own unless a file is
- * mapped.  If `words` is NULL, it is small, and they are in its block.  NULL: there is no memory, and
- * the words are still the caller's. */
+ * mapped.  If `words` is NULL, it is small, and they are in its block.  NULL: there is no memory,
+ * and the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
 

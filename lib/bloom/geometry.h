@@ -288,7 +288,8 @@ FORCE_INLINE uint64_t bloom_first_word(uint64_t words, uint64_t hash, struct blo
   return shape.layout == TAMIS_LAYOUT_CLASSIC ? 0 : hash_to_range(hash * HASH_MULTIPLIER, words);
 }
 
-/* `words` and `shape` are those of the geometry.  A caller for which it is a constant gets straight-line code. */
+/* `words` and `shape` are those of the geometry.  A caller for which it is a constant gets
+ * straight-line code. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {

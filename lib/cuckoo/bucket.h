@@ -93,8 +93,8 @@ static inline unsigned bucket_count(uint64_t set)
   return (unsigned) __builtin_popcountll(set);
 }
 
-/* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS values
- * of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
+/* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS
+ * values of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
 enum { BUCKET_ROWS = 128 };
 
 static inline uint64_t bucket_in_use(const struct bucket_shape *s, uint64_t value)

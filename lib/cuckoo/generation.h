@@ -12,8 +12,8 @@
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* The same in two steps, for a filter that is loaded: without a directory and segments, and then the
- * directory, without any entries. */
+/* The same in two steps, for a filter that is loaded: without a directory and segments, and then
+ * the directory, without any entries. */
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);

@@ -333,8 +333,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
   double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
   double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
-  /* Its entries must know for life to which directory entries of earlier generations their keys lead:
-   * see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
+  /* Its entries must know for life to which directory entries of earlier generations their keys
+   * lead: see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
   unsigned known = CUCKOO_CELL_BITS + g.depth_limit, least = cuckoo_index_bits(before);
   bits = known + bits < least ? least - known : bits;
   g.pair_bits = bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS;

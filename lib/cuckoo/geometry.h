@@ -22,10 +22,10 @@
  *
  * The number of first roots is any integer, so no capacity is rounded to a power of two.
  *
- * The five roots have 29, 29, 26, 23 and 21 cells, so they get unequal shares of the keys, and their
- * segments split at different times (geometry.c).  An entry knows the number of its cell for life,
- * as it knows the w - 1 >= D + 5 first bits of its fingerprint.  So what it knows is a prefix of the
- * hash string, in every generation.
+ * The five roots have 29, 29, 26, 23 and 21 cells, so they get unequal shares of the keys, and
+ * their segments split at different times (geometry.c).  An entry knows the number of its cell for
+ * life, as it knows the w - 1 >= D + 5 first bits of its fingerprint.  So what it knows is a prefix
+ * of the hash string, in every generation.
  *
  * g is a hash of the first w - 1 bits of the fingerprint.  Those are known of every entry as long
  * as it lives: the bits that an entry has lost are the prefix of its segment.  So the other bucket
@@ -97,16 +97,16 @@ static inline unsigned char cuckoo_cleared_bits(size_t cleared_from)
  *   Errors  TAMIS_EUNSUPPORTED: no width gives the rate; TAMIS_EINVAL: no address space holds it */
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out);
 
-/* Plans a later generation, for a filter with `keys` keys.  `before` is the generation before it, and
- * `left` is what all earlier generations leave of the rate that the user asked for.
+/* Plans a later generation, for a filter with `keys` keys.  `before` is the generation before it,
+ * and `left` is what all earlier generations leave of the rate that the user asked for.
  *   Errors  TAMIS_EFULL: the rate is used up */
 int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, double left,
                          struct cuckoo_geometry *out);
 
 /* Derives the rest of a geometry that has been saved, of which these are given: the width of the
  * shape, and whether its entries age; first_roots, root_shift, pair_bits, depth_limit,
- * stripes_wanted, stripe_mask and rate.  `before` is the generation before it; NULL: it is the first
- * one.  False: no plan has it. */
+ * stripes_wanted, stripe_mask and rate.  `before` is the generation before it; NULL: it is the
+ * first one.  False: no plan has it. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
 /* The number of shapes, which are in the order of their widths; and the lowest rate that each can
@@ -137,8 +137,8 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
          << g->root_shift;
 }
 
-/* The bits of the hash string after root0 that a root stands for.  Of those of a cell, the number in
- * the root belongs to the fingerprint. */
+/* The bits of the hash string after root0 that a root stands for.  Of those of a cell, the number
+ * in the root belongs to the fingerprint. */
 static inline unsigned cuckoo_root_bits(const struct cuckoo_geometry *g)
 {
   return g->root_shift + (g->unequal_roots ? CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
@@ -205,8 +205,8 @@ FORCE_INLINE struct cuckoo_hash_string cuckoo_hash_string(const struct cuckoo_ge
   return (struct cuckoo_hash_string){(uint64_t) (product >> 64), (uint64_t) product};
 }
 
-/* The hash string of the keys of an entry, as far as it knows it; what follows says nothing.  `pair`
- * is the lower bucket, and `fingerprint` that of cuckoo_fingerprint(). */
+/* The hash string of the keys of an entry, as far as it knows it; what follows says nothing.
+ * `pair` is the lower bucket, and `fingerprint` that of cuckoo_fingerprint(). */
 struct cuckoo_hash_string cuckoo_string_of(const struct cuckoo_geometry *g, uint64_t root,
                                            uint64_t pair, uint64_t fingerprint);
 

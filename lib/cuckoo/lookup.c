@@ -2,8 +2,9 @@
  *
  * Layer 2: contains.
  *
- *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each; the
- *             (geometry.h)                           └────► upper bucket ┘ entry stands in either
+ *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
+ *             the (geometry.h)                           └────► upper bucket ┘ entry stands in
+ *             either
  *
  * in each generation, of which most filters have one.
  *

@@ -2,8 +2,8 @@
  *
  * Layer 2: saved cuckoo filters.  docs/format.md describes what these write and read.
  *
- *    a filter that grows    the segments of the first generation │ a later generation, its segments │
- *                           ...; and, anywhere among them, keys that have been removed meanwhile
+ *    a filter that grows    the segments of the first generation │ a later generation, its segments
+ *                           │ ...; and, anywhere among them, keys that have been removed meanwhile
  *    one that does not      a segment, as an array │ its duplicate counts │ the next segment │ ...
  *                           and at the end, where each segment is
  */

@@ -4,11 +4,12 @@
  *
  * Segments that an allocator hands out one by one lie on small pages, and a look-up in a filter
  * that is larger than the TLB covers then misses it twice.  So such segments have slots in slabs.
- * A slab is a block of somewhat more than a huge page (a head and as many segments of one generation
- * as fill it), for which base/memory.c asks the system for huge pages.
+ * A slab is a block of somewhat more than a huge page (a head and as many segments of one
+ * generation as fill it), for which base/memory.c asks the system for huge pages.
  *
  *               allocate               retire                a grace period
- *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same slab
+ *    free slot ─────────► segment in use ─────► in the backlog ────────────► free slot of the same
+ *    slab
  *
  *    slab: allocated when no slab has a free slot; released together with the last of its slots
  *

@@ -19,8 +19,8 @@ void tamis__slabs_destroy(struct slabs *slabs);
 /* Tells those of the first generation, too, how many bytes the filter takes by plan. */
 void tamis__slabs_plan(struct slabs *slabs, const struct cuckoo_geometry *g, uint64_t planned);
 
-/* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero; or
- * NULL with the reason in *result. */
+/* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero;
+ * or NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
                                                size_t cleared, int *result);
 /* Called by adds that can afford it: makes memory ready for the next segments of a generation, a

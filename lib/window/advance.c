@@ -7,8 +7,8 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns how
- * many were cleared.  The caller holds the word's stripe. */
+/* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns
+ * how many were cleared.  The caller holds the word's stripe. */
 static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsigned dead,
                                   uint64_t *left)
 {
@@ -38,8 +38,8 @@ static uint64_t sweep_block(const struct window *w, const struct window_layer *l
   return left;
 }
 
-/* Takes each stripe at least once, also those that have no block, and sweeps its records and all layers.  left[i] is
- * what is left in the layer with number oldest + i. */
+/* Takes each stripe at least once, also those that have no block, and sweeps its records and all
+ * layers.  left[i] is what is left in the layer with number oldest + i. */
 static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
 {
   uint64_t stripes = w->stripes.mask + 1;
@@ -60,8 +60,8 @@ static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LA
   }
 }
 
-/* `swept` is the epoch word for which the layers were swept.  What was left in a layer that is older than
- * its newest one is final: that layer was closed before the sweep began. */
+/* `swept` is the epoch word for which the layers were swept.  What was left in a layer that is
+ * older than its newest one is final: that layer was closed before the sweep began. */
 static void let_layers_leave(struct window *w, uint64_t swept,
                              const uint64_t left[WINDOW_MOST_LAYERS])
 {

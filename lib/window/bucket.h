@@ -8,10 +8,10 @@
  *                                   ╱                       ╲
  *                                   f f f f f f f f  s s s s      w = f + e bits
  *
- * The entry in a lane has f bits of a fingerprint, which are not all 0, and a *stamp* of e bits: the
- * period of its key's last add, as a number from 1 to G + 2.  An empty lane is 0.  Of these stamps,
- * G + 1 are those of the periods that are remembered.  The remaining one is *dead*: an entry that has
- * it is forgotten, and its lane counts as free.
+ * The entry in a lane has f bits of a fingerprint, which are not all 0, and a *stamp* of e bits:
+ * the period of its key's last add, as a number from 1 to G + 2.  An empty lane is 0.  Of these
+ * stamps, G + 1 are those of the periods that are remembered.  The remaining one is *dead*: an
+ * entry that has it is forgotten, and its lane counts as free.
  *
  * A fingerprint is passed to these functions as it stands in a lane: its lowest e bits are 0.
  *
@@ -40,7 +40,8 @@ struct window_shape {
   uint64_t units;        /* the lowest bit of each fingerprint */
 };
 
-/* The number of stamps with which G periods, and the one that runs, are told from the one before. */
+/* The number of stamps with which G periods, and the one that runs, are told from the one before.
+ * */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
@@ -147,18 +148,19 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
 /* Whether a lane has the fingerprint, and a stamp that is not dead: not 0 if so.  `pattern` has the
  * fingerprint and the dead stamp in each lane.  There may be other bits above those of the lanes.
  *
- * A lane that has the fingerprint differs from the pattern by the xor of two stamps: by 1 to 2^e - 1
- * if its stamp is not dead.  Less 1 that has no bit in the fingerprint.  Taking a unit from the
- * fingerprint's difference then borrows, which sets the lane's highest bit, and in no other lane does
- * it do so where that bit was 0.
+ * A lane that has the fingerprint differs from the pattern by the xor of two stamps: by 1 to 2^e -
+ * 1 if its stamp is not dead.  Less 1 that has no bit in the fingerprint.  Taking a unit from the
+ * fingerprint's difference then borrows, which sets the lane's highest bit, and in no other lane
+ * does it do so where that bit was 0.
  *
  * A lane that equals the pattern is forgotten.  It becomes all ones, and takes 1 more from the next
- * lane, which would be missed if it had the same fingerprint.  So of the lanes of a key's two buckets
- * only one may have a certain fingerprint, with whatever stamp.
+ * lane, which would be missed if it had the same fingerprint.  So of the lanes of a key's two
+ * buckets only one may have a certain fingerprint, with whatever stamp.
  *
- * Two fingerprints that differ in the lowest bit are then sometimes taken for each other: that of a lane
- * whose stamp is dead, and that of the lane after one that equals the pattern.  This replaces false
- * positives that these lanes would cause if their stamps were live, so the rate is no higher. */
+ * Two fingerprints that differ in the lowest bit are then sometimes taken for each other: that of a
+ * lane whose stamp is dead, and that of the lane after one that equals the pattern.  This replaces
+ * false positives that these lanes would cause if their stamps were live, so the rate is no higher.
+ * */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

@@ -132,8 +132,8 @@ uint64_t tamis__window_read_further(const struct window *w, const struct window_
 
 /* ---- tables ---- */
 
-/* Puts all records into a new table, and leaves the old one in *new; not, if they do not fit in.  The
- * caller holds the stripe. */
+/* Puts all records into a new table, and leaves the old one in *new; not, if they do not fit in.
+ * The caller holds the stripe. */
 static void exchange_locked(struct window_copies *c, struct window_copies *new)
 {
   if (c->used && (!new->records || !fits(c->used, new->bits)))

@@ -6,11 +6,12 @@
  *
  *    (layer, lower bucket, fingerprint)  ──►  further copies, stamp
  *
- * Each stripe has a hash table of records, of all entries whose lower bucket it covers.  A move changes
- * nothing of what names an entry, so its record stays where it is.  Whoever reads or changes a record
- * holds that stripe.  Whoever changes the stamp of an entry holds the stripes of both buckets, and gives
- * the record the same stamp.  So a sweep clears the records with the dead stamp in the tables alone,
- * and until it has come by, a record with the dead stamp counts as none: [R] in remove.c.
+ * Each stripe has a hash table of records, of all entries whose lower bucket it covers.  A move
+ * changes nothing of what names an entry, so its record stays where it is.  Whoever reads or
+ * changes a record holds that stripe.  Whoever changes the stamp of an entry holds the stripes of
+ * both buckets, and gives the record the same stamp.  So a sweep clears the records with the dead
+ * stamp in the tables alone, and until it has come by, a record with the dead stamp counts as none:
+ * [R] in remove.c.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
@@ -34,8 +35,8 @@ struct window_copies {
   struct window_record *records; /* NULL: there are none */
   uint64_t used;                 /* records */
   unsigned bits;                 /* log2 of the slots */
-  /* The sum of all further copies.  Relaxed: it is written under the stripe, and who reads it without
-   * wants no more than a figure. */
+  /* The sum of all further copies.  Relaxed: it is written under the stripe, and who reads it
+   * without wants no more than a figure. */
   _Atomic uint64_t sum;
 };
 
@@ -75,8 +76,8 @@ uint64_t tamis__window_further(const struct window_copies *c, const struct windo
 /* Whether there is a record of an entry, or room for one. */
 bool tamis__window_has_room(const struct window_copies *c, const struct window_name *name);
 
-/* Says how many there are, and the stamp of the entry.  False: there is no room for a further record,
- * and nothing has changed. */
+/* Says how many there are, and the stamp of the entry.  False: there is no room for a further
+ * record, and nothing has changed. */
 bool tamis__window_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
                           uint64_t further);
 
@@ -85,8 +86,8 @@ void tamis__window_forget_records(struct window_copies *c, unsigned dead);
 
 /* ---- the caller holds no stripe ---- */
 
-/* Gives the records of a stripe a table in which there is room for so many more, and that is not much
- * too large.
+/* Gives the records of a stripe a table in which there is room for so many more, and that is not
+ * much too large.
  *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_fit_records(struct window *w, struct window_copies *c, unsigned more);
 

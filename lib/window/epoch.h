@@ -8,12 +8,12 @@
  *     └─────────────────┴───────────┴───────────┴──┴────────────┴───┴────────────┘
  *
  * The layers from `oldest` to `newest` are searched.  g says that `newest` is not 0: the filter has
- * grown.  Both stamps are counted modulo G + 2, by incrementing them, so nobody divides, and the period
- * may wrap round.
+ * grown.  Both stamps are counted modulo G + 2, by incrementing them, so nobody divides, and the
+ * period may wrap round.
  *
  * Whoever reads the same word twice knows that no period has ended in between, no layer was opened,
- * and none has left.  (The period has 36 bits.  As each layer is twice as large as the one before it,
- * numbers of layers never wrap round.)
+ * and none has left.  (The period has 36 bits.  As each layer is twice as large as the one before
+ * it, numbers of layers never wrap round.)
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -109,24 +109,24 @@ static inline uint64_t epoch_period_of(uint64_t epoch, unsigned stamp, unsigned 
  * ORDER epoch.before (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  the layers that the word names
- *   if weakened    acquire would keep that, and the loads of the buckets after this one.  With relaxed
- *                  they could be done before it, and show a stamp that has been renewed since: false
- *                  negative
+ *   if weakened    acquire would keep that, and the loads of the buckets after this one.  With
+ *                  relaxed they could be done before it, and show a stamp that has been renewed
+ *                  since: false negative
  *   checked by     negative/epoch_before_relaxed */
 static inline uint64_t epoch_before(const epoch_word *at)
 {
   return atomic_load_explicit(at, memory_order_seq_cst);
 }
 
-/* By a look-up, at its end.  The loads of the buckets come before it, and acquire; so this one is not
- * done before them.
+/* By a look-up, at its end.  The loads of the buckets come before it, and acquire; so this one is
+ * not done before them.
  * ORDER epoch.after (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  that a period has ended, if a bucket shows a stamp that was written after that
- *   if weakened    a writer that has read the new word writes the new stamp.  Whoever reads that stamp
- *                  has synchronized with it, so coherence makes this load return the new word or a later
- *                  one, even if it is relaxed.  But a call that finds the word unchanged takes effect
- *                  in the order of all seq_cst accesses, and tamis_advance, too
+ *   if weakened    a writer that has read the new word writes the new stamp.  Whoever reads that
+ *                  stamp has synchronized with it, so coherence makes this load return the new word
+ *                  or a later one, even if it is relaxed.  But a call that finds the word unchanged
+ *                  takes effect in the order of all seq_cst accesses, and tamis_advance, too
  *   checked by     negative/epoch_not_read_again_by_lookups (that it is read) */
 static inline uint64_t epoch_after(const epoch_word *at)
 {
@@ -138,8 +138,9 @@ static inline uint64_t epoch_after(const epoch_word *at)
  * ORDER epoch.locked (seq_cst)
  *   pairs with     epoch.publish
  *   makes visible  see epoch.before
- *   if weakened    the load after the write could be done before it.  Then a look-up in the next period
- *                  could see a key as forgotten, and the add return without having renewed it
+ *   if weakened    the load after the write could be done before it.  Then a look-up in the next
+ *                  period could see a key as forgotten, and the add return without having renewed
+ *                  it
  *   checked by     negative/not_looked_again_after_writing (that it is read again) */
 static inline uint64_t epoch_locked(const epoch_word *at)
 {
@@ -150,8 +151,8 @@ static inline uint64_t epoch_locked(const epoch_word *at)
  * ORDER epoch.publish (seq_cst)
  *   pairs with     epoch.before, epoch.after, epoch.locked
  *   makes visible  the layer that it names
- *   if weakened    the end of a period would have no place in the order of all other calls.  (What came
- *                  before, the fence of a stripe that was released orders as well)
+ *   if weakened    the end of a period would have no place in the order of all other calls.  (What
+ *                  came before, the fence of a stripe that was released orders as well)
  *   checked by     negative/epoch_published_relaxed */
 static inline bool epoch_publish(epoch_word *at,
                                  uint64_t *old, /* NOLINT(readability-non-const-parameter) */

@@ -3,12 +3,12 @@
  * Layer 2: room in a full bucket pair of a sliding window, and segments in which nothing moves.
  *
  *    plan     Breadth first from both buckets, as in the cuckoo filter: each entry of a full bucket
- *             leads to its other bucket, until a bucket has a free lane, which may be a dead one.  The
- *             search reads words without locks, so what it finds may be out of date.
- *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes of
- *             its two buckets, and checks that the entry still stands in its lane and that the other
- *             bucket still has a free one.  It writes the copy, bumps the version, and clears the
- *             lane, so the entry is in at least one of its buckets at every instant.
+ *             leads to its other bucket, until a bucket has a free lane, which may be a dead one.
+ *             The search reads words without locks, so what it finds may be out of date.
+ *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes
+ *             of its two buckets, and checks that the entry still stands in its lane and that the
+ *             other bucket still has a free one.  It writes the copy, bumps the version, and clears
+ *             the lane, so the entry is in at least one of its buckets at every instant.
  */
 #include "window/evict.h"
 
@@ -35,7 +35,8 @@ struct move {
 
 /* ---- plan ---- */
 
-/* The nodes that the entries of a full bucket lead to.  Returns their number, those before included. */
+/* The nodes that the entries of a full bucket lead to.  Returns their number, those before
+ * included. */
 static unsigned follow(const struct window_layer *layer, uint64_t value, struct node *nodes,
                        unsigned at, unsigned count)
 {
@@ -69,8 +70,8 @@ static const struct node *find_room(const struct window_layer *layer,
   return NULL;
 }
 
-/* The moves that lead to a node, from there back to one of the key's buckets.  Returns their number;
- * 0: another thread has made room. */
+/* The moves that lead to a node, from there back to one of the key's buckets.  Returns their
+ * number; 0: another thread has made room. */
 static unsigned trace_path(const struct node *nodes, const struct node *room,
                            struct move path[MAX_PATH_MOVES])
 {

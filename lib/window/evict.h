@@ -2,20 +2,20 @@
  *
  * Layer 2: room in a full bucket pair of a sliding window, and segments in which nothing moves.
  *
- * A copy of a segment, which a save makes word by word, would miss an entry that is moved from a part
- * that is not copied yet to one that is.  So a segment can be frozen.  Then adds, renewals and look-ups
- * go on in it.  Adds that would have to move entries wait until it is thawed.
+ * A copy of a segment, which a save makes word by word, would miss an entry that is moved from a
+ * part that is not copied yet to one that is.  So a segment can be frozen.  Then adds, renewals and
+ * look-ups go on in it.  Adds that would have to move entries wait until it is thawed.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
  *    F  names the segment in `frozen`         M  reads `frozen`: the own segment?
- *    F  takes each stripe of the segment      M     if so, releases the stripes, waits for `saving`,
- *       once                                        and begins anew
+ *    F  takes each stripe of the segment      M     if so, releases the stripes, waits for
+ *       `saving`, once                                        and begins anew
  *    F  (the copy)                            M  moves
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
- * A move that has not seen the name had its stripes before F took them, and is done.  As `advancing`
- * is held, the period stays the same meanwhile, and no lane is dead: every stamp in the copy is that of
- * one of the periods that the epoch word remembers.
+ * A move that has not seen the name had its stripes before F took them, and is done.  As
+ * `advancing` is held, the period stays the same meanwhile, and no lane is dead: every stamp in the
+ * copy is that of one of the periods that the epoch word remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
@@ -23,8 +23,8 @@
 #include "window/table.h"
 
 /* Moves entries of the layer, so that one of a key's two buckets has a free lane.  TAMIS_OK: it may
- * have one, or the layer is not the newest one any more; TAMIS_EFULL: no moves make room.  The caller
- * holds no stripe. */
+ * have one, or the layer is not the newest one any more; TAMIS_EFULL: no moves make room.  The
+ * caller holds no stripe. */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place);
 

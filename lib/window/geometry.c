@@ -13,11 +13,11 @@ static const struct form {
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
-/* How full a table gets before an insert finds no room, by the number of lanes in a bucket: the load
- * factor with 4096 buckets, how much it falls when their number doubles, and its deviation.  The search
- * is that of a cuckoo filter that does not grow, but for the last steps.  With a fingerprint of less
- * than ten bits, a bucket has few partners, and tables get less full, the more so the larger they
- * are. */
+/* How full a table gets before an insert finds no room, by the number of lanes in a bucket: the
+ * load factor with 4096 buckets, how much it falls when their number doubles, and its deviation.
+ * The search is that of a cuckoo filter that does not grow, but for the last steps.  With a
+ * fingerprint of less than ten bits, a bucket has few partners, and tables get less full, the more
+ * so the larger they are. */
 struct fullness {
   double load, fall, deviation;
 };
@@ -33,16 +33,16 @@ enum {
   MOST_WORDS_OF_ONE = 262144,  /* 2 MiB */
 };
 
-/* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula is
- * up to 1.5 % too low. */
+/* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula
+ * is up to 1.5 % too low. */
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
 
-/* The probability, over seeds, with which a filter finds no room for a key before its capacity is 10^-9:
- * half of it because a few buckets are overfull, half because of the load.  A filter that does not grow
- * would refuse the key, one that grows would open a layer: so both are planned alike.  A normal
- * distribution exceeds so many deviations with that half. */
+/* The probability, over seeds, with which a filter finds no room for a key before its capacity is
+ * 10^-9: half of it because a few buckets are overfull, half because of the load.  A filter that
+ * does not grow would refuse the key, one that grows would open a layer: so both are planned alike.
+ * A normal distribution exceeds so many deviations with that half. */
 static const double early = 0.5e-9, early_deviations = 6.11;
 
 static struct window_shape shape_of(unsigned index, unsigned periods, unsigned buckets)
@@ -53,9 +53,9 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 
 /* ---- rates ---- */
 
-/* A look-up of an absent key compares the 2 b lanes of its two buckets.  One that is in use matches with
- * the probability that two fingerprints are equal, of which one value stands for 0, too: (1 + 2 / n) / n
- * with n = 2^f. */
+/* A look-up of an absent key compares the 2 b lanes of its two buckets.  One that is in use matches
+ * with the probability that two fingerprints are equal, of which one value stands for 0, too: (1 +
+ * 2 / n) / n with n = 2^f. */
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));

@@ -9,18 +9,18 @@
  *
  *    lower = i      upper = H + (g - i mod H), where g = fingerprint · H / 2^f
  *
- * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the other,
- * as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power of two.
- * Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; the sum in place of
- * their xor, and the two halves, as in the cuckoo filter of this library.
+ * The sum of a key's two buckets follows from its fingerprint.  So either bucket leads to the
+ * other, as in partial-key cuckoo hashing, and H may be any number: no size is rounded to a power
+ * of two.  Source: Fan et al., "Cuckoo filter: practically better than Bloom", CoNEXT 2014; the sum
+ * in place of their xor, and the two halves, as in the cuckoo filter of this library.
  *
- * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger ones have segments of
- * half a MiB.  A save copies a segment while it holds all locks of it.
+ * A table of up to 2 MiB is one segment, which saves a look-up a step.  Larger ones have segments
+ * of half a MiB.  A save copies a segment while it holds all locks of it.
  *
  * A filter that grows opens layers, each of which is a table of its own.  Those that exist at the
  * same time have different indices, 1, 2, ..., and the layer with index i has a share of the rate:
- * 0.9 for the first one, and 0.1 times 6 / (pi (i - 1))^2 for a later one.  These parts add up to 1,
- * however many layers there are.
+ * 0.9 for the first one, and 0.1 times 6 / (pi (i - 1))^2 for a later one.  These parts add up to
+ * 1, however many layers there are.
  */
 #ifndef TAMIS_LIB_WINDOW_GEOMETRY_H
 #define TAMIS_LIB_WINDOW_GEOMETRY_H
@@ -66,8 +66,8 @@ int window_geometry_plan(const struct window_spec *spec, struct window_geometry 
 int window_geometry_plan_layer(const struct window_spec *spec, unsigned index, uint64_t keys,
                                struct window_geometry *out);
 
-/* Derives the rest of a geometry that has been saved, of which these are given: shape_index, segments,
- * half, capacity.  False: no plan has it. */
+/* Derives the rest of a geometry that has been saved, of which these are given: shape_index,
+ * segments, half, capacity.  False: no plan has it. */
 bool window_geometry_restore(unsigned periods, struct window_geometry *g);
 
 /* The lowest rate that a window can have, whatever the capacity. */
@@ -79,8 +79,8 @@ double window_geometry_lowest_of_shape(unsigned periods, bool growable, unsigned
 /* The part of the rate that belongs to an index. */
 double window_geometry_share(unsigned index);
 
-/* The shapes, in an order that never changes, as saved filters name them by their numbers.  A filter
- * has one only if it leaves enough bits for the fingerprint. */
+/* The shapes, in an order that never changes, as saved filters name them by their numbers.  A
+ * filter has one only if it leaves enough bits for the fingerprint. */
 enum { WINDOW_SHAPES = 8 };
 #define WINDOW_FOR_ALL_SHAPES(DO) \
   DO(0, 8, 8)                     \

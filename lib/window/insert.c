@@ -2,12 +2,13 @@
  *
  * Layer 2: adds to a sliding window.
  *
- * An add looks first, without stripes, whether there is anything to write: a key that has the stamp of
- * the running period, or a unique add's key that is remembered and need not be renewed, is as it should
- * be.  Otherwise it takes the stripes of the key's buckets, in all layers, and begins with 1 of table.h.
+ * An add looks first, without stripes, whether there is anything to write: a key that has the stamp
+ * of the running period, or a unique add's key that is remembered and need not be renewed, is as it
+ * should be.  Otherwise it takes the stripes of the key's buckets, in all layers, and begins with 1
+ * of table.h.
  *
- * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews all of
- * them: copies.h.  The copies of a key live as long as the last one.
+ * In a window of the cuckoo kind a plain add of a key that is remembered adds a copy, and renews
+ * all of them: copies.h.  The copies of a key live as long as the last one.
  */
 #include "window/insert.h"
 
@@ -22,8 +23,9 @@ enum { NO_ROOM = -100, NO_RECORD, OTHER_LAYERS };
 
 /* ---- without stripes ---- */
 
-/* Whether the add has nothing to write.  (It may miss an entry that is being moved.  Then it goes on
- * under the stripes.)  `copies`: keys have homes (pair.h), which this does not look for.  A constant. */
+/* Whether the add has nothing to write.  (It may miss an entry that is being moved.  Then it goes
+ * on under the stripes.)  `copies`: keys have homes (pair.h), which this does not look for.  A
+ * constant. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews, bool copies)
 {
   uint64_t epoch = epoch_before(&w->epoch);
@@ -45,8 +47,8 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
 
 /* ---- under stripes ---- */
 
-/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period: [P]
- * in table.h.  Returns the stamp. */
+/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period:
+ * [P] in table.h.  Returns the stamp. */
 static unsigned write_locked(struct window *w, const struct pair *pair, uint64_t bucket,
                              unsigned lane, uint64_t epoch)
 {

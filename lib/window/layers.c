@@ -8,9 +8,9 @@
  *       └──────── older ────────┴───── older ─────┘
  *       └ oldest, in the epoch word                └ newest
  *
- * Of the layers that are searched, each has an index that no other one has, and with it a share of the
- * rate.  A new layer takes the lowest index that is free.  So when older layers have left, their
- * indices come back, and growth goes on.
+ * Of the layers that are searched, each has an index that no other one has, and with it a share of
+ * the rate.  A new layer takes the lowest index that is free.  So when older layers have left,
+ * their indices come back, and growth goes on.
  */
 #include "window/layers.h"
 

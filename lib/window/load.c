@@ -104,8 +104,8 @@ static unsigned stamp_of(const struct load *l, uint64_t period)
   return 1 + (unsigned) ((first + (period - l->first) % l->stamps) % l->stamps);
 }
 
-/* Whether there is nothing but lanes in a word, and in each of these nothing or a stamp that is not dead
- * with a fingerprint. */
+/* Whether there is nothing but lanes in a word, and in each of these nothing or a stamp that is not
+ * dead with a fingerprint. */
 static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned stamps,
                           unsigned dead)
 {
@@ -238,8 +238,8 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Room for `n` more records.  They take no more memory than the file has bytes for them, to a factor of
- * two. */
+/* Room for `n` more records.  They take no more memory than the file has bytes for them, to a
+ * factor of two. */
 static int make_room(struct load *l, struct saved_records *r, uint64_t n)
 {
   uint64_t old = r->room * sizeof *r->all, limit = l->saved->limit;

@@ -5,12 +5,12 @@
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry stands in either
  *
- * in each layer, of which most filters have one.  table.h says why what a look-up reads in this order
- * is enough: epoch word, version, lower bucket, upper bucket, version, epoch word.
+ * in each layer, of which most filters have one.  table.h says why what a look-up reads in this
+ * order is enough: epoch word, version, lower bucket, upper bucket, version, epoch word.
  *
- * The straight path serves a filter that has never grown.  It is compiled for each shape, for tables of
- * one segment and of several; and it leaves all other cases to the general path: a flag of the epoch
- * word is tested with what has changed.
+ * The straight path serves a filter that has never grown.  It is compiled for each shape, for
+ * tables of one segment and of several; and it leaves all other cases to the general path: a flag
+ * of the epoch word is tested with what has changed.
  */
 #include "window/lookup.h"
 

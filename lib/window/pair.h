@@ -110,8 +110,8 @@ static inline void unlock_pairs(const struct locked *locked)
     stripe_unlock(locked->stripe[i]);
 }
 
-/* Where a key has its entry: the oldest layer in which a live lane has its fingerprint.  [H] in remove.c
- * says why it is that one. */
+/* Where a key has its entry: the oldest layer in which a live lane has its fingerprint.  [H] in
+ * remove.c says why it is that one. */
 struct home {
   bool live; /* false: there is none; the rest is of the newest layer, with a dead lane, perhaps */
   const struct pair *pair;
@@ -133,9 +133,9 @@ static inline struct home find_home(const struct locked *locked, uint64_t epoch)
   return home;
 }
 
-/* Finds a lane for a key that has no live one in a pair; false: there is no room.  *at is a dead one that
- * has its fingerprint, if there is one.  That is used again: only one lane of a pair may have it.  The
- * caller holds the stripes, and writes the lane. */
+/* Finds a lane for a key that has no live one in a pair; false: there is no room.  *at is a dead
+ * one that has its fingerprint, if there is one.  That is used again: only one lane of a pair may
+ * have it.  The caller holds the stripes, and writes the lane. */
 static inline bool take_lane_locked(const struct window *w, const struct pair *pair,
                                     const struct view *view, struct found *at, uint64_t epoch)
 {

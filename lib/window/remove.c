@@ -5,30 +5,30 @@
  * Both take the stripes of the key's buckets in all layers, as an add does, and read the epoch word
  * under them.  What does not match the key, or has the dead stamp, is not there for them.
  *
- * [H] Which entry.  In one layer a key has one lane (bucket.h).  In several, entries may match it that
- *     came there for other keys.  All calls of the cuckoo kind take the entry in the oldest layer, the
- *     key's *home*.  While a key is remembered, its home stays the same:
+ * [H] Which entry.  In one layer a key has one lane (bucket.h).  In several, entries may match it
+ *     that came there for other keys.  All calls of the cuckoo kind take the entry in the oldest
+ *     layer, the key's *home*.  While a key is remembered, its home stays the same:
  *
- *     - No older layer gets an entry that matches the key.  Entries are added to the newest layer only,
- *       and an older one was closed before.  (An add that had read an older epoch word holds its stripes
- *       then, which are also those of each key that its entry matches.  An add of such a key to a newer
- *       layer comes after it and finds the entry; if it came before, the late add would have found
- *       another epoch word.)
- *     - The entry stays while copies of the key are counted in it, and its stamp is not older than the
- *       key's last add.
+ *     - No older layer gets an entry that matches the key.  Entries are added to the newest layer
+ *       only, and an older one was closed before.  (An add that had read an older epoch word holds
+ *       its stripes then, which are also those of each key that its entry matches.  An add of such
+ *       a key to a newer layer comes after it and finds the entry; if it came before, the late add
+ *       would have found another epoch word.)
+ *     - The entry stays while copies of the key are counted in it, and its stamp is not older than
+ *       the key's last add.
  *
- *     So each copy is counted in the entry that was the key's home when it was added, and a remove of
- *     the key takes it from there.  A remove never takes a copy of a key that does not match the entry.
- *     If a later layer's entry were taken, it might be that of another key, which the older one does
- *     not stand for.
+ *     So each copy is counted in the entry that was the key's home when it was added, and a remove
+ *     of the key takes it from there.  A remove never takes a copy of a key that does not match the
+ *     entry.  If a later layer's entry were taken, it might be that of another key, which the older
+ *     one does not stand for.
  *
- * [R] Records.  An entry and its record have the same stamp whenever nobody holds the stripes.  So when
- *     the entry dies, the record does, and counts as none.  By [Q] in table.h, a sweep clears both before
- *     the stamp is used again; it does not matter which one goes first, and whether the lane or the
- *     name is in use again by then.
+ * [R] Records.  An entry and its record have the same stamp whenever nobody holds the stripes.  So
+ *     when the entry dies, the record does, and counts as none.  By [Q] in table.h, a sweep clears
+ *     both before the stamp is used again; it does not matter which one goes first, and whether the
+ *     lane or the name is in use again by then.
  *
- * A remove and a count take effect when the epoch word is read under the stripes, or just before the
- * next period begins: nobody changes the entry and its record meanwhile.
+ * A remove and a count take effect when the epoch word is read under the stripes, or just before
+ * the next period begins: nobody changes the entry and its record meanwhile.
  */
 #include "window/remove.h"
 

@@ -3,26 +3,27 @@
  * Layer 2: saves sliding windows.
  *
  * [I] A snapshot under fire.  The layers are copied that there are when the save begins, segment by
- *     segment.  A key has its entry in one segment of one layer, and no call but those that add the key
- *     changes it: entries are moved within their segment, and none is moved while the segment is copied,
- *     which is frozen (evict.h).  So an entry that is there all the time is copied exactly once, with
- *     the stamp that it has.
+ *     segment.  A key has its entry in one segment of one layer, and no call but those that add the
+ *     key changes it: entries are moved within their segment, and none is moved while the segment
+ *     is copied, which is frozen (evict.h).  So an entry that is there all the time is copied
+ *     exactly once, with the stamp that it has.
  *
- *     Periods may end between the copies of two segments, but not during one.  What was remembered then
- *     is in the copy, and beside it stands the period.  A stamp stands for the same periods in all of
- *     the file.  So the reader knows the period of each entry; it drops those that have been forgotten
- *     when the save ends.  A key that nobody adds meanwhile is therefore in the loaded filter exactly if
- *     it is remembered then, and for as long as in this one.
+ *     Periods may end between the copies of two segments, but not during one.  What was remembered
+ *     then is in the copy, and beside it stands the period.  A stamp stands for the same periods in
+ *     all of the file.  So the reader knows the period of each entry; it drops those that have been
+ *     forgotten when the save ends.  A key that nobody adds meanwhile is therefore in the loaded
+ *     filter exactly if it is remembered then, and for as long as in this one.
  *
- *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  A layer
- *     that leaves is empty, and its words stay.
+ *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  A
+ *     layer that leaves is empty, and its words stay.
  *
  *     No lock is held while anything is written.
  *
- *     In a window of the cuckoo kind keys may be removed meanwhile, and the lane of one that is added
- *     again may be in its other bucket.  If the copy then has both lanes, one of them goes: each key
- *     that the entry stands for was removed or added meanwhile, for otherwise it would have stayed where
- *     it was.  How many copies there are is read after the segment has been copied, entry by entry.
+ *     In a window of the cuckoo kind keys may be removed meanwhile, and the lane of one that is
+ *     added again may be in its other bucket.  If the copy then has both lanes, one of them goes:
+ *     each key that the entry stands for was removed or added meanwhile, for otherwise it would
+ *     have stayed where it was.  How many copies there are is read after the segment has been
+ *     copied, entry by entry.
  */
 #include "window/save.h"
 

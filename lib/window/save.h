@@ -10,8 +10,8 @@
 #include "base/saved.h"
 #include "window/table.h"
 
-/* The numbers of the header's geometry, and the trailer's totals.  Those of a layer are the payload of
- * its block, too; those in the header are the oldest one's. */
+/* The numbers of the header's geometry, and the trailer's totals.  Those of a layer are the payload
+ * of its block, too; those in the header are the oldest one's. */
 enum {
   SAVED_LAYER_SHAPE,
   SAVED_LAYER_SEGMENTS,
@@ -37,13 +37,13 @@ enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 enum {
   /* [number of the layer: 1, 2, ...]  SAVED_LAYER_NUMBERS numbers; its array follows */
   SAVED_WINDOW_LAYER = 32,
-  /* [number of the layer, 0 for the oldest one; first segment]  For each segment, in which period it
-   * was copied: so many in each block, or all that are left. */
+  /* [number of the layer, 0 for the oldest one; first segment]  For each segment, in which period
+   * it was copied: so many in each block, or all that are left. */
   SAVED_WINDOW_COPIED = 33,
   SAVED_WINDOW_COPIES = SAVED_CHUNK / 8,
-  /* [number of the layer; first record]  Of each entry of which there are several copies: the number of
-   * its lane, counted from the array's beginning, and how many further copies there are; in the order
-   * of the lanes.  So many in each block, or all that are left. */
+  /* [number of the layer; first record]  Of each entry of which there are several copies: the
+   * number of its lane, counted from the array's beginning, and how many further copies there are;
+   * in the order of the lanes.  So many in each block, or all that are left. */
   SAVED_WINDOW_RECORDS = 34,
   SAVED_RECORD_BYTES = 16,
   SAVED_RECORDS = 16 /* few, so that a reader needs little memory for a block */
@@ -77,8 +77,8 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
 
 static const uint64_t saved_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
 
-/* Copies a segment: what was remembered at one moment of the returned epoch word, but for what other
- * calls change.  The words have one lane of each pair for a fingerprint. */
+/* Copies a segment: what was remembered at one moment of the returned epoch word, but for what
+ * other calls change.  The words have one lane of each pair for a fingerprint. */
 uint64_t tamis__window_copy_segment(struct window *w, const struct window_layer *layer,
                                     uint64_t segment, uint64_t *words);
 

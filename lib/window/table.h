@@ -9,8 +9,8 @@
  *    versions      counters of moves, chosen by the fingerprint
  *
  * tamis_advance() replaces the epoch word.  This makes the oldest stamp dead, for everybody at one
- * instant.  Then it clears the lanes that have it, block by block: the *sweep*.  No part of the filter
- * is created or released, and how keys are spread over periods does not matter.
+ * instant.  Then it clears the lanes that have it, block by block: the *sweep*.  No part of the
+ * filter is created or released, and how keys are spread over periods does not matter.
  *
  * Writers hold the stripes of both buckets of the key, in each layer.  Under them a writer
  *
@@ -24,78 +24,83 @@
  *    5  replaces the epoch word
  *    6  takes each stripe at least once, and clears the dead lanes of its blocks under it
  *
- * [P] While a writer holds a stripe, at most one period ends.  The end of the next but one is published
- *     by an advance that begins when the one before has been through 6, for which it has taken this
- *     stripe.  So at 4 the period is that of 1 or the next one, and writing once more is enough.  A
- *     writer that is descheduled between 1 and 4, for however long, keeps the second next advance
- *     waiting; it never returns with an old stamp.  One that is descheduled before 1 has read nothing
- *     yet.
+ * [P] While a writer holds a stripe, at most one period ends.  The end of the next but one is
+ *     published by an advance that begins when the one before has been through 6, for which it has
+ *     taken this stripe.  So at 4 the period is that of 1 or the next one, and writing once more is
+ *     enough.  A writer that is descheduled between 1 and 4, for however long, keeps the second
+ *     next advance waiting; it never returns with an old stamp.  One that is descheduled before 1
+ *     has read nothing yet.
  *
  * [Q] G + 2 stamps are enough.  The stamp of period p is used again in p + G + 2.  It is dead from
- *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.  Nothing
- *     puts it back: a writer, or a move, that takes a stripe after the sweep has released it reads the
- *     epoch word that the sweep was made for, or a later one, because the stripe orders them.  So it
- *     writes live stamps only, and does not move a dead lane.  One that had the stripe before is
- *     followed by the sweep.  A move holds the stripes of both buckets.  If it carries a lane from a
- *     block that is not swept yet to one that is, it has read the new epoch word.
+ *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.
+ *     Nothing puts it back: a writer, or a move, that takes a stripe after the sweep has released
+ *     it reads the epoch word that the sweep was made for, or a later one, because the stripe
+ *     orders them.  So it writes live stamps only, and does not move a dead lane.  One that had the
+ *     stripe before is followed by the sweep.  A move holds the stripes of both buckets.  If it
+ *     carries a lane from a block that is not swept yet to one that is, it has read the new epoch
+ *     word.
  *
- * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The look-up
- *     reads: the epoch word, the version of the fingerprint, the lower bucket, the upper bucket, the
- *     version again, the epoch word again.  It begins anew if either has changed.  So the period was
- *     the same throughout, and the key stood in one of its buckets at every instant, with a stamp that
- *     is not dead in that period: a new stamp replaces an old one by one store.  If it was not in the
- *     lower bucket when that was read, it was in the upper one then, and it was moved to the lower one
- *     before the upper one was read.  A move writes the copy, bumps the version, and clears the lane.
- *     As the look-up has seen the cleared lane, it has acquired the bump, and the second version
- *     includes it.  If the first one does, too, the look-up has acquired the copy, and the load of the
- *     lower bucket shows it.  (With both buckets exchanged, the load of the lower one has acquired the
- *     bump, which the first version then does not include, or the upper one shows the copy.)
+ * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The
+ *     look-up reads: the epoch word, the version of the fingerprint, the lower bucket, the upper
+ *     bucket, the version again, the epoch word again.  It begins anew if either has changed.  So
+ *     the period was the same throughout, and the key stood in one of its buckets at every instant,
+ *     with a stamp that is not dead in that period: a new stamp replaces an old one by one store.
+ *     If it was not in the lower bucket when that was read, it was in the upper one then, and it
+ *     was moved to the lower one before the upper one was read.  A move writes the copy, bumps the
+ *     version, and clears the lane.  As the look-up has seen the cleared lane, it has acquired the
+ *     bump, and the second version includes it.  If the first one does, too, the look-up has
+ *     acquired the copy, and the load of the lower bucket shows it.  (With both buckets exchanged,
+ *     the load of the lower one has acquired the bump, which the first version then does not
+ *     include, or the upper one shows the copy.)
  *
- *     Without the second look at the epoch word, a look-up that was descheduled might meet a stamp that
- *     is younger than its own epoch word, and which in that word is dead: a false negative.
+ *     Without the second look at the epoch word, a look-up that was descheduled might meet a stamp
+ *     that is younger than its own epoch word, and which in that word is dead: a false negative.
  *
- * [J] After the window.  A hit has read a lane with a stamp that is not dead while the period was P.
- *     By [Q] this is the stamp of one of the periods P - G to P.  The hit takes effect when that word
- *     is read, a miss as in [A], and an advance at 5, for all keys at once.
+ * [J] After the window.  A hit has read a lane with a stamp that is not dead while the period was
+ *     P.  By [Q] this is the stamp of one of the periods P - G to P.  The hit takes effect when
+ *     that word is read, a miss as in [A], and an advance at 5, for all keys at once.
  *
- * [B] One winner in a window.  All unique adds of a key meet at the same two stripes, in each layer.
- *     The first one that misses the key there has written its lane before it releases them.  As 1 is
- *     read under them, of two that follow one another the later one's period is not the earlier one.
- *     A key that is forgotten at 1 stays forgotten until somebody writes.  So within a window the
- *     second one finds the lane of the first.  A call that finds the key without stripes, and the epoch
- *     word unchanged, answers TAMIS_PRESENT.
+ * [B] One winner in a window.  All unique adds of a key meet at the same two stripes, in each
+ *     layer.  The first one that misses the key there has written its lane before it releases them.
+ *     As 1 is read under them, of two that follow one another the later one's period is not the
+ *     earlier one.  A key that is forgotten at 1 stays forgotten until somebody writes.  So within
+ *     a window the second one finds the lane of the first.  A call that finds the key without
+ *     stripes, and the epoch word unchanged, answers TAMIS_PRESENT.
  *
- *     Layers: under the stripes the epoch word is read again.  If it names a newest layer whose stripes
- *     are not held, the call begins anew.  If a layer is opened after that, the key goes to what is an
- *     older layer by then.  The next unique add of the key locks that one, too, and finds it.
+ *     Layers: under the stripes the epoch word is read again.  If it names a newest layer whose
+ *     stripes are not held, the call begins anew.  If a layer is opened after that, the key goes to
+ *     what is an older layer by then.  The next unique add of the key locks that one, too, and
+ *     finds it.
  *
- * [C] All or nothing.  An add that finds no room has changed nothing.  Moves that it has made leave all
- *     entries in their buckets.
+ * [C] All or nothing.  An add that finds no room has changed nothing.  Moves that it has made leave
+ *     all entries in their buckets.
  *
  * [D] Look-ups take no lock.  They begin anew only if a period has ended, a layer was opened or has
  *     left, or an entry with the same version counter has been moved.
  *
- * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead lanes
- *     count as free, so no layer has more entries than lanes, whatever the sweep has done yet.
+ * [E] The rate.  A look-up compares 2 b lanes in each layer, with f bits each (geometry.c).  Dead
+ *     lanes count as free, so no layer has more entries than lanes, whatever the sweep has done
+ *     yet.
  *
- * *Of the lanes of a key's two buckets only one has its fingerprint*, dead or not: see bucket.h.  So an
- * add that finds a dead lane with its fingerprint uses that one.
+ * *Of the lanes of a key's two buckets only one has its fingerprint*, dead or not: see bucket.h.
+ * So an add that finds a dead lane with its fingerprint uses that one.
  *
- * Layers.  New keys go to the newest one.  A key that stands in an older one is renewed there.  When a
- * search for room fails, the next layer is opened, which has twice the size: under the lock `opening`,
- * but outside of all stripes.  A layer never moves, and its memory stays until the filter is destroyed:
- * look-ups need no read section, and together all older layers are smaller than the newest one.
+ * Layers.  New keys go to the newest one.  A key that stands in an older one is renewed there.
+ * When a search for room fails, the next layer is opened, which has twice the size: under the lock
+ * `opening`, but outside of all stripes.  A layer never moves, and its memory stays until the
+ * filter is destroyed: look-ups need no read section, and together all older layers are smaller
+ * than the newest one.
  *
  *     The oldest layer leaves the list when a sweep finds it empty that began after the layer was
- *     closed, that is, after the next one was opened.  Inserts and moves are made in the newest layer
- *     only, which they learn under their stripes.  One that had read an older epoch word held its
- *     stripes when the layer was closed, and the sweep waits for these.  So nothing comes to a block
- *     that the sweep has left, nothing is carried around it, and what it finds is final.  (A sweep that
- *     began before may count wrongly.)  Writers that have locked stripes for the layer find nothing to
- *     renew there.
+ *     closed, that is, after the next one was opened.  Inserts and moves are made in the newest
+ *     layer only, which they learn under their stripes.  One that had read an older epoch word held
+ *     its stripes when the layer was closed, and the sweep waits for these.  So nothing comes to a
+ *     block that the sweep has left, nothing is carried around it, and what it finds is final.  (A
+ *     sweep that began before may count wrongly.)  Writers that have locked stripes for the layer
+ *     find nothing to renew there.
  *
- * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a layer
- * does not wait for it either: both change the epoch word by compare-and-swap.
+ * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a
+ * layer does not wait for it either: both change the epoch word by compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
  *
@@ -244,8 +249,8 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 /* ---- versions ----
  *
- * As those of stripes (stripe.h).  But a counter belongs to fingerprints, so that a look-up reads one
- * for both buckets, and threads that hold different stripes may bump the same one. */
+ * As those of stripes (stripe.h).  But a counter belongs to fingerprints, so that a look-up reads
+ * one for both buckets, and threads that hold different stripes may bump the same one. */
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {
@@ -266,8 +271,8 @@ static inline void window_version_bump(version_counter *version)
 /* ORDER window.version_before (seq_cst)
  *   pairs with     window.version_bump
  *   makes visible  see there
- *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed, the
- *                  reads of the buckets could be done before this one: false negative
+ *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed,
+ *                  the reads of the buckets could be done before this one: false negative
  *   checked by     negative/window_version_before_relaxed */
 static inline uint64_t window_version_before(const version_counter *version)
 {

@@ -2,28 +2,30 @@
  *
  * Layer 2: the union of two sliding windows that are in use.
  *
- * `from` is copied segment by segment, as for a save (save.c), and each entry of a copy is added to the
- * same pair of `into`, with its copies.  No lock of one filter is held while a call works on the other
- * one.
+ * `from` is copied segment by segment, as for a save (save.c), and each entry of a copy is added to
+ * the same pair of `into`, with its copies.  No lock of one filter is held while a call works on
+ * the other one.
  *
- * Time.  Each filter has its own periods, and nobody says that they run in step.  What both have is age:
- * how many periods have ended since a key's last add.  An entry comes to `into` with the age that it had
- * in `from` when its segment was copied, counted from the period of `into` that its writer has read under
- * the stripes.  Where `into` has the key already, the younger age stays.  So a key is remembered for as
- * many periods of `into` as it would have been for periods of `from`.
+ * Time.  Each filter has its own periods, and nobody says that they run in step.  What both have is
+ * age: how many periods have ended since a key's last add.  An entry comes to `into` with the age
+ * that it had in `from` when its segment was copied, counted from the period of `into` that its
+ * writer has read under the stripes.  Where `into` has the key already, the younger age stays.  So
+ * a key is remembered for as many periods of `into` as it would have been for periods of `from`.
  *
- *    A writer need not look again whether a period has ended.  The entry takes effect when the epoch word
- *    is read.  If the next period has begun when its lane is written, the stamp is one that is a period
- *    older by then, or dead: as the stripe is held, the sweep comes after that, as [Q] in table.h needs it.
+ *    A writer need not look again whether a period has ended.  The entry takes effect when the
+ *    epoch word is read.  If the next period has begun when its lane is written, the stamp is one
+ *    that is a period older by then, or dead: as the stripe is held, the sweep comes after that, as
+ *    [Q] in table.h needs it.
  *
- * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its segment
- *     ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is written under
- *     both stripes of its pair, as that of an add.
+ * [A] No false negative: a key that is remembered in `from` all the time is in the copy of its
+ *     segment ([I] in save.c), with the copies that nobody removes.  [B] One winner: the entry is
+ *     written under both stripes of its pair, as that of an add.
  *
- * Layers.  An entry knows its pair and its fingerprint, and no more of the key's hash.  That is enough for
- * the layer of the same geometry, and for no larger one.  The oldest layer is closed when there is a
- * newer one: no entry may come to it ([H] in remove.c, and layers that leave, table.h).  So there is a
- * union if both filters have one layer, of the same geometry, and if it has room for what both have.
+ * Layers.  An entry knows its pair and its fingerprint, and no more of the key's hash.  That is
+ * enough for the layer of the same geometry, and for no larger one.  The oldest layer is closed
+ * when there is a newer one: no entry may come to it ([H] in remove.c, and layers that leave,
+ * table.h).  So there is a union if both filters have one layer, of the same geometry, and if it
+ * has room for what both have.
  */
 #include "window/unite.h"
 

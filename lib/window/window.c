@@ -29,8 +29,8 @@ enum {
   LEAST_STRIPES = 2,
 };
 
-/* What lies beside the words of the first layer, in one block: stripes, shards, versions, and of the
- * cuckoo kind what leads to the records of copies. */
+/* What lies beside the words of the first layer, in one block: stripes, shards, versions, and of
+ * the cuckoo kind what leads to the records of copies. */
 struct sizes {
   unsigned stripes, shards, versions;
   uint64_t beside; /* bytes */
@@ -256,9 +256,9 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Of a look-up in all layers, with `used` lanes in use.  How many each layer has is not counted.  All
- * layers before the newest one are taken for full, as far as there are lanes in use: so they are when
- * they are closed. */
+/* Of a look-up in all layers, with `used` lanes in use.  How many each layer has is not counted.
+ * All layers before the newest one are taken for full, as far as there are lanes in use: so they
+ * are when they are closed. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
   const struct window_layer *layers[WINDOW_MOST_LAYERS], *layer;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Another machine, for LD_PRELOAD: it has exponentials and logarithms that are much worse, and 64 cores.
+ * Another machine, for LD_PRELOAD: it has exponentials and logarithms that are much worse, and 64
+ * cores.
  */
 #include <dlfcn.h>
 #include <sched.h>

@@ -223,8 +223,8 @@ static void load_again(const tamis_filter *f, bool own_hash, const bool found[HA
   free(again.data);
 }
 
-/* Adds keys, and takes out those that it has added.  How many are in is counted as it should be.  (A
- * layer of a Bloom filter may say that the next one is larger than all memory.) */
+/* Adds keys, and takes out those that it has added.  How many are in is counted as it should be.
+ * (A layer of a Bloom filter may say that the next one is larger than all memory.) */
 static void change(tamis_filter *f, unsigned n, uint64_t first, const struct memory *m)
 {
   tamis_stats before = stats_of(f);
@@ -351,7 +351,8 @@ static void cut_short(struct source s, bool own_hash, size_t needed)
 }
 
 /* All that the trailer says is compared with what has been read; but how many keys there are, a
- * Bloom filter does not know, nor whether it refused some; and one that counts does not know it where
+ * Bloom filter does not know, nor whether it refused some; and one that counts does not know it
+ *       where
  * counters are stuck.  In which period a window was saved, only its trailer says. */
 static void change_trailer(struct source s, bool own_hash, size_t end, uint64_t chance)
 {

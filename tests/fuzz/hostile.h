@@ -2,8 +2,8 @@
  *
  * What must hold for any bytes that somebody gives to tamis_load(), tamis_saved_info(),
  * tamis_load_file() and tamis_map_file(): memory is asked for as bytes come, and never more than
- * max_bytes; there is an error and nothing is left, or a filter that is valid, and that behaves as a
- * filter does; and all of these calls agree.
+ * max_bytes; there is an error and nothing is left, or a filter that is valid, and that behaves as
+ * a filter does; and all of these calls agree.
  */
 #ifndef TAMIS_TESTS_FUZZ_HOSTILE_H
 #define TAMIS_TESTS_FUZZ_HOSTILE_H

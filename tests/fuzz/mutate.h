@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Changes a saved filter as somebody would who wants the library to fail: numbers at their extremes,
- * parts that are missing, doubled or in another order, words that no filter writes; nearly always
- * with right sums.
+ * Changes a saved filter as somebody would who wants the library to fail: numbers at their
+ * extremes, parts that are missing, doubled or in another order, words that no filter writes;
+ * nearly always with right sums.
  */
 #ifndef TAMIS_TESTS_FUZZ_MUTATE_H
 #define TAMIS_TESTS_FUZZ_MUTATE_H

@@ -27,8 +27,8 @@ static uint64_t least_of(uint64_t a, uint64_t b)
   return a < b ? a : b;
 }
 
-/* No more keys are counted in a layer than bits are set in its array.  The first layer's keys are in the
- * trailer, and those of each other one in the block before its array. */
+/* No more keys are counted in a layer than bits are set in its array.  The first layer's keys are
+ * in the trailer, and those of each other one in the block before its array. */
 static void recount_bloom(struct parts *p)
 {
   enum { LAYOUT_FIGURE = 0, KEYS_MEANING = 1 };
@@ -157,8 +157,8 @@ static uint64_t recount_array(const struct part *part, const struct figures *f)
   return sum;
 }
 
-/* Of a filter that does not grow: the blocks at the end say where the arrays are.  Returns where the
- * first of these blocks is. */
+/* Of a filter that does not grow: the blocks at the end say where the arrays are.  Returns where
+ * the first of these blocks is. */
 static uint64_t recount_places(struct parts *p)
 {
   uint64_t places[PARTS], n = 0, done = 0, first = 0, at = SAVED_HEADER;

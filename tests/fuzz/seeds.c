@@ -115,8 +115,8 @@ static void save(const char *folder, const char *name, const tamis_filter *f)
   exit(1);
 }
 
-/* A filter that another one has been united with: what that brought is counted apart, and limits how a
- * cuckoo filter may grow. */
+/* A filter that another one has been united with: what that brought is counted apart, and limits
+ * how a cuckoo filter may grow. */
 static void united(const char *folder, const struct seed *one, const struct seed *more)
 {
   tamis_filter *into = make(one), *from = make(more);
@@ -188,8 +188,8 @@ static size_t read_file(const char *path, unsigned char *to, size_t room)
   return size;
 }
 
-/* As a save writes it while keys are removed, from this one on: they are to be removed from what the
- * file holds. */
+/* As a save writes it while keys are removed, from this one on: they are to be removed from what
+ * the file holds. */
 static void with_removed(const char *folder, const char *name, uint64_t first)
 {
   static struct parts parts;

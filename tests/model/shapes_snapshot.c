@@ -2,8 +2,8 @@
  *
  * Saves while another thread changes the filter.
  *
- * What has been saved is loaded: each key that nobody touches is in, with all its copies; the keys y
- * and z, which the other thread touches, are in once at most; and nothing else is.
+ * What has been saved is loaded: each key that nobody touches is in, with all its copies; the keys
+ * y and z, which the other thread touches, are in once at most; and nothing else is.
  */
 #include "fixture.h"
 
@@ -236,8 +236,8 @@ static void open_short(uint64_t hash)
   open_with(&g, hash);
 }
 
-/* A new key whose first bits are those of another one, as an entry of the first generation knows them
- * that has lost `age` bits.  It does not match an entry that has lost none. */
+/* A new key whose first bits are those of another one, as an entry of the first generation knows
+ * them that has lost `age` bits.  It does not match an entry that has lost none. */
 static uint64_t key_like(uint64_t hash, unsigned age)
 {
   const unsigned lost = age + 1; /* the lowest bit is the marker */
@@ -349,9 +349,9 @@ static void run_save_and_fall_back(unsigned thread)
 }
 
 /* Segments of the old generation join twice when z has been removed, and the entry of y forgets two
- * bits.  The new generation has an entry that knows one bit less than that of y at first, and matches
- * y: that of x.  If the remove of y takes it, the one that stands for x from then on has been copied
- * with a bit that x does not have. */
+ * bits.  The new generation has an entry that knows one bit less than that of y at first, and
+ * matches y: that of x.  If the remove of y takes it, the one that stands for x from then on has
+ * been copied with a bit that x does not have. */
 static void set_up_save_and_old_joins(void)
 {
   enum { OLD_WIDTH = 12, KEPT = 2 };
