@@ -390,9 +390,10 @@ static void sizes_are_told_beforehand(void **state)
       int result = tamis_bytes_for(&o, &bytes_again);
       assert_true(result == TAMIS_EUNSUPPORTED || bytes_again > bytes || capacities[c] == 1);
     }
-  /* Rates are not monotone in bytes: below 1e-8 the filter is classic, and smaller than before. */
+  /* Rates are not monotone in bytes: below 1e-8 the filter is classic, and smaller than before, and
+   * at the lowest rates a first layer is planned for the whole rate instead of its share. */
   for (uint64_t capacity = 1000; capacity <= UINT64_C(1) << 33; capacity *= 100)
-    for (double rate = 0.9; rate > 1e-9; rate /= 3.7) {
+    for (double rate = 0.9; rate > 1e-17; rate /= rate > 1e-9 ? 3.7 : 1.3) {
       tamis_options o = good_options();
       uint64_t bytes;
       double fpp;

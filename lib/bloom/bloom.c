@@ -82,15 +82,22 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   /* With the same shape a lower rate needs more bytes, but at the border of two shapes it may need
-   * fewer.  So each range of rates that has one shape is tried by itself, from the lowest range up.
-   * The first range whose highest rate fits within the bytes contains the answer. */
+   * fewer, and so it may where the first layer gets no share.  So each range of rates without such
+   * a border is tried by itself, from the lowest range up.  The first range whose highest rate fits
+   * within the bytes contains the answer. */
   tamis_options candidate = *options;
-  double low = 0x1p-64, share = bloom_opens_layers(options) ? bloom_geometry_share(1) : 1;
+  bool layers = bloom_opens_layers(options);
+  double low = 0x1p-64, share = layers ? bloom_geometry_share(1) : 1;
+  double shared_above = layers ? bloom_geometry_shared_above(options->capacity) : 0;
   int result = TAMIS_EFULL;
-  for (unsigned range = 0; low < BLOOM_HIGHEST_RATE; range++) {
+  for (unsigned range = 0; low < BLOOM_HIGHEST_RATE;) {
     double next = bloom_geometry_range(bloom_layout_for(options), range);
     if (range) /* the lowest range ends where another layout begins, whatever the share is */
       next = fmin(next / share, BLOOM_HIGHEST_RATE);
+    if (low < shared_above && shared_above < next)
+      next = shared_above;
+    else
+      range++;
     double good = next * (1 - 0x1p-40), bad = low;
     candidate.fpp = good;
     uint64_t needed;

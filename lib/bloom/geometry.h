@@ -93,6 +93,10 @@ double bloom_geometry_share(unsigned layer);
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
+/* The rate above which a first layer is planned for its share, and no longer for the whole rate.  It
+ * takes more bytes there than at somewhat lower rates. */
+double bloom_geometry_shared_above(uint64_t capacity);
+
 /* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
  * layout, the end of its lowest range or, in the word layout, the one from which on it takes at
  * most twice the bits of the blocked layout.  (That one is found by trying.) */
