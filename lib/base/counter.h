@@ -64,8 +64,7 @@ FORCE_INLINE bool counter_is_owned(const struct counters *counters)
   return __builtin_expect(tamis__thread_index - 1 < counters->mask, 1); /* 0 wraps round */
 }
 
-/* The same, by the mask in eight bits: of an index that is too large, they are too large as well.
- * */
+/* The same, by a mask of eight bits.  An index that is too large is so in its lowest eight, too. */
 FORCE_INLINE bool counter_is_owned_by_mask(uint8_t mask)
 {
   return __builtin_expect((uint8_t) (tamis__thread_index - 1) < mask, 1);

@@ -62,7 +62,7 @@ cat fewer | "$tamis" common --memory 1G --capacity 100k - some >out 2>err
 check "with --capacity: says what part it takes" \
   announced '1.00 GiB for 100 k lines, which take [0-9.]* KiB of it: a false-positive rate of 1e-08'
 
-for memory in 1 100 512B; do
+for memory in 1 100 180B; do
   cat fewer | "$tamis" common --memory $memory - some >out 2>err
   status=$?
   check "--memory $memory: too small for any line" one_line 1 'cannot put any line into'
