@@ -353,8 +353,9 @@ void check_at_rest(struct run *run)
 static double blocked_rate(const struct bloom *b, double *most)
 {
   enum { ENOUGH_LINES = 64 };
-  double lines = (double) (b->word_count / LINE_WORDS), sum = 0, squares = 0;
-  for (uint64_t i = 0; i < b->word_count / LINE_WORDS; i++) {
+  const uint64_t n = b->word_count / LINE_WORDS;
+  double lines = (double) n, sum = 0, squares = 0;
+  for (uint64_t i = 0; i < n; i++) {
     uint64_t words[LINE_WORDS];
     for (unsigned w = 0; w < LINE_WORDS; w++)
       words[w] = bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->layout);

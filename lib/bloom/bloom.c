@@ -236,9 +236,10 @@ static void estimate_layers(const struct bloom *newest, const uint64_t *bits, ta
 {
   const struct bloom *layers[BLOOM_MOST_LAYERS];
   double none = 1; /* the probability that no layer so far finds a key that is not in */
+  unsigned n = newest->number;
   for (const struct bloom *layer = newest; layer; layer = bloom_older(layer))
     layers[layer->number - 1] = layer;
-  for (unsigned i = 0; i < newest->number; i++) {
+  for (unsigned i = 0; i < n; i++) {
     tamis_stats s = {.bits_set = bits[i]};
     const struct bloom_geometry g = bloom_geometry_of(layers[i]);
     tamis__bloom_estimate(&g, &s);

@@ -295,7 +295,7 @@ static int add_near(struct bloom *b, uint64_t hash)
   uint64_t mixed = hash_mix(&b->head.keys, hash);
   struct stripe *stripe = bloom_stripe(b, mixed);
   stripe_lock(stripe);
-  int result = bloom_calls_of(b)->insert(b, mixed);
+  int result = bloom_long_of(b)->calls->insert(b, mixed); /* limited filters are long */
   stripe_unlock(stripe);
   return result;
 }

@@ -201,8 +201,9 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
   bool full =
       first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) == FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
-  struct part parts[BLOOM_MOST_LAYERS] = {part_of(first)};
+  struct part parts[BLOOM_MOST_LAYERS] = {{.layer = NULL}};
   struct counting_census census = {0};
+  parts[0] = part_of(first);
   for (; layer->number > 1; layer = layer->older)
     if (layer->number <= n)
       parts[layer->number - 1] = part_of(layer);
