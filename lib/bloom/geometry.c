@@ -570,14 +570,6 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
   return TAMIS_OK;
 }
 
-double bloom_geometry_shared_above(uint64_t capacity)
-{
-  double share = hash_collision_rate(capacity);
-  for (unsigned i = 0; i < 4; i++) /* the keys hardly depend on the rate */
-    share = hash_collision_rate(keys_offered(capacity, share));
-  return share / bloom_geometry_share(1);
-}
-
 double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
 {
   if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)

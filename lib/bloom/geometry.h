@@ -94,8 +94,12 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
                               struct bloom_geometry *out);
 
 /* The rate above which a first layer is planned for its share, and no longer for the whole rate.  It
- * takes more bytes there than at somewhat lower rates. */
-double bloom_geometry_shared_above(uint64_t capacity);
+ * takes more bytes there than at somewhat lower rates.  (To a millionth: it is planned for a few
+ * more keys.) */
+static inline double bloom_geometry_shared_above(uint64_t capacity)
+{
+  return hash_collision_rate(capacity) / bloom_geometry_share(1);
+}
 
 /* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
  * layout, the end of its lowest range or, in the word layout, the one from which on it takes at

@@ -66,8 +66,9 @@ zpty shell zsh -f -i
 tell() { zpty -w shell "$1"; }
 tell "PS1= PROMPT_EOL_MARK= fpath=($1 \$fpath); stty -echo; autoload compinit; compinit -u -D"
 tell "zstyle ':completion:*' list-prompt ''; unsetopt beep list_ambiguous automenu; LISTMAX=999"
-tell 'show() { print -r -- "$BUFFER" >line; print DONE }; zle -N show'
-tell 'bindkey "^I" complete-word; bindkey "^X" show; print READY'
+# What the shell says is not what it was told, which the terminal shows as well.
+tell 'show() { print -r -- "$BUFFER" >line; print DO""NE }; zle -N show'
+tell 'bindkey "^I" complete-word; bindkey "^X" show; print REA""DY'
 zpty -r shell seen $'*READY\r\n*'
 zpty -w -n shell "$2"$'\t'$'\x18'
 zpty -r shell seen $'*DONE*'
