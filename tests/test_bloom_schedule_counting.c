@@ -14,6 +14,7 @@ static tamis_filter *make_with(uint64_t capacity, bool growable)
   options.capacity = capacity;
   options.growable = growable;
   options.seed = 42;
+  options.stripes = 64; /* of which a small filter would have one */
   tamis_filter *f = NULL;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   return f;
