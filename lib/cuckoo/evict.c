@@ -189,6 +189,8 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
   struct stripe *stripe_to = stripe_of_bucket(g, segment, move->to);
   uint64_t from = word_load(&words[move->from]), to = word_load(&words[move->to]);
   uint64_t room = bucket_free(&g->shape, to);
+  if (!move->entry) /* the search met a lane that had just become free */
+    return TAMIS_ABSENT;
   if (bucket_lane(&g->shape, from, move->lane) != move->entry || !room ||
       stripe_has_left(stripe_from))
     return TAMIS_ABSENT;
