@@ -51,8 +51,8 @@ static double seconds_of(clockid_t clock)
   return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
-/* The time that passes, or for which this process has a core: for machines that do more than this.
- * */
+/* The time that passes, or for which this process has a core: for machines that do more than
+ * this. */
 static double work_time(void)
 {
   return seconds_of(settings.cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC);

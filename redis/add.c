@@ -21,13 +21,14 @@ static bool is_full(const struct value *v)
 
 /* A cuckoo filter that meets its limit may refuse to split where a replica does not, because its
  * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
- * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4. */
+ * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4.  A window
+ * splits nothing: an add that goes in here goes in on a replica, if need be without the limit. */
 static void watch_limit(struct value *v, int n)
 {
   enum { STEP = 64 << 10, ADDS = 256 };
   tamis_stats stats = TAMIS_STATS_INIT;
   const uint64_t limit = v->traits.max_bytes, part = limit / 8;
-  if (v->kind != TAMIS_CUCKOO || !v->traits.expansion || !limit)
+  if (v->kind != TAMIS_CUCKOO || v->traits.window || !v->traits.expansion || !limit)
     return;
   if (v->unwatched < (uint64_t) n) {
     (void) tamis_get_stats(v->filter, &stats);
@@ -50,7 +51,7 @@ static int add_one(struct value *v, const tamis_key *item, bool unique)
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
   int result = add_one(v, item, unique);
-  if (result == TAMIS_EFULL && v->traits.expansion && v->traits.max_bytes &&
+  if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && v->traits.max_bytes &&
       value_lift_limit(v) == TAMIS_OK)
     result = add_one(v, item, unique);
   return result;
@@ -91,14 +92,17 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
   return n;
 }
 
-/* A unique add is replicated as a plain one: it was decided here that the item is new. */
+/* A unique add is replicated as a plain one: it was decided here that the item is new.  But if it
+ * renews items that are in, a plain one would add a copy of them. */
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v,
-                      server_string **items, size_t n)
+                      server_string **items, size_t n, bool unique)
 {
+  const bool renews = unique && v->traits.renews;
   if (v->kind == TAMIS_CUCKOO && n == 1)
-    server.Replicate(ctx, "CF.ADD", "ss", key, items[0]);
+    server.Replicate(ctx, renews ? "CF.ADDNX" : "CF.ADD", "ss", key, items[0]);
   else if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, "CF.INSERT", "sccv", key, "NOCREATE", "ITEMS", items, n);
+    server.Replicate(ctx, renews ? "CF.INSERTNX" : "CF.INSERT", "sccv", key, "NOCREATE", "ITEMS",
+                     items, n);
   else if (n == 1)
     server.Replicate(ctx, "BF.ADD", "ss", key, items[0]);
   else
@@ -127,7 +131,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
     if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
       added[n_added++] = items[i];
   if (n_added) {
-    replicate(ctx, key, v, added, n_added);
+    replicate(ctx, key, v, added, n_added, unique);
     key_changed(ctx, key, event_of(v->kind, stops));
   }
   return tried;

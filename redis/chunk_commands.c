@@ -14,6 +14,7 @@
 #include "restore.h"
 #include "settings.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- dumps that have begun ---- */
@@ -111,6 +112,12 @@ static struct dump *keep(server_ctx *ctx, const server_string *key, tamis_kind k
 
 /* ---- SCANDUMP ---- */
 
+static int reply_no_cursor(server_ctx *ctx, tamis_kind kind)
+{
+  return server.ReplyWithError(ctx, kind == TAMIS_CUCKOO ? "ERR Invalid position"
+                                                         : "ERR Second argument must be numeric");
+}
+
 static struct dump *begin_dump(server_ctx *ctx, const server_string *key, const struct value *v)
 {
   struct chunks chunks = {0};
@@ -150,8 +157,9 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
   long long cursor;
   if (argc != 3)
     return server.WrongArity(ctx);
-  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK)
-    return server.ReplyWithError(ctx, "ERR Second argument must be numeric");
+  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK ||
+      (kind == TAMIS_CUCKOO && cursor < 0))
+    return reply_no_cursor(ctx, kind);
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
@@ -175,40 +183,62 @@ int command_scandump(server_ctx *ctx, tamis_kind kind, server_string **argv, int
 
 /* ---- LOADCHUNK ---- */
 
-static int reply_refusal(server_ctx *ctx, const struct value *v, enum restore_result result)
+/* A chunk is refused in the words of RedisBloom, after which the reason stands, if there is more to
+ * say. */
+static int reply_bad(server_ctx *ctx, tamis_kind kind, const char *reason)
 {
+  const char *text = kind == TAMIS_CUCKOO ? "Couldn't load chunk!" : "received bad data";
+  return reply_error(ctx, reason ? "ERR %s: %s" : "ERR %s", text, reason);
+}
+
+static int reply_refusal(server_ctx *ctx, tamis_kind kind, const struct value *v,
+                         enum restore_result result)
+{
+  char reason[64];
   switch (result) {
   case RESTORE_OTHER_KIND:
-    return server.ReplyWithError(ctx,
-                                 "ERR received bad data: a chunk of a filter of the other kind");
+    return reply_bad(ctx, kind, "a chunk of a filter of the other kind");
   case RESTORE_OTHER_DUMP:
-    return server.ReplyWithError(
-        ctx, "ERR received bad data: a chunk of another dump; delete the key to "
-             "begin again");
+    return reply_bad(ctx, kind, "a chunk of another dump; delete the key to begin again");
   case RESTORE_OUT_OF_ORDER:
-    return reply_error(ctx, "ERR received bad data: chunk number %zu comes next, from 0",
-                       v ? v->chunks.count : 0);
+    (void) snprintf(reason, sizeof reason, "chunk number %zu comes next, from 0",
+                    v ? v->chunks.count : 0);
+    return reply_bad(ctx, kind, reason);
   case RESTORE_TOO_LARGE:
     return server.ReplyWithError(ctx, "ERR the filter has more bytes than one filter may have");
   case RESTORE_NO_MEMORY:
     return server.ReplyWithError(ctx, "ERR Insufficient memory");
   case RESTORE_NO_FILTER:
-    return server.ReplyWithError(ctx, "ERR received bad data: the chunks are no filter");
+    return reply_bad(ctx, kind, "the chunks are no filter");
   default:
-    return server.ReplyWithError(ctx, "ERR received bad data");
+    return reply_bad(ctx, kind, NULL);
   }
 }
 
-/* What is wrong with a chunk, whatever the key has; NULL: nothing.  The cursor says again what the
- * chunk says: a client that has mixed them up learns of it. */
-static const char *chunk_error(long long cursor, const char *data, size_t size)
+/* What is wrong with a chunk, whatever the key has.  The cursor says again what the chunk says: a
+ * client that has mixed them up learns of it. */
+enum chunk_fault { CHUNK_SOUND, CHUNK_DAMAGED, CHUNK_OF_OTHER_CURSOR };
+
+static enum chunk_fault fault_of(long long cursor, const char *data, size_t size)
 {
   struct chunk chunk;
   if (!chunk_parse(data, size, &chunk))
-    return "ERR received bad data";
-  return cursor == chunk_cursor(chunk.id, chunk.number)
-             ? NULL
-             : "ERR received bad data: the cursor is that of another chunk";
+    return CHUNK_DAMAGED;
+  return cursor == chunk_cursor(chunk.id, chunk.number) ? CHUNK_SOUND : CHUNK_OF_OTHER_CURSOR;
+}
+
+/* RedisBloom's cuckoo filters say more of a chunk that is none: whether there was a filter, and
+ * whether the cursor is that of its first chunk, which is 1 there. */
+static int reply_fault(server_ctx *ctx, tamis_kind kind, enum key_state state, long long cursor,
+                       enum chunk_fault fault)
+{
+  if (fault == CHUNK_OF_OTHER_CURSOR)
+    return reply_bad(ctx, kind, "the cursor is that of another chunk");
+  if (kind == TAMIS_CUCKOO && state == KEY_EMPTY)
+    return server.ReplyWithError(ctx, "ERR Couldn't create filter!");
+  if (kind == TAMIS_CUCKOO && state == KEY_WHOLE && cursor == 1)
+    return reply_state(ctx, state);
+  return reply_bad(ctx, kind, NULL);
 }
 
 int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
@@ -218,14 +248,15 @@ int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, in
   size_t size;
   if (argc != 4)
     return server.WrongArity(ctx);
-  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK)
-    return server.ReplyWithError(ctx, "ERR Second argument must be numeric");
-  const char *data = server.StringPtrLen(argv[3], &size), *error = chunk_error(cursor, data, size);
+  if (server.StringToLongLong(argv[2], &cursor) != SERVER_OK || (kind == TAMIS_CUCKOO && !cursor))
+    return reply_no_cursor(ctx, kind);
+  const char *data = server.StringPtrLen(argv[3], &size);
+  enum chunk_fault fault = fault_of(cursor, data, size);
   enum key_state state = key_find(ctx, argv[1], KEY_READ | KEY_WRITE, kind, &v);
-  if (state == KEY_OTHER_TYPE || (state == KEY_WHOLE && !error))
+  if (state == KEY_OTHER_TYPE || (state == KEY_WHOLE && fault == CHUNK_SOUND))
     return reply_state(ctx, state);
-  if (error)
-    return server.ReplyWithError(ctx, error);
+  if (fault != CHUNK_SOUND)
+    return reply_fault(ctx, kind, state, cursor, fault);
   struct value *to = state == KEY_EMPTY ? value_to_restore(kind) : v;
   enum restore_result result =
       to ? restore_chunk(to, data, size, limit_for(ctx)) : RESTORE_NO_MEMORY;
@@ -235,7 +266,7 @@ int command_loadchunk(server_ctx *ctx, tamis_kind kind, server_string **argv, in
   else if (state == KEY_EMPTY)
     value_free(to);
   if (!taken && result != RESTORE_REPEATED)
-    return reply_refusal(ctx, v, result);
+    return reply_refusal(ctx, kind, v, result);
   if (taken) {
     server.ReplicateVerbatim(ctx);
     key_changed(ctx, argv[1], kind == TAMIS_CUCKOO ? "cuckoo.loadchunk" : "bloom.loadchunk");

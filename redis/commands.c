@@ -70,6 +70,8 @@ enum {
     "Tells inner figures of a cuckoo filter")                                                    \
   C(cf, merge, command_merge, "write deny-oom", -3, INSERTS,                                     \
     "Adds to a cuckoo filter what others contain")                                               \
+  C(cf, advance, command_advance, "write fast", -2, REMOVES,                                     \
+    "Ends a period of a cuckoo filter with a sliding window")                                    \
   C(cf, scandump, command_scandump, "readonly", 3, READS,                                        \
     "Gives out a cuckoo filter chunk by chunk")                                                  \
   C(cf, loadchunk, command_loadchunk, "write deny-oom", 4, INSERTS,                              \

@@ -34,6 +34,12 @@ static long long capacity_of(const struct value *v, const tamis_stats *stats)
              : INT64_MAX;
 }
 
+/* A cuckoo filter grows by generations, but with a window by layers. */
+static long long filters_of(const struct value *v, const tamis_stats *stats)
+{
+  return v->traits.window ? stats->layers : stats->generations;
+}
+
 enum { MOST_FIGURES = 8 };
 
 static int figures_of(const struct value *v, struct figure *f)
@@ -46,7 +52,7 @@ static int figures_of(const struct value *v, struct figure *f)
   if (v->kind == TAMIS_CUCKOO) {
     f[0] = size;
     f[1] = (struct figure){"Number of buckets", NULL, buckets_of(v), false};
-    f[2] = (struct figure){"Number of filters", NULL, stats.generations, false};
+    f[2] = (struct figure){"Number of filters", NULL, filters_of(v, &stats), false};
     f[3] = items;
     f[4] = (struct figure){"Number of items deleted", NULL, (long long) t->deleted, false};
     f[5] = (struct figure){"Bucket size", NULL, (long long) t->bucket_size, false};
@@ -135,9 +141,9 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   if (kind == TAMIS_CUCKOO) {
     int size = snprintf(line, sizeof line,
                         "bktsize:%" PRIu64 " buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
-                        " filters:%u max_iterations:%" PRIu64 " expansion:%" PRIu64,
+                        " filters:%lld max_iterations:%" PRIu64 " expansion:%" PRIu64,
                         v->traits.bucket_size, buckets_of(v), v->count, v->traits.deleted,
-                        stats.generations, v->traits.max_iterations, v->traits.expansion);
+                        filters_of(v, &stats), v->traits.max_iterations, v->traits.expansion);
     return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
   }
   server.ReplyWithArray(ctx, 2);

@@ -6,7 +6,7 @@
  *    server_api.*        the part of the server's interface that is used
  *    settings.*          what the operator has set
  *    commands.*          the table of the commands
- *    *_commands.c        what the commands do; so do merge.c, and window.* for BF.ADVANCE
+ *    *_commands.c        what the commands do; so do merge.c, and window.* for ADVANCE
  *    reservation.*, add.*       creating filters, adding items
  *    keys.*              finding a key's value, and replies
  *    type.*              the types of keys: RDB, AOF, memory, copies

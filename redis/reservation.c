@@ -35,7 +35,7 @@ void reservation_init(struct reservation *w, tamis_kind kind)
 const char *reservation_read_capacity(struct reservation *w, const server_string *word)
 {
   if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
-    return "ERR bad capacity";
+    return w->kind == TAMIS_CUCKOO ? "ERR Bad capacity" : "ERR bad capacity";
   return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
 }
 
@@ -55,28 +55,38 @@ static bool read_number(const server_string *word, long long min, long long max,
   return true;
 }
 
+/* What is wrong with a number, in the words of RedisBloom, which tells what is none from what is
+ * out of its range. */
+static const char *read_in_range(const server_string *word, long long min, long long max,
+                                 uint64_t *out, const char *no_number, const char *out_of_range)
+{
+  long long unused;
+  if (server.StringToLongLong(word, &unused) != SERVER_OK)
+    return no_number;
+  return read_number(word, min, max, out) ? NULL : out_of_range;
+}
+
 static const char *read_expansion(struct reservation *w, const server_string *word)
 {
   w->expands = true;
-  if (read_number(word, 0, 32768, &w->traits.expansion))
-    return NULL;
   return w->kind == TAMIS_CUCKOO
-             ? "ERR EXPANSION: value must be an integer between 0 and 32768, inclusive."
-             : "ERR bad expansion";
+             ? read_in_range(word, 0, 32768, &w->traits.expansion, "ERR Couldn't parse EXPANSION",
+                             "ERR EXPANSION: value must be in the range [0, 32768]")
+             : read_in_range(word, 0, 32768, &w->traits.expansion, "ERR bad expansion",
+                             "ERR expansion must be in the range [0, 32768]");
 }
 
 static const char *read_bucket_size(struct reservation *w, const server_string *word)
 {
-  return read_number(word, 1, 255, &w->traits.bucket_size)
-             ? NULL
-             : "ERR BUCKETSIZE: value must be an integer between 1 and 255, inclusive.";
+  return read_in_range(word, 1, 255, &w->traits.bucket_size, "ERR Couldn't parse BUCKETSIZE",
+                       "ERR BUCKETSIZE: value must be in the range [1, 255]");
 }
 
 static const char *read_max_iterations(struct reservation *w, const server_string *word)
 {
-  return read_number(word, 1, 65535, &w->traits.max_iterations)
-             ? NULL
-             : "ERR MAXITERATIONS: value must be an integer between 1 and 65535, inclusive.";
+  return read_in_range(word, 1, 65535, &w->traits.max_iterations,
+                       "ERR Couldn't parse MAXITERATIONS",
+                       "ERR MAXITERATIONS: value must be in the range [1, 65535]");
 }
 
 static const char *read_max_bytes(struct reservation *w, const server_string *word)
@@ -161,10 +171,10 @@ static const struct option {
     {"BUCKETSIZE", read_bucket_size, true, 0, FORM_RESERVE},
     {"MAXITERATIONS", read_max_iterations, true, 0, FORM_RESERVE},
     {"NOCREATE", set_no_create, false, FORM_INSERT, FORM_INSERT},
-    {"WINDOW", read_window, true, FORM_RESERVE | FORM_INSERT, 0},
-    {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, 0},
-    {"NEXT", read_next, true, FORM_RESERVE, 0},
-    {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, 0},
+    {"WINDOW", read_window, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"NEXT", read_next, true, FORM_RESERVE, FORM_RESERVE},
+    {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };
@@ -199,6 +209,10 @@ static const char *check_together(struct reservation *w)
   return NULL;
 }
 
+/* BF.RESERVE overlooks a word that is no option, as RedisBloom's does: its clients may send some.
+ * It takes three words after the capacity, which bounds what can be overlooked. */
+enum { MOST_WORDS = 3 };
+
 const char *reservation_read(struct reservation *w, enum reservation_form form,
                              server_string **argv, int argc, int from)
 {
@@ -209,6 +223,11 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
       break;
     }
     const struct option *option = find_option(w->kind, form, argv[i]);
+    if (!option && w->kind == TAMIS_BLOOM && form == FORM_RESERVE) {
+      if (argc - from > MOST_WORDS)
+        return reservation_wrong_arity;
+      continue;
+    }
     if (!option)
       return "ERR Unknown argument received";
     if (option->has_value && ++i == argc)
@@ -234,26 +253,23 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
                       const tamis_options *options)
 {
   const struct traits *t = &v->traits;
-  char rate[32], seed[24];
+  const bool cuckoo = v->kind == TAMIS_CUCKOO;
+  char rate[32], seed[24], format[40];
   (void) snprintf(rate, sizeof rate, "%.17g", options->fpp);
   (void) snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
-  if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, "CF.RESERVE", "slclclclcccccl", key, (long long) options->capacity,
-                     "BUCKETSIZE", (long long) t->bucket_size, "MAXITERATIONS",
-                     (long long) t->max_iterations, "EXPANSION", (long long) t->expansion, "ERROR",
-                     rate, "SEED", seed, "MAXBYTES", (long long) t->max_bytes);
+  (void) snprintf(format, sizeof format, "%s%s%s", cuckoo ? "slclclclcccccl" : "sclclcccl",
+                  t->window ? "clclcl" : "", t->renews ? "c" : "");
+  if (cuckoo)
+    server.Replicate(ctx, "CF.RESERVE", format, key, (long long) options->capacity, "BUCKETSIZE",
+                     (long long) t->bucket_size, "MAXITERATIONS", (long long) t->max_iterations,
+                     "EXPANSION", (long long) t->expansion, "ERROR", rate, "SEED", seed, "MAXBYTES",
+                     (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
+                     (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
   else
-    server.Replicate(ctx, "BF.RESERVE",
-                     t->renews   ? "sclclcccl"
-                                   "clclcl"
-                                   "c"
-                     : t->window ? "sclclcccl"
-                                   "clclcl"
-                                 : "sclclcccl",
-                     key, rate, (long long) options->capacity, "EXPANSION",
-                     (long long) t->expansion, "SEED", seed, "MAXBYTES", (long long) t->max_bytes,
-                     "WINDOW", (long long) t->window, "EVERY", (long long) t->every, "NEXT",
-                     (long long) t->next, "RENEWS");
+    server.Replicate(ctx, "BF.RESERVE", format, key, rate, (long long) options->capacity,
+                     "EXPANSION", (long long) t->expansion, "SEED", seed, "MAXBYTES",
+                     (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
+                     (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
 }
 
 /* It is drawn here, as the filter's figures, which would tell it, take a while. */

@@ -26,8 +26,8 @@ struct value {
   struct traits traits;
   uint64_t capacity; /* as asked */
   uint64_t count;    /* adds that changed the filter, less removes */
-  /* Of a cuckoo filter with a limit: adds until its bytes are looked at again, and what was seen.
-   * */
+  /* Of a cuckoo filter with a limit: adds until its bytes are looked at again, and what was
+   * seen. */
   uint64_t unwatched;
   bool at_limit;
   /* While it is being restored: the chunks so far, and the id in their heads. */

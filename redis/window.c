@@ -24,9 +24,10 @@ static void advance(struct value *v, uint64_t periods)
 
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v, uint64_t periods)
 {
-  server.Replicate(ctx, "BF.ADVANCE", "slcl", key, (long long) periods, "NEXT",
-                   (long long) v->traits.next);
-  key_changed(ctx, key, "bloom.advance");
+  const bool cuckoo = v->kind == TAMIS_CUCKOO;
+  server.Replicate(ctx, cuckoo ? "CF.ADVANCE" : "BF.ADVANCE", "slcl", key, (long long) periods,
+                   "NEXT", (long long) v->traits.next);
+  key_changed(ctx, key, cuckoo ? "cuckoo.advance" : "bloom.advance");
 }
 
 void window_tick(server_ctx *ctx, server_string *key, struct value *v)
@@ -43,7 +44,7 @@ void window_tick(server_ctx *ctx, server_string *key, struct value *v)
   replicate(ctx, key, v, periods);
 }
 
-/* BF.ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said. */
+/* ADVANCE key [periods [NEXT milliseconds]]; NEXT is what a clock has said. */
 int command_advance(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;

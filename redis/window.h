@@ -2,9 +2,9 @@
  *
  * Sliding windows: filters that forget.
  *
- * A period ends by BF.ADVANCE, or by the server's clock if RESERVE was told EVERY.  The clock is
- * looked at by commands that add: what it ends is replicated as a BF.ADVANCE before they go on.  So
- * a replica ends a period where its master did, and has no clock of its own before it is promoted.
+ * A period ends by ADVANCE, or by the server's clock if RESERVE was told EVERY.  The clock is looked
+ * at by commands that add: what it ends is replicated as an ADVANCE before they go on.  So a replica
+ * ends a period where its master did, and has no clock of its own before it is promoted.
  */
 #ifndef TAMIS_REDIS_WINDOW_H
 #define TAMIS_REDIS_WINDOW_H

@@ -60,7 +60,8 @@ static tamis_stats stats_of(const tamis_filter *f)
 static uint64_t bytes_at_rest(tamis_filter *f)
 {
   double patience = harness_seconds() + 30;
-  while (atomic_load(&cuckoo_of(f)->backlog.held) && harness_seconds() < patience) {
+  const struct cuckoo_growth *growth = cuckoo_has_growth(cuckoo_of(f));
+  while (growth && atomic_load(&growth->backlog.held) && harness_seconds() < patience) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     stats_of(f);
   }

@@ -18,7 +18,7 @@ static unsigned known_bits(const struct cuckoo_geometry *g)
 struct distinct distinct_of(const tamis_filter *cuckoo)
 {
   struct distinct distinct = {.keys = cuckoo->keys,
-                              .first = const_cuckoo_of(cuckoo)->generation[0]->geometry};
+                              .first = cuckoo_generation(const_cuckoo_of(cuckoo), 0)->geometry};
   distinct.bits = known_bits(&distinct.first) < DISTINCT_BITS_MAX ? known_bits(&distinct.first)
                                                                   : DISTINCT_BITS_MAX;
   return distinct;
@@ -28,7 +28,7 @@ bool distinct_holds(const struct distinct *distinct, const tamis_filter *cuckoo)
 {
   const struct cuckoo *c = const_cuckoo_of(cuckoo);
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    if (known_bits(&c->generation[i]->geometry) < distinct->bits)
+    if (known_bits(&cuckoo_generation(c, i)->geometry) < distinct->bits)
       return false;
   return true;
 }

@@ -98,8 +98,8 @@ void distinct_choose_window(const tamis_filter *window, uint64_t seed, uint64_t 
 /* Whether a window may confuse two keys. */
 bool distinct_near_in_window(const tamis_filter *window, uint64_t a, uint64_t b);
 
-/* Whether all layers that the window has by now tell those keys from each other that are not near.
- * */
+/* Whether all layers that the window has by now tell those keys from each other that are not
+ * near. */
 bool distinct_holds_in_window(const tamis_filter *window);
 
 #endif

@@ -22,8 +22,7 @@ static struct cuckoo_geometry one_segment(unsigned width, unsigned pair_bits)
   if (cuckoo_geometry_plan(&spec, &g) != TAMIS_OK)
     error(2, 0, "cannot plan");
   g.shape = bucket_shape(width, false);
-  g.pair_bits = pair_bits;
-  g.segment_bytes = g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t);
+  g.pair_bits = (uint8_t) pair_bits;
   return g;
 }
 

@@ -121,8 +121,8 @@ static int create_counting(struct life *life, tamis_options *options)
   return result;
 }
 
-/* As small as the counting ones.  Layers are opened when few periods end, and leave when many do.
- * */
+/* As small as the counting ones.  Layers are opened when few periods end, and leave when many
+ * do. */
 static int create_window(struct life *life, tamis_options *options)
 {
   static const double rates[] = {0.01, 0.001, 1e-4, 1e-5};

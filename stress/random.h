@@ -19,8 +19,8 @@ enum phase {
   DRAIN  /* remove all copies of own keys */
 };
 
-/* Why a unique add of a contested key was refused.  A Bloom filter does so for good at its limit.
- * */
+/* Why a unique add of a contested key was refused.  A Bloom filter does so for good at its
+ * limit. */
 enum { FOR_THE_LIMIT = 1, FOR_MEMORY = 2 };
 
 /* Keys are numbered.  Threads compete for the keys below `contested` and for those from

@@ -265,7 +265,7 @@ static void create(struct run *run, uint64_t seed)
     return;
   }
   struct cuckoo_geometry g = tiny_geometry(run->round);
-  g.depth_limit = 1 + (unsigned) (run->round / VARIANTS) % 3; /* so that generations open soon */
+  g.depth_limit = (uint8_t) (1 + run->round / VARIANTS % 3); /* so that generations open soon */
   if (run->variant == LIMITED)
     options.max_bytes = 48 * 1024 + 4 * 1024 * (run->round % 8);
   require_created(tiny_create(&options, &g, &run->filter));

@@ -9,11 +9,10 @@ struct cuckoo_geometry tiny_geometry(uint64_t round)
   struct cuckoo_geometry g = {.shape = bucket_shape(widths[round % 5], true)};
   g.first_roots = 1 + round % 7;
   g.root0_bits = 3;
-  g.pair_bits = (unsigned) (round + 1) % 3;
+  g.pair_bits = (uint8_t) ((round + 1) % 3);
   g.depth_limit = g.shape.width < 12 ? 4 : 6;
   g.stripe_mask = round & 1 ? (uint32_t) cuckoo_buckets(&g) - 1 : 0;
-  g.words_offset = 64 + ((g.stripe_mask + 1) * sizeof(struct stripe) + 63) / 64 * 64;
-  g.segment_bytes = (g.words_offset + cuckoo_buckets(&g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g.words_offset = (uint32_t) (64 + (g.stripe_mask + 1) * sizeof(struct stripe));
   g.rate = 0.001; /* leaves the rest of the filter's rate to later generations */
   return g;
 }
@@ -26,7 +25,7 @@ int tiny_create(const tamis_options *options, const struct cuckoo_geometry *g, t
   struct tamis_filter head = {.keys = hash_keys_from_seed(options->seed)};
   int result = tamis__cuckoo_create_with(&tiny, &head, g, out);
   if (result == TAMIS_OK && g->first_roots % 2 == 0) {
-    struct slabs *slabs = &cuckoo_of(*out)->generation[0]->slabs;
+    struct slabs *slabs = generation_slabs(cuckoo_generation(cuckoo_of(*out), 0));
     slabs->slots = 4; /* as many segments must there be for a slab */
     slabs->large = 0;
   }

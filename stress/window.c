@@ -149,8 +149,8 @@ static struct before call_with(struct run *run, struct id *id)
   return before;
 }
 
-/* Judges whether an id may have been there, or not.  `alone`: no other call with it ran meanwhile.
- * */
+/* Judges whether an id may have been there, or not.  `alone`: no other call with it ran
+ * meanwhile. */
 static void judge(struct run *run, const struct before *before, uint64_t end, bool there,
                   bool alone)
 {
@@ -234,8 +234,8 @@ static bool is_sure(const struct run *run, const struct own *own, uint64_t end)
 }
 
 /* Adds, removes or counts one of the thread's own ids.  There are own->copies of it at least, as
- * long as it is surely remembered.  (The filter may take other ids for it, so there may be more.)
- * */
+ * long as it is surely remembered.  (The filter may take other ids for it, so there may be
+ * more.) */
 static void call_own(struct run *run, struct own *own, uint64_t key, uint64_t what)
 {
   uint64_t began = atomic_load(&run->ended);

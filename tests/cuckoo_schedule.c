@@ -13,12 +13,11 @@ struct tiny make_with(unsigned width, double fpp, unsigned roots, unsigned depth
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
   g->first_roots = roots;
-  g->root0_bits = roots - 1; /* of one root or two */
+  g->root0_bits = (uint8_t) (roots - 1); /* of one root or two */
   g->pair_bits = 2;
-  g->depth_limit = depth_limit;
+  g->depth_limit = (uint8_t) depth_limit;
   g->stripe_mask = 7; /* a stripe for each bucket */
   g->words_offset = (64 + 8 * sizeof(struct stripe) + 63) / 64 * 64;
-  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
   g->rate = fpp / 500; /* leaves the rest to later generations */
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
@@ -93,14 +92,14 @@ void take(struct tiny *t, uint64_t hash)
 bool stands_in_bucket(const struct tiny *t, uint64_t hash, uint32_t bucket)
 {
   struct bucket_pair pair =
-      pair_find(cuckoo_of(t->filter)->generation[t->generation], hash_mix(&t->keys, hash));
+      pair_find(cuckoo_generation(cuckoo_of(t->filter), t->generation), hash_mix(&t->keys, hash));
   const struct cuckoo_geometry *g = &t->geometry;
   return bucket_match(&g->shape, word_load(&segment_words(g, pair.segment)[bucket]), pair.entry);
 }
 
 uint64_t entries_of(const struct tiny *t, unsigned generation)
 {
-  return cuckoo_count(cuckoo_of(t->filter)->generation[generation], ENTRIES);
+  return cuckoo_count(cuckoo_generation(cuckoo_of(t->filter), generation), ENTRIES);
 }
 
 void finish_tiny(struct tiny *t)
@@ -177,7 +176,7 @@ void join(struct tiny *t)
 void lose_segment(const struct tiny *t, uint64_t index)
 {
   struct cuckoo *c = cuckoo_of(t->filter);
-  struct generation *first = c->generation[0];
+  struct generation *first = cuckoo_generation(c, 0);
   directory_entry *lost = generation_directory_entry(first, index);
   tamis__segment_destroy(c, &first->geometry, directory_segment(directory_load(lost)));
   directory_publish(lost, NULL);
@@ -195,11 +194,12 @@ void open_without_keys(const struct tiny *t)
   struct cuckoo *c = cuckoo_of(t->filter);
   struct cuckoo_geometry g;
   unsigned n = cuckoo_generations(c);
-  int result = cuckoo_geometry_next(&c->generation[0]->geometry, 0, 0.1, &g);
+  int result = cuckoo_geometry_next(&cuckoo_generation(c, 0)->geometry, 0, 0.1, &g);
   assert_int_equal(result, TAMIS_OK);
-  c->generation[n] = tamis__generation_create(c, &g, &result);
-  assert_non_null(c->generation[n]);
-  c->generations = n + 1;
+  assert_int_equal(tamis__growth_provide(c), TAMIS_OK);
+  struct generation *next = tamis__generation_create(c, &g, &result);
+  assert_non_null(next);
+  tamis__generation_append(c, next, n);
 }
 
 struct tiny make_tiny_with_two(unsigned width)
@@ -207,7 +207,7 @@ struct tiny make_tiny_with_two(unsigned width)
   struct tiny t = make_with(width, 1e-5, 1, 1);
   open_generation(&t);
   t.generation = 1;
-  t.geometry = cuckoo_of(t.filter)->generation[1]->geometry;
+  t.geometry = cuckoo_generation(cuckoo_of(t.filter), 1)->geometry;
   assert_true(cuckoo_buckets(&t.geometry) >= 8);
   return t;
 }

@@ -8,6 +8,7 @@
 
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
+#include "cuckoo/generation.h"
 #include "filter_unit.h"
 #include "harness.h"
 
@@ -186,8 +187,10 @@ static inline void begin(struct fixture *x, uint64_t more_bytes)
   options.max_bytes = bytes + more_bytes;
   assert_int_equal(tamis_create(&options, &x->filter), TAMIS_OK);
   x->c = cuckoo_of(x->filter);
+  x->c->max_bytes += sizeof(struct cuckoo_growth);
+  assert_int_equal(tamis__growth_provide(x->c), TAMIS_OK);
   x->segment =
-      directory_segment(directory_load(generation_directory_entry(x->c->generation[0], 0)));
+      directory_segment(directory_load(generation_directory_entry(cuckoo_generation(x->c, 0), 0)));
 }
 
 static inline void end(struct fixture *x)

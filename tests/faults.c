@@ -54,6 +54,7 @@ static struct block *chains[CHAINS];
 struct books books = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void __real_free(void *block);
+void *__real_calloc(size_t n, size_t size);
 int __real_posix_memalign(void **out, size_t alignment, size_t size);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int __real_munmap(void *start, size_t size);
@@ -69,7 +70,7 @@ static struct block **find_block(const void *address)
 
 static void book(enum owner owner, const void *address, size_t size, size_t alignment)
 {
-  struct block *block = calloc(1, sizeof *block);
+  struct block *block = __real_calloc(1, sizeof *block);
   if (!block)
     abort();
   *block = (struct block){NULL, address, size, alignment, owner};
@@ -128,6 +129,14 @@ static void user_release(void *context, void *block, size_t alignment, size_t si
 const tamis_allocator user = {user_allocate, user_release, NULL};
 
 /* ---- the system, as the library sees it ---- */
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+  void *block = refuse(SYSTEM) ? NULL : __real_calloc(n, size);
+  if (block)
+    book(SYSTEMS_BLOCK, block, n * size, 0);
+  return block;
+}
 
 int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
 {

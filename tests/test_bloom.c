@@ -33,8 +33,8 @@ static void stats_tell_the_truth(tamis_layout layout)
     tamis_stats s = stats_of(f);
     assert_true(fabs(s.estimated_count / (double) target - 1) < 0.01);
     assert_true(fabs(s.load - s.estimated_count / N) < 1e-9);
-    /* With one thread, every key that sets a bit is counted.  (0.99: bits are counted by samples.)
-     * */
+    /* With one thread, every key that sets a bit is counted.  (0.99: bits are counted by
+     * samples.) */
     if (s.layers == 1)
       assert_true((double) s.count * s.bits_per_key > 0.99 * (double) s.bits_set);
     assert_true(s.count <= target && (double) s.count > 0.98 * (double) target);

@@ -419,6 +419,22 @@ static void a_union_stays_within_the_capacity(void **state)
   tamis_destroy(b);
 }
 
+/* Both have the same size. */
+static void growable_matters(void **state)
+{
+  (void) state;
+  tamis_filter *a = make(100, 0.01, true), *b = make(100, 0.01, false);
+  assert_int_equal(stats_of(a).bits, stats_of(b).bits);
+  assert_int_equal(tamis_add_hash(a, 1), TAMIS_OK);
+  assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL);
+  assert_int_equal(tamis_merge(b, a), TAMIS_EINVAL);
+  assert_int_equal(stats_of(b).count, 0);
+  assert_false(tamis_contains_hash(b, 1));
+  assert_valid(b);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+
 static void there_is_no_intersection(void **state)
 {
   (void) state;
@@ -577,6 +593,7 @@ int main(void)
       cmocka_unit_test(a_union_has_the_copies_of_both),
       cmocka_unit_test(a_union_sticks_at_fifteen),
       cmocka_unit_test(a_union_stays_within_the_capacity),
+      cmocka_unit_test(growable_matters),
       cmocka_unit_test(there_is_no_intersection),
       cmocka_unit_test(a_saved_filter_has_its_copies),
       cmocka_unit_test(what_no_filter_has_is_refused),

@@ -236,8 +236,8 @@ static void every_pair_of_bits_is_as_likely(void **state)
         for (uint64_t higher = mask & (mask - 1); higher; higher &= higher - 1)
           together[__builtin_ctzll(mask)][__builtin_ctzll(higher)]++;
     }
-    /* A key misses each of two bits, or both.  One that draws the mark draws another bit instead.
-     * */
+    /* A key misses each of two bits, or both.  One that draws the mark draws another bit
+     * instead. */
     double draws = g.shape.bits_per_probe, miss = pow(63.0 / 64, draws),
            miss_both = pow(62.0 / 64, draws);
     bool marked = g.shape.layout == BLOOM_LAYOUT_MARKED;

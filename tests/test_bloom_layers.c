@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -95,6 +96,29 @@ static void the_rate_stays(tamis_layout layout)
 }
 EACH_LAYOUT(the_rate_stays)
 
+/* Keys that an older layer hid came into none, but the estimate has them; and a key's bits are those
+ * of a new key. */
+static void figures_are_those_of_all_layers(tamis_layout layout)
+{
+  enum { CAPACITY = 10000, ADDED = 8 * CAPACITY };
+  const double rates[] = {0.3, 0.1, 0.01};
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_filter *f = make_filter(layout, CAPACITY, rates[i]);
+    for (uint64_t key = 0; key < ADDED; key++)
+      (void) tamis_add_hash(f, key);
+    const struct bloom *first = const_bloom_of(f), *newest = newest_layer(first);
+    tamis_stats s = stats_of(f);
+    assert_true(s.layers > 3);
+    assert_true(fabs(s.estimated_count / ADDED - 1) < 0.02);
+    assert_true(rates[i] < 0.1 || (double) s.count < 0.97 * ADDED);
+    unsigned bits = bloom_shape_bits_per_key(bloom_shape_of(newest));
+    assert_true(bits != bloom_shape_bits_per_key(bloom_shape_of(first)));
+    assert_int_equal(s.bits_per_key, bits);
+    tamis_destroy(f);
+  }
+}
+EACH_LAYOUT(figures_are_those_of_all_layers)
+
 static void a_filter_takes_what_was_told_up_to_its_capacity(tamis_layout layout)
 {
   for (uint64_t capacity = 1; capacity <= 100000; capacity *= 10) {
@@ -159,8 +183,7 @@ static void max_bytes_ends_growth(tamis_layout layout)
 EACH_LAYOUT(max_bytes_ends_growth)
 
 /* Blocks of `from` bytes and more come with all bits set, as if they had been cleared: where the
- *        filter
- * believes that, it finds every key. */
+ * filter believes that, it finds every key. */
 static void *allocate_set(void *from, size_t alignment, size_t size)
 {
   void *block = NULL;
@@ -186,19 +209,21 @@ static void large_blocks_may_come_cleared(tamis_layout layout)
   options.layout = layout;
   options.seed = 42;
   options.allocator = load.allocator = &allocator;
+  const size_t sizes[] = {0, from, (UINT64_C(1) << 32) + 1};
   tamis_filter *f, *g;
-  for (unsigned believed = 0; believed < 2; believed++) {
+  for (unsigned i = 0; i < 3; i++) {
+    const bool believed = sizes[i] == from;
     struct bytes saved = {0};
-    options.cleared_from = load.cleared_from = believed ? from : 0;
+    options.cleared_from = load.cleared_from = sizes[i];
     options.capacity = 1000;
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
     assert_false(tamis_contains_hash(f, absent(0)));
     assert_int_equal(tamis_save(f, write_bytes, &saved), TAMIS_OK);
     struct source s = source_of(&saved);
     assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
-    for (uint64_t i = 0; i < 20000; i++) {
-      (void) tamis_add_hash(f, i);
-      (void) tamis_add_hash(g, i);
+    for (uint64_t key = 0; key < 20000; key++) {
+      (void) tamis_add_hash(f, key);
+      (void) tamis_add_hash(g, key);
     }
     assert_int_equal(rate_of(f, 1000) == 1, believed);
     assert_int_equal(rate_of(g, 1000) == 1, believed);
@@ -210,13 +235,47 @@ static void large_blocks_may_come_cleared(tamis_layout layout)
     tamis_destroy(f);
     free(saved.data);
   }
-  options.cleared_from = 1; /* without an allocator it says nothing */
-  options.allocator = NULL;
+  /* A block of just that size. */
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  assert_false(tamis_contains_hash(f, absent(0)));
+  options.cleared_from = from = stats_of(f).bits / 8;
+  tamis_destroy(f);
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  assert_true(tamis_contains_hash(f, absent(0)));
   tamis_destroy(f);
 }
 EACH_LAYOUT(large_blocks_may_come_cleared)
+
+/* Without an allocator, the size from which on blocks come cleared says nothing: malloc() gives
+ * memory back that was in use. */
+static void blocks_of_malloc_are_cleared(tamis_layout layout)
+{
+  enum { BYTES = 40000 };
+  tamis_options options = options_for(layout, 20000);
+  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+  options.cleared_from = load.cleared_from = 1;
+  tamis_filter *f, *g;
+  for (unsigned i = 0; i < 4; i++) {
+    void *used[8] = {NULL};
+    struct bytes saved;
+    for (unsigned j = 0; j < 8; j++) {
+      assert_int_equal(posix_memalign(&used[j], 64, BYTES), 0);
+      memset(used[j], 0xff, BYTES);
+    }
+    for (unsigned j = 0; j < 8; j++)
+      free(used[j]);
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(stats_of(f).bits_set, 0);
+    saved = saved_bytes(f);
+    struct source s = source_of(&saved);
+    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+    assert_int_equal(bloom_cleared_from(const_bloom_of(f)), 0);
+    assert_int_equal(bloom_cleared_from(const_bloom_of(g)), 0);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    free(saved.data);
+  }
+}
+EACH_LAYOUT(blocks_of_malloc_are_cleared)
 
 /* Layers for ever lower rates would need more than 64 bits of a hash. */
 static void growth_ends_where_hashes_do(void **state)
@@ -298,10 +357,13 @@ static tamis_filter *map(const struct bytes *b, bool check_all)
   return f;
 }
 
-static void layers_are_saved_and_loaded(tamis_layout layout)
+static void assert_layers_are_saved(tamis_layout layout, unsigned stripes)
 {
   enum { N = 20000 };
-  tamis_filter *f = make_filter(layout, 1000, 0.01);
+  tamis_options options = options_for(layout, 1000);
+  options.stripes = stripes;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   for (uint64_t i = 0; i < N; i++)
     (void) tamis_add_hash(f, i);
   struct bytes b = saved_bytes(f);
@@ -311,6 +373,8 @@ static void layers_are_saved_and_loaded(tamis_layout layout)
       TAMIS_OK);
   assert_true(info.layers == 6 && info.count == of_f.count && info.bytes == of_f.bytes);
   assert_true(info.fpp_estimate >= of_f.fpp_estimate && info.fpp_estimate <= 0.01);
+  assert_true(info.estimated_count == (double) info.count &&
+              info.load == info.estimated_count / 1000);
   tamis_filter *g = load(&b);
   assert_valid(g);
   tamis_stats of_g = stats_of(g);
@@ -341,6 +405,12 @@ static void layers_are_saved_and_loaded(tamis_layout layout)
   tamis_destroy(g);
   free(b.data);
   free(again.data);
+}
+
+static void layers_are_saved_and_loaded(tamis_layout layout)
+{
+  assert_layers_are_saved(layout, 0);
+  assert_layers_are_saved(layout, 128);
 }
 EACH_LAYOUT(layers_are_saved_and_loaded)
 
@@ -566,9 +636,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       EACH(all_keys_stay_in),
       EACH(the_rate_stays),
+      EACH(figures_are_those_of_all_layers),
       EACH(a_filter_takes_what_was_told_up_to_its_capacity),
       EACH(max_bytes_ends_growth),
       EACH(large_blocks_may_come_cleared),
+      EACH(blocks_of_malloc_are_cleared),
       cmocka_unit_test(growth_ends_where_hashes_do),
       EACH(without_memory_nothing_changes),
       EACH(layers_are_saved_and_loaded),

@@ -146,8 +146,8 @@ static void arrays_have_lines(void **state)
   }
 }
 
-/* A rest that is larger than the sum of all counters, and a number of copies that makes up for it.
- * */
+/* A rest that is larger than the sum of all counters, and a number of copies that makes up for
+ * it. */
 static void a_rest_is_a_part_of_the_counters(void **state)
 {
   (void) state;

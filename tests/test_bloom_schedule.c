@@ -555,8 +555,8 @@ static void a_layer_is_empty_when_it_is_published(void **state)
   tamis_destroy(f);
 }
 
-/* Two adds create the next layer at the same time: one is thrown away.  A third one waits for them.
- * */
+/* Two adds create the next layer at the same time: one is thrown away.  A third one waits for
+ * them. */
 static void of_two_layers_one_is_thrown_away(void **state)
 {
   (void) state;

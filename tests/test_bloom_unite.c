@@ -210,6 +210,25 @@ static void adds_after_a_union_keep_to_the_capacity(tamis_layout layout)
 }
 EACH_LAYOUT(adds_after_a_union_keep_to_the_capacity)
 
+/* A union fills the first layer of a filter that grows: the next key opens another one. */
+static void adds_after_a_union_open_a_layer(tamis_layout layout)
+{
+  const uint64_t capacities[] = {100, 1000, 10000, 200000};
+  for (unsigned c = 0; c < sizeof capacities / sizeof *capacities; c++) {
+    uint64_t n = capacities[c];
+    tamis_filter *a = make(layout, n, true), *b = make(layout, n, true);
+    for (uint64_t key = 0; stats_of(b).count < n; key += n - stats_of(b).count)
+      add_range(b, key, n - stats_of(b).count);
+    assert_int_equal(tamis_merge(a, b), TAMIS_OK);
+    assert_int_equal(stats_of(a).layers, 1);
+    add_range(a, 10 * n, 10);
+    assert_int_equal(stats_of(a).layers, 2);
+    tamis_destroy(a);
+    tamis_destroy(b);
+  }
+}
+EACH_LAYOUT(adds_after_a_union_open_a_layer)
+
 /* Where it is certain that the capacity is reached, no key is let in. */
 static void the_union_with_a_full_filter_is_full(tamis_layout layout)
 {
@@ -310,37 +329,81 @@ static void filters_that_do_not_fit_are_refused(void **state)
   tamis_destroy(a);
 }
 
-/* A filter that may grow begins with a layer that has a part of the rate, and so more bits. */
+/* A filter that may grow begins with a layer that has a part of the rate, and so more bits; but the
+ * smallest filters have the same bits. */
 static void growable_matters(tamis_layout layout)
 {
-  tamis_filter *a = make(layout, 1000, true), *b = make(layout, 1000, false);
-  add_range(a, 0, 1);
-  assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL);
-  assert_int_equal(tamis_merge(b, a), TAMIS_EINVAL);
-  assert_false(tamis_contains_hash(b, 0));
-  assert_valid(b);
-  tamis_destroy(a);
-  tamis_destroy(b);
+  const uint64_t capacities[] = {1, 2, 10, 1000};
+  unsigned same = 0;
+  for (unsigned i = 0; i < 4; i++) {
+    tamis_filter *a = make(layout, capacities[i], true), *b = make(layout, capacities[i], false);
+    tamis_filter *out = a;
+    tamis_similarity_stats similar = TAMIS_SIMILARITY_STATS_INIT, unwritten = similar;
+    same += stats_of(a).bits == stats_of(b).bits;
+    add_range(a, 0, 1);
+    assert_int_equal(tamis_merge(a, b), TAMIS_EINVAL);
+    assert_int_equal(tamis_merge(b, a), TAMIS_EINVAL);
+    assert_int_equal(tamis_intersect(a, b, &out), TAMIS_EINVAL);
+    assert_null(out);
+    assert_int_equal(tamis_similarity(a, b, &similar), TAMIS_EINVAL);
+    assert_memory_equal(&similar, &unwritten, sizeof similar);
+    assert_false(tamis_contains_hash(b, 0));
+    assert_valid(b);
+    tamis_destroy(a);
+    tamis_destroy(b);
+  }
+  assert_true(same);
 }
 EACH_LAYOUT(growable_matters)
+
+/* An intersection is a filter with the options of its first one. */
+static void an_intersection_has_the_options_of_its_first_filter(tamis_layout layout)
+{
+  for (unsigned i = 0; i < 8; i++) {
+    tamis_options options = options_of(layout, i & 1 ? 50 : 5000, i & 2);
+    tamis_filter *b = make_with(&options), *both;
+    options.max_bytes = i & 4 ? 1234567 : 0;
+    options.stripes = i & 4 ? 64 : 1;
+    tamis_filter *a = make_with(&options);
+    if (bloom_is_long(const_bloom_of(a))) {
+      bloom_long_of(bloom_of(a))->cleared_from = 7;
+      bloom_long_of(bloom_of(a))->closes_at -= !const_bloom_of(a)->limited;
+    }
+    assert_int_equal(tamis_intersect(a, b, &both), TAMIS_OK);
+    const struct bloom *x = const_bloom_of(a), *y = const_bloom_of(both);
+    assert_int_equal(bloom_max_bytes(y), bloom_max_bytes(x));
+    assert_int_equal(bloom_stripes_wanted(y), bloom_stripes_wanted(x));
+    assert_int_equal(bloom_cleared_from(y), bloom_cleared_from(x));
+    assert_int_equal(bloom_closes_at(y), bloom_closes_at(x));
+    assert_true(tamis__bloom_max_bits(y) == tamis__bloom_max_bits(x));
+    assert_int_equal(stats_of(both).bytes, stats_of(a).bytes);
+    tamis_destroy(a);
+    tamis_destroy(b);
+    tamis_destroy(both);
+  }
+}
+EACH_LAYOUT(an_intersection_has_the_options_of_its_first_filter)
 
 /* Filters of one size fit, whatever their capacity, but later layers may have different sizes.
  * This is found before a layer is opened. */
 static void later_layers_must_fit(tamis_layout layout)
 {
-  unsigned refused = 0;
+  unsigned refused = 0, refused_later = 0;
   for (uint64_t capacity = 1000; capacity < 1100; capacity++) {
     tamis_filter *into = make(layout, capacity, true), *from = make(layout, capacity + 1, true);
     add_range(from, 0, capacity + 100);
     assert_int_equal(stats_of(from).layers, 2);
     int result = tamis_merge(into, from);
     refused += result == TAMIS_EINVAL;
+    refused_later +=
+        result == TAMIS_EINVAL && bloom_fit_together(const_bloom_of(into), const_bloom_of(from));
     assert_int_equal(stats_of(into).layers, result == TAMIS_OK ? 2 : 1);
     assert_true(result == TAMIS_OK || stats_of(into).bits_set == 0);
     tamis_destroy(into);
     tamis_destroy(from);
   }
   assert_in_range(refused, 1, 99);
+  assert_in_range(refused_later, 1, 99);
 }
 EACH_LAYOUT(later_layers_must_fit)
 
@@ -468,6 +531,13 @@ static double deviation_of_common(const tamis_stats *s, uint64_t a, uint64_t b, 
   return sqrt(m * variance) / k;
 }
 
+/* At most, in any layout. */
+static double deviation_of_one(const tamis_stats *s, uint64_t keys)
+{
+  double m = (double) s->bits, k = s->bits_per_key, x = k / m * (double) keys;
+  return 1.34 * sqrt(m * (exp(x) - x - 1)) / k;
+}
+
 /* The errors over many seeds are as large as the formula says, and have no bias. */
 static void estimates_err_as_documented(tamis_layout layout)
 {
@@ -487,6 +557,9 @@ static void estimates_err_as_documented(tamis_layout layout)
       tamis_stats stats = stats_of(a);
       deviation = deviation_of_common(&stats, OF_A, of_b[i], common[i]);
       assert_true(fabs(error) < 5 * deviation);
+      assert_true(fabs(s.estimated_a - OF_A) < 5 * deviation_of_one(&stats, OF_A) + 1);
+      assert_true(fabs(s.estimated_b - (double) of_b[i]) <
+                  5 * deviation_of_one(&stats, of_b[i]) + 1);
       assert_true(fabs(s.common - fmax(error + (double) common[i], 0)) < 1e-6);
       assert_true(fabs(s.jaccard - s.common / s.united) < 1e-9);
       sum += error;
@@ -646,10 +719,12 @@ int main(void)
       EACH(the_count_is_exact_where_it_can_be),
       EACH(a_union_beyond_the_capacity_is_refused),
       EACH(adds_after_a_union_keep_to_the_capacity),
+      EACH(adds_after_a_union_open_a_layer),
       EACH(the_union_with_a_full_filter_is_full),
       cmocka_unit_test(marks_stay_where_they_are),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
       EACH(growable_matters),
+      EACH(an_intersection_has_the_options_of_its_first_filter),
       EACH(later_layers_must_fit),
       cmocka_unit_test(bad_arguments_are_refused),
       EACH(unions_of_mapped_filters),

@@ -109,7 +109,7 @@ static void wait_in(tamis_filter *f, operation *run, uint64_t key, struct stripe
 /* The stripe of both buckets of a key, as a plain add takes that of only one; NULL: they differ. */
 static struct stripe *stripe_of_key(tamis_filter *f, uint64_t key)
 {
-  struct generation *generation = cuckoo_of(f)->generation[0];
+  struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
   struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, key));
   struct stripe *lower = stripe_of_bucket(&generation->geometry, pair.segment, pair.lower);
   struct stripe *upper = stripe_of_bucket(&generation->geometry, pair.segment, pair.upper);
@@ -148,8 +148,8 @@ static void no_lock_of_a_bucket_pair_is_kept(void **state)
 
 static bool fill(tamis_filter *f, uint64_t key)
 {
-  uint64_t before = cuckoo_of(f)->splits;
-  while (cuckoo_of(f)->splits == before)
+  uint64_t before = cuckoo_splits(cuckoo_of(f));
+  while (cuckoo_splits(cuckoo_of(f)) == before)
     if (!add(f, key++))
       return false;
   return true;
@@ -157,8 +157,8 @@ static bool fill(tamis_filter *f, uint64_t key)
 
 static bool drain(tamis_filter *f, uint64_t key)
 {
-  uint64_t before = cuckoo_of(f)->joins;
-  while (cuckoo_of(f)->joins == before)
+  uint64_t before = cuckoo_joins(cuckoo_of(f));
+  while (cuckoo_joins(cuckoo_of(f)) == before)
     if (!remove_key(f, key++))
       return false;
   return true;
@@ -168,8 +168,8 @@ static void no_growth_stripe_is_kept(void **state)
 {
   (void) state;
   tamis_filter *f = make(100, 0.001);
-  assert_int_equal(cuckoo_roots(&cuckoo_of(f)->generation[0]->geometry), 1);
-  struct stripe *growth = &cuckoo_of(f)->generation[0]->growth[0];
+  assert_int_equal(cuckoo_roots(&cuckoo_generation(cuckoo_of(f), 0)->geometry), 1);
+  struct stripe *growth = growth_stripe(cuckoo_generation(cuckoo_of(f), 0), 0);
   add_range(f, 0, 1);
   wait_in(f, fill, 1, growth);
   uint64_t keys = stats_of(f).count;

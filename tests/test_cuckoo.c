@@ -180,7 +180,7 @@ static void occupancy_is_of_all_lanes(void **state)
     tamis_stats s = stats_of(x.filter);
     uint64_t lanes = 0, entries = 0;
     for (unsigned i = 0; i < s.generations; i++) {
-      struct generation *generation = x.c->generation[i];
+      struct generation *generation = cuckoo_generation(x.c, i);
       lanes += generation->segments * cuckoo_lanes(&generation->geometry);
       entries += cuckoo_count(generation, ENTRIES);
     }
@@ -214,6 +214,26 @@ static void bytes_buy_the_lowest_rate(void **state)
     }
 }
 
+/* Segments of a large filter are created as keys come.  Few keys make a low rate, but some. */
+static void the_rate_of_a_large_filter_is_estimated(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 50000000;
+  options.fpp = 0.001;
+  options.seed = 42;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  for (uint64_t keys = 1; keys <= 1000; keys *= 10) {
+    for (uint64_t i = keys / 10; i < keys; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    double now = stats_of(f).fpp_estimate;
+    assert_true(now > 0 && now < 0.001);
+  }
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -223,6 +243,7 @@ int main(void)
       cmocka_unit_test(stats_tell_the_truth),
       cmocka_unit_test(the_estimate_is_near_the_rate),
       cmocka_unit_test(occupancy_is_of_all_lanes),
+      cmocka_unit_test(the_rate_of_a_large_filter_is_estimated),
       cmocka_unit_test(bytes_buy_the_lowest_rate),
   };
   return cmocka_run_group_tests_name("cuckoo", tests, NULL, NULL);

@@ -17,9 +17,10 @@ static void each_directory_entry_has_its_own_memory(void **state)
       for (unsigned depth = 0; depth < 6; depth++) {
         struct generation generation = {.directory = entries};
         generation.geometry.first_roots = roots;
-        generation.geometry.root_shift = shift;
-        generation.geometry.depth_limit = depth;
+        generation.geometry.root_shift = (uint8_t) shift;
+        generation.geometry.depth_limit = (uint8_t) depth;
         uint64_t n = cuckoo_directory_size(&generation.geometry);
+        generation.others = entries + cuckoo_roots(&generation.geometry);
         bool taken[MAX_ENTRIES] = {false};
         assert_true(n <= MAX_ENTRIES);
         for (uint64_t i = 0; i < n; i++) {

@@ -375,7 +375,7 @@ static void keys_that_come_twice_fill_a_fixed_filter(void **state)
       uint64_t n = 0;
       while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)
         n++;
-      const struct cuckoo_geometry *g = &cuckoo_of(f)->generation[0]->geometry;
+      const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(f), 0)->geometry;
       assert_in_range(n, capacity / 2, cuckoo_roots(g) * cuckoo_lanes(g)); /* one lane a key */
       assert_all_in(f, 0, n);
       assert_valid(f);
@@ -499,8 +499,8 @@ static void copies_are_folded_at_the_limit(void **state)
                                           &g),
                      TAMIS_OK);
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
-    options.max_bytes +=
-        2 * g.segment_bytes - 64; /* not enough for a split, but enough for duplicate counts */
+    options.max_bytes += 2 * cuckoo_segment_bytes(&g) -
+                         64; /* not enough for a split, but enough for duplicate counts */
     tamis_filter *f = make_with(&options);
     uint64_t n = 0;
     while (tamis_add_hash(f, n) == TAMIS_OK && tamis_add_hash(f, n) == TAMIS_OK)

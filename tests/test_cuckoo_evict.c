@@ -19,7 +19,6 @@ enum { MAX_PATH_MOVES = 16 }; /* as in lib/cuckoo/evict.c */
 struct bench {
   struct cuckoo_geometry g;
   struct counter_shard shard;
-  struct generation generation; /* for its counters */
   struct segment *segment;
   uint64_t seed;
 };
@@ -29,14 +28,12 @@ static void begin(struct bench *b, unsigned width, unsigned pair_bits, bool ages
   struct cuckoo_geometry *g = &b->g;
   *b = (struct bench){.g = {.shape = bucket_shape(width, ages),
                             .first_roots = 1,
-                            .pair_bits = pair_bits,
+                            .pair_bits = (uint8_t) pair_bits,
                             .words_offset = sizeof(struct segment) + 64},
                       .seed = 1};
-  b->generation.counters = (struct counters){&b->shard, 0};
-  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
-  b->segment = aligned_alloc(64, g->segment_bytes);
+  b->segment = aligned_alloc(64, cuckoo_segment_bytes(g));
   assert_non_null(b->segment);
-  memset(b->segment, 0, g->segment_bytes);
+  memset(b->segment, 0, cuckoo_segment_bytes(g));
   stripe_init(segment_stripes(b->segment));
 }
 
@@ -99,7 +96,7 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
       struct bench b;
       begin(&b, 32, 5, true);
       uint32_t upper = write_chain(&b, moves, onward);
-      struct cuckoo c = {.generation = {&b.generation}};
+      struct cuckoo c = {.first = {.shards = &b.shard}};
       bool possible = moves <= MAX_PATH_MOVES;
       assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
       assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
@@ -121,8 +118,7 @@ static void copies_are_carried_along(void **state)
       struct bench b;
       begin(&b, 32, 9, true); /* the two halves are different blocks of counts */
       uint32_t upper = write_chain(&b, moves, 1);
-      struct cuckoo c = {.generation = {&b.generation}};
-      assert_true(tamis__backlog_init(&c.backlog, tamis__segment_reclaim, &c, &c.bytes));
+      struct cuckoo c = {.first = {.shards = &b.shard}};
       stripe_init(&b.segment->duplicates_lock);
       uint64_t sum = 0;
       for (unsigned i = refused ? moves - 1 : 0; i < moves; i++, sum += i)
@@ -151,7 +147,6 @@ static void copies_are_carried_along(void **state)
             found--;
       assert_int_equal(found, 0);
       assert_int_equal(c.bytes, 0);
-      tamis__backlog_destroy(&c.backlog);
       stripe_destroy(&b.segment->duplicates_lock);
       end(&b);
     }
@@ -171,7 +166,7 @@ static void a_full_segment_has_no_path(void **state)
         word_store(word_of(&b, at), random_next(&b.seed) | b.g.shape.low);
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
       assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
-      struct cuckoo c = {.generation = {&b.generation}};
+      struct cuckoo c = {.first = {.shards = &b.shard}};
       assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper), TAMIS_ABSENT);
       end(&b);
     }
@@ -185,6 +180,7 @@ struct full_pair {
   struct cuckoo c;
   struct generation generation;
   struct counter_shard shard;
+  tamis_allocator allocator;
   struct bucket_pair pair;
 };
 
@@ -193,10 +189,9 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
   memset(x, 0, sizeof *x);
   begin(&x->b, 16, 3, false);
   x->generation.geometry = x->b.g;
-  x->generation.counters = (struct counters){&x->shard, 0};
-  x->c.more.allocator = allocator;
-  filter_set_more(&x->c.head, &x->c.more);
-  assert_true(tamis__backlog_init(&x->c.backlog, tamis__segment_reclaim, &x->c, &x->c.bytes));
+  x->generation.shards = &x->shard;
+  x->allocator = allocator;
+  filter_set_allocator(&x->c.head, &x->allocator);
   x->pair = (struct bucket_pair){.generation = &x->generation, .segment = x->b.segment, .lower = 1};
   uint64_t entry = bucket_entry(&x->b.g.shape, random_next(&x->b.seed));
   x->pair.upper = other_bucket(&x->b.g, x->b.segment, 1, entry);
@@ -204,7 +199,7 @@ static void begin_full_pair(struct full_pair *x, tamis_allocator allocator)
   word_store(word_of(&x->b, x->pair.lower), entry * x->b.g.shape.low);
   word_store(word_of(&x->b, x->pair.upper), entry * x->b.g.shape.low);
   atomic_store(&segment_stripes(x->b.segment)->used, 8);
-  counter_add(&x->generation.counters, ENTRIES, 8);
+  cuckoo_count_change(&x->generation, ENTRIES, 8);
 }
 
 static void end_full_pair(struct full_pair *x)
@@ -213,14 +208,13 @@ static void end_full_pair(struct full_pair *x)
     while (tamis__segment_remove_copy(&x->c, x->b.segment, (struct lane){i / 4, i % 4}) == TAMIS_OK)
       ;
   assert_int_equal(x->c.bytes, 0);
-  tamis__backlog_destroy(&x->c.backlog);
   stripe_destroy(&x->b.segment->duplicates_lock);
   end(&x->b);
 }
 
 static uint64_t counted(const struct full_pair *x, enum generation_counter what)
 {
-  return tamis__counter_sum(&x->generation.counters, what);
+  return cuckoo_count(&x->generation, what);
 }
 
 static void equal_entries_of_a_pair_become_one(void **state)

@@ -68,9 +68,9 @@ static void a_new_generation_touches_little_of_its_directory(void **state)
   struct cuckoo *c = cuckoo_of(f);
   struct cuckoo_geometry next;
   int result;
-  assert_int_equal(
-      cuckoo_geometry_next(&c->generation[0]->geometry, UINT64_C(128) * CAPACITY, 0.005, &next),
-      TAMIS_OK);
+  assert_int_equal(cuckoo_geometry_next(&cuckoo_generation(c, 0)->geometry,
+                                        UINT64_C(128) * CAPACITY, 0.005, &next),
+                   TAMIS_OK);
   struct generation *generation = tamis__generation_create(c, &next, &result);
   assert_non_null(generation);
   size_t directory = cuckoo_directory_size(&next) * sizeof(directory_entry);
@@ -89,13 +89,13 @@ static void a_new_slab_is_touched_slot_by_slot(void **state)
   options.allocator = &allocator;
   tamis_filter *f = make_with(&options);
   struct cuckoo *c = cuckoo_of(f);
-  const struct cuckoo_geometry *g = &c->generation[0]->geometry;
+  const struct cuckoo_geometry *g = &cuckoo_generation(c, 0)->geometry;
   int result;
-  struct segment *segment = tamis__segment_create(c, c->generation[0], 0, 0, &result);
+  struct segment *segment = tamis__segment_create(c, cuckoo_generation(c, 0), 0, 0, &result);
   assert_non_null(segment);
   assert_non_null(segment->slab);
   assert_ptr_equal(segment->slab, mapper.last);
-  assert_true(bytes_touched(&mapper) <= 2 * g->segment_bytes);
+  assert_true(bytes_touched(&mapper) <= 2 * cuckoo_segment_bytes(g));
   tamis__segment_destroy(c, g, segment);
   tamis_destroy(f);
 }

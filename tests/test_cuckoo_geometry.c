@@ -67,8 +67,8 @@ static void assert_sound(const struct cuckoo_geometry *g, bool ages)
   /* bits that still vary when a segment has split to the end */
   assert_true(!ages || g->shape.width - 1 - g->depth_limit >= 6);
   assert_int_equal((g->stripe_mask + 1) & g->stripe_mask, 0);
-  assert_true(g->words_offset % 8 == 0 && g->segment_bytes % 64 == 0);
-  assert_true(g->segment_bytes >= g->words_offset + 8 * cuckoo_buckets(g));
+  assert_true(g->words_offset % 8 == 0 && cuckoo_segment_bytes(g) % 64 == 0);
+  assert_true(cuckoo_segment_bytes(g) >= g->words_offset + 8 * cuckoo_buckets(g));
   /* a bucket and an entry go into 32 bits each */
   assert_true(g->pair_bits <= 31 && g->shape.width <= 32);
 }
@@ -316,7 +316,8 @@ static void a_key_costs_few_bits(void **state)
     uint64_t worst_n = 0, random = 1;
     for (uint64_t n = 1000000; n <= 10000000; n += random_next(&random) % 2000 * SCALE) {
       struct cuckoo_geometry g = plan(n, limits[i].fpp, false);
-      double bytes = (double) cuckoo_roots(&g) * (double) g.segment_bytes + directory_bytes(&g);
+      double bytes =
+          (double) cuckoo_roots(&g) * (double) cuckoo_segment_bytes(&g) + directory_bytes(&g);
       double bits = 8 * bytes / (double) n;
       if (bits > worst) {
         worst = bits;
@@ -337,8 +338,8 @@ static void capacities_are_not_rounded(void **state)
   for (int growable = 0; growable < 2; growable++)
     for (uint64_t n = 1000000; n < 1000000000; n += n / 10) {
       struct cuckoo_geometry one = plan(n, 0.01, growable), more = plan(n + n / 10, 0.01, growable);
-      double ratio = (double) cuckoo_roots(&more) * (double) more.segment_bytes /
-                     ((double) cuckoo_roots(&one) * (double) one.segment_bytes);
+      double ratio = (double) cuckoo_roots(&more) * (double) cuckoo_segment_bytes(&more) /
+                     ((double) cuckoo_roots(&one) * (double) cuckoo_segment_bytes(&one));
       assert_true(growable ? ratio > 0.9 && ratio < 1.3 : ratio > 1.05 && ratio < 1.15);
     }
 }
@@ -563,14 +564,14 @@ static unsigned by_upper(const struct cuckoo_geometry *g, const struct cuckoo_ad
 /* The last bits that a new entry at full depth knows. */
 static unsigned by_last_bits(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
-  unsigned known = g->depth_limit + g->shape.width - g->shape.ages;
+  unsigned known = (unsigned) (g->depth_limit + g->shape.width - g->shape.ages);
   return (unsigned) (address->fingerprint >> (64 - known)) % CLASSES;
 }
 
 /* By three bits each of index, bucket and entry: none of them must follow from the others. */
 static unsigned by_all_three(const struct cuckoo_geometry *g, const struct cuckoo_address *address)
 {
-  unsigned before = g->depth_limit + (g->unequal_roots ? CUCKOO_CELL_NUMBER_BITS : 0);
+  unsigned before = g->depth_limit + (g->unequal_roots ? (unsigned) CUCKOO_CELL_NUMBER_BITS : 0);
   unsigned entry = (unsigned) (address->fingerprint << before >> 61);
   return (unsigned) (address->index % 8 * 64) + (address->lower % 8) * 8 + entry;
 }

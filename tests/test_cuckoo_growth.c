@@ -69,7 +69,7 @@ static void keys_of_one_pair_do_not_make_a_filter_grow(void **state)
   (void) state;
   enum { CROWD = 64 };
   tamis_filter *f = make(300, 0.001);
-  struct generation *generation = cuckoo_of(f)->generation[0];
+  struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
   assert_int_equal(cuckoo_roots(&generation->geometry), 1);
   unsigned room = 2 * generation->geometry.shape.lanes;
   struct bucket_pair pair = pair_find(generation, hash_mix(&f->keys, 0));
@@ -131,7 +131,7 @@ static void growth_ends_when_the_rate_is_used_up(void **state)
   const double rates[] = {0.3, 0.01};
   for (unsigned r = 0; r < 2; r++) {
     tamis_filter *f = make(1, rates[r]);
-    cuckoo_of(f)->generation[0]->geometry.rate =
+    cuckoo_generation(cuckoo_of(f), 0)->geometry.rate =
         rates[r]; /* nothing is left for a second generation */
     uint64_t in = 0;
     while (in < 100000 && tamis_add_hash(f, in) == TAMIS_OK)
@@ -336,10 +336,10 @@ static void a_segment_that_may_not_split_is_no_limit(void **state)
   (void) state;
   tamis_filter *f = make(5000, 0.01);
   struct cuckoo *c = cuckoo_of(f);
-  atomic_store(&c->generation[0]->split_limit, 0);
+  atomic_store(&cuckoo_generation(c, 0)->split_limit, 0);
   int result = TAMIS_OK;
   for (uint64_t i = 0; result == TAMIS_OK; i++) {
-    struct bucket_pair pair = pair_find(c->generation[0], hash_mix(&f->keys, i));
+    struct bucket_pair pair = pair_find(cuckoo_generation(c, 0), hash_mix(&f->keys, i));
     for (unsigned j = 0; j < 2 && pair.segment && result == TAMIS_OK; j++) /* at first it folds */
       result = tamis__grow_any(c, &pair);
     assert_int_equal(stats_of(f).generations, 1);

@@ -7,6 +7,7 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/segment.h"
 #include "cuckoo_unit.h"
+#include "saved_unit.h"
 
 #include <sys/mman.h>
 
@@ -17,21 +18,21 @@ static void at_the_limit_the_backlog_is_drained(void **state)
   struct fixture x;
   const struct cuckoo_geometry *g;
   begin(&x, 1 << 20);
-  g = &x.c->generation[0]->geometry;
+  g = &cuckoo_generation(x.c, 0)->geometry;
   int result;
-  struct segment *segment = tamis__segment_create(x.c, x.c->generation[0], 0, 0, &result);
+  struct segment *segment = tamis__segment_create(x.c, cuckoo_generation(x.c, 0), 0, 0, &result);
   assert_non_null(segment);
   tamis__segment_retire(x.c, g, segment);
   x.c->max_bytes = x.c->bytes; /* no more than is retired */
   void *block = NULL;
   double patience = harness_seconds() + PATIENCE_SECONDS;
   while (!block && harness_seconds() < patience) {
-    block = tamis__cuckoo_allocate(x.c, g->segment_bytes, &result);
+    block = tamis__cuckoo_allocate(x.c, cuckoo_segment_bytes(g), &result);
     assert_true(block || result == TAMIS_EFULL);
     usleep(1000);
   }
   assert_non_null(block);
-  tamis__cuckoo_release(x.c, block, g->segment_bytes);
+  tamis__cuckoo_release(x.c, block, cuckoo_segment_bytes(g));
   end(&x);
 }
 
@@ -47,14 +48,14 @@ static void blocks_are_made_ready_page_by_page(void **state)
   size_t before = x.bank.bytes;
   assert_null(tamis__ready_take(x.c, READY, 64));
   for (unsigned calls = 1; calls <= READY_BLOCKS * (1 + READY_PAGES); calls++) {
-    assert_false(x.c->ready.complete);
+    assert_false(cuckoo_growth(x.c)->ready.complete);
     tamis__ready_prepare(x.c, READY);
     unsigned blocks = calls > 1 + READY_PAGES ? 2 : 1;
     assert_int_equal(x.bank.bytes, before + blocks * READY);
   }
   for (unsigned i = 0; i < 2; i++) /* finds that there is nothing to do */
     tamis__ready_prepare(x.c, READY);
-  assert_true(x.c->ready.complete);
+  assert_true(cuckoo_growth(x.c)->ready.complete);
   unsigned char *block = tamis__ready_take(x.c, READY, 128);
   assert_non_null(block);
   for (unsigned i = 0; i < READY; i++) /* the allocator has filled it */
@@ -101,10 +102,11 @@ static void blocks_are_made_ready_while_a_filter_grows(void **state)
     uint64_t ready = 0;
     for (uint64_t i = 0; i < 500000 && tamis_add_hash(f, i) == TAMIS_OK; i++) {
       size_t bytes = 0;
+      const struct ready *now = &cuckoo_growth(c)->ready;
       for (unsigned j = 0; j < READY_BLOCKS; j++)
-        bytes += c->ready.block[j].memory ? c->ready.block[j].size : 0;
+        bytes += now->block[j].memory ? now->block[j].size : 0;
       ready += bytes > 0;
-      assert_true(bytes == 0 || c->splits > 0);
+      assert_true(bytes == 0 || cuckoo_splits(c) > 0);
       assert_true(bytes <= c->bytes / 31);
       assert_true(!limited || bank.bytes <= options.max_bytes);
     }
@@ -311,6 +313,41 @@ static void large_blocks_may_come_cleared(void **state)
   }
 }
 
+/* Without an allocator, the size from which on blocks come cleared says nothing: malloc() gives
+ * memory back that was in use. */
+static void blocks_of_malloc_are_cleared(void **state)
+{
+  (void) state;
+  enum { BLOCKS = 16, BYTES = 40000 };
+  for (unsigned growable = 0; growable < 2; growable++) {
+    void *used[BLOCKS] = {NULL};
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+    options.kind = TAMIS_CUCKOO;
+    options.growable = growable;
+    options.capacity = 20000;
+    options.cleared_from = load.cleared_from = 1;
+    tamis_filter *f, *g;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+      assert_int_equal(posix_memalign(&used[i], 64, BYTES), 0);
+      memset(used[i], 0xff, BYTES);
+    }
+    for (unsigned i = 0; i < BLOCKS; i++)
+      free(used[i]);
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_valid(f);
+    assert_true(stats_of(f).count == 0 && stats_of(f).occupancy == 0);
+    struct bytes saved = saved_bytes(f);
+    struct source s = source_of(&saved);
+    assert_int_equal(tamis_load(&load, read_source, &s, &g), TAMIS_OK);
+    assert_int_equal(const_cuckoo_of(f)->cleared_bits, cuckoo_cleared_bits(0));
+    assert_int_equal(const_cuckoo_of(g)->cleared_bits, cuckoo_cleared_bits(0));
+    tamis_destroy(f);
+    tamis_destroy(g);
+    free(saved.data);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -321,6 +358,7 @@ int main(void)
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(max_bytes_is_never_exceeded),
       cmocka_unit_test(no_key_is_lost_at_the_limit),
+      cmocka_unit_test(blocks_of_malloc_are_cleared),
       cmocka_unit_test(large_blocks_may_come_cleared),
   };
   return cmocka_run_group_tests_name("cuckoo_memory", tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void counts_are_read_under_their_lock(void **state)
   for (unsigned i = 0; i < LANES; i++)
     add(&t, x);
   struct segment *segment = directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(t.filter), 0), 0)));
   struct call counter = call_of(&t, count, x);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   stripe_lock(&segment->duplicates_lock);
@@ -113,7 +113,7 @@ static void an_absent_key_waits_for_nobody(void **state)
   add(&t, hash_at(&t, HOME, UPPER));
   uint64_t absent = hash_at(&t, HOME, UPPER);
   struct segment *segment = directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(t.filter), 0), 0)));
   segment_lock_all(&t.geometry, segment);
   assert_int_equal(count(t.filter, absent), 0);
   segment_unlock_all(&t.geometry, segment);

@@ -10,16 +10,16 @@
 static struct segment *first_segment(tamis_filter *f)
 {
   return directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(f)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(f), 0), 0)));
 }
 
 static int fold(tamis_filter *f, uint64_t hash)
 {
   (void) hash;
   struct cuckoo *c = cuckoo_of(f);
-  stripe_lock(&c->generation[0]->growth[0]);
-  int result = tamis__fold(c, c->generation[0], first_segment(f));
-  stripe_unlock(&c->generation[0]->growth[0]);
+  stripe_lock(growth_stripe(cuckoo_generation(c, 0), 0));
+  int result = tamis__fold(c, cuckoo_generation(c, 0), first_segment(f));
+  stripe_unlock(growth_stripe(cuckoo_generation(c, 0), 0));
   return result;
 }
 
@@ -64,7 +64,7 @@ static void folding_waits_for_a_writer(void **state)
   add_at(&t, LOWER, UPPER, 2 * LANES - 1);
   struct call folder = call_of(&t, fold, hash_at(&t, LOWER, UPPER));
   struct segment *segment = directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(t.filter), 0), 0)));
   uint64_t used = segment_used(&t.geometry, segment);
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("no point");
@@ -88,7 +88,7 @@ static void copies_are_counted_under_their_lock(void **state)
   for (unsigned i = 0; i < LANES; i++)
     add(&t, hash);
   struct segment *segment = directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(t.filter)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(t.filter), 0), 0)));
   struct call writer = call_of(&t, tamis_add_hash, hash);
   struct call remover = call_of(&t, tamis_remove_hash, hash);
   for (unsigned i = 0; i < 2; i++) {

@@ -37,7 +37,7 @@ static void a_move_waits_for_the_stripe_of_its_target(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct segment *segment = directory_segment(
-      directory_load(generation_directory_entry(cuckoo_of(p.t.filter)->generation[0], 0)));
+      directory_load(generation_directory_entry(cuckoo_generation(cuckoo_of(p.t.filter), 0), 0)));
   struct stripe *stripe = stripe_of_bucket(&p.t.geometry, segment, HOME);
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   schedule_stop_at("no point");

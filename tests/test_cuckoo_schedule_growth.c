@@ -30,7 +30,7 @@ static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper,
 {
   struct tiny t = make_tiny(64 / LANES);
   /* some pairs, such as LOWER and UPPER, have both their buckets under one stripe */
-  struct cuckoo_geometry *g = &cuckoo_of(t.filter)->generation[0]->geometry;
+  struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(t.filter), 0)->geometry;
   t.geometry.stripe_mask = g->stripe_mask = 3;
   add_at(&t, LOWER, UPPER, 2 * LANES);
   uint64_t splits_it = hash_at(&t, LOWER, UPPER), hash = hash_at(&t, lower, upper);
@@ -65,12 +65,11 @@ static void a_segment_is_retired_when_it_has_left(void **state)
 {
   (void) state;
   struct tiny t = make_tiny(64 / LANES);
-  const struct backlog *backlog = &cuckoo_of(t.filter)->backlog;
   add_at(&t, LOWER, UPPER, 2 * LANES);
   uint64_t splits_it = hash_at(&t, LOWER, UPPER);
   struct call splitter = call_of(&t, tamis_add_hash, splits_it);
   start_and_stop(&splitter, "cuckoo_directory_published");
-  uint64_t held = backlog->held;
+  uint64_t held = cuckoo_growth(cuckoo_of(t.filter))->backlog.held;
   schedule_go();
   assert_int_equal(finish(&splitter), TAMIS_OK);
   assert_int_equal(held, 0);
@@ -83,7 +82,7 @@ static void a_segment_is_retired_when_it_has_left(void **state)
 
 static struct stripe *first_growth_stripe(const struct tiny *t)
 {
-  return &cuckoo_of(t->filter)->generation[0]->growth[0];
+  return growth_stripe(cuckoo_generation(cuckoo_of(t->filter), 0), 0);
 }
 
 static void start_and_wait_for_a_stripe(struct call *call, unsigned waiters)
@@ -238,7 +237,7 @@ static void an_entry_comes_before_a_drop(void **state)
 {
   (void) state;
   struct tiny t = make_with(16, 1e-5, 1, 0);
-  struct generation *first = cuckoo_of(t.filter)->generation[0];
+  struct generation *first = cuckoo_generation(cuckoo_of(t.filter), 0);
   open_generation(&t);
   while (cuckoo_count(first, ENTRIES) > 1)
     take(&t, t.in[0]);
@@ -254,7 +253,7 @@ static void an_entry_comes_before_a_drop(void **state)
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
   word_store(&segment_words(&t.geometry, pair.segment)[HOME], pair.entry);
   stripe_use(stripe, 1);
-  counter_add(&first->counters, ENTRIES, 1);
+  cuckoo_count_change(first, ENTRIES, 1);
   stripe_unlock(stripe);
   assert_int_equal(finish(&remover), TAMIS_OK);
   expect_out(&t, last);
@@ -297,12 +296,12 @@ static void two_adds_open_one_generation(void **state)
     call[root] = call_of(&t, tamis_add_hash, hash_in_root(&t, root, LOWER, UPPER));
   }
   schedule_stop_at("no point");
-  stripe_lock(&c->opening);
+  stripe_lock(&cuckoo_growth(c)->opening);
   for (unsigned root = 0; root < 2; root++) {
     start(&call[root]);
     schedule_wait_either("stripe_wait", root + 1, "call_returned", 1);
   }
-  stripe_unlock(&c->opening);
+  stripe_unlock(&cuckoo_growth(c)->opening);
   for (unsigned root = 0; root < 2; root++) {
     assert_int_equal(finish(&call[root]), TAMIS_OK);
     expect_in(&t, call[root].hash);
@@ -317,24 +316,71 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   (void) state;
   struct tiny t = make_with(64 / LANES, 0.5, 2, 0);
   struct cuckoo *c = cuckoo_of(t.filter);
-  struct generation *old = c->generation[0];
+  struct generation *old = cuckoo_generation(c, 0);
   lose_segment(&t, 1);
   struct call writer = call_of(&t, tamis_add_hash, hash_in_root(&t, 1, LOWER, UPPER));
   schedule_stop_at("no point");
-  stripe_lock(&c->opening);
+  stripe_lock(&cuckoo_growth(c)->opening);
   start(&writer);
   schedule_wait_either("stripe_wait", 1, "call_returned", 1);
   open_without_keys(&t);
-  stripe_unlock(&c->opening);
+  stripe_unlock(&cuckoo_growth(c)->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
   expect_in(&t, writer.hash);
   assert_null(directory_load(generation_directory_entry(old, 1)));
   finish_tiny(&t);
 }
 
+static tamis_filter *other;
+
+static int unite_with_other(tamis_filter *f, uint64_t hash)
+{
+  (void) hash;
+  return tamis_merge(f, other);
+}
+
+/* What comes with the first growth is made for a union, when an add needs it for a split.  The add
+ * waits for that, and max_bytes need have room for it once only. */
+static void a_first_growth_under_a_union(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 100;
+  options.seed = 1;
+  struct tiny t = {.n = 0};
+  assert_int_equal(tamis_create(&options, &other), TAMIS_OK);
+  assert_int_equal(tamis_create(&options, &t.filter), TAMIS_OK);
+  struct cuckoo *c = cuckoo_of(t.filter);
+  const struct cuckoo_geometry *g = &c->first.geometry;
+  uint64_t in = 0;
+  c->max_bytes = c->bytes;
+  while (tamis_add_hash(t.filter, in) == TAMIS_OK)
+    in++;
+  assert_int_equal(tamis_remove_hash(t.filter, 0), TAMIS_OK); /* it is not known to be full */
+  assert_int_equal(tamis_add_hash(t.filter, 0), TAMIS_OK);
+  c->max_bytes = c->bytes + sizeof(struct cuckoo_growth) +
+                 (cuckoo_directory_size(g) - 1) * sizeof(directory_entry) +
+                 2 * cuckoo_segment_bytes(g);
+  struct call unite = call_of(&t, unite_with_other, 0);
+  struct call add = call_of(&t, tamis_add_hash, in);
+  start_and_stop(&unite, "cuckoo_growth_made");
+  schedule_pass_by();
+  start(&add);
+  schedule_wait_either("stripe_wait", 1, "cuckoo_growth_made", 2);
+  schedule_go();
+  assert_int_equal(finish(&unite), TAMIS_OK);
+  assert_int_equal(finish(&add), TAMIS_OK);
+  assert_int_equal(stats_of(t.filter).growths, 1);
+  expect_in(&t, in);
+  tamis_destroy(other);
+  tamis_destroy(t.filter);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_first_growth_under_a_union),
       cmocka_unit_test(a_split_under_a_writer),
       cmocka_unit_test(a_writer_while_a_segment_is_copied),
       cmocka_unit_test(a_segment_is_retired_when_it_has_left),

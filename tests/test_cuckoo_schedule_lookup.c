@@ -63,7 +63,7 @@ static void moves_there_and_back(void **state)
   /* Another entry of the full pair leaves, and HOME becomes full: the key is pushed back. */
   struct tiny *t = &p.t;
   take(t, p.next);
-  add_at(t, HOME, p.other_upper, 2 * t->geometry.shape.lanes - 1);
+  add_at(t, HOME, p.other_upper, 2U * t->geometry.shape.lanes - 1);
   add_at(t, HOME, p.other_upper, 1);
   assert_int_equal(stats_of(t->filter).growths, growths);
   schedule_go();
@@ -127,7 +127,7 @@ static struct call reader_of(const struct tiny *t, unsigned variant, uint64_t ha
 /* Whether there is no room for a key, or it seems to be there already. */
 static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash)
 {
-  struct generation *in = cuckoo_of(t->filter)->generation[generation];
+  struct generation *in = cuckoo_generation(cuckoo_of(t->filter), generation);
   const struct cuckoo_geometry *g = &in->geometry;
   struct bucket_pair pair = pair_find(in, hash_mix(&t->keys, hash));
   uint64_t lower = word_load(&segment_words(g, pair.segment)[pair.lower]);
@@ -140,7 +140,7 @@ static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash
 /* Waits until the backlog is empty. */
 static void drain(const struct tiny *t)
 {
-  while (cuckoo_of(t->filter)->backlog.held)
+  while (cuckoo_growth(cuckoo_of(t->filter))->backlog.held)
     stats_of(t->filter);
 }
 
@@ -188,7 +188,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + HOME;
   uint64_t key = hash_at(&t, HOME, upper);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
-  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  add_at(&t, HOME, upper, 2U * t.geometry.shape.lanes - 1); /* the pair is full */
   drain(&t);
   struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, "cuckoo_older_pair_found");
@@ -226,7 +226,7 @@ static bool stands_in(const struct tiny *t, uint64_t hash, const struct bucket_p
  * one has no room.  Keys of other fingerprints fill the lower bucket if it is to be the upper. */
 static void make_room_in(struct tiny *t, uint64_t key, uint32_t upper, bool in_upper)
 {
-  struct generation *first = cuckoo_of(t->filter)->generation[0];
+  struct generation *first = cuckoo_generation(cuckoo_of(t->filter), 0);
   struct bucket_pair pair = pair_find(first, hash_mix(&t->keys, key));
   while (no_room_for(t, 0, key))
     take(t, t->in[0]);
@@ -258,7 +258,7 @@ static void a_copy_goes_to_an_older_generation(void **state)
   uint32_t upper = (uint32_t) cuckoo_buckets(&t.geometry) / 2 + LOWER; /* of another stripe */
   uint64_t key = hash_at(&t, HOME, upper);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
-  add_at(&t, HOME, upper, 2 * t.geometry.shape.lanes - 1); /* the pair is full */
+  add_at(&t, HOME, upper, 2U * t.geometry.shape.lanes - 1); /* the pair is full */
   make_room_in(&t, key, upper, *variant & IN_UPPER);
   drain(&t);
   struct call reader = reader_of(&t, *variant, key);
@@ -306,9 +306,10 @@ static void moves_in_an_older_generation(void **state)
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
   open_generation(&t);
-  while (!pair_find(cuckoo_of(t.filter)->generation[1], hash_mix(&t.keys, key)).segment)
+  while (!pair_find(cuckoo_generation(cuckoo_of(t.filter), 1), hash_mix(&t.keys, key)).segment)
     add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */
-  struct bucket_pair pair = pair_find(cuckoo_of(t.filter)->generation[0], hash_mix(&t.keys, key));
+  struct bucket_pair pair =
+      pair_find(cuckoo_generation(cuckoo_of(t.filter), 0), hash_mix(&t.keys, key));
   if (stands_in_bucket(&t, key, HOME))
     move_by_hand(&t, &pair, HOME, OTHER_UPPER);
   struct call reader = reader_of(&t, *variant, key);
@@ -363,7 +364,7 @@ static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
   open_generation(&t);
-  struct generation *second = cuckoo_of(t.filter)->generation[1];
+  struct generation *second = cuckoo_generation(cuckoo_of(t.filter), 1);
   struct bucket_pair pair;
   while (!(pair = pair_find(second, hash_mix(&t.keys, key))).segment)
     add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */

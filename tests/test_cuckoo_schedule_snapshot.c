@@ -62,9 +62,10 @@ static void open_short(struct tiny *t)
   assert_true(cuckoo_geometry_restore(&t->geometry, &g));
   unsigned n = cuckoo_generations(c);
   int result;
-  c->generation[n] = tamis__generation_create(c, &g, &result);
-  assert_non_null(c->generation[n]);
-  c->generations = n + 1;
+  assert_int_equal(tamis__growth_provide(c), TAMIS_OK);
+  struct generation *next = tamis__generation_create(c, &g, &result);
+  assert_non_null(next);
+  tamis__generation_append(c, next, n);
 }
 
 static uint64_t key; /* what a test is about */
@@ -267,6 +268,36 @@ static void segments_split(void **state)
   }
 }
 
+static void split_for_the_first_time(struct tiny *t)
+{
+  for (uint64_t hash = 100; hash < 400; hash++)
+    assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+}
+
+/* What the file says of growth was written before.  The loaded filter has segments to join. */
+static void the_first_split_comes_in_a_save(void **state)
+{
+  (void) state;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = TAMIS_CUCKOO;
+  options.capacity = 100;
+  options.seed = 1;
+  struct tiny t = {.n = 0};
+  assert_int_equal(tamis_create(&options, &t.filter), TAMIS_OK);
+  for (uint64_t hash = 0; hash < 100; hash++)
+    assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
+  tamis_filter *loaded = save_and_load(&t, 0, split_for_the_first_time);
+  assert_int_equal(stats_of(loaded).growths, 0);
+  assert_true(stats_of(loaded).segments > 1);
+  for (uint64_t hash = 0; hash < 400; hash++)
+    assert_int_equal(tamis_remove_hash(loaded, hash), TAMIS_OK);
+  assert_int_equal(stats_of(loaded).segments, 1);
+  assert_true(stats_of(loaded).joins > 0);
+  assert_valid(loaded);
+  tamis_destroy(loaded);
+  tamis_destroy(t.filter);
+}
+
 static unsigned stayed; /* so many of the keys, the last ones */
 
 static void join_by_removes(struct tiny *t)
@@ -455,6 +486,7 @@ int main(void)
       cmocka_unit_test(a_generation_is_opened),
       cmocka_unit_test(a_removed_key_is_final),
       cmocka_unit_test(segments_split),
+      cmocka_unit_test(the_first_split_comes_in_a_save),
       cmocka_unit_test(segments_join),
       cmocka_unit_test(joins_of_what_has_been_copied_are_put_off),
       cmocka_unit_test(segments_are_dropped),

@@ -120,7 +120,7 @@ static void a_key_that_leaves_and_comes_again_comes_once(void **state)
   struct merge m = {make_usual(10), make_usual(10), 0, 0};
   add_range(m.from, 0, keys);
   assert_true(stats_of(m.from).generations > 1);
-  const struct cuckoo_geometry *g = &cuckoo_of(m.from)->generation[0]->geometry;
+  const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(m.from), 0)->geometry;
   uint64_t key = 0;
   while (cuckoo_address(g, hash_mix(&m.from->keys, key)).index > 0)
     key++;

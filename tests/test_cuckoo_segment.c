@@ -9,7 +9,7 @@
 
 static const struct cuckoo_geometry *geometry_of(const struct fixture *x)
 {
-  return &x->c->generation[0]->geometry;
+  return &cuckoo_generation(x->c, 0)->geometry;
 }
 
 static struct lane lane_at(const struct fixture *x, uint64_t i)

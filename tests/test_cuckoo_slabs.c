@@ -14,7 +14,7 @@ enum { SLOTS = 64 }; /* of a slab */
 
 static struct slabs *slabs_of(const struct fixture *x)
 {
-  return &x->c->generation[0]->slabs;
+  return generation_slabs(cuckoo_generation(x->c, 0));
 }
 
 /* A small filter that takes slabs as if it were large; returns the size of a slab. */
@@ -24,13 +24,13 @@ static size_t begin_slabs(struct fixture *x, uint64_t more_bytes)
   struct slabs *slabs = slabs_of(x);
   slabs->slots = SLOTS;
   slabs->large = 0;
-  x->c->generation[0]->segments += SLOTS; /* as if it had as many as fill a slab */
+  cuckoo_generation(x->c, 0)->segments += SLOTS; /* as if it had as many as fill a slab */
   return sizeof(struct slab) + SLOTS * slabs->slot_bytes;
 }
 
 static struct segment *try_segment(const struct fixture *x, int *result)
 {
-  return tamis__segment_create(x->c, x->c->generation[0], 0, 0, result);
+  return tamis__segment_create(x->c, cuckoo_generation(x->c, 0), 0, 0, result);
 }
 
 static struct segment *get_segment(const struct fixture *x)
@@ -44,27 +44,28 @@ static struct segment *get_segment(const struct fixture *x)
 
 static void put_segment(const struct fixture *x, struct segment *segment)
 {
-  tamis__segment_destroy(x->c, &x->c->generation[0]->geometry, segment);
+  tamis__segment_destroy(x->c, &cuckoo_generation(x->c, 0)->geometry, segment);
 }
 
 static void retire_segment(const struct fixture *x, struct segment *segment)
 {
-  tamis__segment_retire(x->c, &x->c->generation[0]->geometry, segment);
+  tamis__segment_retire(x->c, &cuckoo_generation(x->c, 0)->geometry, segment);
 }
 
 static bool backlog_empties(const struct fixture *x)
 {
   double patience = harness_seconds() + PATIENCE_SECONDS;
-  while (x->c->backlog.held && harness_seconds() < patience) {
-    tamis__backlog_drain(&x->c->backlog);
+  struct backlog *backlog = &cuckoo_growth(x->c)->backlog;
+  while (backlog->held && harness_seconds() < patience) {
+    tamis__backlog_drain(backlog);
     usleep(1000);
   }
-  return !x->c->backlog.held;
+  return !backlog->held;
 }
 
 static void assert_clean(const struct fixture *x, const struct segment *segment)
 {
-  const struct cuckoo_geometry *g = &x->c->generation[0]->geometry;
+  const struct cuckoo_geometry *g = &cuckoo_generation(x->c, 0)->geometry;
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     assert_int_equal(version_after(&segment_stripes(segment)[i]), 0);
   assert_null(atomic_load(&segment->duplicates));
@@ -109,7 +110,7 @@ static void a_slot_is_used_again_after_its_grace_period(void **state)
   (void) state;
   struct fixture x;
   size_t slab = begin_slabs(&x, 1 << 20), before = x.bank.bytes;
-  const struct cuckoo_geometry *g = &x.c->generation[0]->geometry;
+  const struct cuckoo_geometry *g = &cuckoo_generation(x.c, 0)->geometry;
   struct segment *segments[SLOTS];
   for (unsigned i = 0; i < SLOTS; i++)
     segments[i] = get_segment(&x);
@@ -324,7 +325,7 @@ static void small_filters_take_no_slabs(void **state)
     struct segment *segment = get_segment(&x);
     assert_int_equal(segment->slab != NULL, large);
     put_segment(&x, segment);
-    x.c->generation[0]->segments = SLOTS - 1; /* of a generation, or what is left of it */
+    cuckoo_generation(x.c, 0)->segments = SLOTS - 1; /* of a generation, or what is left of it */
     segment = get_segment(&x);
     assert_null(segment->slab);
     put_segment(&x, segment);
@@ -343,8 +344,8 @@ static void blocks_are_made_ready_beyond_the_plan(void **state)
     size_t before = x.bank.bytes;
     slabs_of(&x)->slot_bytes = 64; /* many small segments */
     slabs_of(&x)->large = i == 2 ? before : SIZE_MAX;
-    x.c->splits = i > 0;
-    tamis__segment_memory_prepare(x.c, x.c->generation[0]);
+    cuckoo_growth(x.c)->splits = i > 0;
+    tamis__segment_memory_prepare(x.c, cuckoo_generation(x.c, 0));
     assert_int_equal(x.bank.bytes, before + (i == 1 ? 64 : 0));
     end(&x);
   }
@@ -369,16 +370,18 @@ static void a_large_filter_takes_what_was_promised(void **state)
     options.max_bytes = options.max_bytes ? 0 : promised; /* in turn */
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
     struct cuckoo *c = cuckoo_of(f);
-    uint64_t roots = cuckoo_roots(&c->generation[0]->geometry), in_slabs = 0;
+    uint64_t roots = cuckoo_roots(&cuckoo_generation(c, 0)->geometry), in_slabs = 0;
     for (uint64_t key = 0; stats_of(f).segments < roots; key++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
     assert_int_equal(stats_of(f).growths, 0);
-    for (uint64_t i = 0; i < cuckoo_directory_size(&c->generation[0]->geometry); i++) {
+    for (uint64_t i = 0; i < cuckoo_directory_size(&cuckoo_generation(c, 0)->geometry); i++) {
       const struct segment *segment =
-          directory_segment(directory_load(generation_directory_entry(c->generation[0], i)));
-      in_slabs += (i & ((1u << c->generation[0]->geometry.depth_limit) - 1)) == 0 && segment->slab;
+          directory_segment(directory_load(generation_directory_entry(cuckoo_generation(c, 0), i)));
+      in_slabs +=
+          (i & ((1u << cuckoo_generation(c, 0)->geometry.depth_limit) - 1)) == 0 && segment->slab;
     }
-    assert_int_equal(c->generation[0]->geometry.segment_bytes, c->generation[0]->slabs.slot_bytes);
+    assert_int_equal(cuckoo_segment_bytes(&cuckoo_generation(c, 0)->geometry),
+                     generation_slabs(cuckoo_generation(c, 0))->slot_bytes);
     assert_int_equal(in_slabs, roots >= 256 ? roots / SLOTS * SLOTS : 0);
     assert_int_equal(bank.bytes, promised);
     assert_int_equal(c->bytes, bank.bytes);

@@ -52,7 +52,7 @@ static void validate_notices_whatever_is_broken(void **state)
   (void) state;
   tamis_filter *f = make(1000, 0.001);
   add_range(f, 0, 100);
-  struct generation *generation = cuckoo_of(f)->generation[0];
+  struct generation *generation = cuckoo_generation(cuckoo_of(f), 0);
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment *segment =
       directory_segment(directory_load(generation_directory_entry(generation, 0)));
@@ -85,9 +85,9 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "directory entries of one segment differ");
   directory_publish(generation_directory_entry(generation, 1), value);
 
-  counter_add(&generation->counters, ENTRIES, 1);
+  cuckoo_count_change(generation, ENTRIES, 1);
   assert_broken(f, "counted entries are not those in buckets");
-  counter_add(&generation->counters, ENTRIES, UINT64_MAX);
+  cuckoo_count_change(generation, ENTRIES, -1);
 
   atomic_fetch_add(&generation->segments, 1);
   assert_broken(f, "counted segments are not those in the directory");
@@ -103,9 +103,9 @@ static void validate_notices_whatever_is_broken(void **state)
   assert_broken(f, "an entry is older than its segment is deep");
   word_store(&words[i], before);
 
-  counter_add(&generation->counters, DUPLICATES, 1);
+  cuckoo_count_change(generation, DUPLICATES, 1);
   assert_broken(f, "counted duplicates are not those that segments count");
-  counter_add(&generation->counters, DUPLICATES, UINT64_MAX);
+  cuckoo_count_change(generation, DUPLICATES, -1);
 
   for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
@@ -137,7 +137,7 @@ static void validate_checks_all_generations(void **state)
   for (uint64_t i = 0; stats_of(f).generations < 3; i++)
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
   for (unsigned i = 0; i < 3; i++) {
-    struct generation *generation = cuckoo_of(f)->generation[i];
+    struct generation *generation = cuckoo_generation(cuckoo_of(f), i);
     atomic_fetch_add(&generation->segments, 1);
     assert_broken(f, "counted segments are not those in the directory");
     atomic_fetch_sub(&generation->segments, 1);

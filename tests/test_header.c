@@ -151,6 +151,10 @@ static void structs_of_other_versions_are_told_by_their_size(void **state)
     absurd.known = options.known;
     absurd.known.struct_size = sizeof absurd;
     assert_options(&absurd.known, TAMIS_EINVAL);
+    absurd.known.struct_size = 4097;
+    assert_options(&absurd.known, TAMIS_EINVAL);
+    absurd.known.struct_size = 4096; /* as the refusal says */
+    assert_options(&absurd.known, TAMIS_OK);
   }
 }
 
@@ -584,7 +588,7 @@ static void batches_of_filters_that_need_two_hashes(void **state)
   (void) state;
   tamis_options o = options_of(5, 300000000, 3.1e-8);
   tamis_filter *f = create(&o);
-  assert_true(cuckoo_of(f)->generation[0]->geometry.needs_second_hash);
+  assert_true(cuckoo_generation(cuckoo_of(f), 0)->geometry.needs_second_hash);
   assert_all_batches(f, true);
   tamis_destroy(f);
 }
@@ -719,8 +723,8 @@ static void a_filter_that_may_not_grow_takes_its_capacity(void **state)
 
 /* ---- counts ---- */
 
-/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of groups.
- * */
+/* Of keys that are in once, twice and not at all, by all calls, at lengths around those of
+ * groups. */
 static void counts_are_the_copies_that_are_in(void **state)
 {
   (void) state;

@@ -205,6 +205,15 @@ static void load_options_are_told_by_their_size(void **state)
   }
   options.known.struct_size = SIZE_MAX;
   assert_int_equal(load_with(&options.known, &saved), TAMIS_EINVAL);
+  static union {
+    tamis_load_options known;
+    unsigned char all[4097];
+  } large;
+  large.known = options.known;
+  large.known.struct_size = 4097;
+  assert_int_equal(load_with(&large.known, &saved), TAMIS_EINVAL);
+  large.known.struct_size = 4096;
+  assert_int_equal(load_with(&large.known, &saved), TAMIS_OK);
   initial.allocator = &(tamis_allocator){count_allocate, NULL, NULL};
   assert_int_equal(load_with(&initial, &saved), TAMIS_EINVAL);
   free(saved.data);
@@ -258,10 +267,12 @@ static void a_filter_is_loaded_with_its_own_hash_function_only(void **state)
 
 /* ---- the limit that is saved ---- */
 
-static void the_limit_of_a_filter_is_saved(void **state)
+static void assert_limit_is_saved(tamis_kind kind, unsigned window, bool growable)
 {
-  (void) state;
   tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = kind;
+  options.window = window;
+  options.growable = growable;
   options.capacity = 1000;
   options.max_bytes = 12345678;
   tamis_filter *f, *g;
@@ -280,6 +291,18 @@ static void the_limit_of_a_filter_is_saved(void **state)
   }
   free(saved.data);
   tamis_destroy(f);
+}
+
+static void the_limit_of_a_filter_is_saved(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    assert_limit_is_saved(TAMIS_BLOOM, 0, growable);
+    assert_limit_is_saved(TAMIS_BLOOM, 3, growable);
+    assert_limit_is_saved(TAMIS_CUCKOO, 0, growable);
+    assert_limit_is_saved(TAMIS_CUCKOO, 3, growable);
+    assert_limit_is_saved(TAMIS_COUNTING_BLOOM, 0, growable);
+  }
 }
 
 /* ---- several filters ---- */

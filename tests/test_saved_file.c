@@ -532,8 +532,8 @@ __attribute__((noinline)) static void save_when_cancelled(tamis_filter *f)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves.
- * */
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation
+ * leaves. */
 static void *save_and_end(void *f)
 {
   save_when_cancelled(f);

@@ -642,8 +642,8 @@ static unsigned char *put_number(unsigned char *to, uint64_t x)
   return to;
 }
 
-/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the end.
- * */
+/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the
+ * end. */
 static void put_counts(bool growable, const uint64_t *numbers)
 {
   split_file(growable ? "cuckoo-copies" : "cuckoo-fixed-copies");
@@ -700,6 +700,72 @@ static void numbers_are_written_in_one_way(void **state)
   part->data[part->size] = 0;
   part->said = ++part->size;
   assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+}
+
+/* ---- layers of a window ---- */
+
+/* A window of two layers, in which no period has ended. */
+static void split_window(void)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 20;
+  options.fpp = 0.001;
+  options.window = 8;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  for (uint64_t key = 0; stats_of(f).layers < 2; key++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  struct bytes bytes = saved_bytes(f);
+  tamis_destroy(f);
+  assert_true(parts_split(&parts, bytes.data, bytes.size) && parts.has_trailer);
+  assert_int_equal(saved_get64(parts.header + SAVED_GEOMETRY_AT + 8 * SAVED_WINDOW_LAYERS), 2);
+  free(bytes.data);
+}
+
+static int load_with_layer_number(unsigned number, uint64_t value)
+{
+  split_window();
+  saved_put64(parts.part[find(SAVED_WINDOW_LAYER)].data + 8 * (size_t) number, value);
+  return load_joined(REPAIR_ALL);
+}
+
+/* Each is larger than the one before, and has an index of its own. */
+static void layers_of_a_window_differ(void **state)
+{
+  (void) state;
+  const size_t first = SAVED_GEOMETRY_AT + 8 * SAVED_WINDOW_OLDEST;
+  split_window();
+  uint64_t index = saved_get64(parts.header + first + 8 * SAVED_LAYER_INDEX),
+           capacity = saved_get64(parts.header + first + 8 * SAVED_LAYER_CAPACITY);
+  assert_int_equal(load_with_layer_number(SAVED_LAYER_INDEX, index + 2), TAMIS_OK);
+  assert_int_equal(load_with_layer_number(SAVED_LAYER_INDEX, index), TAMIS_ECORRUPT);
+  assert_int_equal(load_with_layer_number(SAVED_LAYER_CAPACITY, capacity + 1), TAMIS_OK);
+  assert_int_equal(load_with_layer_number(SAVED_LAYER_CAPACITY, capacity), TAMIS_ECORRUPT);
+  split_window();
+  saved_put32(parts.header + 44, 0); /* it does not grow */
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+}
+
+/* No segment was copied before the one before it, nor after the end of the save. */
+static void copies_of_a_window_are_in_order(void **state)
+{
+  (void) state;
+  static const struct {
+    uint64_t first, second, end;
+    int expected;
+  } tries[] = {{0, 0, 0, TAMIS_OK},       {1, 1, 1, TAMIS_OK},       {1, 2, 3, TAMIS_OK},
+               {2, 1, 2, TAMIS_ECORRUPT}, {2, 1, 1, TAMIS_ECORRUPT}, {1, 2, 1, TAMIS_ECORRUPT},
+               {2, 2, 1, TAMIS_ECORRUPT}};
+  for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
+    split_window();
+    unsigned first = find(SAVED_WINDOW_COPIED), second = first + 1;
+    while (parts.part[second].kind != PART_BLOCK || parts.part[second].type != SAVED_WINDOW_COPIED)
+      second++;
+    saved_put64(parts.part[first].data, tries[i].first);
+    saved_put64(parts.part[second].data, tries[i].second);
+    saved_put64(parts.trailer + 32, tries[i].end);
+    assert_int_equal(load_joined(REPAIR_ALL), tries[i].expected);
+  }
 }
 
 /* ---- the rest ---- */
@@ -802,6 +868,8 @@ int main(void)
       cmocka_unit_test(blocks_too_many_are_found),
       cmocka_unit_test(counts_are_limited),
       cmocka_unit_test(numbers_are_written_in_one_way),
+      cmocka_unit_test(layers_of_a_window_differ),
+      cmocka_unit_test(copies_of_a_window_are_in_order),
       cmocka_unit_test(a_seed_of_zero_is_none),
       cmocka_unit_test(removed_keys_stay_within_the_limit),
       cmocka_unit_test(parts_are_aligned),

@@ -392,8 +392,8 @@ __attribute__((noinline)) static void write_when_cancelled(struct cancelled *c)
                                           &c->size) == TAMIS_OK;
 }
 
-/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation leaves.
- * */
+/* A function of its own: AddressSanitizer does not clean up the frames that a cancellation
+ * leaves. */
 static void *write_and_end(void *arg)
 {
   write_when_cancelled(arg);

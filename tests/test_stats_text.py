@@ -24,7 +24,8 @@ WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
 NAMES = [b"users", b"", b" ", b'a "quoted" one', b"back\\slash", b"\\", b'\\"', b"two\nlines", b"\n",
          b"tab\t return\r bell\x07 escape\x1b delete\x7f", "Zürich 北京 \U0001f600".encode(),
          b'", evil="1"} 1\ntamis_keys{name="x', b"\xff\xfe", b"a\xc3", b"\xc0\xaf", b"\xed\xa0\x80",
-         b"\xf5\x80\x80\x80", "\u2028\ufeff".encode(), b"%s%n", b"x" * 10000, b'\\' * 5000, b"\xe4" * 5000]
+         b"\xf5\x80\x80\x80", b"\xf4\x90\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xe0\x9f\xbf", "\u2028\ufeff".encode(),
+         b"%s%n", b"x" * 10000, b'\\' * 5000, b"\xe4" * 5000]
 
 METRIC = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^\\"\n]|\\\\|\\"|\\n)*"'

@@ -318,8 +318,8 @@ static void keys_are_bytes_too(void **state)
 
 enum pattern { ONE_PERIOD, EVEN, ALL_AGAIN, PATTERNS };
 
-/* Lets several windows pass, with `capacity` distinct keys in each, however they fall into periods.
- * */
+/* Lets several windows pass, with `capacity` distinct keys in each, however they fall into
+ * periods. */
 static void fill_window(tamis_filter *f, unsigned window, uint64_t capacity, enum pattern pattern)
 {
   uint64_t next = 0, parts = window + 1;
@@ -361,8 +361,8 @@ static void a_window_takes_its_capacity(void **state)
         }
 }
 
-/* A full filter refuses keys, keeps those that it has, and has room again when a period has ended.
- * */
+/* A full filter refuses keys, keeps those that it has, and has room again when a period has
+ * ended. */
 static void a_full_window_has_room_again_later(void **state)
 {
   (void) state;
@@ -547,6 +547,31 @@ static void max_bytes_is_kept(void **state)
   }
 }
 
+/* Adds keys until there is another layer, or no room. */
+static int add_until_it_grows(tamis_filter *f)
+{
+  int result = TAMIS_OK;
+  for (uint64_t key = 0; result == TAMIS_OK && stats_of(f).layers == 1; key++)
+    result = tamis_add_hash(f, key);
+  return result;
+}
+
+static void a_layer_is_opened_if_its_last_byte_has_room(void **state)
+{
+  (void) state;
+  tamis_options options = bloom_options(2, 500, 0.001, true);
+  tamis_filter *f = create(&options);
+  assert_int_equal(add_until_it_grows(f), TAMIS_OK);
+  options.max_bytes = stats_of(f).bytes;
+  tamis_destroy(f);
+  for (int room = 1; room >= 0; room--, options.max_bytes--) {
+    f = create(&options);
+    assert_int_equal(add_until_it_grows(f), room ? TAMIS_OK : TAMIS_EFULL);
+    assert_true(stats_of(f).bytes <= options.max_bytes);
+    tamis_destroy(f);
+  }
+}
+
 static void the_lowest_rate_for_some_bytes_takes_them(void **state)
 {
   (void) state;
@@ -626,6 +651,7 @@ static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
     for (uint64_t i = 0; i < 3000; i++)
       assert_int_equal(tamis_contains_hash(f, i), i < 100 || now < 2);
     assert_int_equal(stats_of(f).count, now < 2 ? 3000 : 100);
+    assert_int_equal(stats_of(f).lookup_retries, 0); /* nothing else runs */
     assert_valid(f);
   }
   tamis_destroy(f);
@@ -822,6 +848,7 @@ int main(void)
       cmocka_unit_test(the_bits_of_a_key_do_not_grow_with_the_window),
       cmocka_unit_test(bytes_stay_over_a_thousand_periods),
       cmocka_unit_test(max_bytes_is_kept),
+      cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
       cmocka_unit_test(the_lowest_rate_for_some_bytes_takes_them),
       cmocka_unit_test(a_growing_window_keeps_its_rate),
       cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),

@@ -365,8 +365,8 @@ static uint64_t coarse_twin(const tamis_filter *f, struct window_layer *coarse, 
   return x;
 }
 
-/* The older layer has an entry of y, and the newer one an entry of x, and z matches both of them.
- * */
+/* The older layer has an entry of y, and the newer one an entry of x, and z matches both of
+ * them. */
 static void a_remove_takes_the_entry_of_the_oldest_layer(void **state)
 {
   (void) state;
@@ -492,6 +492,38 @@ static void without_memory_there_is_no_copy(void **state)
   tamis_destroy(f);
 }
 
+static void a_copy_that_is_refused_renews_nothing(void **state)
+{
+  (void) state;
+  struct counts counts = {0};
+  tamis_allocator allocator = counting(&counts);
+  tamis_options options = options_for(2, 1000, true);
+  options.allocator = &allocator;
+  tamis_filter *f = create(&options);
+  add(f, 7, 1);
+  advance(f, 2);
+  counts.fail_at = counts.calls + 1;
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_ENOMEM);
+  assert_int_equal(tamis_count_hash(f, 7), 1);
+  advance(f, 1);
+  assert_int_equal(tamis_count_hash(f, 7), 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A name has room for any bucket, and for the layer beside it. */
+static void entries_have_names_of_their_own(void **state)
+{
+  (void) state;
+  struct window_layer older = {.number = 2}, newer = {.number = 63};
+  const uint64_t far = UINT64_C(1) << 32;
+  struct window_name name = window_name(&older, far + 7, 3 << 4);
+  assert_true(name.place != window_name(&older, 7, 3 << 4).place);
+  assert_true(name.place != window_name(&newer, far + 7, 3 << 4).place);
+  assert_int_equal(name.place - window_name(&older, 0, 0).place, far + 7);
+  assert_true(window_is_in(&older, &name) && !window_is_in(&newer, &name));
+}
+
 /* Keys that are removed leave a layer empty, which then leaves. */
 static void removed_keys_leave_their_layers(void **state)
 {
@@ -595,6 +627,8 @@ int main(void)
       cmocka_unit_test(copies_take_little_memory_and_give_it_back),
       cmocka_unit_test(copies_keep_within_max_bytes),
       cmocka_unit_test(without_memory_there_is_no_copy),
+      cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
+      cmocka_unit_test(entries_have_names_of_their_own),
       cmocka_unit_test(removed_keys_leave_their_layers),
       cmocka_unit_test(a_fixed_window_takes_its_capacity),
       cmocka_unit_test(figures_tell_the_kind),

@@ -209,8 +209,8 @@ static void either_bucket_leads_to_the_other(void **state)
       }
 }
 
-/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by itself.
- * */
+/* Counters, as the most regular keys: segments, buckets and fingerprints are even, each by
+ * itself. */
 static void addresses_are_even(void **state)
 {
   (void) state;

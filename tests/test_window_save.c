@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- filters ---- */
@@ -104,7 +106,7 @@ static void assert_info(const struct bytes *saved, const tamis_filter *loaded)
   assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
   assert_int_equal(source.at, SAVED_HEADER);
   assert_same_figures(info, stats, stats.layers == 1);
-  if (stats.layers == 1 && kind == TAMIS_BLOOM) /* the records of copies are not known yet */
+  if (kind == TAMIS_BLOOM) /* the records of copies are not known yet */
     assert_int_equal(info.bytes, stats.bytes);
 }
 
@@ -443,6 +445,7 @@ static void each_record_is_checked(void **state)
     assert_true(repair(&b, window_bytes(g)));
     assert_int_equal(load_any(source_of(&b), 0, NULL), tries[i].expected);
     saved_put32(b.data + 32, TAMIS_BLOOM); /* which has no copies */
+    saved_put64(b.data + SAVED_GEOMETRY_AT + (size_t) 8 * SAVED_WINDOW_FURTHER, 0);
     assert_true(repair(&b, window_bytes(g)));
     assert_int_equal(load_any(source_of(&b), 0, NULL), TAMIS_ECORRUPT);
     free(b.data);
@@ -481,6 +484,27 @@ static void each_lane_is_checked(void **state)
   assert_int_equal(
       load_with_word(&saved, g, window_word_of(g->bucket_shift, other), (fingerprint | 3) << shift),
       TAMIS_ECORRUPT);
+  tamis_destroy(f);
+  free(saved.data);
+}
+
+/* The array is one of whole lines. */
+static void what_follows_the_buckets_is_zero(void **state)
+{
+  (void) state;
+  struct sort sort = {2, 0.001, false, 100, 1};
+  tamis_filter *f = create(&sort, 1);
+  while (window_words(&const_window_of(f)->first.geometry) % WINDOW_LINE_WORDS == 0) {
+    tamis_destroy(f);
+    sort.capacity++;
+    f = create(&sort, 1);
+  }
+  const struct window_geometry *g = &const_window_of(f)->first.geometry;
+  struct bytes saved = saved_bytes(f);
+  for (uint64_t at = window_words(g); at < window_bytes(g) / 8; at++) {
+    assert_int_equal(load_with_word(&saved, g, at, 0), TAMIS_OK);
+    assert_int_equal(load_with_word(&saved, g, at, 1), TAMIS_ECORRUPT); /* it is no lane */
+  }
   tamis_destroy(f);
   free(saved.data);
 }
@@ -550,6 +574,105 @@ static int make_cuckoo(void **state)
   return 0;
 }
 
+/* ---- memory that comes cleared ---- */
+
+enum { LARGE = 20000, MARK = 0xff };
+
+/* The large block that was allocated last.  Its last byte has a mark: who clears the block again
+ * wipes it out. */
+struct large {
+  unsigned char *block;
+  size_t size;
+};
+
+static void *allocate_marked(void *large, size_t alignment, size_t size)
+{
+  struct large *l = large;
+  unsigned char *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  memset(block, 0, size);
+  if (size >= LARGE) {
+    block[size - 1] = MARK;
+    *l = (struct large){block, size};
+  }
+  return block;
+}
+
+static void release_marked(void *large, void *block, size_t alignment, size_t size)
+{
+  (void) large, (void) alignment, (void) size;
+  free(block);
+}
+
+/* Whether the block was left as it came, which it has to be for what follows. */
+static bool was_left_alone(struct large *l)
+{
+  assert_non_null(l->block);
+  bool left = l->block[l->size - 1] == MARK;
+  l->block[l->size - 1] = 0;
+  *l = (struct large){0};
+  return left;
+}
+
+static void add_until_a_layer_opens(tamis_filter *f)
+{
+  tamis_stats before = TAMIS_STATS_INIT, after = TAMIS_STATS_INIT;
+  assert_int_equal(tamis_get_stats(f, &before), TAMIS_OK);
+  for (uint64_t key = 0; after.layers <= before.layers; key++) {
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    assert_int_equal(tamis_get_stats(f, &after), TAMIS_OK);
+  }
+}
+
+/* The words of a layer that come cleared are not touched before keys come: of the first layer, of
+ * one that is opened later, and of one that a loaded filter opens. */
+static void layers_may_come_cleared(void **state)
+{
+  (void) state;
+  const struct sort sort = {3, 0.001, true, 20000, 0};
+  for (unsigned believed = 0; believed < 2; believed++) {
+    struct large large = {0};
+    const tamis_allocator allocator = {allocate_marked, release_marked, &large};
+    tamis_options options = options_of(&sort);
+    tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+    tamis_filter *f, *loaded;
+    options.allocator = load.allocator = &allocator;
+    options.cleared_from = load.cleared_from = believed ? LARGE : 0;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    assert_int_equal(was_left_alone(&large), believed);
+    struct bytes saved = saved_bytes(f);
+    struct source s = source_of(&saved);
+    assert_int_equal(tamis_load(&load, read_source, &s, &loaded), TAMIS_OK);
+    free(saved.data);
+    large = (struct large){0};
+    add_until_a_layer_opens(f);
+    assert_int_equal(was_left_alone(&large), believed);
+    add_until_a_layer_opens(loaded);
+    assert_int_equal(was_left_alone(&large), believed);
+    tamis_destroy(f);
+    tamis_destroy(loaded);
+  }
+}
+
+/* malloc() gives memory back that was in use. */
+static void without_an_allocator_nothing_comes_cleared(void **state)
+{
+  (void) state;
+  const struct sort sort = {3, 0.001, true, 100, 0};
+  tamis_options options = options_of(&sort);
+  tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *f, *loaded;
+  options.cleared_from = load.cleared_from = 1;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  struct bytes saved = saved_bytes(f);
+  struct source s = source_of(&saved);
+  assert_int_equal(tamis_load(&load, read_source, &s, &loaded), TAMIS_OK);
+  assert_int_equal(const_window_of(f)->cleared_from, 0);
+  assert_int_equal(const_window_of(loaded)->cleared_from, 0);
+  tamis_destroy(f);
+  tamis_destroy(loaded);
+  free(saved.data);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -564,6 +687,9 @@ int main(void)
       cmocka_unit_test(any_changed_bit_is_found),
       cmocka_unit_test(no_number_does_harm),
       cmocka_unit_test(each_lane_is_checked),
+      cmocka_unit_test(layers_may_come_cleared),
+      cmocka_unit_test(without_an_allocator_nothing_comes_cleared),
+      cmocka_unit_test(what_follows_the_buckets_is_zero),
       TEST_WITH_THREADS(a_filter_is_saved_while_it_is_in_use),
   };
   const struct CMUnitTest of_cuckoo[] = {
@@ -573,6 +699,7 @@ int main(void)
       cmocka_unit_test(without_memory_there_is_no_filter),
       cmocka_unit_test(no_number_does_harm),
       cmocka_unit_test(each_record_is_checked),
+      cmocka_unit_test(layers_may_come_cleared),
       cmocka_unit_test(a_filter_is_saved_while_it_is_in_use),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -363,9 +363,11 @@ static uint64_t lanes_in_use(const struct moves *m, uint64_t bucket)
 }
 
 /* The upper buckets have the numbers 0 and FAR of their half: they are in blocks of their own. */
-static struct moves prepare_moves(void)
+static struct moves prepare_moves_with(unsigned stripes)
 {
-  struct moves m = {.f = make(400, false)};
+  tamis_options options = window_options(TAMIS_BLOOM, 1, 400, 0.0001, false);
+  options.stripes = stripes;
+  struct moves m = {.f = create(&options)};
   m.g = &const_window_of(m.f)->first.geometry;
   const unsigned lanes = m.g->shape.lanes;
   assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
@@ -383,6 +385,11 @@ static struct moves prepare_moves(void)
   return m;
 }
 
+static struct moves prepare_moves(void)
+{
+  return prepare_moves_with(64);
+}
+
 static void end_moves(struct moves *m)
 {
   assert_int_equal(lanes_in_use(m, L0), 1);
@@ -391,8 +398,8 @@ static void end_moves(struct moves *m)
   tamis_destroy(m->f);
 }
 
-/* The look-up has read the lower bucket before x came there, and reads the upper one after it left.
- * */
+/* The look-up has read the lower bucket before x came there, and reads the upper one after it
+ * left. */
 static void a_look_up_notices_a_move(void **state)
 {
   (void) state;
@@ -408,6 +415,29 @@ static void a_look_up_notices_a_move(void **state)
   assert_true(look.result);
   assert_true(stats_of(m.f).lookup_retries >= 1);
   end_moves(&m);
+}
+
+/* The version that a move bumps follows from the fingerprint alone, as look-ups know no more.  Here
+ * a fingerprint has fewer bits than the number of a version. */
+static void a_move_bumps_a_version_that_look_ups_read(void **state)
+{
+  (void) state;
+  enum { CAPACITY = 60000 };
+  tamis_options options = window_options(TAMIS_BLOOM, 1, CAPACITY, 0.3, false);
+  tamis_filter *f = create(&options);
+  const struct window *w = const_window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  assert_true(window_fingerprint_bits(&g->shape) < 64 - w->version_shift);
+  for (unsigned period = 0; period < 4; period++) { /* with all stamps */
+    for (uint64_t key = 0; key < CAPACITY; key++)
+      assert_int_equal(tamis_add_hash(f, CAPACITY * period + key), TAMIS_OK);
+    advance(f, 2);
+    advance(f, period % 2);
+  }
+  assert_true(stats_of(f).evictions > 0);
+  for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
+    assert_true(!(i << w->version_shift & ~g->top) || window_version_after(&w->versions[i]) == 0);
+  tamis_destroy(f);
 }
 
 /* Between the steps of a move, the entry is in one of its buckets, and has one winner. */
@@ -512,6 +542,35 @@ static void nothing_is_moved_around_a_copy(void **state)
   tamis_destroy(m.f);
 }
 
+/* An add is moving x from U0 to L0 when a save begins.  It waits, however few stripes there are. */
+static void a_copy_waits_for_a_move(void **state)
+{
+  (void) state;
+  for (unsigned stripes = 1; stripes <= 64; stripes *= 64) {
+    struct moves m = prepare_moves_with(stripes);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    struct call save = {.filter = m.f, .hash = (uint64_t) (uintptr_t) file},
+                add = {.filter = m.f, .hash = m.z};
+    schedule_stop_at("window_entry_copied");
+    start(&add, call_add);
+    schedule_wait("window_entry_copied", 1);
+    start(&save, call_save);
+    schedule_wait_either("stripe_wait", 1, "window_word_copied", (unsigned) m.g->half + 1);
+    schedule_go();
+    finish(&save);
+    finish(&add);
+    assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK);
+    tamis_filter *loaded;
+    rewind(file);
+    assert_int_equal(tamis_load(NULL, read_from, file, &loaded), TAMIS_OK); /* x is in once */
+    assert_true(tamis_contains_hash(loaded, m.x));
+    tamis_destroy(loaded);
+    fclose(file);
+    end_moves(&m);
+  }
+}
+
 /* ---- layers ---- */
 
 /* A unique add has chosen the stripes of the only layer.  Then another one is opened, in which the
@@ -544,8 +603,8 @@ static void *call_open(void *arg)
   return NULL;
 }
 
-/* A layer that is linked, but not published yet, is in no look-up's way, and periods end meanwhile.
- * */
+/* A layer that is linked, but not published yet, is in no look-up's way, and periods end
+ * meanwhile. */
 static void a_period_ends_while_a_layer_is_opened(void **state)
 {
   (void) state;
@@ -752,9 +811,11 @@ int main(void)
       cmocka_unit_test(a_second_unique_add_waits_for_the_stripes),
       cmocka_unit_test(a_present_key_does_not_wait),
       cmocka_unit_test(a_look_up_notices_a_move),
+      cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
       cmocka_unit_test(a_key_that_is_moved_is_there),
       cmocka_unit_test(a_forgotten_entry_is_not_moved),
       cmocka_unit_test(nothing_is_moved_around_a_copy),
+      cmocka_unit_test(a_copy_waits_for_a_move),
       cmocka_unit_test(a_layer_that_is_opened_meanwhile_is_noticed),
       cmocka_unit_test(a_look_up_that_is_overtaken_in_layers_begins_anew),
       cmocka_unit_test(a_period_ends_while_a_layer_is_opened),

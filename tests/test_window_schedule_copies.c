@@ -9,6 +9,7 @@
 #include "base/hook.h"
 #include "filter_unit.h"
 #include "schedule.h"
+#include "window/copies.h"
 #include "window/layers.h"
 #include "window/pair.h"
 #include "window_unit.h"
@@ -247,6 +248,39 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
   tamis_destroy(f);
 }
 
+/* ---- tables of records ---- */
+
+/* A sweep is about to allocate a smaller table, for the records that are left, when there is one
+ * more.  The larger one stays. */
+static void a_table_is_not_replaced_by_one_that_is_too_small(void **state)
+{
+  (void) state;
+  enum { OLD = 100, LEFT = 6 }; /* of 8 slots, 6 may be in use */
+  tamis_options options = window_options(TAMIS_CUCKOO, 1, 1000, 0.0001, false);
+  options.stripes = 1;
+  tamis_filter *f = create(&options);
+  struct call end = {.filter = f};
+  for (uint64_t key = 0; key < OLD; key++)
+    add(f, key, 2);
+  advance(f, 1);
+  for (uint64_t key = 0; key < LEFT; key++)
+    add(f, OLD + key, 2);
+  schedule_stop_at("window_records_wanted");
+  start(&end, call_advance);
+  schedule_wait("window_records_wanted", 1);
+  schedule_pass_by();
+  add(f, OLD + LEFT, 2);
+  schedule_go();
+  finish(&end);
+  const struct window_copies *c = const_window_of(f)->copies;
+  assert_int_equal(c->used, LEFT + 1);
+  assert_true(4 * c->used <= 3 * (UINT64_C(1) << c->bits));
+  for (uint64_t key = 0; key <= LEFT; key++)
+    assert_int_equal(tamis_count_hash(f, OLD + key), 2);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 /* ---- unions ---- */
 
 static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
@@ -348,6 +382,7 @@ int main(void)
       cmocka_unit_test(a_copy_that_meets_the_end_of_a_period_keeps_its_record),
       cmocka_unit_test(a_remove_looks_in_a_layer_that_is_opened_meanwhile),
       cmocka_unit_test(a_copy_of_a_segment_has_a_key_once),
+      cmocka_unit_test(a_table_is_not_replaced_by_one_that_is_too_small),
       cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
       cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
       cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),

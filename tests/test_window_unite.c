@@ -255,8 +255,8 @@ static void add_until_it_grows(tamis_filter *f, uint64_t from)
     add(f, from++, 1);
 }
 
-/* Filters of several layers have none, until the older ones have left; then one of the same size.
- * */
+/* Filters of several layers have none, until the older ones have left; then one of the same
+ * size. */
 static void layers_have_no_union(void **state)
 {
   (void) state;

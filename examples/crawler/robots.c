@@ -80,8 +80,8 @@ static bool next_line(char **text, struct line *line)
   return false;
 }
 
-/* A product token is letters, - and _; what follows it in the line, as a version, does not count.
- * */
+/* A product token is letters, - and _; what follows it in the line, as a version, does not
+ * count. */
 static bool names(const char *value, const char *agent)
 {
   size_t len = strlen(agent);

@@ -220,7 +220,7 @@ typedef struct tamis_options {
   /* 0 (default): the contents of the allocator's blocks do not matter.  Otherwise, blocks of this
    * many bytes and more are zero when it returns them, as those of calloc() are.  Then the bits of
    * a Bloom filter, and of a layer that it opens, are not touched before keys come, nor are the
-   * large blocks of a cuckoo filter. */
+   * large blocks of a cuckoo filter and the layers of a window. */
   size_t cleared_from;
 } tamis_options;
 

@@ -30,8 +30,8 @@ __extension__ typedef unsigned __int128 uint128;
 #define FORCE_INLINE static inline
 #endif
 
-/* A function that is rarely called from a hot one, which would need more registers with it inside.
- * */
+/* A function that is rarely called from a hot one, which would need more registers with it
+ * inside. */
 #define NEVER_INLINE __attribute__((noinline))
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */

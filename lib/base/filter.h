@@ -91,7 +91,9 @@ struct filter_kind {
 /* What few calls need. */
 struct filter_more {
   tamis_allocator allocator; /* allocate == NULL: the system's */
-  tamis_hash_function hash;  /* NULL: XXH3 */
+  /* What follows may be left out where there is neither a hash function nor a secret: see
+   * filter_set_allocator(). */
+  tamis_hash_function hash; /* NULL: XXH3 */
   void *hash_context;
   const unsigned char *secret; /* for long keys (hash.h); NULL: there is none */
 };
@@ -101,26 +103,46 @@ struct filter_more {
 struct tamis_filter {
   const struct filter_operations *_Atomic operations;
   struct hash_keys keys;
-  /* The address of a struct filter_more, plus one if that has a hash function: so the calls need
-   * not look there.  NULL: all of it is as usual, which saves a small filter the memory. */
+  /* The address of a struct filter_more, plus FILTER_OWN_HASH if that has a hash function: so the
+   * calls need not look there; plus FILTER_SECRET if it has a secret.  NULL: all of it is as usual,
+   * which saves a small filter the memory. */
   const char *more;
 };
+
+enum { FILTER_OWN_HASH = 1, FILTER_SECRET = 2, FILTER_BITS = 3 };
+
+/* Where not all is as usual. */
+static inline const struct filter_more *filter_own_more(const tamis_filter *f)
+{
+  return (const struct filter_more *) (f->more - ((uintptr_t) f->more & FILTER_BITS));
+}
 
 static inline const struct filter_more *filter_more(const tamis_filter *f)
 {
   static const struct filter_more usual = {.hash = NULL};
-  const char *more = f->more;
-  return more ? (const struct filter_more *) (more - ((uintptr_t) more & 1)) : &usual;
+  return f->more ? filter_own_more(f) : &usual;
 }
 
 static inline void filter_set_more(tamis_filter *f, const struct filter_more *more)
 {
-  f->more = (const char *) more + (more && more->hash);
+  f->more = (const char *) more + (more && more->hash ? FILTER_OWN_HASH : 0) +
+            (more && more->secret ? FILTER_SECRET : 0);
+}
+
+/* The same for memory that is as large as an allocator only. */
+static inline void filter_set_allocator(tamis_filter *f, const tamis_allocator *allocator)
+{
+  f->more = (const char *) allocator;
 }
 
 static inline bool filter_has_own_hash(const tamis_filter *f)
 {
-  return (uintptr_t) f->more & 1;
+  return (uintptr_t) f->more & FILTER_OWN_HASH;
+}
+
+static inline bool filter_has_secret(const tamis_filter *f)
+{
+  return (uintptr_t) f->more & FILTER_SECRET;
 }
 
 static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
@@ -162,9 +184,11 @@ static inline void operations_begin(tamis_filter *f, const struct filter_operati
 __attribute__((unused)) NEVER_INLINE static uint64_t
 filter_hash_otherwise(const tamis_filter *f, const void *key, size_t len)
 {
-  const struct filter_more *more = filter_more(f);
-  if (!filter_has_own_hash(f))
-    return hash_bytes(&f->keys, more->secret, key, len);
+  if (!filter_has_own_hash(f)) {
+    const bool is_long = len > HASH_MEDIUM && filter_has_secret(f);
+    return hash_bytes(&f->keys, is_long ? filter_own_more(f)->secret : NULL, key, len);
+  }
+  const struct filter_more *more = filter_own_more(f);
   return more->hash(more->hash_context, key ? key : "", len, f->keys.seed);
 }
 

@@ -87,7 +87,7 @@ static inline uint64_t hash_bytes(const struct hash_keys *keys, const unsigned c
 {
   if (len <= HASH_SHORT)
     return hash_short(keys->seed, key, len);
-  if (__builtin_expect(len > HASH_MEDIUM && !secret, 0))
+  if (len <= HASH_MEDIUM || !secret)
     return XXH3_64bits_withSeed(key, len, keys->seed);
   return XXH3_64bits_withSecretandSeed(key, len, secret, HASH_SECRET_BYTES, keys->seed);
 }

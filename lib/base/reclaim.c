@@ -71,8 +71,8 @@
 #define SECOND INT64_C(1000000000) /* in nanoseconds */
 
 static const int64_t idle_time = SECOND; /* until the thread ends */
-/* After a grace period the thread looks for requests at growing intervals: the first and the last.
- * */
+/* After a grace period the thread looks for requests at growing intervals: the first and the
+ * last. */
 static const int64_t first_look = SECOND / 1000;
 static const int64_t last_look = SECOND / 128;
 static const int64_t exit_time = SECOND;    /* at most, that the end of the process waits */
@@ -456,13 +456,18 @@ static void begin(void)
 
 /* ---- backlogs ---- */
 
-bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
-                         const _Atomic uint64_t *bytes)
+bool tamis__readers_init(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, begin);
-  *backlog = (struct backlog){.release = release, .owner = owner, .bytes = bytes};
   return handler_registered;
+}
+
+bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
+                         const _Atomic uint64_t *bytes)
+{
+  *backlog = (struct backlog){.release = release, .owner = owner, .bytes = bytes};
+  return tamis__readers_init();
 }
 
 static void release_all(struct backlog *backlog, struct retired **list)

@@ -127,6 +127,10 @@ struct backlog {
   uint64_t grace_period;
 };
 
+/* Called before a filter is made that is to have a backlog, which may be made later: its readers may
+ * be inside when the process forks.  False: no memory. */
+bool tamis__readers_init(void);
+
 /* False: no memory. */
 bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void *owner,
                          const _Atomic uint64_t *bytes);

@@ -104,6 +104,7 @@ _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 1
 struct bloom_long {
   struct bloom b;
   const struct bloom_calls *calls;
+  const struct bloom_calls *calls_before; /* of the layer before, which may be short; or NULL */
   uint64_t capacity;
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
@@ -113,7 +114,6 @@ struct bloom_long {
   uint32_t cleared_from;        /* blocks of so many bytes and more come cleared; 0: none do */
   struct filter_more more;
   word copies; /* that are in a limited filter with counters */
-  uint64_t unused;
 };
 
 struct bloom_large {
@@ -257,11 +257,11 @@ static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_
          b->bits_per_probe == g->shape.bits_per_probe && b->word_count == g->words;
 }
 
-/* Whether each key has the same bits in both. */
+/* Whether each key has the same bits in both, and both grow or neither does. */
 static inline bool bloom_fit_together(const struct bloom *a, const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
-  return bloom_has_geometry(a, &g);
+  return a->limited == b->limited && bloom_has_geometry(a, &g);
 }
 
 /* Whether nothing has come after the first layer.
@@ -301,6 +301,7 @@ bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
+/* Layers after the first one are long. */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->calls

@@ -207,6 +207,7 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
 {
   const struct bloom_geometry *g = &plan->geometry;
   l->calls = calls;
+  l->calls_before = plan->older ? bloom_calls_of(plan->older) : NULL;
   l->capacity = g->capacity;
   l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
   l->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(g);

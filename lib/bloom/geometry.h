@@ -93,8 +93,8 @@ double bloom_geometry_share(unsigned layer);
 int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capacity, double fpp,
                               struct bloom_geometry *out);
 
-/* The rate above which a first layer is planned for its share, and no longer for the whole rate.  It
- * takes more bytes there than at somewhat lower rates.  (To a millionth: it is planned for a few
+/* The rate above which a first layer is planned for its share, and no longer for the whole rate.
+ * It takes more bytes there than at somewhat lower rates.  (To a millionth: it is planned for a few
  * more keys.) */
 static inline double bloom_geometry_shared_above(uint64_t capacity)
 {

@@ -25,8 +25,7 @@
  *       more rarely, and near the end of the layer with every key (capacity.h).  So at most one key
  *       of each thread comes too late: when it has looked before another thread's key took the last
  *       room.  The parts of layers that are not open yet are a reserve for these: they are more
- *       than
- *       0.6 / (i + 1) of fpp.
+ *       than 0.6 / (i + 1) of fpp.
  *
  *     Source: Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom filters", Inf. Process.
  *     Lett. 101 (2007), with rates that fall by a constant factor
@@ -319,24 +318,32 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
 
 /* ---- single keys ---- */
 
-/* Most keys are in the newest layers. */
-static bool find(const struct bloom *layer, uint64_t mixed)
+/* The calls of any layer. */
+static const struct bloom_calls *calls_of(const struct bloom *first, const struct bloom *layer)
 {
-  for (;; layer = layer->older) {
-    if (bloom_calls_of(layer)->find(layer, mixed))
-      return true;
-    if (layer->number == 1)
+  return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
+}
+
+/* Searches a layer and those before it.  Most keys are in the newest layers. */
+static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
+{
+  const struct bloom_calls *calls = calls_of(first, layer);
+  while (!calls->find(layer, mixed)) {
+    if (layer == first)
       return false;
+    calls = const_bloom_long_of(layer)->calls_before;
+    layer = layer->older;
   }
+  return true;
 }
 
 static int add(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
-    if (find(newest, mixed))
+    if (find(first, newest, mixed))
       return TAMIS_OK;
-    int result = bloom_calls_of(newest)->insert(newest, mixed);
+    int result = calls_of(first, newest)->insert(newest, mixed);
     if (result != TAMIS_EFULL)
       return TAMIS_OK;
     result = tamis__layers_open(first, newest);
@@ -361,7 +368,7 @@ static int settle(struct bloom *first, uint64_t mixed)
     layer = newest_layer(first);
     ended = atomic_load_explicit(&layer->fullness, memory_order_relaxed) == LAST;
     for (; layer != first && !found; layer = layer->older)
-      found = bloom_calls_of(layer)->find(layer, mixed);
+      found = calls_of(first, layer)->find(layer, mixed);
     stripe_unlock(stripe);
   }
   if (found || !ended)
@@ -379,9 +386,8 @@ static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **new
   HOOK(bloom_stripe_wanted);
   stripe_lock(stripe);
   *newest = newest_layer(first);
-  const struct bloom *older = bloom_older(*newest);
-  int result =
-      older && find(older, mixed) ? TAMIS_PRESENT : bloom_calls_of(*newest)->insert(*newest, mixed);
+  bool is_older = *newest != first && find(first, (*newest)->older, mixed);
+  int result = is_older ? TAMIS_PRESENT : calls_of(first, *newest)->insert(*newest, mixed);
   stripe_unlock(stripe);
   return result;
 }
@@ -399,10 +405,10 @@ static bool is_in_by_now(struct bloom *first, uint64_t mixed)
                                             memory_order_seq_cst);
   const struct bloom *newest = newest_layer(first);
   if (newest == first)
-    return find(first, mixed);
+    return find(first, first, mixed);
   struct stripe *stripe = bloom_stripe(newest, mixed);
   stripe_lock(stripe);
-  bool found = find(newest, mixed);
+  bool found = find(first, newest, mixed);
   stripe_unlock(stripe);
   return found;
 }
@@ -436,7 +442,7 @@ static uint64_t mixed_hash(const struct bloom *b, uint64_t hash)
 static bool layered_contains(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *first = const_bloom_of(f);
-  return find(newest_layer(first), mixed_hash(first, hash));
+  return find(first, newest_layer(first), mixed_hash(first, hash));
 }
 
 int tamis__layered_add(tamis_filter *f, uint64_t hash)
@@ -448,7 +454,7 @@ int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
 {
   struct bloom *first = bloom_of(f);
   uint64_t mixed = mixed_hash(first, hash);
-  if (find(newest_layer(first), mixed))
+  if (find(first, newest_layer(first), mixed))
     return TAMIS_PRESENT;
   HOOK(bloom_key_missed);
   return add_unique(first, mixed);

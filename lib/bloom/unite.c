@@ -3,7 +3,8 @@
  * Layer 2: union, intersection and similarity of two Bloom filters that are in use.
  *
  * Filters fit together if each key has the same bits in both: the same seed and hash function,
- * which the caller has checked, the same shape, and as many lines.
+ * which the caller has checked, the same shape, and as many lines.  Besides, both must be growable,
+ * or neither.
  *
  * Union.  Each word of `into` gets the bits of the same word of `from`, by one atomic OR, if it
  * lacks any.  To every other call this looks like the adds of many keys at once, whose words come
@@ -377,7 +378,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
 {
   struct bloom *into = bloom_of(into_filter);
   const struct bloom *from = const_bloom_of(from_filter);
-  if (into->limited != from->limited || !bloom_fit_together(into, from))
+  if (!bloom_fit_together(into, from))
     return TAMIS_EINVAL;
   if (!into->limited)
     return merge_growable(into, bloom_of((tamis_filter *) from_filter));

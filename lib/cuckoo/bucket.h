@@ -35,18 +35,20 @@
 enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
 
 struct bucket_shape {
-  unsigned width;
-  unsigned lanes;
-  unsigned reciprocal; /* 2^16 / width, rounded up: divides numbers below 2^6 exactly */
+  uint8_t width;
+  uint8_t lanes;
   bool ages;           /* entries have a marker and may age */
+  uint16_t reciprocal; /* 2^16 / width, rounded up: divides numbers below 2^6 exactly */
   uint64_t low;        /* the lowest bit of each lane */
   uint64_t high;       /* the highest bit of each lane */
 };
 
 static inline struct bucket_shape bucket_shape(unsigned width, bool ages)
 {
-  struct bucket_shape s = {
-      .width = width, .lanes = 64 / width, .reciprocal = 65535 / width + 1, .ages = ages};
+  struct bucket_shape s = {.width = (uint8_t) width,
+                           .lanes = (uint8_t) (64 / width),
+                           .reciprocal = (uint16_t) (65535 / width + 1),
+                           .ages = ages};
   for (unsigned i = 0; i < s.lanes; i++)
     s.low |= UINT64_C(1) << i * width;
   s.high = s.low << (width - 1);

@@ -107,8 +107,8 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
     return copies;
   struct saved_reader r;
   struct saved_block block = {0};
-  int result =
-      tamis__counts_begin(&r, &c->mapped->file, (const char *) pair->segment + g->segment_bytes);
+  int result = tamis__counts_begin(&r, &cuckoo_mapped(c)->file,
+                                   (const char *) pair->segment + cuckoo_segment_bytes(g));
   while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK)
     for (unsigned i = 0; i < 2; i++)
       if (set[i] && block.meanings[1] <= both[i] && both[i] - block.meanings[1] < SAVED_COUNTED)
@@ -136,8 +136,8 @@ static uint64_t count_mixed(const struct cuckoo *c, uint64_t mixed)
 {
   if (!tamis__contains_mixed_any(c, mixed))
     return 0;
-  if (c->mapped) {
-    struct bucket_pair pair = pair_find(c->generation[0], mixed);
+  if (cuckoo_mapped(c)) {
+    struct bucket_pair pair = pair_find(cuckoo_generation(c, 0), mixed);
     return count_mapped(c, &pair);
   }
   reader_token token = cuckoo_enter(c);

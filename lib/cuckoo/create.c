@@ -1,4 +1,15 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: the block that a cuckoo filter begins with.
+ *
+ *    small:   [home] struct cuckoo │ directory entry │ counters │ allocator, or filter_more
+ *    other:   struct cuckoo │ growth stripes, slabs, directory entry │ filter_more │ secret
+ *
+ * A filter is small if its first generation has a single root with few buckets.  Then the segment
+ * of that root is in the block, and the filter has a single shard of counters, which all threads
+ * share.  What is usual takes no memory: an allocator, a hash function.  A filter that is not small
+ * has its directory, its counters and its segments in blocks of their own.
+ */
 #include "cuckoo/create.h"
 
 #include "base/memory.h"
@@ -8,52 +19,127 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
 
-uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g)
+enum { MOST_HOME_BUCKETS = 128 };
+
+/* Those that the only shard of a small filter counts. */
+enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
+
+/* What the block consists of, in this order. */
+struct block {
+  size_t home, filter, counters, more, secret;
+};
+
+static struct block block_of(const struct cuckoo_geometry *g, bool home, size_t more_bytes)
 {
-  return sizeof(struct cuckoo) + sizeof(struct generation) +
-         cuckoo_shards(g) * sizeof(struct counter_shard) +
-         cuckoo_directory_size(g) * sizeof(directory_entry) + cuckoo_roots(g) * g->segment_bytes +
-         tamis__slab_heads(g);
+  bool has_slabs = g->shape.ages && !home;
+  struct block b = {.filter = sizeof(struct cuckoo) + tamis__generation_tail_bytes(g, has_slabs),
+                    .more = more_bytes};
+  if (home) {
+    b.home = cuckoo_home_bytes(g);
+    b.counters = HOME_COUNTERS_BYTES;
+  } else {
+    b.more = sizeof(struct filter_more);
+    b.secret = HASH_SECRET_BYTES;
+  }
+  return b;
+}
+
+static size_t block_bytes(const struct block *b)
+{
+  return b->home + b->filter + b->counters + b->more + b->secret;
+}
+
+static bool is_small(const struct cuckoo_geometry *g)
+{
+  return cuckoo_roots(g) == 1 && cuckoo_buckets(g) <= MOST_HOME_BUCKETS;
+}
+
+size_t tamis__cuckoo_more_bytes(bool own_allocator, bool own_hash)
+{
+  return own_hash ? sizeof(struct filter_more) : own_allocator ? sizeof(tamis_allocator) : 0;
+}
+
+static size_t more_bytes_of(const struct tamis_filter *head)
+{
+  return tamis__cuckoo_more_bytes(filter_allocator(head)->allocate, filter_has_own_hash(head));
+}
+
+uint64_t tamis__cuckoo_total_bytes(const struct cuckoo_geometry *g, size_t more_bytes)
+{
+  const struct block b = block_of(g, is_small(g), more_bytes);
+  uint64_t bytes = block_bytes(&b), roots = cuckoo_roots(g);
+  if (is_small(g))
+    return bytes;
+  bytes += cuckoo_shards(g) * sizeof(struct counter_shard) + roots * cuckoo_segment_bytes(g);
+  if (roots > 1)
+    bytes += cuckoo_directory_size(g) * sizeof(directory_entry) +
+             (g->shape.ages ? sizeof(struct cuckoo_growth) : 0) + tamis__slab_heads(g);
+  return bytes;
+}
+
+static void begin_more(struct cuckoo *c, const struct tamis_filter *head, const struct block *b,
+                       char *at)
+{
+  c->head.keys = head->keys;
+  if (b->secret)
+    filter_begin(&c->head, head, (struct filter_more *) at, (unsigned char *) at + b->more);
+  else if (b->more == sizeof(struct filter_more))
+    filter_set_more(&c->head, memcpy(at, filter_more(head), b->more));
+  else if (b->more)
+    filter_set_allocator(&c->head, memcpy(at, filter_allocator(head), b->more));
 }
 
 struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct cuckoo_spec *spec,
-                                   uint64_t max_bytes)
+                                   const struct cuckoo_geometry *g, bool apart, uint64_t max_bytes,
+                                   int *result)
 {
-  struct cuckoo *c = tamis__memory_allocate(filter_allocator(head), sizeof *c);
-  if (!c)
+  const struct block b = block_of(g, is_small(g) && !apart, more_bytes_of(head));
+  const tamis_allocator *from = filter_allocator(head);
+  *result = TAMIS_EFULL;
+  if (max_bytes && block_bytes(&b) > max_bytes)
     return NULL;
-  filter_begin(&c->head, head, &c->more, c->secret);
-  c->spec = *spec;
+  *result = TAMIS_ENOMEM;
+  if (spec->growable && !tamis__readers_init())
+    return NULL;
+  char *block = b.home ? tamis__memory_allocate_dense(from, block_bytes(&b))
+                       : tamis__memory_allocate(from, block_bytes(&b));
+  if (!block)
+    return NULL;
+  struct cuckoo *c = (struct cuckoo *) (void *) (block + b.home);
+  char *counters = (char *) c + b.filter;
+  begin_more(c, head, &b, counters + b.counters);
+  c->capacity = spec->capacity;
+  c->fpp = spec->fpp;
+  c->growable = spec->growable;
+  c->cleared_bits = spec->cleared_bits;
   c->max_bytes = max_bytes;
-  c->bytes = sizeof *c;
-  stripe_init(&c->opening);
-  stripe_init(&c->snapshots_lock);
-  tamis__ready_init(c);
-  if (tamis__backlog_init(&c->backlog, tamis__segment_reclaim, c, &c->bytes))
+  c->has_home = b.home > 0;
+  c->bytes = block_bytes(&b);
+  c->generations = 1;
+  stripe_init(snapshots_lock(c));
+  *result = tamis__generation_begin_first(c, g, b.counters ? (void *) counters : NULL);
+  if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)
+    *result = tamis__growth_provide(c);
+  if (*result == TAMIS_OK) {
+    tamis__slabs_plan(&c->first, tamis__cuckoo_total_bytes(g, b.more));
     return c;
+  }
   tamis__cuckoo_destroy(c);
   return NULL;
-}
-
-void tamis__cuckoo_append_first(struct cuckoo *c, struct generation *generation)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  c->generation[0] = generation;
-  tamis__slabs_plan(&generation->slabs, g, tamis__cuckoo_total_bytes(g));
-  atomic_store_explicit(&c->generations, 1, memory_order_relaxed); /* not shared yet */
 }
 
 void tamis__cuckoo_destroy(struct cuckoo *c)
 {
   const tamis_allocator from = *filter_allocator(&c->head);
-  tamis__backlog_destroy(&c->backlog);
-  for (unsigned i = 0; i < cuckoo_generations(c); i++)
-    tamis__generation_destroy(c, c->generation[i]);
-  stripe_destroy(&c->opening);
-  stripe_destroy(&c->snapshots_lock);
-  tamis__ready_destroy(c);
-  if (c->mapped)
-    tamis__saved_unmap(&c->mapped->file);
-  tamis__memory_release(&from, c->mapped, sizeof *c->mapped);
-  tamis__memory_release(&from, c, sizeof *c);
+  const struct block b = block_of(&c->first.geometry, c->has_home, more_bytes_of(&c->head));
+  struct mapped *mapped = c->growable ? NULL : c->mapped;
+  tamis__growth_settle(c);
+  for (unsigned i = cuckoo_generations(c); i-- > 0;)
+    tamis__generation_destroy(c, cuckoo_generation(c, i));
+  tamis__growth_destroy(c);
+  stripe_destroy(snapshots_lock(c));
+  if (mapped)
+    tamis__saved_unmap(&mapped->file);
+  tamis__memory_release(&from, mapped, sizeof *mapped);
+  tamis__memory_release(&from, (char *) c - b.home, block_bytes(&b));
 }

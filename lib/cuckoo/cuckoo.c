@@ -58,13 +58,42 @@ static struct cuckoo_spec spec_of(const tamis_options *o)
 
 /* ---- sizes ---- */
 
+static size_t more_bytes(const tamis_options *o)
+{
+  return tamis__cuckoo_more_bytes(o->allocator, o->hash);
+}
+
+/* To plan a small filter takes far longer than the rest of its creation, and whoever has thousands
+ * of them creates them alike: so each thread remembers what it has planned last. */
+static int plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
+{
+  static _Thread_local struct {
+    struct cuckoo_spec spec; /* capacity == 0: none */
+    struct cuckoo_geometry geometry;
+  } last DIRECT_TLS;
+  if (last.spec.capacity == spec->capacity && last.spec.fpp == spec->fpp &&
+      last.spec.growable == spec->growable && last.spec.stripes == spec->stripes) {
+    *out = last.geometry;
+    return TAMIS_OK;
+  }
+  int result = cuckoo_geometry_plan(spec, out);
+  if (result == TAMIS_OK) {
+    last.spec = *spec;
+    last.geometry = *out;
+    /* The first question for shards reads files about the system's cores.  That would be the longest
+     * step of growth, if a small filter asked for them when it grows. */
+    (void) cuckoo_shards(out);
+  }
+  return result;
+}
+
 static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct cuckoo_geometry g;
   struct cuckoo_spec spec = spec_of(options);
-  int result = cuckoo_geometry_plan(&spec, &g);
+  int result = plan(&spec, &g);
   if (result == TAMIS_OK)
-    *bytes = tamis__cuckoo_total_bytes(&g);
+    *bytes = tamis__cuckoo_total_bytes(&g, more_bytes(options));
   return result;
 }
 
@@ -99,11 +128,12 @@ enum { EARLY_SEGMENTS = 1024 };
 
 static int create_first_segments(struct cuckoo *c)
 {
-  struct generation *generation = c->generation[0];
+  struct generation *generation = &c->first;
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (!c->spec.growable || cuckoo_roots(g) > EARLY_SEGMENTS)
+  uint64_t roots = cuckoo_roots(g);
+  if (!c->growable || roots == 1 || roots > EARLY_SEGMENTS)
     return TAMIS_OK;
-  for (uint64_t root = 0; root < cuckoo_roots(g); root++) {
+  for (uint64_t root = 0; root < roots; root++) {
     uint64_t index = root << g->depth_limit;
     directory_entry *entry = generation_directory_entry(generation, index);
     struct bucket_pair pair = {
@@ -119,16 +149,14 @@ int tamis__cuckoo_create_with(const tamis_options *options, const struct tamis_f
                               const struct cuckoo_geometry *g, tamis_filter **out)
 {
   struct cuckoo_spec spec = spec_of(options);
-  struct cuckoo *c = tamis__cuckoo_begin(head, &spec, options->max_bytes);
-  if (!c)
-    return TAMIS_ENOMEM;
-  operations_begin(&c->head, operations_for(g));
   int result;
-  struct generation *first = tamis__generation_create(c, g, &result);
-  if (first) {
-    tamis__cuckoo_append_first(c, first);
+  struct cuckoo *c = tamis__cuckoo_begin(head, &spec, g, false, options->max_bytes, &result);
+  if (!c)
+    return result;
+  operations_begin(&c->head, operations_for(g));
+  result = tamis__generation_complete_first(c);
+  if (result == TAMIS_OK)
     result = create_first_segments(c);
-  }
   if (result == TAMIS_OK)
     *out = &c->head;
   else
@@ -145,8 +173,8 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
   int result = tamis__cuckoo_load(r, saved, head, &c);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_operations *operations = operations_for(&c->generation[0]->geometry);
-  if (c->mapped) {
+  const struct filter_operations *operations = operations_for(&cuckoo_generation(c, 0)->geometry);
+  if (cuckoo_mapped(c)) {
     c->mapped->operations = tamis__read_only(operations);
     operations = &c->mapped->operations;
   }
@@ -168,7 +196,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 {
   struct cuckoo_geometry g;
   struct cuckoo_spec spec = spec_of(options);
-  int result = cuckoo_geometry_plan(&spec, &g);
+  int result = plan(&spec, &g);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
   if (result != TAMIS_OK)
@@ -176,7 +204,7 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
                               options->growable ? "a cuckoo filter that grows"
                                                 : "a cuckoo filter that does not grow",
                               lowest_rate(options));
-  result = tamis__check_max_bytes(why, options, tamis__cuckoo_total_bytes(&g));
+  result = tamis__check_max_bytes(why, options, tamis__cuckoo_total_bytes(&g, more_bytes(options)));
   if (result != TAMIS_OK || !out)
     return result;
   return tamis__cuckoo_create_with(options, head, &g, out);
@@ -202,22 +230,22 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned n = cuckoo_generations(c);
-  /* The filter is const to the caller of tamis_get_stats(), but the object itself is not. */
-  tamis__backlog_drain((struct backlog *) &c->backlog);
-  out->capacity = c->spec.capacity;
-  out->fpp = c->spec.fpp;
+  if (cuckoo_has_growth(c))
+    tamis__backlog_drain(&cuckoo_growth(c)->backlog);
+  out->capacity = c->capacity;
+  out->fpp = c->fpp;
   out->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
-  out->growths = atomic_load_explicit(&c->splits, memory_order_relaxed) + n - 1;
-  out->joins = atomic_load_explicit(&c->joins, memory_order_relaxed);
+  out->growths = cuckoo_splits(c) + n - 1;
+  out->joins = cuckoo_joins(c);
   out->generations = n;
-  out->longest_growth_ns = cuckoo_count(c->generation[0], LONGEST_GROWTH);
-  out->evictions = cuckoo_count(c->generation[0], EVICTIONS);
-  out->failed_searches = cuckoo_count(c->generation[0], FAILED_SEARCHES);
-  out->refused_adds = cuckoo_count(c->generation[0], REFUSED_ADDS);
-  out->lookup_retries = cuckoo_count(c->generation[0], LOOKUP_RETRIES);
+  out->longest_growth_ns = cuckoo_count(cuckoo_generation(c, 0), LONGEST_GROWTH);
+  out->evictions = cuckoo_count(cuckoo_generation(c, 0), EVICTIONS);
+  out->failed_searches = cuckoo_count(cuckoo_generation(c, 0), FAILED_SEARCHES);
+  out->refused_adds = cuckoo_count(cuckoo_generation(c, 0), REFUSED_ADDS);
+  out->lookup_retries = cuckoo_count(cuckoo_generation(c, 0), LOOKUP_RETRIES);
   uint64_t lanes = 0, entries_in_all = 0;
   for (unsigned i = 0; i < n; i++) {
-    struct generation *generation = c->generation[i];
+    struct generation *generation = cuckoo_generation(c, i);
     uint64_t entries = cuckoo_count(generation, ENTRIES);
     uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
     entries_in_all += entries;

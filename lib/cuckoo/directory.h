@@ -10,7 +10,8 @@
  *     depth       2      3    3          1
  *
  * A segment of depth d fills 2^(D - d) directory entries.  The first entry of a root that has no
- * segment is NULL, and its others say nothing: they may never have been written.
+ * segment is NULL, and its others say nothing: they may never have been written.  The others of a
+ * single root that has never split do not exist.
  */
 #ifndef TAMIS_LIB_CUCKOO_DIRECTORY_H
 #define TAMIS_LIB_CUCKOO_DIRECTORY_H
@@ -22,7 +23,7 @@
 
 static inline unsigned directory_depth(const char *value)
 {
-  return (uintptr_t) value % 64;
+  return (uintptr_t) value % 16;
 }
 
 static inline struct segment *directory_segment(directory_value value)
@@ -58,29 +59,59 @@ directory_publish(directory_entry *entry,
   atomic_store_explicit(entry, value, memory_order_seq_cst);
 }
 
-/* The first entries of all roots stand together.  The other entries follow, root by root.  Most
- * look-ups read a first entry (see pair_at()), and these are few enough to stay in the cache. */
+/* NULL: see struct generation. */
+static inline directory_entry *generation_others(const struct generation *generation)
+{
+  return atomic_load_explicit(&generation->others, memory_order_relaxed);
+}
+
+/* The first entries of all roots stand together.  The other entries stand elsewhere, root by root.
+ * Most look-ups read a first entry (see pair_at()), and these are few enough to stay in the
+ * cache. */
 FORCE_INLINE directory_entry *generation_root_entry(const struct cuckoo_geometry *g,
                                                     const struct generation *generation,
                                                     uint64_t root, uint64_t of_root)
 {
   uint64_t others = (UINT64_C(1) << g->depth_limit) - 1;
-  return &generation->directory[of_root ? cuckoo_roots(g) + root * others + of_root - 1 : root];
+  return of_root ? &generation_others(generation)[root * others + of_root - 1]
+                 : &generation->directory[root];
 }
 
+/* Without other entries, the first one stands for all. */
 static inline directory_entry *generation_directory_entry(const struct generation *generation,
                                                           uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t of_root = index & ((UINT64_C(1) << g->depth_limit) - 1);
   return generation_root_entry(g, generation, cuckoo_root_of_index(g, index),
-                               index & ((UINT64_C(1) << g->depth_limit) - 1));
+                               generation_others(generation) ? of_root : 0);
+}
+
+static inline bool generation_has_one_root(const struct generation *generation)
+{
+  return cuckoo_roots(&generation->geometry) == 1;
+}
+
+/* Those of several roots. */
+static inline struct stripe *generation_growth_stripes(struct generation *generation)
+{
+  return (struct stripe *) (generation + 1);
 }
 
 /* The growth stripe of a root, by any of the root's directory entries. */
 static inline struct stripe *growth_stripe(struct generation *generation, uint64_t index)
 {
   uint64_t root = cuckoo_root_of_index(&generation->geometry, index);
-  return &generation->growth[root % GROWTH_STRIPES];
+  return generation_has_one_root(generation)
+             ? (struct stripe *) generation->own_growth
+             : &generation_growth_stripes(generation)[root % GROWTH_STRIPES];
+}
+
+/* NULL: segments have no slots. */
+static inline struct slabs *generation_slabs(const struct generation *generation)
+{
+  size_t before = generation_has_one_root(generation) ? 0 : GROWTH_STRIPES * sizeof(struct stripe);
+  return generation->has_slabs ? (struct slabs *) ((char *) (generation + 1) + before) : NULL;
 }
 
 /* The directory entries of a segment. */
@@ -158,7 +189,9 @@ FORCE_INLINE struct bucket_pair pair_at(const struct cuckoo_geometry *g,
                              .upper = address.upper};
   pair.own_entry = pair.root_entry;
   pair.own_value = pair.root_value = directory_load(pair.root_entry);
-  unsigned depth = directory_depth(pair.root_value);
+  /* Where the compiler knows that no segment splits, it need not ask. */
+  bool may_split = !__builtin_constant_p(g->depth_limit) || g->depth_limit > 0;
+  unsigned depth = may_split ? directory_depth(pair.root_value) : 0;
   if (depth > 0) {
     HOOK(cuckoo_root_read);
     pair.own_entry = generation_root_entry(g, generation, address.root,

@@ -12,85 +12,158 @@ static void destroy_segments(struct cuckoo *c, struct generation *generation)
   struct segment_cursor cursor = {0};
   struct segment *segment;
   while ((segment = segment_next(generation, &cursor)))
-    if (generation->block)
-      tamis__segment_close(c, g, segment);
-    else
+    if (c->growable)
       tamis__segment_destroy(c, g, segment);
+    else
+      tamis__segment_close(c, g, segment);
+}
+
+/* Of a filter that does not grow: all segments are in one block, in which the first one is first. */
+static void release_block(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (!c->growable && !c->has_home)
+    tamis__cuckoo_release(c, directory_segment(directory_load(generation->directory)),
+                          cuckoo_roots(g) * cuckoo_segment_bytes(g));
+}
+
+static size_t others_bytes(const struct cuckoo_geometry *g)
+{
+  return ((UINT64_C(1) << g->depth_limit) - 1) * sizeof(directory_entry);
+}
+
+static void release_directory(struct cuckoo *c, struct generation *generation)
+{
+  const struct cuckoo_geometry *g = &generation->geometry;
+  if (generation_has_one_root(generation))
+    tamis__cuckoo_release(c, generation_others(generation), others_bytes(g));
+  else
+    tamis__cuckoo_release(c, generation->directory,
+                          cuckoo_directory_size(g) * sizeof(directory_entry));
+}
+
+static unsigned growth_stripes(const struct cuckoo_geometry *g)
+{
+  return cuckoo_roots(g) > 1 ? GROWTH_STRIPES : 0;
 }
 
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  if (generation->directory && !c->mapped)
+  if (generation->directory && !cuckoo_mapped(c)) {
     destroy_segments(c, generation);
-  tamis__cuckoo_release(c, generation->block, cuckoo_roots(g) * g->segment_bytes);
-  tamis__cuckoo_release(c, generation->directory,
-                        cuckoo_directory_size(g) * sizeof(directory_entry));
-  tamis__cuckoo_release(c, generation->counters.shards,
-                        (generation->counters.mask + 1) * sizeof(struct counter_shard));
-  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
-    stripe_destroy(&generation->growth[i]);
-  tamis__slabs_destroy(&generation->slabs);
-  tamis__cuckoo_release(c, generation, sizeof *generation);
-}
-
-/* A filter that does not grow has all its segments from the start, in one block. */
-static bool create_block(struct cuckoo *c, struct generation *generation, int *result)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t roots = cuckoo_roots(g);
-  generation->block = tamis__cuckoo_allocate(c, roots * g->segment_bytes, result);
-  if (!generation->block)
-    return false;
-  for (uint64_t i = 0; i < roots; i++) {
-    struct segment *segment =
-        (struct segment *) ((char *) generation->block + i * g->segment_bytes);
-#ifdef TAMIS_TSAN
-    tamis__segment_init(g, segment); /* without TSan, zeros will do, and the pages stay untouched */
-#endif
-    directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+    release_block(c, generation);
   }
-  generation->segments = roots;
-  return true;
+  release_directory(c, generation);
+  if (generation != &c->first || !c->has_home)
+    tamis__cuckoo_release(c, generation->shards,
+                          (generation->counter_mask + 1U) * sizeof(struct counter_shard));
+  for (unsigned i = 0; i < growth_stripes(g); i++)
+    stripe_destroy(&generation_growth_stripes(generation)[i]);
+  stripe_destroy((struct stripe *) generation->own_growth);
+  tamis__slabs_destroy(generation_slabs(generation));
+  if (generation != &c->first)
+    tamis__cuckoo_release(
+        c, generation, sizeof *generation + tamis__generation_tail_bytes(g, generation->has_slabs));
 }
 
-/* Only the first entries of the roots need be clear, which are few.  The others of a root are not
- * read until the root has a segment, and then they lead to it: so a new generation does not pause a
- * call for as long as it takes to clear all of its directory. */
-static directory_entry *create_directory(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                         int *result)
+/* ---- beginning ---- */
+
+size_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs)
 {
-  return tamis__cuckoo_allocate_cleared(c, cuckoo_directory_size(g) * sizeof(directory_entry),
-                                        cuckoo_roots(g) * sizeof(directory_entry), result);
+  return growth_stripes(g) * sizeof(struct stripe) + (has_slabs ? sizeof(struct slabs) : 0) +
+         (cuckoo_roots(g) == 1 ? sizeof(directory_entry) : 0);
+}
+
+/* Its memory is zero. */
+static void init(struct generation *generation, const struct cuckoo_geometry *g, unsigned number,
+                 bool has_slabs)
+{
+  generation->geometry = *g;
+  generation->split_limit = g->depth_limit;
+  generation->number = (uint8_t) number;
+  generation->has_slabs = has_slabs;
+  stripe_init((struct stripe *) generation->own_growth);
+  for (unsigned i = 0; i < growth_stripes(g); i++)
+    stripe_init(&generation_growth_stripes(generation)[i]);
+  if (has_slabs)
+    tamis__slabs_init(generation_slabs(generation), g);
+  char *end = (char *) (generation + 1) + tamis__generation_tail_bytes(g, has_slabs);
+  if (generation_has_one_root(generation))
+    generation->directory = (directory_entry *) (void *) end - 1;
+}
+
+static int provide_shards(struct cuckoo *c, struct generation *generation)
+{
+  int result;
+  unsigned shards = cuckoo_shards(&generation->geometry);
+  generation->counter_mask = (uint8_t) (shards - 1);
+  generation->shards = tamis__cuckoo_allocate(c, shards * sizeof(struct counter_shard), &result);
+  return generation->shards ? TAMIS_OK : result;
+}
+
+int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                  struct counter_shard *counters)
+{
+  init(&c->first, g, 0, g->shape.ages && !c->has_home);
+  c->first.shards = counters;
+  return counters ? TAMIS_OK : provide_shards(c, &c->first);
 }
 
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result)
 {
-  struct generation *generation = tamis__cuckoo_allocate(c, sizeof *generation, result);
+  struct generation *generation =
+      tamis__cuckoo_allocate(c, sizeof *generation + tamis__generation_tail_bytes(g, true), result);
   if (!generation)
     return NULL;
-  generation->geometry = *g;
-  generation->split_limit = g->depth_limit;
-  generation->number = cuckoo_generations(c); /* it will be the next one */
-  for (unsigned i = 0; i < GROWTH_STRIPES; i++)
-    stripe_init(&generation->growth[i]);
-  tamis__slabs_init(&generation->slabs, g);
-  unsigned shards = cuckoo_shards(g);
-  generation->counters.mask = shards - 1;
-  generation->counters.shards =
-      tamis__cuckoo_allocate(c, shards * sizeof(struct counter_shard), result);
-  if (generation->counters.shards)
+  init(generation, g, cuckoo_generations(c), true); /* it will be the next one */
+  *result = provide_shards(c, generation);
+  if (*result == TAMIS_OK)
     return generation;
   tamis__generation_destroy(c, generation);
   return NULL;
 }
 
+/* ---- directories ---- */
+
+/* Only the first entries of the roots need be clear, which are few.  The others of a root are not
+ * read until the root has a segment, and then they lead to it: so a new generation does not pause a
+ * call for as long as it takes to clear all of its directory. */
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation)
 {
+  const struct cuckoo_geometry *g = &generation->geometry;
   int result;
-  generation->directory = create_directory(c, &generation->geometry, &result);
-  return generation->directory ? TAMIS_OK : result;
+  if (generation_has_one_root(generation))
+    return TAMIS_OK;
+  generation->directory =
+      tamis__cuckoo_allocate_cleared(c, cuckoo_directory_size(g) * sizeof(directory_entry),
+                                     cuckoo_roots(g) * sizeof(directory_entry), &result);
+  if (!generation->directory)
+    return result;
+  /* Relaxed: the generation is not shared yet. */
+  atomic_store_explicit(&generation->others, generation->directory + cuckoo_roots(g),
+                        memory_order_relaxed);
+  return TAMIS_OK;
+}
+
+int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation)
+{
+  size_t bytes = others_bytes(&generation->geometry);
+  if (generation_others(generation))
+    return TAMIS_OK;
+  int result = tamis__growth_provide(c); /* what is split may be joined */
+  if (result != TAMIS_OK)
+    return result;
+  directory_entry *others = tamis__cuckoo_allocate_cleared(c, bytes, 0, &result);
+  if (!others)
+    return result;
+  directory_value value = directory_load(generation->directory);
+  for (size_t i = 0; i < bytes / sizeof *others; i++)
+    directory_publish(&others[i], value);
+  /* Relaxed: see struct generation.  The first split publishes them, by directory.publish. */
+  atomic_store_explicit(&generation->others, others, memory_order_relaxed);
+  return TAMIS_OK;
 }
 
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -100,10 +173,99 @@ struct generation *tamis__generation_create(struct cuckoo *c, const struct cucko
   if (!generation)
     return NULL;
   *result = tamis__generation_provide_directory(c, generation);
-  if (*result == TAMIS_OK && (c->spec.growable || create_block(c, generation, result)))
+  if (*result == TAMIS_OK)
     return generation;
   tamis__generation_destroy(c, generation);
   return NULL;
+}
+
+/* ---- the first generation ---- */
+
+/* A filter that does not grow has all its segments from the start, in one block. */
+static int create_block(struct cuckoo *c)
+{
+  struct generation *generation = &c->first;
+  const struct cuckoo_geometry *g = &generation->geometry;
+  uint64_t roots = cuckoo_roots(g);
+  int result = TAMIS_OK;
+  void *block = c->has_home ? cuckoo_home(c)
+                            : tamis__cuckoo_allocate(c, roots * cuckoo_segment_bytes(g), &result);
+  for (uint64_t i = 0; i < roots && block; i++) {
+    struct segment *segment =
+        (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
+#ifdef TAMIS_TSAN
+    tamis__segment_init(g, segment); /* without TSan, zeros will do, and the pages stay untouched */
+#endif
+    directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
+  }
+  generation->segments = block ? roots : 0;
+  return result;
+}
+
+/* A filter with a single root has its segment from the start, and before it can grow. */
+static int create_only_segment(struct cuckoo *c)
+{
+  int result;
+  struct segment *segment = tamis__segment_create(c, &c->first, 0, 0, &result);
+  if (!segment)
+    return result;
+  directory_publish(c->first.directory, directory_value_of(segment));
+  c->first.segments = 1;
+  return TAMIS_OK;
+}
+
+int tamis__generation_complete_first(struct cuckoo *c)
+{
+  int result = tamis__generation_provide_directory(c, &c->first);
+  if (result != TAMIS_OK)
+    return result;
+  return !c->growable                         ? create_block(c)
+         : generation_has_one_root(&c->first) ? create_only_segment(c)
+                                              : TAMIS_OK;
+}
+
+/* ---- growth ---- */
+
+int tamis__growth_provide(struct cuckoo *c)
+{
+  int result;
+  if (cuckoo_has_growth(c))
+    return TAMIS_OK;
+  struct cuckoo_growth *growth = tamis__cuckoo_allocate(c, sizeof *growth, &result);
+  if (!growth)
+    return result;
+  if (!tamis__backlog_init(&growth->backlog, tamis__segment_reclaim, c, &c->bytes)) {
+    tamis__cuckoo_release(c, growth, sizeof *growth);
+    return TAMIS_ENOMEM;
+  }
+  stripe_init(&growth->opening);
+  tamis__ready_init(&growth->ready);
+  growth->ready.home_is_free = c->has_home && c->first.segments == 0;
+  HOOK(cuckoo_growth_made);
+  /* ORDER growth.publish (release)
+   *   pairs with     growth.load
+   *   makes visible  see there
+   *   if weakened    see there
+   *   checked by     negative/growth_published_relaxed */
+  atomic_store_explicit(&c->growth, growth, memory_order_release);
+  return TAMIS_OK;
+}
+
+void tamis__growth_settle(struct cuckoo *c)
+{
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (growth)
+    tamis__backlog_destroy(&growth->backlog);
+}
+
+void tamis__growth_destroy(struct cuckoo *c)
+{
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (!growth)
+    return;
+  stripe_destroy(&growth->opening);
+  tamis__ready_destroy(c, &growth->ready);
+  tamis__cuckoo_release(c, growth, sizeof *growth);
 }
 
 /* ---- opening ---- */
@@ -112,7 +274,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 {
   uint64_t entries = 0;
   for (unsigned i = 0; i < generations; i++)
-    entries += cuckoo_count(c->generation[i], ENTRIES);
+    entries += cuckoo_count(cuckoo_generation(c, i), ENTRIES);
   return entries;
 }
 
@@ -121,9 +283,9 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
  *   makes visible  the generation
  *   if weakened    see generations.load
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
-static void publish_generation(struct cuckoo *c, struct generation *generation, unsigned n)
+void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n)
 {
-  c->generation[n] = generation;
+  cuckoo_growth(c)->generation[n] = generation;
   atomic_store_explicit(&c->generations, n + 1, memory_order_seq_cst);
 }
 
@@ -131,7 +293,7 @@ static void publish_generation(struct cuckoo *c, struct generation *generation, 
 static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuckoo_geometry *like,
                            struct cuckoo_geometry *out)
 {
-  const struct cuckoo_geometry *before = &c->generation[n - 1]->geometry;
+  const struct cuckoo_geometry *before = &cuckoo_generation(c, n - 1)->geometry;
   double left = cuckoo_rate_left(c, n);
   if (n == CUCKOO_MAX_GENERATIONS)
     return TAMIS_EFULL;
@@ -144,16 +306,19 @@ static int plan_generation(const struct cuckoo *c, unsigned n, const struct cuck
 int tamis__generation_open(struct cuckoo *c, const struct generation *full,
                            const struct cuckoo_geometry *like)
 {
-  int result = TAMIS_OK;
-  stripe_lock(&c->opening);
+  int result = tamis__growth_provide(c);
+  if (result != TAMIS_OK)
+    return result;
+  struct stripe *opening = &cuckoo_growth(c)->opening;
+  stripe_lock(opening);
   unsigned n = cuckoo_generations(c);
-  if (c->generation[n - 1] == full) {
+  if (cuckoo_generation(c, n - 1) == full) {
     struct cuckoo_geometry g;
     result = plan_generation(c, n, like, &g);
     struct generation *next = result == TAMIS_OK ? tamis__generation_create(c, &g, &result) : NULL;
     if (next)
-      publish_generation(c, next, n);
+      tamis__generation_append(c, next, n);
   }
-  stripe_unlock(&c->opening);
+  stripe_unlock(opening);
   return result;
 }

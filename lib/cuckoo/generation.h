@@ -7,16 +7,39 @@
 
 #include "cuckoo/table.h"
 
-/* A generation that no other thread knows yet, or NULL with the reason in *result.  In a filter
- * that grows it has no segments; otherwise it has all of them. */
+/* ---- the first generation, which is in the filter's block ---- */
+
+/* The bytes that follow a generation in its block. */
+size_t tamis__generation_tail_bytes(const struct cuckoo_geometry *g, bool has_slabs);
+
+/* Begins it, without a directory (but for that of a single root) and segments.  `counters` is
+ * memory for a single shard; NULL: it gets shards of its own.  Whatever the result, it can be
+ * destroyed. */
+int tamis__generation_begin_first(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                  struct counter_shard *counters);
+
+/* Its directory, and all its segments if it does not grow, or that of its only root. */
+int tamis__generation_complete_first(struct cuckoo *c);
+
+/* ---- all generations ---- */
+
+/* A later generation that no other thread knows yet, without segments; or NULL with the reason in
+ * *result. */
 struct generation *tamis__generation_create(struct cuckoo *c, const struct cuckoo_geometry *g,
                                             int *result);
 
-/* The same in two steps, for a filter that is loaded: without a directory and segments, and then
- * the directory, without any entries. */
+/* The same in two steps, for a filter that is loaded: without a directory, and then the directory,
+ * without any entries. */
 struct generation *tamis__generation_begin(struct cuckoo *c, const struct cuckoo_geometry *g,
                                            int *result);
 int tamis__generation_provide_directory(struct cuckoo *c, struct generation *generation);
+
+/* The other entries of a single root, as copies of its first one, and what a filter needs from its
+ * first growth on.  The caller holds the growth stripe. */
+int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation);
+
+/* Appends a generation to a filter of n, with `opening` held or before the filter is shared. */
+void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 
 /* Opens a generation after `full`, unless another thread has.  `like` is the geometry that it is to
  * have if that fits the filter, or NULL.
@@ -28,5 +51,16 @@ int tamis__generation_open(struct cuckoo *c, const struct generation *full,
 
 /* No other thread knows it any more. */
 void tamis__generation_destroy(struct cuckoo *c, struct generation *generation);
+
+/* ---- what a filter needs from its first growth on ---- */
+
+/* Sees to it that a filter that grows has it: TAMIS_OK, TAMIS_EFULL or TAMIS_ENOMEM.  The caller
+ * holds the growth stripe of the only root: of two threads that both made it, each could be refused
+ * because of what the other one takes.  (With several roots, the filter has it from the start.) */
+int tamis__growth_provide(struct cuckoo *c);
+
+/* Takes it down in two steps, if there is any: before the generations, and after them. */
+void tamis__growth_settle(struct cuckoo *c);
+void tamis__growth_destroy(struct cuckoo *c);
 
 #endif

@@ -14,8 +14,9 @@ enum {
   LARGEST_PAIR_BITS = 20,
   GROWING_BUCKETS_PER_STRIPE = 256,
   FIXED_BUCKETS_PER_STRIPE = 1024,
-  MANY_ROOTS = 64, /* these spread the writers: each needs no more stripes than a line holds */
-  FIRST_DEPTH = 7, /* the directory has 2^depth entries for each root: 3 % of a segment */
+  FEW_BUCKETS = 64, /* a segment of so many that may split has two stripes: few writers meet */
+  MANY_ROOTS = 64,  /* these spread the writers: each needs no more stripes than a line holds */
+  FIRST_DEPTH = 7,  /* the directory has 2^depth entries for each root: 3 % of a segment */
   NEXT_DEPTH = 9,
   MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
   MIN_VARYING_BITS = 6, /* fingerprint bits in which the keys of a segment still differ */
@@ -120,7 +121,7 @@ static bool choose_growing_shape(double rate, unsigned max_depth, struct cuckoo_
     depth = depth < max_depth ? depth : max_depth;
     while (depth > 0 && rate_of(g, depth) > rate)
       depth--;
-    g->depth_limit = depth;
+    g->depth_limit = (uint8_t) depth;
     g->rate = rate_of(g, depth);
     if (depth >= MIN_DEPTH || (depth > 0 && i == WIDTHS - 1))
       return true;
@@ -152,18 +153,19 @@ double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable)
                   : rate_of(&g, 0);
 }
 
-static unsigned bits_for(uint64_t values)
+static uint8_t bits_for(uint64_t values)
 {
-  return values > 1 ? 64 - (unsigned) __builtin_clzll(values - 1) : 0;
+  return values > 1 ? (uint8_t) (64 - __builtin_clzll(values - 1)) : 0;
 }
 
 /* Derives the sizes and the need for a second hash from the shape, the roots, the pairs and the
  * stripes. */
 static void derive_from_stripes(struct cuckoo_geometry *g)
 {
-  uint64_t buckets = cuckoo_buckets(g), stripes = g->stripe_mask + UINT64_C(1);
-  g->words_offset = (CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES + 63) & ~(size_t) 63;
-  g->segment_bytes = (g->words_offset + buckets * sizeof(uint64_t) + 63) & ~(size_t) 63;
+  uint32_t stripes = g->stripe_mask + 1;
+  uint32_t offset = CUCKOO_SEGMENT_HEADER + stripes * CUCKOO_STRIPE_BYTES;
+  /* Segments that do not grow are saved as they are, and files say that this is so rounded. */
+  g->words_offset = g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63);
   unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
   /* An entry that ages has a bit less: the marker. */
   g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
@@ -173,7 +175,8 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
 static void derive_sizes(struct cuckoo_geometry *g)
 {
   uint64_t buckets = cuckoo_buckets(g);
-  uint64_t max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES, stripes = 4;
+  uint64_t max_stripes = g->shape.ages ? CUCKOO_GROWING_STRIPES : CUCKOO_FIXED_STRIPES;
+  uint64_t stripes = g->shape.ages && buckets <= FEW_BUCKETS ? 2 : 4;
   uint64_t per_stripe = g->shape.ages ? GROWING_BUCKETS_PER_STRIPE : FIXED_BUCKETS_PER_STRIPE;
   bool many_roots = g->shape.ages && g->first_roots >= MANY_ROOTS;
   while (stripes < max_stripes && stripes * per_stripe < buckets && !many_roots)
@@ -208,6 +211,9 @@ static const double early = 0.5e-9;
 /* The deviation of a normal distribution that is exceeded with that probability. */
 static const double only_segment_deviations = 6.11;
 
+/* And with 10^-6: of as many filters that grow, one splits its only segment before its capacity. */
+static const double only_growing_segment_deviations = 4.75;
+
 static double growing_roots(const struct cuckoo_geometry *g, double keys)
 {
   double lanes = (double) cuckoo_lanes(g);
@@ -215,7 +221,8 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
     return keys <= lanes ? 1 : ceil(keys / (lanes / 4));
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
-  if (keys <= fmax(full - 5 * deviation, lanes / 4)) /* the only segment gets all keys */
+  /* the only segment gets all keys */
+  if (keys <= fmax(full - only_growing_segment_deviations * deviation, lanes / 4))
     return 1;
   /* Room for five deviations of X and F together: m + 5 sqrt(deviation^2 + m) = full. */
   double half = full + 12.5;
@@ -269,13 +276,13 @@ static double fixed_roots(const struct cuckoo_geometry *g, double keys)
 /* Plans segments of 2^m bucket pairs a bucket, and returns their bytes. */
 static double plan_segments(double keys, unsigned m, struct cuckoo_geometry *g)
 {
-  g->pair_bits = m;
+  g->pair_bits = (uint8_t) m;
   double roots = g->shape.ages ? growing_roots(g, keys) : fixed_roots(g, keys);
   g->first_roots = (uint64_t) fmin(roots, 0x1p62);
   g->root0_bits = bits_for(g->first_roots);
   derive_sizes(g);
   double directory = 8.0 * (double) (1u << g->depth_limit);
-  return roots * ((double) g->segment_bytes + directory);
+  return roots * ((double) cuckoo_segment_bytes(g) + directory);
 }
 
 /* Chooses the number and the size of segments: those that need the least memory, or larger ones if
@@ -288,7 +295,7 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
   unsigned largest = g->shape.ages ? GROWING_PAIR_BITS : FIXED_PAIR_BITS;
   for (unsigned i = 0; i <= LARGEST_PAIR_BITS; i++) {
     unsigned m = i <= largest ? largest - i : i;
-    if (m > largest && best.segment_bytes)
+    if (m > largest && best.first_roots)
       break;
     double bytes = plan_segments((double) capacity, m, &candidate);
     if (bytes < 0.997 * fewest_bytes) {
@@ -297,12 +304,12 @@ static bool choose_segments(uint64_t capacity, struct cuckoo_geometry *g)
     }
   }
   *g = best;
-  return best.segment_bytes > 0;
+  return best.first_roots > 0;
 }
 
 int cuckoo_geometry_plan(const struct cuckoo_spec *spec, struct cuckoo_geometry *out)
 {
-  struct cuckoo_geometry g = {.stripes_wanted = spec->stripes};
+  struct cuckoo_geometry g = {.stripes_wanted = (uint16_t) spec->stripes};
   if (!(spec->growable ? spec->fpp >= lowest_growing_rate &&
                              choose_growing_shape(generation_share * spec->fpp, FIRST_DEPTH, &g)
                        : choose_fixed_shape(spec->fpp, &g)))
@@ -337,8 +344,8 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
    * lead: see [E] in snapshot.c.  (This matters only after nearly all keys have been removed.) */
   unsigned known = CUCKOO_CELL_BITS + g.depth_limit, least = cuckoo_index_bits(before);
   bits = known + bits < least ? least - known : bits;
-  g.pair_bits = bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS;
-  g.root_shift = bits - g.pair_bits;
+  g.pair_bits = (uint8_t) (bits < GROWING_PAIR_BITS ? bits : GROWING_PAIR_BITS);
+  g.root_shift = (uint8_t) (bits - g.pair_bits);
   derive_sizes(&g);
   *out = g;
   return TAMIS_OK;
@@ -381,7 +388,7 @@ bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo
   g->shape = bucket_shape(g->shape.width, g->shape.ages);
   derive_from_stripes(g);
   double bytes = (double) cuckoo_roots(g) *
-                 ((double) g->segment_bytes + 8.0 * (double) (1u << g->depth_limit));
+                 ((double) cuckoo_segment_bytes(g) + 8.0 * (double) (1u << g->depth_limit));
   return bytes < 0x1p56 && (!before || cuckoo_index_bits(g) >= cuckoo_index_bits(before));
 }
 
@@ -416,7 +423,8 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
                                         uint64_t bits)
 {
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
-  unsigned used = g->root_shift + g->pair_bits + (g->unequal_roots ? CUCKOO_CELL_BITS : 0);
+  unsigned used =
+      g->root_shift + g->pair_bits + (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS : 0);
   unsigned before = g->root0_bits + used; /* bits of the string before `more` goes on */
   return bits >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -62,16 +62,15 @@ struct cuckoo_geometry {
   struct bucket_shape shape;
   uint64_t first_roots; /* of the first generation */
   /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
-  unsigned root0_bits;
+  uint8_t root0_bits;
+  uint8_t root_shift;      /* k */
+  uint8_t pair_bits;       /* m */
+  uint8_t depth_limit;     /* D */
   bool unequal_roots;      /* as later generations have them */
-  unsigned root_shift;     /* k */
-  unsigned pair_bits;      /* m */
-  unsigned depth_limit;    /* D */
   bool needs_second_hash;  /* 64 bits are not enough for root, pair and entry */
-  unsigned stripes_wanted; /* of a segment, by the user; 0: chosen here */
+  uint16_t stripes_wanted; /* of a segment, by the user; 0: chosen here */
   uint32_t stripe_mask;    /* stripes of a segment - 1; a power of two - 1 */
-  size_t words_offset;     /* from the start of a segment to its buckets, in bytes */
-  size_t segment_bytes;
+  uint32_t words_offset;   /* from the start of a segment to its buckets, in bytes */
   double rate; /* false-positive rate when all segments are full and have split D times */
 };
 
@@ -126,6 +125,24 @@ static inline uint64_t cuckoo_buckets(const struct cuckoo_geometry *g)
   return UINT64_C(2) << g->pair_bits;
 }
 
+/* Of a segment, with its buckets, without what would round it up. */
+static inline size_t cuckoo_used_bytes(const struct cuckoo_geometry *g)
+{
+  return g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t);
+}
+
+/* Of a segment that is not alone: cache lines stay aligned. */
+static inline size_t cuckoo_segment_bytes(const struct cuckoo_geometry *g)
+{
+  return (cuckoo_used_bytes(g) + 63) & ~(size_t) 63;
+}
+
+/* Of the home of a small filter.  What is loaded of one that does not grow comes rounded. */
+static inline size_t cuckoo_home_bytes(const struct cuckoo_geometry *g)
+{
+  return g->shape.ages ? cuckoo_used_bytes(g) : cuckoo_segment_bytes(g);
+}
+
 static inline uint64_t cuckoo_lanes(const struct cuckoo_geometry *g)
 {
   return cuckoo_buckets(g) * g->shape.lanes;
@@ -141,7 +158,8 @@ static inline uint64_t cuckoo_roots(const struct cuckoo_geometry *g)
  * in the root belongs to the fingerprint. */
 static inline unsigned cuckoo_root_bits(const struct cuckoo_geometry *g)
 {
-  return g->root_shift + (g->unequal_roots ? CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
+  return g->root_shift +
+         (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS - CUCKOO_CELL_NUMBER_BITS : 0);
 }
 
 /* The bits of the hash string after root0 that lead to a directory entry, all bits before the last

@@ -64,9 +64,12 @@ enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
 
 /* ---- directory entries and stripes ---- */
 
+/* (Without other entries, a segment of depth 0 has a single one.) */
 static void publish(struct generation *generation, struct directory_range range,
                     directory_value value)
 {
+  if (!generation_others(generation))
+    range.count = 1;
   for (uint64_t i = 0; i < range.count; i++) {
     directory_publish(generation_directory_entry(generation, range.first + i), value);
     HOOK(cuckoo_directory_published);
@@ -214,8 +217,8 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   const struct cuckoo_geometry *g = &generation->geometry;
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
-  int result = TAMIS_OK;
-  bool fits = tamis__cuckoo_fits(c, 2 * g->segment_bytes);
+  int result = tamis__generation_provide_others(c, generation);
+  bool fits = tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
         c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
@@ -236,7 +239,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   if (result == TAMIS_OK) {
     depart(departed, parent);
     count(&generation->segments, 1);
-    count(&c->splits, 1);
+    count(&cuckoo_growth(c)->splits, 1);
   } else {
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
@@ -252,7 +255,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
 
 static bool is_newest(const struct cuckoo *c, const struct generation *generation)
 {
-  return c->generation[cuckoo_generations(c) - 1] == generation;
+  return generation->number == cuckoo_generations(c) - 1;
 }
 
 /* Creates the first segment of a root, only in the newest generation, which stays the newest
@@ -261,18 +264,21 @@ static bool is_newest(const struct cuckoo *c, const struct generation *generatio
 static int create_segment_locked(struct cuckoo *c, struct generation *generation, uint64_t index)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  int result = TAMIS_OK;
+  int result = tamis__growth_provide(c); /* a filter may be loaded that has no segment at all */
+  if (result != TAMIS_OK)
+    return result;
   struct segment *segment = tamis__segment_create(c, generation, 0, 0, &result);
   if (!segment)
     return result;
   tamis__prepare_copying(c, segment);
-  stripe_lock(&c->opening);
+  struct stripe *opening = &cuckoo_growth(c)->opening;
+  stripe_lock(opening);
   bool newest = is_newest(c, generation);
   if (newest) {
     publish(generation, directory_range_of(g, index, 0), directory_value_of(segment));
     count(&generation->segments, 1);
   }
-  stripe_unlock(&c->opening);
+  stripe_unlock(opening);
   if (!newest)
     tamis__segment_destroy(c, g, segment);
   return result;
@@ -294,9 +300,16 @@ static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct 
 static bool is_skewed(const struct cuckoo *c, const struct cuckoo_geometry *g,
                       const struct segment *segment)
 {
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
   return cuckoo_lanes(g) >= SKEW_MIN_LANES &&
          SKEW_DIVISOR * segment_used(g, segment) < cuckoo_lanes(g) &&
-         atomic_load_explicit(&c->unions, memory_order_relaxed) == 0;
+         !(growth && atomic_load_explicit(&growth->unions, memory_order_relaxed));
+}
+
+static bool backlog_is_empty(const struct cuckoo *c)
+{
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return !growth || atomic_load_explicit(&growth->backlog.held, memory_order_relaxed) == 0;
 }
 
 /* What a call may do besides folding.  GROW: split a segment of the newest generation, or open one.
@@ -363,8 +376,7 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
   /* a segment of the newest generation that may not split is no limit: a generation can be
    * opened */
   bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
-  if (limit && is_as_full_as_planned(g, full->segment) &&
-      atomic_load_explicit(&c->backlog.held, memory_order_relaxed) == 0)
+  if (limit && is_as_full_as_planned(g, full->segment) && backlog_is_empty(c))
     segment_mark_full(full->segment, left + departed->counted);
   return result;
 }
@@ -379,9 +391,9 @@ static uint64_t now(void)
 static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth may)
 {
   struct departed departed = {NULL, 0};
-  may = c->spec.growable ? may : FOLD;
-  if (c->spec.growable)
-    tamis__backlog_drain(&c->backlog);
+  may = c->growable ? may : FOLD;
+  if (cuckoo_has_growth(c))
+    tamis__backlog_drain(&cuckoo_growth(c)->backlog);
   struct stripe *growth = growth_stripe(full->generation, full->index);
   stripe_lock(growth);
   uint64_t began = now();
@@ -390,7 +402,8 @@ static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth ma
    * all the same, and what follows is right for it. */
   int result = pair_is_current(full) ? grow_locked(c, full, may, &departed) : TAMIS_OK;
   stripe_unlock(growth);
-  tamis__counter_raise(&c->generation[0]->counters, LONGEST_GROWTH, now() - began);
+  const struct counters counters = generation_counters(&c->first);
+  tamis__counter_raise(&counters, LONGEST_GROWTH, now() - began);
   retire_departed(c, &full->generation->geometry, &departed);
   return result;
 }
@@ -507,7 +520,7 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     depart(departed, child[0]);
     depart(departed, child[1]);
     count(&generation->segments, (uint64_t) -1);
-    count(&c->joins, 1);
+    count(&cuckoo_growth(c)->joins, 1);
   } else {
     tamis__segment_destroy(c, g, parent);
   }
@@ -541,7 +554,7 @@ static void drop_locked(struct generation *generation, struct segment *segment, 
  * one such thread at most, and the last of them must not find that it is not the last one. */
 bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  if (!c->spec.growable)
+  if (!c->growable)
     return false;
   const struct cuckoo_geometry *g = &sparse->generation->geometry;
   unsigned depth = directory_depth(sparse->own_value);
@@ -556,7 +569,7 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
   struct departed departed = {NULL, 0};
-  tamis__backlog_drain(&c->backlog);
+  tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
   struct generation *generation = sparse->generation;
   const directory_entry *own = generation_directory_entry(generation, sparse->index);
   struct stripe *growth = growth_stripe(generation, sparse->index);

@@ -244,7 +244,7 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
  * generation. */
 static bool lets_add(struct cuckoo *c, const struct bucket_pair *pair, unsigned n)
 {
-  return pair->generation->number + 1 == n || !has_snapshots(c) ||
+  return pair->generation->number + 1U == n || !has_snapshots(c) ||
          tamis__snapshot_lets_add(c, pair->generation, pair->index);
 }
 
@@ -337,7 +337,7 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                    struct bucket_pair *pair)
 {
   unsigned n = cuckoo_generations(c);
-  *pair = pair_find(c->generation[attempt_generation(attempt, n)], hash);
+  *pair = pair_find(cuckoo_generation(c, attempt_generation(attempt, n)), hash);
   if (n > 1 && attempt->older == 0 &&
       (attempt->no_path || (pair->segment ? counts_copies(pair->segment) : many_copies(c))))
     return try_all(c, hash, attempt, pair);
@@ -398,7 +398,7 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     else if (result == FULL)
       result = try_older(c, &attempt);
   } while (result == RETRY);
-  if (has_evicted && c->spec.growable)
+  if (has_evicted && c->growable)
     tamis__segment_memory_prepare(c, pair.generation);
   return result < 0 ? refuse(c, result) : result;
 }
@@ -437,7 +437,7 @@ FORCE_INLINE int add_unique_at(struct cuckoo *c, const struct bucket_pair *pair,
 
 FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growable, bool unique)
 {
-  struct generation *first = c->generation[0];
+  struct generation *first = cuckoo_generation(c, 0);
   int result = NO_ROOM;
   reader_token token = NULL;
   if (!growable || (cuckoo_generations(c) == 1 && (token = registered_reader_enter()))) {

@@ -36,7 +36,7 @@ struct load {
 
 static struct generation *newest(const struct load *l)
 {
-  return l->c->generation[cuckoo_generations(l->c) - 1];
+  return cuckoo_generation(l->c, cuckoo_generations(l->c) - 1);
 }
 
 /* ---- duplicate counts ---- */
@@ -92,14 +92,13 @@ static int begin_generation(struct load *l, const struct cuckoo_geometry *g)
 {
   struct cuckoo *c = l->c;
   unsigned n = cuckoo_generations(c);
-  int result;
+  int result = tamis__growth_provide(c);
+  if (result != TAMIS_OK)
+    return result;
   struct generation *generation = tamis__generation_begin(c, g, &result);
   if (!generation)
     return result;
-  if (n == 0)
-    tamis__cuckoo_append_first(c, generation);
-  c->generation[n] = generation;
-  atomic_store_explicit(&c->generations, n + 1, memory_order_relaxed); /* not shared yet */
+  tamis__generation_append(c, generation, n);
   l->last = &l->first[n];
   l->next = 0;
   return TAMIS_OK;
@@ -156,6 +155,13 @@ static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct 
                      block->payload + block->size);
 }
 
+static void count(const struct generation *generation, uint64_t entries, uint64_t copies)
+{
+  const struct counters counters = generation_counters(generation);
+  counter_add(&counters, ENTRIES, entries);
+  counter_add(&counters, DUPLICATES, copies);
+}
+
 static int load_segment(struct load *l, const struct saved_block *block)
 {
   struct generation *generation = newest(l);
@@ -184,8 +190,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   l->next = index + directory_range_of(g, index, depth).count;
   l->totals[TOTAL_SEGMENTS]++;
   atomic_fetch_add_explicit(&generation->segments, 1, memory_order_relaxed); /* a figure */
-  counter_add(&generation->counters, ENTRIES, l->totals[TOTAL_ENTRIES] - entries);
-  counter_add(&generation->counters, DUPLICATES, l->totals[TOTAL_COPIES] - copies);
+  count(generation, l->totals[TOTAL_ENTRIES] - entries, l->totals[TOTAL_COPIES] - copies);
   return TAMIS_OK;
 }
 
@@ -216,16 +221,19 @@ static int load_limits(struct load *l, const struct saved_block *block)
   double excess = saved_to_double(block->meanings[0]);
   unsigned n = cuckoo_generations(c);
   if (block->size != n * sizeof(uint64_t) || block->meanings[1] || block->meanings[2] ||
-      block->meanings[3] || !(excess >= 0 && excess < c->spec.fpp)) /* false for NaN */
+      block->meanings[3] || !(excess >= 0 && excess < c->fpp)) /* false for NaN */
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < n; i++) {
     uint64_t limit = saved_get64(block->payload + i * sizeof limit);
-    if (limit > c->generation[i]->geometry.depth_limit)
+    if (limit > cuckoo_generation(c, i)->geometry.depth_limit)
       return TAMIS_ECORRUPT;
-    atomic_store_explicit(&c->generation[i]->split_limit, (unsigned) limit, memory_order_relaxed);
+    atomic_store_explicit(&cuckoo_generation(c, i)->split_limit, (uint8_t) limit,
+                          memory_order_relaxed);
   }
-  atomic_store_explicit(&c->excess, excess, memory_order_relaxed); /* not shared yet, both */
-  return TAMIS_OK;
+  int result = tamis__growth_provide(c);
+  if (result == TAMIS_OK) /* not shared yet, both */
+    atomic_store_explicit(&cuckoo_growth(c)->excess, excess, memory_order_relaxed);
+  return result;
 }
 
 static int load_blocks(struct load *l)
@@ -250,7 +258,7 @@ static int load_blocks(struct load *l)
 static int publish_segments(struct load *l)
 {
   for (unsigned i = 0; i < cuckoo_generations(l->c); i++) {
-    struct generation *generation = l->c->generation[i];
+    struct generation *generation = cuckoo_generation(l->c, i);
     int result = tamis__generation_provide_directory(l->c, generation);
     if (result != TAMIS_OK)
       return result;
@@ -258,6 +266,10 @@ static int publish_segments(struct load *l)
       struct segment *segment = (struct segment *) each;
       struct directory_range range =
           directory_range_of(&generation->geometry, each->size, segment->depth);
+      if (segment->depth > 0 && result == TAMIS_OK)
+        result = tamis__generation_provide_others(l->c, generation);
+      if (result != TAMIS_OK)
+        return result;
       next = each->next;
       each->next = NULL;
       for (uint64_t j = 0; j < range.count; j++)
@@ -294,7 +306,7 @@ static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned cha
     return false;
   put_lanes_in_use(g, used, head);
   unsigned char after = 0;
-  for (size_t i = g->words_offset + (size_t) buckets * 8; i < g->segment_bytes; i++)
+  for (size_t i = g->words_offset + (size_t) buckets * 8; i < cuckoo_segment_bytes(g); i++)
     after |= at[i];
   return memcmp(at, head, g->words_offset) == 0 && !after;
 }
@@ -366,7 +378,7 @@ static int read_places(struct load *l, const struct cuckoo_geometry *g, bool ado
       digest = add_place(digest, place);
       if (!adopt)
         continue;
-      if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - g->segment_bytes)
+      if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - cuckoo_segment_bytes(g))
         return TAMIS_ECORRUPT;
       directory_publish(generation_directory_entry(newest(l), done + i),
                         (directory_value) (l->r->mapping + place));
@@ -388,7 +400,7 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   /* all of it is counted in c->bytes */
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* of one thread so far */
   l->memory.limit = c->max_bytes ? c->max_bytes - (bytes - l->memory.all) : 0;
-  int result = tamis__saved_read_array(l->r, g->segment_bytes, &l->memory, &at, &begin);
+  int result = tamis__saved_read_array(l->r, cuckoo_segment_bytes(g), &l->memory, &at, &begin);
   if (result != TAMIS_OK)
     return result;
   const bool mapped = l->r->mapping != NULL;
@@ -427,14 +439,17 @@ static int load_fixed_segments(struct load *l, const struct cuckoo_geometry *g)
 {
   int result = TAMIS_OK;
   if (l->r->mapping) {
-    if (cuckoo_roots(g) * g->segment_bytes > l->r->mapping_size)
+    if (cuckoo_roots(g) * cuckoo_segment_bytes(g) > l->r->mapping_size)
       return TAMIS_ECORRUPT;
     result = tamis__generation_provide_directory(l->c, newest(l));
   }
   if (result == TAMIS_OK && l->r->mapping && !l->r->check_all)
     return map_segments(l, g);
-  if (!l->r->mapping) {
-    l->memory.all = cuckoo_roots(g) * g->segment_bytes;
+  if (l->c->has_home) {
+    uint64_t bytes = cuckoo_home_bytes(g);
+    l->memory = (struct saved_memory){(void *) cuckoo_home(l->c), bytes, 0, bytes, 0};
+  } else if (!l->r->mapping) {
+    l->memory.all = cuckoo_roots(g) * cuckoo_segment_bytes(g);
     atomic_fetch_add_explicit(&l->c->bytes, l->memory.all,
                               memory_order_relaxed); /* checked before */
   }
@@ -453,16 +468,14 @@ static int publish_block(struct load *l, const struct cuckoo_geometry *g)
       return result;
     for (uint64_t i = 0; i < l->segments; i++) {
       struct segment *segment =
-          (struct segment *) (void *) (l->memory.block + i * g->segment_bytes);
+          (struct segment *) (void *) (l->memory.block + i * cuckoo_segment_bytes(g));
       tamis__segment_init(g, segment);
       directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
     }
-    generation->block = (struct segment *) (void *) l->memory.block;
     l->memory = (struct saved_memory){0};
   }
   generation->segments = l->segments;
-  counter_add(&generation->counters, ENTRIES, l->totals[TOTAL_ENTRIES]);
-  counter_add(&generation->counters, DUPLICATES, l->totals[TOTAL_COPIES]);
+  count(generation, l->totals[TOTAL_ENTRIES], l->totals[TOTAL_COPIES]);
   return TAMIS_OK;
 }
 
@@ -477,12 +490,11 @@ static int check_totals(struct load *l)
   return result == TAMIS_OK && memcmp(said, l->totals, sizeof said) != 0 ? TAMIS_ECORRUPT : result;
 }
 
-static int load_all(struct load *l, const struct cuckoo_geometry *g)
+static int load_all(struct load *l)
 {
   bool growable = l->saved->options.growable;
-  int result = begin_generation(l, g);
-  if (result == TAMIS_OK)
-    result = growable ? load_blocks(l) : load_fixed_segments(l, g);
+  const struct cuckoo_geometry *g = &l->c->first.geometry;
+  int result = growable ? load_blocks(l) : load_fixed_segments(l, g);
   if (result == TAMIS_OK)
     result = check_totals(l);
   if (result == TAMIS_OK)
@@ -496,14 +508,30 @@ static void release_all(struct load *l)
   for (unsigned i = 0; i < cuckoo_generations(c); i++)
     for (struct retired *next, *each = l->first[i]; each; each = next) {
       next = each->next;
-      tamis__segment_destroy(c, &c->generation[i]->geometry, (struct segment *) each);
+      tamis__segment_destroy(c, &cuckoo_generation(c, i)->geometry, (struct segment *) each);
     }
   for (uint64_t i = 0; l->memory.block && i < l->segments; i++) {
-    const struct cuckoo_geometry *g = &c->generation[0]->geometry;
-    tamis__segment_close(c, g,
-                         (struct segment *) (void *) (l->memory.block + i * g->segment_bytes));
+    const struct cuckoo_geometry *g = &cuckoo_generation(c, 0)->geometry;
+    tamis__segment_close(
+        c, g, (struct segment *) (void *) (l->memory.block + i * cuckoo_segment_bytes(g)));
   }
-  tamis__memory_release(&l->r->allocator, l->memory.block, l->memory.bytes);
+  if (!c->has_home)
+    tamis__memory_release(&l->r->allocator, l->memory.block, l->memory.bytes);
+}
+
+/* What says that it has grown. */
+static int restore_growths(struct cuckoo *c, const struct saved_head *saved)
+{
+  uint64_t splits = saved->geometry[SAVED_SPLITS], joins = saved->geometry[SAVED_JOINS];
+  if (!splits && !joins)
+    return TAMIS_OK;
+  int result = c->growable ? tamis__growth_provide(c) : TAMIS_ECORRUPT;
+  if (result != TAMIS_OK)
+    return result;
+  struct cuckoo_growth *growth = cuckoo_growth(c);
+  atomic_store_explicit(&growth->splits, splits, memory_order_relaxed);
+  atomic_store_explicit(&growth->joins, joins, memory_order_relaxed); /* not shared yet, both */
+  return TAMIS_OK;
 }
 
 int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
@@ -521,26 +549,28 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_ECORRUPT;
   if (r->mapping && o->growable)
     return TAMIS_EUNSUPPORTED;
-  if (saved->limit && !r->mapping && !o->growable && tamis__cuckoo_total_bytes(&g) > saved->limit)
+  if (saved->limit && !r->mapping && !o->growable &&
+      tamis__cuckoo_total_bytes(&g, 0) > saved->limit)
     return TAMIS_EFULL;
-  struct cuckoo *c = l.c = tamis__cuckoo_begin(head, &spec, saved->limit);
+  int result;
+  struct cuckoo *c = l.c =
+      tamis__cuckoo_begin(head, &spec, &g, r->mapping != NULL, saved->limit, &result);
   if (!c)
-    return TAMIS_ENOMEM;
-  atomic_store_explicit(&c->splits, saved->geometry[SAVED_SPLITS], memory_order_relaxed);
-  atomic_store_explicit(&c->joins, saved->geometry[SAVED_JOINS], memory_order_relaxed);
+    return result;
   atomic_store_explicit(&c->counts_copies, saved->geometry[SAVED_COUNTS_COPIES] != 0,
-                        memory_order_relaxed); /* not shared yet, all three */
-  int result = TAMIS_OK;
-  if (r->mapping) {
+                        memory_order_relaxed); /* not shared yet */
+  l.last = &l.first[0];
+  result = restore_growths(c, saved);
+  if (result == TAMIS_OK && r->mapping) {
     c->mapped = tamis__memory_allocate(filter_allocator(head), sizeof *c->mapped);
     result = c->mapped ? TAMIS_OK : TAMIS_ENOMEM;
   }
   if (result == TAMIS_OK)
-    result = load_all(&l, &g);
+    result = load_all(&l);
   tamis__memory_release(&r->allocator, l.removed, l.removed_room * 8);
   if (result == TAMIS_OK) {
     c->max_bytes = o->max_bytes;
-    if (c->mapped)
+    if (cuckoo_mapped(c))
       c->mapped->file = saved_mapping_of(r);
     *out = c;
     return TAMIS_OK;

@@ -168,13 +168,13 @@ static bool search_generations(const struct cuckoo *c, unsigned n, uint64_t hash
   struct bucket_pair older[CUCKOO_MAX_GENERATIONS];
   struct older_places at[CUCKOO_MAX_GENERATIONS];
   struct observation seen[CUCKOO_MAX_GENERATIONS];
-  struct generation *newest = c->generation[n - 1];
+  struct generation *newest = cuckoo_generation(c, n - 1);
   struct bucket_pair pair = pair_find(newest, hash);
   struct lookup lookup = lookup_prepare(&newest->geometry, &pair);
   lookup_prefetch(&lookup);
   for (unsigned i = 0; i + 1 < n; i++) {
-    const struct cuckoo_geometry *g = &c->generation[i]->geometry;
-    older[i] = pair_find(c->generation[i], hash);
+    const struct cuckoo_geometry *g = &cuckoo_generation(c, i)->geometry;
+    older[i] = pair_find(cuckoo_generation(c, i), hash);
     HOOK(cuckoo_older_pair_found);
     at[i] = older_places(g, &older[i]);
     if (older[i].segment && observe(g, &at[i], &seen[i]))
@@ -321,7 +321,7 @@ struct lookup_of_two {
 /* This and the next function load a geometry twice, as first_lookup_prepare() does. */
 FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *newest = c->generation[1];
+  struct generation *newest = cuckoo_generation(c, 1);
   struct cuckoo_geometry g = later_geometry(newest);
   struct bucket_pair pair = pair_find_with(&g, newest, hash);
   g = later_geometry(newest);
@@ -330,7 +330,7 @@ FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
 
 FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *older = c->generation[0];
+  struct generation *older = cuckoo_generation(c, 0);
   struct cuckoo_geometry g = first_geometry(older, true);
   struct bucket_pair pair = pair_find_with(&g, older, hash);
   HOOK(cuckoo_older_pair_found);
@@ -340,11 +340,11 @@ FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t h
 
 FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
 {
-  const struct cuckoo_geometry older_g = first_geometry(c->generation[0], true);
+  const struct cuckoo_geometry older_g = first_geometry(cuckoo_generation(c, 0), true);
   struct observation seen = {0};
   if (two->older.lower_stripe && observe(&older_g, &two->older, &seen))
     return version_has_left(seen.lower_version) ? UNSURE : HIT;
-  const struct cuckoo_geometry g = later_geometry(c->generation[1]);
+  const struct cuckoo_geometry g = later_geometry(cuckoo_generation(c, 1));
   struct lookup_result result = lookup_finish(&two->newest, &g);
   if (result.stale)
     return UNSURE;
@@ -359,7 +359,7 @@ FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_
 static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
 {
   reader_token token;
-  if (c->generation[1]->geometry.needs_second_hash || !(token = registered_reader_enter()))
+  if (cuckoo_generation(c, 1)->geometry.needs_second_hash || !(token = registered_reader_enter()))
     return tamis__contains_mixed_any(c, hash);
   struct lookup_of_two two = {.newest = newest_of_two(c, hash)};
   lookup_prefetch(&two.newest);
@@ -371,7 +371,7 @@ static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
 
 FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
 {
-  struct generation *first = c->generation[0];
+  struct generation *first = cuckoo_generation(c, 0);
   unsigned n = cuckoo_generations(c);
   reader_token token;
   if (n != 1 || !(token = registered_reader_enter()))
@@ -384,7 +384,7 @@ FORCE_INLINE bool contains_growable(const struct cuckoo *c, uint64_t hash)
 
 FORCE_INLINE bool contains_fixed(const struct cuckoo *c, uint64_t hash)
 {
-  struct lookup_result result = first_lookup(c->generation[0], hash, false);
+  struct lookup_result result = first_lookup(cuckoo_generation(c, 0), hash, false);
   bool sure = result.hit | !result.moved;
   return __builtin_expect(sure, 1) ? result.hit : contains_again(c, hash);
 }
@@ -419,7 +419,7 @@ FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, 
 {
   for (size_t i = 0; i < n; i++) {
     lookups[i] =
-        first_lookup_prepare(c->generation[0], hash_mix(&c->head.keys, hashes[i]), growable);
+        first_lookup_prepare(cuckoo_generation(c, 0), hash_mix(&c->head.keys, hashes[i]), growable);
     lookup_prefetch(&lookups[i]);
   }
 }
@@ -429,7 +429,7 @@ static NEVER_INLINE bool contains_late(const struct cuckoo *c, uint64_t hash)
 {
   uint64_t mixed = hash_mix(&c->head.keys, hash);
   reader_token token = cuckoo_enter(c);
-  bool missed = !pair_find(c->generation[0], mixed).segment;
+  bool missed = !pair_find(cuckoo_generation(c, 0), mixed).segment;
   cuckoo_leave(c, token);
   return missed ? tamis__contains_mixed_any(c, mixed) : contains_again(c, mixed);
 }
@@ -443,7 +443,8 @@ FORCE_INLINE size_t finish_group(const struct cuckoo *c, const uint64_t *hashes,
 {
   size_t hits = 0;
   for (size_t i = 0; i < n; i++) {
-    struct lookup_result result = first_lookup_finish(c->generation[0], &lookups[i], growable);
+    struct lookup_result result =
+        first_lookup_finish(cuckoo_generation(c, 0), &lookups[i], growable);
     bool hit = result.hit;
     if (__builtin_expect((!hit & result.moved) | (growable & result.stale), 0))
       hit = contains_late(c, hashes[i]);
@@ -521,7 +522,7 @@ static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hash
 {
   const struct cuckoo *c = const_cuckoo_of(f);
   unsigned generations = cuckoo_generations(c);
-  bool two = generations == 2 && !c->generation[1]->geometry.needs_second_hash;
+  bool two = generations == 2 && !cuckoo_generation(c, 1)->geometry.needs_second_hash;
   if (generations != 1 && !two)
     return contains_many(c, hashes, n, found, tamis__contains_mixed_any);
   reader_token token = reader_enter();

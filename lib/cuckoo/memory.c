@@ -56,8 +56,9 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result)
 {
   void *block = try_allocate(c, size, cleared, result);
-  bool released = !block && tamis__ready_release(c);
-  if (!block && (tamis__backlog_hurry(&c->backlog) | released))
+  struct cuckoo_growth *growth = block ? NULL : cuckoo_has_growth(c);
+  bool released = growth && tamis__ready_release(c);
+  if (growth && (tamis__backlog_hurry(&growth->backlog) | released))
     block = try_allocate(c, size, cleared, result);
   return block;
 }
@@ -77,9 +78,9 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size)
 
 /* ---- blocks made ready for segments ---- */
 
-void tamis__ready_init(struct cuckoo *c)
+void tamis__ready_init(struct ready *ready)
 {
-  stripe_init(&c->ready.lock);
+  stripe_init(&ready->lock);
 }
 
 static void set_complete(struct ready *ready, bool complete)
@@ -146,17 +147,21 @@ static void work(struct cuckoo *c, size_t size, struct ready_block *block)
 
 void tamis__ready_prepare(struct cuckoo *c, size_t size)
 {
+  struct ready *ready = &cuckoo_growth(c)->ready;
   struct ready_block block;
-  if (atomic_load_explicit(&c->ready.complete, memory_order_relaxed) ||
-      !begin_work(&c->ready, size, &block))
+  if (atomic_load_explicit(&ready->complete, memory_order_relaxed) ||
+      !begin_work(ready, size, &block))
     return;
   work(c, size, &block);
-  end_work(&c->ready, block);
+  end_work(ready, block);
 }
 
 void *tamis__ready_take(struct cuckoo *c, size_t size, size_t cleared)
 {
-  struct ready *ready = &c->ready;
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (!growth)
+    return NULL;
+  struct ready *ready = &growth->ready;
   char *memory = NULL;
   stripe_lock(&ready->lock);
   for (unsigned i = 0; i < READY_BLOCKS && !memory; i++)
@@ -171,17 +176,17 @@ void *tamis__ready_take(struct cuckoo *c, size_t size, size_t cleared)
   return memory;
 }
 
-bool tamis__ready_release(struct cuckoo *c)
+static bool release_blocks(struct cuckoo *c, struct ready *ready)
 {
   struct ready_block all[READY_BLOCKS];
   bool any = false;
-  stripe_lock(&c->ready.lock);
+  stripe_lock(&ready->lock);
   for (unsigned i = 0; i < READY_BLOCKS; i++) {
-    all[i] = c->ready.block[i];
-    c->ready.block[i].memory = NULL;
+    all[i] = ready->block[i];
+    ready->block[i].memory = NULL;
   }
-  set_complete(&c->ready, false);
-  stripe_unlock(&c->ready.lock);
+  set_complete(ready, false);
+  stripe_unlock(&ready->lock);
   for (unsigned i = 0; i < READY_BLOCKS; i++) {
     any |= all[i].memory != NULL;
     release_block(c, all[i]);
@@ -189,8 +194,14 @@ bool tamis__ready_release(struct cuckoo *c)
   return any;
 }
 
-void tamis__ready_destroy(struct cuckoo *c)
+bool tamis__ready_release(struct cuckoo *c)
 {
-  tamis__ready_release(c);
-  stripe_destroy(&c->ready.lock);
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth && release_blocks(c, &growth->ready);
+}
+
+void tamis__ready_destroy(struct cuckoo *c, struct ready *ready)
+{
+  release_blocks(c, ready);
+  stripe_destroy(&ready->lock);
 }

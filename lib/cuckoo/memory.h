@@ -19,7 +19,7 @@ void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t clear
 /* Whether a block of the allocator's comes cleared (tamis_options.cleared_from). */
 static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, size_t size)
 {
-  return c->spec.cleared_bits && size >> c->spec.cleared_bits;
+  return c->cleared_bits && size >> c->cleared_bits;
 }
 
 /* NULL is fine. */
@@ -27,9 +27,10 @@ void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 
 /* ---- blocks made ready for segments ---- */
 
-void tamis__ready_init(struct cuckoo *c);
+void tamis__ready_init(struct ready *ready);
 
-/* Does a small part of the work for blocks of `size` bytes, if there is any to do. */
+/* Does a small part of the work for blocks of `size` bytes, if there is any to do.  The filter has
+ * grown. */
 void tamis__ready_prepare(struct cuckoo *c, size_t size);
 
 /* A block of `size` bytes, of which the first `cleared` are zero; NULL: none is ready. */
@@ -38,8 +39,8 @@ void *tamis__ready_take(struct cuckoo *c, size_t size, size_t cleared);
 /* Releases the blocks that are ready.  True if there were any. */
 bool tamis__ready_release(struct cuckoo *c);
 
-/* Only when no call is running. */
-void tamis__ready_destroy(struct cuckoo *c);
+/* Releases the blocks.  No other thread knows `ready`. */
+void tamis__ready_destroy(struct cuckoo *c, struct ready *ready);
 
 /* Whether max_bytes leaves so many bytes at the moment. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);

@@ -14,9 +14,9 @@ void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pair
   for (;;) {
     unsigned n = cuckoo_generations(c);
     HOOK(cuckoo_generations_read);
-    struct cuckoo_hash_string string = cuckoo_hash_string(&c->generation[0]->geometry, hash);
+    struct cuckoo_hash_string string = cuckoo_hash_string(&cuckoo_generation(c, 0)->geometry, hash);
     for (locked->n = 0; locked->n < n; locked->n++) {
-      struct generation *generation = c->generation[locked->n];
+      struct generation *generation = cuckoo_generation(c, locked->n);
       const struct cuckoo_geometry *g = &generation->geometry;
       struct bucket_pair *pair = &locked->pair[locked->n];
       *pair = pair_at(g, generation, cuckoo_address_of(g, string, hash));
@@ -38,7 +38,7 @@ void tamis__mix_and_prefetch(const struct cuckoo *c, const uint64_t *hashes, siz
     mixed[i] = hash_mix(&c->head.keys, hashes[i]);
   for (unsigned j = 0; j < generations; j++)
     for (size_t i = 0; i < n; i++) {
-      struct bucket_pair pair = pair_find(c->generation[j], mixed[i]);
-      pair_prefetch(&pair, &c->generation[j]->geometry);
+      struct bucket_pair pair = pair_find(cuckoo_generation(c, j), mixed[i]);
+      pair_prefetch(&pair, &cuckoo_generation(c, j)->geometry);
     }
 }

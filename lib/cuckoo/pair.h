@@ -113,12 +113,12 @@ void tamis__unlock_pairs(const struct locked_pairs *locked);
 /* The segments of a filter that does not grow stay for ever, so it needs no read sections. */
 static inline reader_token cuckoo_enter(const struct cuckoo *c)
 {
-  return c->spec.growable ? reader_enter() : NULL;
+  return c->growable ? reader_enter() : NULL;
 }
 
 static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
 {
-  if (c->spec.growable)
+  if (c->growable)
     reader_leave(token);
 }
 

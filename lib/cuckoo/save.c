@@ -82,8 +82,8 @@ static void save_limits(struct saved_writer *w, const struct cuckoo *c, unsigned
   double excess = cuckoo_excess(c);
   bool united = excess > 0;
   for (unsigned i = 0; i < generations; i++) {
-    limits[i] = generation_split_limit(c->generation[i]);
-    united |= limits[i] < c->generation[i]->geometry.depth_limit;
+    limits[i] = generation_split_limit(cuckoo_generation(c, i));
+    united |= limits[i] < cuckoo_generation(c, i)->geometry.depth_limit;
   }
   unsigned char *room = united ? tamis__saved_block_room(w, generations * sizeof *limits) : NULL;
   if (!room)
@@ -100,13 +100,13 @@ static int save_growing(struct saved_writer *w, struct cuckoo_snapshot *s)
   int result = TAMIS_OK;
   while (w->result == TAMIS_OK && (result = tamis__snapshot_next(s, &piece)) == TAMIS_OK) {
     while (generation < piece.generation->number)
-      save_generation(w, s->c->generation[++generation]);
+      save_generation(w, cuckoo_generation(s->c, ++generation));
     save_growing_segment(w, &piece);
     save_removed(w, s);
     w->totals[TOTAL_SEGMENTS]++;
   }
   while (generation < s->generation)
-    save_generation(w, s->c->generation[++generation]);
+    save_generation(w, cuckoo_generation(s->c, ++generation));
   save_removed(w, s);
   save_limits(w, s->c, generation + 1);
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
@@ -120,8 +120,8 @@ static uint64_t save_array(struct saved_writer *w, const struct snapshot_piece *
   enum { WORDS = SAVED_CHUNK / 16 };
   const struct cuckoo_geometry *g = &piece->generation->geometry;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
-  size_t padding = g->segment_bytes - g->words_offset - (size_t) buckets * 8;
-  tamis__saved_array_begin(w, g->segment_bytes);
+  size_t padding = cuckoo_segment_bytes(g) - g->words_offset - (size_t) buckets * 8;
+  tamis__saved_array_begin(w, cuckoo_segment_bytes(g));
   uint64_t begin = w->at;
   unsigned char *room = tamis__saved_array_room(w, g->words_offset);
   if (!room)
@@ -187,7 +187,7 @@ static int save_segments(struct saved_writer *w, struct cuckoo_snapshot *s, uint
 
 static int save_fixed(struct saved_writer *w, struct cuckoo_snapshot *s)
 {
-  uint64_t roots = cuckoo_roots(&s->c->generation[0]->geometry);
+  uint64_t roots = cuckoo_roots(&cuckoo_generation(s->c, 0)->geometry);
   uint64_t *places = tamis__memory_allocate_cleared(&w->allocator, roots * 8, 0);
   if (!places)
     return TAMIS_ENOMEM;
@@ -204,7 +204,7 @@ int tamis__cuckoo_save(const tamis_filter *f, struct saved_writer *w)
   struct cuckoo_snapshot s;
   int result = tamis__snapshot_begin(&s, c);
   if (result == TAMIS_OK)
-    result = c->spec.growable ? save_growing(w, &s) : save_fixed(w, &s);
+    result = c->growable ? save_growing(w, &s) : save_fixed(w, &s);
   int error = errno; /* the user's function may have set it */
   tamis__snapshot_end(&s);
   errno = error;

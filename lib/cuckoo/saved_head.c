@@ -21,23 +21,25 @@ void tamis__cuckoo_put_figures(const struct cuckoo_geometry *g, uint64_t *to)
 void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct cuckoo *c = const_cuckoo_of(f);
-  const struct cuckoo_geometry *first = &c->generation[0]->geometry;
-  out->options = (tamis_options){.capacity = c->spec.capacity,
-                                 .fpp = c->spec.fpp,
-                                 .growable = c->spec.growable,
+  const struct cuckoo_geometry *first = &cuckoo_generation(c, 0)->geometry;
+  out->options = (tamis_options){.capacity = c->capacity,
+                                 .fpp = c->fpp,
+                                 .growable = c->growable,
                                  .max_bytes = c->max_bytes,
-                                 .stripes = c->spec.stripes};
+                                 .stripes = first->stripes_wanted};
   /* without what differs between machines, and what waits for a grace period */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
-    const struct generation *generation = c->generation[i];
+    const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
     uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
-    out->figures.bytes += segments * g->segment_bytes + cuckoo_directory_size(g) * 8;
+    out->figures.bytes += segments * cuckoo_segment_bytes(g);
+    if (!c->growable || generation_others(generation))
+      out->figures.bytes += cuckoo_directory_size(g) * 8;
   }
   tamis__cuckoo_put_figures(first, out->geometry);
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
-  out->geometry[SAVED_SPLITS] = atomic_load_explicit(&c->splits, memory_order_relaxed);
-  out->geometry[SAVED_JOINS] = atomic_load_explicit(&c->joins, memory_order_relaxed);
+  out->geometry[SAVED_SPLITS] = cuckoo_splits(c);
+  out->geometry[SAVED_JOINS] = cuckoo_joins(c);
   out->geometry[SAVED_COUNTS_COPIES] = many_copies(c);
 }
 
@@ -51,12 +53,12 @@ bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t 
     if (figures[i] > most[i])
       return false;
   *g = (struct cuckoo_geometry){
-      .shape = {.width = (unsigned) figures[SAVED_WIDTH], .ages = saved->options.growable},
+      .shape = {.width = (uint8_t) figures[SAVED_WIDTH], .ages = saved->options.growable},
       .first_roots = saved->geometry[SAVED_FIRST_ROOTS],
-      .root_shift = (unsigned) figures[SAVED_ROOT_SHIFT],
-      .pair_bits = (unsigned) figures[SAVED_PAIR_BITS],
-      .depth_limit = (unsigned) figures[SAVED_DEPTH_LIMIT],
-      .stripes_wanted = saved->options.stripes,
+      .root_shift = (uint8_t) figures[SAVED_ROOT_SHIFT],
+      .pair_bits = (uint8_t) figures[SAVED_PAIR_BITS],
+      .depth_limit = (uint8_t) figures[SAVED_DEPTH_LIMIT],
+      .stripes_wanted = (uint16_t) saved->options.stripes,
       .stripe_mask = (uint32_t) figures[SAVED_STRIPES] - 1,
       .rate = saved_to_double(figures[SAVED_RATE])};
   return cuckoo_geometry_restore(before, g);
@@ -89,9 +91,16 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
   uint64_t n = saved->figures.generations;
   if (!tamis__cuckoo_read_first_geometry(saved, &g))
     return 0;
-  uint64_t first =
-      cuckoo_roots(&g) * g.segment_bytes + cuckoo_directory_size(&g) * 8 + tamis__slab_heads(&g);
+  uint64_t first = tamis__slab_heads(&g);
+  bool has_grown = n > 1 || saved->geometry[SAVED_SPLITS];
+  if (cuckoo_roots(&g) > 1)
+    first += cuckoo_directory_size(&g) * 8;
+  else if (has_grown || !saved->options.growable)
+    first += 8; /* the first entry */
+  first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;
-  return tamis__cuckoo_total_bytes(&g) - first +
-         (n - 1) * (sizeof(struct generation) + sizeof(struct counter_shard));
+  return tamis__cuckoo_total_bytes(&g, 0) - first +
+         (cuckoo_roots(&g) == 1 && has_grown ? sizeof(struct cuckoo_growth) : 0) +
+         (n - 1) * (sizeof(struct generation) + GROWTH_STRIPES * sizeof(struct stripe) +
+                    sizeof(struct slabs) + sizeof(struct counter_shard));
 }

@@ -89,7 +89,7 @@ static struct segment *create(struct cuckoo *c, struct generation *generation, s
 struct segment *tamis__segment_create(struct cuckoo *c, struct generation *generation,
                                       uint64_t prefix, unsigned depth, int *result)
 {
-  return create(c, generation, generation->geometry.segment_bytes, prefix, depth, result);
+  return create(c, generation, cuckoo_segment_bytes(&generation->geometry), prefix, depth, result);
 }
 
 /* The pages are touched here all the same: the caller will hold stripes when it writes. */
@@ -98,7 +98,7 @@ struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generati
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   struct segment *segment = create(c, generation, g->words_offset, prefix, depth, result);
-  for (size_t at = g->words_offset; segment && at < g->segment_bytes; at += SMALL_PAGE)
+  for (size_t at = g->words_offset; segment && at < cuckoo_segment_bytes(g); at += SMALL_PAGE)
     ((volatile char *) segment)[at] = 0;
   return segment;
 }
@@ -109,15 +109,16 @@ void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
   if (!segment)
     return;
   tamis__segment_close(c, g, segment);
-  tamis__segment_memory_release(c, segment, g->segment_bytes);
+  tamis__segment_memory_release(c, segment, cuckoo_segment_bytes(g));
 }
 
 void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
                            struct segment *segment)
 {
   release_duplicates(c, segment);
-  bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * g->segment_bytes);
-  tamis__backlog_retire(&c->backlog, &segment->retired, g->segment_bytes, scarce);
+  bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * cuckoo_segment_bytes(g));
+  tamis__backlog_retire(&cuckoo_growth(c)->backlog, &segment->retired, cuckoo_segment_bytes(g),
+                        scarce);
   cuckoo_count_left(c);
 }
 
@@ -125,7 +126,10 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
 {
   struct cuckoo *c = owner;
   struct segment *segment = (struct segment *) block;
-  if (segment->slab) /* TSan forgets the stripes of other segments when their blocks are freed */
+  /* TSan forgets the stripes of other segments when their blocks are freed. */
+  if (segment == cuckoo_home(c))
+    destroy_stripes(c->first.geometry.stripe_mask, segment);
+  else if (segment->slab)
     destroy_stripes(segment->slab->of->stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
   cuckoo_count_left(c);

@@ -35,6 +35,7 @@
  */
 #include "cuckoo/slabs.h"
 
+#include "cuckoo/directory.h"
 #include "cuckoo/memory.h"
 
 #include <string.h>
@@ -50,7 +51,7 @@ enum {
 
 static unsigned slots_of(const struct cuckoo_geometry *g)
 {
-  return (unsigned) ((SLAB_BYTES + g->segment_bytes - 1) / g->segment_bytes);
+  return (unsigned) ((SLAB_BYTES + cuckoo_segment_bytes(g) - 1) / cuckoo_segment_bytes(g));
 }
 
 static size_t slab_bytes(const struct slabs *slabs)
@@ -62,7 +63,7 @@ static size_t slab_bytes(const struct slabs *slabs)
 uint64_t tamis__slab_heads(const struct cuckoo_geometry *g)
 {
   struct cuckoo_geometry largest = cuckoo_geometry_largest(g);
-  bool slabs = g->shape.ages && g->segment_bytes == largest.segment_bytes &&
+  bool slabs = g->shape.ages && cuckoo_segment_bytes(g) == cuckoo_segment_bytes(&largest) &&
                cuckoo_roots(g) >= MIN_SLABS_PLANNED * (uint64_t) slots_of(g);
   return slabs ? cuckoo_roots(g) / slots_of(g) * sizeof(struct slab) : 0;
 }
@@ -71,20 +72,25 @@ void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g)
 {
   stripe_init(&slabs->lock);
   stripe_init(&slabs->allocating);
-  slabs->slot_bytes = g->segment_bytes;
+  slabs->slot_bytes = cuckoo_segment_bytes(g);
   slabs->slots = g->shape.ages ? slots_of(g) : 0;
   slabs->stripe_mask = g->stripe_mask;
   slabs->large = MIN_SLABS_GROWN * slab_bytes(slabs);
 }
 
-void tamis__slabs_plan(struct slabs *slabs, const struct cuckoo_geometry *g, uint64_t planned)
+void tamis__slabs_plan(struct generation *first, uint64_t planned)
 {
+  struct slabs *slabs = generation_slabs(first);
+  if (!slabs)
+    return;
   slabs->planned = planned;
-  slabs->planned_large = tamis__slab_heads(g) > 0;
+  slabs->planned_large = tamis__slab_heads(&first->geometry) > 0;
 }
 
 void tamis__slabs_destroy(struct slabs *slabs)
 {
+  if (!slabs)
+    return;
   stripe_destroy(&slabs->lock);
   stripe_destroy(&slabs->allocating);
 }
@@ -189,7 +195,7 @@ static void release_slot(struct cuckoo *c, struct segment *segment)
 /* (Of an older generation that has become small, a slab would be mostly free.) */
 static bool may_allocate_slab(const struct cuckoo *c, const struct generation *generation)
 {
-  const struct slabs *slabs = &generation->slabs;
+  const struct slabs *slabs = generation_slabs(generation);
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
   uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed); /* too */
   if (bytes >= slabs->planned)
@@ -204,7 +210,7 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
                                          size_t cleared, bool may_allocate)
 {
   int result;
-  struct slabs *slabs = &generation->slabs;
+  struct slabs *slabs = generation_slabs(generation);
   stripe_lock(&slabs->allocating);
   struct segment *segment = take_slot(c, slabs, NULL, cleared);
   if (!segment && may_allocate && may_allocate_slab(c, generation)) {
@@ -217,15 +223,47 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
   return segment;
 }
 
-struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
-                                               size_t cleared, int *result)
+/* ---- the home of a small filter ---- */
+
+/* Until a filter can grow, only its first segment asks for the home. */
+static struct segment *take_home(struct cuckoo *c, const struct generation *generation,
+                                 size_t cleared)
 {
-  struct slabs *slabs = &generation->slabs;
-  struct segment *segment = tamis__ready_take(c, slabs->slot_bytes, cleared);
-  if (segment)
-    segment->slab = NULL;
-  else
-    segment = take_slot(c, slabs, NULL, cleared);
+  struct segment *home = generation == &c->first ? cuckoo_home(c) : NULL;
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (!home)
+    return NULL;
+  bool is_free = c->first.segments == 0;
+  if (growth) {
+    stripe_lock(&growth->ready.lock);
+    is_free = growth->ready.home_is_free;
+    growth->ready.home_is_free = false;
+    stripe_unlock(&growth->ready.lock);
+  }
+  if (!is_free)
+    return NULL;
+  size_t size = cuckoo_home_bytes(&generation->geometry);
+  memset((void *) home, 0, cleared < size ? cleared : size);
+  return home;
+}
+
+static void release_home(struct cuckoo *c)
+{
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  if (!growth) /* the filter could not be loaded */
+    return;
+  stripe_lock(&growth->ready.lock);
+  growth->ready.home_is_free = true;
+  stripe_unlock(&growth->ready.lock);
+}
+
+/* ---- segments ---- */
+
+static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *generation,
+                                           size_t cleared, int *result)
+{
+  struct slabs *slabs = generation_slabs(generation);
+  struct segment *segment = take_slot(c, slabs, NULL, cleared);
   if (!segment && may_allocate_slab(c, generation))
     segment = take_slot_in_turn(c, generation, cleared, true);
   if (!segment)
@@ -234,6 +272,21 @@ struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generati
    * slab. */
   if (!segment)
     segment = take_slot_in_turn(c, generation, cleared, false);
+  return segment;
+}
+
+struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
+                                               size_t cleared, int *result)
+{
+  size_t size = cuckoo_segment_bytes(&generation->geometry);
+  struct segment *segment = take_home(c, generation, cleared);
+  if (!segment)
+    segment = tamis__ready_take(c, size, cleared);
+  if (segment)
+    segment->slab = NULL;
+  else
+    segment = generation->has_slabs ? allocate_with_slabs(c, generation, cleared, result)
+                                    : tamis__cuckoo_allocate_cleared(c, size, cleared, result);
   if (segment)
     *result = TAMIS_OK;
   return segment;
@@ -243,17 +296,19 @@ struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generati
  * was promised; at a limit all memory is for those who need it now; and slabs have their own. */
 void tamis__segment_memory_prepare(struct cuckoo *c, const struct generation *generation)
 {
-  const struct slabs *slabs = &generation->slabs;
+  const struct slabs *slabs = generation_slabs(generation);
+  size_t size = slabs ? slabs->slot_bytes : 0;
   uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
-  if (atomic_load_explicit(&c->splits, memory_order_relaxed) > 0 &&       /* too */
-      bytes >= MIN_SEGMENTS_PREPARED * slabs->slot_bytes && bytes < slabs->large &&
-      tamis__cuckoo_fits(c, MIN_SEGMENTS_LEFT * slabs->slot_bytes))
-    tamis__ready_prepare(c, slabs->slot_bytes);
+  if (slabs && cuckoo_splits(c) > 0 && bytes >= MIN_SEGMENTS_PREPARED * size &&
+      bytes < slabs->large && tamis__cuckoo_fits(c, MIN_SEGMENTS_LEFT * size))
+    tamis__ready_prepare(c, size);
 }
 
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size)
 {
-  if (segment->slab)
+  if (segment == cuckoo_home(c))
+    release_home(c);
+  else if (segment->slab)
     release_slot(c, segment);
   else
     tamis__cuckoo_release(c, segment, size);

@@ -14,10 +14,11 @@ uint64_t tamis__slab_heads(const struct cuckoo_geometry *g);
 
 /* Called before a generation creates its first segment. */
 void tamis__slabs_init(struct slabs *slabs, const struct cuckoo_geometry *g);
-void tamis__slabs_destroy(struct slabs *slabs);
+void tamis__slabs_destroy(struct slabs *slabs); /* NULL is fine */
 
-/* Tells those of the first generation, too, how many bytes the filter takes by plan. */
-void tamis__slabs_plan(struct slabs *slabs, const struct cuckoo_geometry *g, uint64_t planned);
+/* Tells those of the first generation, if there are any, how many bytes the filter takes by
+ * plan. */
+void tamis__slabs_plan(struct generation *first, uint64_t planned);
 
 /* Memory for a segment, in a slab or in a block of its own, whose first `cleared` bytes are zero;
  * or NULL with the reason in *result. */

@@ -83,7 +83,8 @@ static uint64_t copied_before(const struct cuckoo_snapshot *s, unsigned generati
 static bool is_final(const struct cuckoo_snapshot *s, uint64_t hash)
 {
   for (unsigned i = 0; i <= s->generation; i++)
-    if (s->final[i] && cuckoo_address(&s->c->generation[i]->geometry, hash).index < s->final[i])
+    if (s->final[i] &&
+        cuckoo_address(&cuckoo_generation(s->c, i)->geometry, hash).index < s->final[i])
       return true;
   return false;
 }
@@ -130,13 +131,13 @@ static bool is_short_of_notes(const struct cuckoo_snapshot *s)
  * False: there is none, and the note is still the caller's. */
 static bool give_note(struct cuckoo *c, struct snapshot_note *note)
 {
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   struct cuckoo_snapshot *s = first_snapshot(c);
   while (s && !is_short_of_notes(s))
     s = s->next;
   if (s && note)
     push(&s->spare, note);
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
   return s != NULL;
 }
 
@@ -168,7 +169,7 @@ static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 
 size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashes)
 {
-  stripe_lock(&s->c->snapshots_lock);
+  stripe_lock(snapshots_lock(s->c));
   if (s->given) {
     s->given->n = 0;
     push(&s->spare, s->given);
@@ -178,7 +179,7 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
     s->given = s->open;
     s->open = NULL;
   }
-  stripe_unlock(&s->c->snapshots_lock);
+  stripe_unlock(snapshots_lock(s->c));
   if (!s->given)
     return 0;
   *hashes = s->given->hashes;
@@ -190,20 +191,20 @@ size_t tamis__snapshot_removed(struct cuckoo_snapshot *s, const uint64_t **hashe
 void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *generation,
                                  uint64_t index, uint64_t hash)
 {
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   for (struct cuckoo_snapshot *s = first_snapshot(c); s; s = s->next)
     if (index < copied_before(s, generation->number) && !is_final(s, hash))
       note_locked(s, hash);
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
 }
 
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation, uint64_t index)
 {
   bool lets = true;
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next)
     lets = index >= copied_before(s, generation->number);
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
   return lets;
 }
 
@@ -214,12 +215,12 @@ bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *genera
   bool lets = true;
   if (!has_snapshots(c))
     return true;
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   for (struct cuckoo_snapshot *s = first_snapshot(c); s && lets; s = s->next) {
     uint64_t end = range.first + range.count, copied = copied_before(s, generation->number);
     lets = copied <= range.first || s->final[generation->number] >= (copied < end ? copied : end);
   }
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
   return lets;
 }
 
@@ -285,17 +286,17 @@ static bool provide_duplicates(struct cuckoo_snapshot *s, size_t bytes)
 static void enter(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   s->entered = true;
   s->next = first_snapshot(c);
   atomic_store_explicit(&c->snapshots, s, memory_order_relaxed); /* see has_snapshots() */
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
 }
 
 static void leave(struct cuckoo_snapshot *s)
 {
   struct cuckoo *c = s->c;
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   struct cuckoo_snapshot *first = first_snapshot(c);
   if (first == s) {
     atomic_store_explicit(&c->snapshots, s->next, memory_order_relaxed);
@@ -304,15 +305,15 @@ static void leave(struct cuckoo_snapshot *s)
       first = first->next;
     first->next = s->next;
   }
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
 }
 
 int tamis__snapshot_begin(struct cuckoo_snapshot *s, const struct cuckoo *c)
 {
   /* The filter is const to the caller of tamis_save(), but the object itself is not. */
   *s = (struct cuckoo_snapshot){.c = (struct cuckoo *) c};
-  bool provided = provide_words(s, &c->generation[0]->geometry);
-  for (unsigned i = 0; i < SPARE_NOTES && provided && c->spec.growable; i++) {
+  bool provided = provide_words(s, &cuckoo_generation(c, 0)->geometry);
+  for (unsigned i = 0; i < SPARE_NOTES && provided && c->growable; i++) {
     struct snapshot_note *note = allocate_note(c);
     provided = note != NULL;
     if (note)
@@ -339,13 +340,13 @@ static void advance_locked(struct cuckoo_snapshot *s, uint64_t to)
 {
   struct cuckoo *c = s->c;
   bool newest = cuckoo_generations(c) == s->generation + 1;
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   s->index = to;
   if (newest)
     s->final[s->generation] = to;
   if (s->refused)
     s->result = TAMIS_ENOMEM;
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
 }
 
 /* The segment to which the cursor leads, or NULL.  *range: its directory entries or, if the root
@@ -445,7 +446,7 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
   for (unsigned i = 0; i < generation->number; i++) {
     if (!s->final[i])
       continue;
-    const struct cuckoo_geometry *earlier = &s->c->generation[i]->geometry;
+    const struct cuckoo_geometry *earlier = &cuckoo_generation(s->c, i)->geometry;
     for (uint32_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
         uint64_t entry = bucket_lane(&g->shape, s->words[bucket], lane);
@@ -522,14 +523,14 @@ static bool enter_next_generation(struct cuckoo_snapshot *s)
   struct cuckoo *c = s->c;
   if (s->generation + 1 == cuckoo_generations(c))
     return false;
-  if (!provide_words(s, &c->generation[s->generation + 1]->geometry)) {
+  if (!provide_words(s, &cuckoo_generation(c, s->generation + 1)->geometry)) {
     s->result = TAMIS_ENOMEM;
     return true;
   }
-  stripe_lock(&c->snapshots_lock);
+  stripe_lock(snapshots_lock(c));
   s->generation++;
   s->index = 0;
-  stripe_unlock(&c->snapshots_lock);
+  stripe_unlock(snapshots_lock(c));
   return true;
 }
 
@@ -537,7 +538,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
 {
   HOOK(cuckoo_snapshot_next);
   while (s->result == TAMIS_OK) {
-    struct generation *generation = s->c->generation[s->generation];
+    struct generation *generation = cuckoo_generation(s->c, s->generation);
     if (s->copied.at < s->copied.end) {
       give_piece(s, generation, piece);
       return TAMIS_OK;
@@ -547,7 +548,7 @@ int tamis__snapshot_next(struct cuckoo_snapshot *s, struct snapshot_piece *piece
         s->result = TAMIS_ABSENT;
       continue;
     }
-    if (s->c->mapped) {
+    if (cuckoo_mapped(s->c)) {
       s->result = tamis__snapshot_copy_mapped(s, generation);
       continue;
     }

@@ -61,7 +61,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
 int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const struct saved_mapping *file = &s->c->mapped->file;
+  const struct saved_mapping *file = &cuckoo_mapped(s->c)->file;
   const struct segment *segment =
       directory_segment(directory_load(generation_directory_entry(generation, s->index)));
   memcpy(s->words, segment_words(g, segment), cuckoo_buckets(g) * sizeof(uint64_t));
@@ -74,7 +74,7 @@ int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generati
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
   struct saved_reader r;
   struct saved_block block = {0};
-  int result = tamis__counts_begin(&r, file, (const char *) segment + g->segment_bytes);
+  int result = tamis__counts_begin(&r, file, (const char *) segment + cuckoo_segment_bytes(g));
   while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK) {
     s->copied.copying = (uint32_t) block.meanings[2];
     result = read_counts(s, g, &block);

@@ -51,7 +51,7 @@
 /* Its stripes and its buckets follow in memory.  The plain members do not change after the segment
  * is published. */
 struct segment {
-  _Alignas(64) struct retired retired; /* first: see reclaim.h */
+  _Alignas(16) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
   unsigned depth;
   _Atomic uint32_t fullness; /* whether the segment is known to be full; see segment_is_full() */
@@ -67,7 +67,7 @@ _Static_assert(sizeof(struct segment) == CUCKOO_SEGMENT_HEADER, "cache lines sta
 _Static_assert(sizeof(struct stripe) == CUCKOO_STRIPE_BYTES, "the geometry counts with it");
 
 /* The value of a directory entry: a segment's address plus its depth, which fits in because
- * segments are aligned to 64 bytes; so readers need not read the segment for it.  NULL: there is no
+ * segments are aligned to 16 bytes; so readers need not read the segment for it.  NULL: there is no
  * segment. */
 typedef char *directory_value;
 typedef _Atomic(directory_value) directory_entry;
@@ -113,20 +113,27 @@ struct slabs {
   uint64_t large;     /* bytes from which on a filter that outgrows the plan allocates slabs */
 };
 
+/* The growth stripes follow in memory, if there is more than one (generation_growth_stripe()); then
+ * the slabs, if the generation has any; then the only root's directory entry. */
 struct generation {
   struct cuckoo_geometry geometry;
-  unsigned number;            /* of generations before it */
-  directory_entry *directory; /* in the order of generation_root_entry() */
-  struct segment *block;      /* all segments of a filter that does not grow; otherwise NULL */
-  struct counters counters;
+  directory_entry *directory; /* the first entries of all roots */
+  /* The other entries, root by root.  With a single root, which may never split, they are allocated
+   * before its first split: NULL until then.  Relaxed: whoever reads an entry there has read a
+   * first entry that says that the root has split, or holds the growth stripe. */
+  _Atomic(directory_entry *) others;
+  struct counter_shard *shards;
   _Atomic uint64_t segments;
-  struct slabs slabs;
-  /* The call that changes the directory entries of a root holds one of these, which it takes before
-   * the stripes of segments. */
-  struct stripe growth[GROWTH_STRIPES];
+  /* The growth stripe of a single root, without what follows the lock in struct stripe. */
+  _Alignas(8) char own_growth[STRIPE_LOCK_BYTES];
+  uint8_t counter_mask; /* number of shards - 1 */
+  uint8_t number;       /* of generations before it */
   /* How often segments may split: as the geometry says, or less after a union (unite_plan.c). */
-  _Atomic unsigned split_limit;
+  _Atomic uint8_t split_limit;
+  bool has_slabs;
 };
+
+_Static_assert(sizeof(struct generation) == 96, "no byte is unused");
 
 enum { READY_BLOCKS = 2 }; /* what a split takes */
 
@@ -141,6 +148,7 @@ struct ready {
   struct stripe lock; /* protects the blocks and `busy`; taken last */
   struct ready_block block[READY_BLOCKS];
   bool busy;             /* a thread works on a block, which it has taken out */
+  bool home_is_free;     /* see struct cuckoo; protected by the lock, too */
   _Atomic bool complete; /* all blocks are touched: only a hint */
 };
 
@@ -150,30 +158,50 @@ struct mapped {
   struct filter_operations operations;
 };
 
-struct cuckoo {
-  struct tamis_filter head;
-  struct cuckoo_spec spec;
-  uint64_t max_bytes; /* 0: no limit */
-  /* Generations are only ever appended.  Those below the count are complete. */
+/* What a filter that grows needs from its first growth on: create.c provides it.  A filter that is
+ * to have several roots has it from the start. */
+struct cuckoo_growth {
+  /* Generations are only ever appended.  Those below the count are complete.  The first one is
+   * where struct cuckoo says. */
   struct generation *generation[CUCKOO_MAX_GENERATIONS];
-  _Atomic unsigned generations;
   struct stripe opening; /* held by the call that appends one; taken after a growth stripe */
-  _Atomic uint64_t bytes;
   _Atomic uint64_t splits, joins;
-  _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
-  _Atomic uint32_t unions;    /* under way, or ended too early: see is_skewed() in growth.c */
-  _Atomic uint64_t left; /* how often memory of segments has come free: see segment_is_full() */
-  struct ready ready;
-  struct backlog backlog;
-  _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
-  struct stripe snapshots_lock;                /* taken last */
+  _Atomic uint32_t unions; /* under way, or ended too early: see is_skewed() in growth.c */
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
    * `opening` held. */
   _Atomic double excess;
-  struct mapped *mapped; /* NULL: the filter is not mapped */
-  struct filter_more more;
-  unsigned char secret[HASH_SECRET_BYTES];
+  struct ready ready;
+  struct backlog backlog;
 };
+
+/* A server may keep a filter for each of a million users.  So a small filter is one block (create.c
+ * says of what), and what it does not need before it grows is not in it.
+ *
+ * Its *home* is the part of that block which holds its first segment.  After that segment has left,
+ * another one of the first generation may have the home. */
+struct cuckoo {
+  struct tamis_filter head;
+  uint64_t capacity;
+  double fpp;
+  uint64_t max_bytes; /* 0: no limit */
+  _Atomic uint64_t bytes;
+  union {
+    _Atomic(struct cuckoo_growth *) growth; /* of a filter that grows; see cuckoo_growth() */
+    struct mapped *mapped;                  /* of one that does not; NULL: it is not mapped */
+  };
+  _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
+  _Atomic unsigned generations;
+  _Atomic uint32_t left; /* how often memory of segments has come free: see segment_is_full() */
+  /* Taken last.  (A stripe without what follows its lock.) */
+  _Alignas(8) char snapshots_lock[STRIPE_LOCK_BYTES];
+  bool growable;
+  unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
+  _Atomic bool counts_copies; /* segments are folded because of many copies: see fold.h */
+  bool has_home;
+  struct generation first; /* last, as more of it follows in memory */
+};
+
+_Static_assert(sizeof(struct cuckoo) == 200, "no byte is unused");
 
 static inline struct cuckoo *cuckoo_of(tamis_filter *f)
 {
@@ -185,7 +213,55 @@ static inline const struct cuckoo *const_cuckoo_of(const tamis_filter *f)
   return (const struct cuckoo *) f;
 }
 
+static inline struct stripe *snapshots_lock(struct cuckoo *c)
+{
+  return (struct stripe *) c->snapshots_lock;
+}
+
+/* Of a filter that grows, and for which tamis__growth_provide() has been called.
+ * ORDER growth.load (acquire)
+ *   pairs with     growth.publish
+ *   makes visible  what tamis__growth_provide() has written: locks, lists and figures
+ *   if weakened    a lock or a list without a value is used
+ *   checked by     negative/growth_published_relaxed, negative/growth_loaded_relaxed */
+static inline struct cuckoo_growth *cuckoo_growth(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->growth, memory_order_acquire);
+}
+
+/* NULL: the filter does not grow, or has not grown yet. */
+static inline struct cuckoo_growth *cuckoo_has_growth(const struct cuckoo *c)
+{
+  return c->growable ? cuckoo_growth(c) : NULL;
+}
+
+static inline const struct mapped *cuckoo_mapped(const struct cuckoo *c)
+{
+  return c->growable ? NULL : c->mapped;
+}
+
+/* Figures: relaxed. */
+static inline uint64_t cuckoo_splits(const struct cuckoo *c)
+{
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth ? atomic_load_explicit(&growth->splits, memory_order_relaxed) : 0;
+}
+
+static inline uint64_t cuckoo_joins(const struct cuckoo *c)
+{
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth ? atomic_load_explicit(&growth->joins, memory_order_relaxed) : 0;
+}
+
 /* ---- generations ---- */
+
+/* The caller has read a larger count of generations, or appends this one.  (Relaxed: the count has
+ * made visible what precedes it.) */
+static inline struct generation *cuckoo_generation(const struct cuckoo *c, unsigned i)
+{
+  return i == 0 ? (struct generation *) &c->first
+                : atomic_load_explicit(&c->growth, memory_order_relaxed)->generation[i];
+}
 
 /* ORDER generations.load (seq_cst)
  *   pairs with     generations.publish
@@ -205,7 +281,8 @@ static inline unsigned generation_split_limit(const struct generation *generatio
 
 static inline double cuckoo_excess(const struct cuckoo *c)
 {
-  return atomic_load_explicit(&c->excess, memory_order_relaxed);
+  const struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth ? atomic_load_explicit(&growth->excess, memory_order_relaxed) : 0;
 }
 
 /* The rate of a generation whose segments are full and have split `depth` times.  It is linear in
@@ -219,17 +296,23 @@ static inline double generation_rate(const struct generation *generation, unsign
 /* The part of the promised rate that a filter with so many generations leaves. */
 static inline double cuckoo_rate_left(const struct cuckoo *c, unsigned generations)
 {
-  double left = c->spec.fpp - cuckoo_excess(c);
+  double left = c->fpp - cuckoo_excess(c);
   for (unsigned i = 0; i < generations; i++)
-    left -= generation_rate(c->generation[i], generation_split_limit(c->generation[i]));
+    left -=
+        generation_rate(cuckoo_generation(c, i), generation_split_limit(cuckoo_generation(c, i)));
   return left;
+}
+
+FORCE_INLINE struct counters generation_counters(const struct generation *generation)
+{
+  return (struct counters){generation->shards, generation->counter_mask};
 }
 
 /* The shards of a generation's counters, for a segment at each root: what the generation grows to
  * has no bearing on what it takes at first. */
 static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 {
-  return tamis__counter_shards(cuckoo_roots(g) * g->segment_bytes);
+  return tamis__counter_shards(cuckoo_roots(g) * cuckoo_segment_bytes(g));
 }
 
 /* A sum over shards may be taken between an add in one shard and a remove in another: then it can
@@ -237,20 +320,35 @@ static inline unsigned cuckoo_shards(const struct cuckoo_geometry *g)
 static inline uint64_t cuckoo_count(const struct generation *generation,
                                     enum generation_counter which)
 {
-  int64_t sum = (int64_t) tamis__counter_sum(&generation->counters, which);
+  const struct counters counters = generation_counters(generation);
+  int64_t sum = (int64_t) tamis__counter_sum(&counters, which);
   return sum > 0 ? (uint64_t) sum : 0;
 }
 
 static inline void cuckoo_count_change(const struct generation *generation,
                                        enum generation_counter which, int change)
 {
-  counter_add(&generation->counters, which, (uint64_t) (int64_t) change);
+  if (counter_is_owned_by_mask(generation->counter_mask))
+    counter_add_owned(generation->shards, which, (uint64_t) (int64_t) change);
+  else
+    tamis__counter_add_shared(&(struct counters){.shards = generation->shards}, which,
+                              (uint64_t) (int64_t) change);
 }
 
 /* Counts something that is slow anyway. */
 static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter which)
 {
-  tamis__counter_note(&c->generation[0]->counters, which);
+  const struct counters counters = generation_counters(&c->first);
+  tamis__counter_note(&counters, which);
+}
+
+/* ---- homes ---- */
+
+/* NULL: there is none. */
+static inline struct segment *cuckoo_home(const struct cuckoo *c)
+{
+  return c->has_home ? (struct segment *) ((char *) c - cuckoo_home_bytes(&c->first.geometry))
+                     : NULL;
 }
 
 /* ---- the parts of a segment ---- */

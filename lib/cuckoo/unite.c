@@ -150,8 +150,9 @@ static unsigned match_prefixes(const struct bucket_pair *pair, uint32_t bucket, 
 
 static void count_copies(const struct generation *generation, uint64_t copies)
 {
+  const struct counters counters = generation_counters(generation);
   if (copies)
-    counter_add(&generation->counters, DUPLICATES, copies);
+    counter_add(&counters, DUPLICATES, copies);
 }
 
 static int put_into_lane_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
@@ -218,7 +219,7 @@ static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const st
 /* Whether the caller, who holds stripes of the pair, may put something there: see snapshot.h. */
 static bool lets_put(struct cuckoo *c, const struct bucket_pair *pair)
 {
-  return pair->generation->number + 1 == cuckoo_generations(c) || !has_snapshots(c) ||
+  return pair->generation->number + 1U == cuckoo_generations(c) || !has_snapshots(c) ||
          tamis__snapshot_lets_add(c, pair->generation, pair->index);
 }
 
@@ -285,10 +286,10 @@ struct union_of {
 static int open_for(struct union_of *u, unsigned n, unsigned number, const struct incoming *e)
 {
   struct place place;
-  if (!u->into->spec.growable || number < n) /* a new one would ask for more bits than these have */
+  if (!u->into->growable || number < n) /* a new one would ask for more bits than these have */
     return TAMIS_EFULL;
-  int result = tamis__generation_open(u->into, u->into->generation[n - 1], e->geometry);
-  if (result == TAMIS_OK && !place_in(u->into->generation[n], e, &place))
+  int result = tamis__generation_open(u->into, cuckoo_generation(u->into, n - 1), e->geometry);
+  if (result == TAMIS_OK && !place_in(cuckoo_generation(u->into, n), e, &place))
     return TAMIS_EFULL;
   return result;
 }
@@ -301,7 +302,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
     int result = TAMIS_EFULL;
     struct place place;
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
-      if (place_in(u->into->generation[j], e, &place))
+      if (place_in(cuckoo_generation(u->into, j), e, &place))
         result = put(u->into, &place, e, &u->come[j]);
     if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
       result = open_for(u, n, number, e);
@@ -316,7 +317,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
 static void split_for(struct cuckoo *into, const struct snapshot_piece *piece)
 {
   for (unsigned j = cuckoo_generations(into); j-- > 0;) {
-    struct generation *generation = into->generation[j];
+    struct generation *generation = cuckoo_generation(into, j);
     if (!cuckoo_can_take(&generation->geometry, &piece->generation->geometry,
                          cuckoo_least_bits(&piece->generation->geometry)))
       continue;
@@ -333,7 +334,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
   uint64_t prefix = of_root << 1 << (63 - g->depth_limit);
   uint32_t half = (uint32_t) (cuckoo_buckets(g) / 2);
   struct incoming e = {.geometry = g, .root = cuckoo_root_of_index(g, piece->index)};
-  if (u->into->spec.growable)
+  if (u->into->growable)
     split_for(u->into, piece);
   HOOK(cuckoo_union_piece);
   for (e.bucket = 0; e.bucket < 2 * half; e.bucket++)
@@ -402,10 +403,21 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
  * pair by pair.  After an error it stays so.  (Relaxed: see is_skewed().) */
 static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 {
-  atomic_fetch_add_explicit(&u->into->unions, 1, memory_order_relaxed);
+  struct cuckoo_growth *growth = cuckoo_has_growth(u->into);
+  if (growth)
+    atomic_fetch_add_explicit(&growth->unions, 1, memory_order_relaxed);
   int result = unite_pieces(u, s);
-  if (result == TAMIS_OK)
-    atomic_fetch_sub_explicit(&u->into->unions, 1, memory_order_relaxed);
+  if (growth && result == TAMIS_OK)
+    atomic_fetch_sub_explicit(&growth->unions, 1, memory_order_relaxed);
+  return result;
+}
+
+static int provide_growth(struct cuckoo *into)
+{
+  struct stripe *growth = growth_stripe(&into->first, 0);
+  stripe_lock(growth);
+  int result = tamis__growth_provide(into);
+  stripe_unlock(growth);
   return result;
 }
 
@@ -414,9 +426,12 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   struct union_of u = {.into = cuckoo_of(into)};
   const struct cuckoo *from = const_cuckoo_of(from_filter);
   struct union_plan plan;
-  if (!cuckoo_same_geometry(&u.into->generation[0]->geometry, &from->generation[0]->geometry))
+  if (!cuckoo_same_geometry(&cuckoo_generation(u.into, 0)->geometry,
+                            &cuckoo_generation(from, 0)->geometry))
     return TAMIS_EINVAL;
-  int result = tamis__union_plan(u.into, from, &plan);
+  int result = u.into->growable ? provide_growth(u.into) : TAMIS_OK;
+  if (result == TAMIS_OK)
+    result = tamis__union_plan(u.into, from, &plan);
   if (result != TAMIS_OK)
     return result;
   struct cuckoo_snapshot s;
@@ -425,7 +440,7 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
     result = unite_snapshot(&u, &s);
   tamis__snapshot_end(&s);
   result = remove_noted(&u, result);
-  if (u.into->spec.growable)
+  if (u.into->growable)
     tamis__union_settle(u.into, &plan, u.come);
   return result;
 }

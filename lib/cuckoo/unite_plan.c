@@ -96,7 +96,7 @@ static double room_at(const struct cuckoo_geometry *g, unsigned depth)
 static double room_left(const struct cuckoo *into, unsigned n, unsigned j, double taken,
                         const struct cuckoo_geometry *source)
 {
-  const struct generation *generation = into->generation[j];
+  const struct generation *generation = cuckoo_generation(into, j);
   const struct cuckoo_geometry *g = &generation->geometry;
   double entries = (double) cuckoo_count(generation, ENTRIES) + taken;
   if (j + 1 < n && !has_all_roots(generation))
@@ -148,7 +148,7 @@ static unsigned depth_with(const struct generation *generation, double more)
 static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct generation *source,
                  struct survey taken, struct union_plan *plan)
 {
-  const struct generation *generation = into->generation[j];
+  const struct generation *generation = cuckoo_generation(into, j);
   unsigned limit = generation_split_limit(generation);
   unsigned depth = depth_with(generation, plan->taken[j] + taken.entries);
   if (cuckoo_same_geometry(&generation->geometry, &source->geometry) && depth < depth_now(source))
@@ -164,17 +164,17 @@ static void take(const struct cuckoo *into, unsigned n, unsigned j, const struct
 static bool plan_generation(const struct cuckoo *into, unsigned n, const struct cuckoo *from,
                             unsigned i, struct union_plan *plan)
 {
-  const struct cuckoo_geometry *g = &from->generation[i]->geometry;
+  const struct cuckoo_geometry *g = &cuckoo_generation(from, i)->geometry;
   struct survey taken[CUCKOO_MAX_GENERATIONS] = {{0, 0}};
   double room[CUCKOO_MAX_GENERATIONS], left = 0;
   struct census census;
-  survey_generation(from, from->generation[i], &census);
+  survey_generation(from, cuckoo_generation(from, i), &census);
   for (unsigned j = 0; j < n; j++)
     room[j] = room_left(into, n, j, plan->taken[j], g);
   for (unsigned bits = 0; bits < MAX_KNOWN_BITS; bits++) {
     double rest = (double) census.entries[bits];
     for (unsigned j = n; j-- > 0 && rest > 0;)
-      if (cuckoo_can_take(&into->generation[j]->geometry, g, bits)) {
+      if (cuckoo_can_take(&cuckoo_generation(into, j)->geometry, g, bits)) {
         double come = fmin(room[j] - taken[j].entries, rest);
         taken[j].entries += come;
         taken[j].rate += come * cuckoo_entry_rate(g, bits);
@@ -184,7 +184,7 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
   }
   for (unsigned j = n; j-- > 0;)
     if (taken[j].entries > 0)
-      take(into, n, j, from->generation[i], taken[j], plan);
+      take(into, n, j, cuckoo_generation(from, i), taken[j], plan);
   if (left <= 0)
     return true;
   plan->rate += g->rate; /* a generation like this one is opened */
@@ -195,7 +195,7 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
  * stripe. */
 static int reserve_rate_locked(struct cuckoo *into, unsigned n, const struct union_plan *plan)
 {
-  struct generation *newest = into->generation[n - 1];
+  struct generation *newest = cuckoo_generation(into, n - 1);
   unsigned limit = generation_split_limit(newest), lower = limit;
   double most = (cuckoo_rate_left(into, n) - plan->rate) / 2, full = generation_rate(newest, limit);
   if (plan->rate > 0 && most < 0)
@@ -205,37 +205,41 @@ static int reserve_rate_locked(struct cuckoo *into, unsigned n, const struct uni
   if (plan->excess > 0 && plan->excess - full + generation_rate(newest, lower) > most)
     return TAMIS_EUNSUPPORTED;
   if (plan->excess > 0)
-    atomic_store_explicit(&newest->split_limit, lower, memory_order_relaxed);
-  atomic_store_explicit(&into->excess, cuckoo_excess(into) + plan->excess, memory_order_relaxed);
+    atomic_store_explicit(&newest->split_limit, (uint8_t) lower, memory_order_relaxed);
+  atomic_store_explicit(&cuckoo_growth(into)->excess, cuckoo_excess(into) + plan->excess,
+                        memory_order_relaxed);
   return TAMIS_OK;
 }
 
 int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
 {
   *plan = (struct union_plan){0};
-  if (!into->spec.growable) {
-    uint64_t entries = cuckoo_count(into->generation[0], ENTRIES);
-    return entries + cuckoo_count(from->generation[0], ENTRIES) > into->spec.capacity ? TAMIS_EFULL
-                                                                                      : TAMIS_OK;
+  if (!into->growable) {
+    uint64_t entries = cuckoo_count(cuckoo_generation(into, 0), ENTRIES);
+    return entries + cuckoo_count(cuckoo_generation(from, 0), ENTRIES) > into->capacity
+               ? TAMIS_EFULL
+               : TAMIS_OK;
   }
   unsigned n = cuckoo_generations(into), of_from = cuckoo_generations(from);
   for (unsigned j = 0; j < n; j++)
-    plan->before[j] = (double) cuckoo_count(into->generation[j], ENTRIES);
+    plan->before[j] = (double) cuckoo_count(cuckoo_generation(into, j), ENTRIES);
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
-  stripe_lock(&into->opening);
+  struct stripe *opening = &cuckoo_growth(into)->opening;
+  stripe_lock(opening);
   int result = reserve_rate_locked(into, n, plan);
-  stripe_unlock(&into->opening);
+  stripe_unlock(opening);
   return result;
 }
 
 void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come)
 {
-  stripe_lock(&c->opening);
-  double excess = cuckoo_excess(c) - plan->excess;
+  struct cuckoo_growth *growth = cuckoo_growth(c);
+  stripe_lock(&growth->opening);
+  double excess = atomic_load_explicit(&growth->excess, memory_order_relaxed) - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
-    excess += excess_of(c->generation[j], plan->before[j], come[j].entries, come[j].rate);
-  atomic_store_explicit(&c->excess, fmax(excess, 0), memory_order_relaxed);
-  stripe_unlock(&c->opening);
+    excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
+  atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
+  stripe_unlock(&growth->opening);
 }

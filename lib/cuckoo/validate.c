@@ -86,9 +86,10 @@ static const char *validate_generation(const struct generation *generation, bool
     if (reason)
       return reason;
   }
-  return entries != tamis__counter_sum(&generation->counters, ENTRIES)
+  const struct counters counters = generation_counters(generation);
+  return entries != tamis__counter_sum(&counters, ENTRIES)
              ? "counted entries are not those in buckets"
-         : duplicates != tamis__counter_sum(&generation->counters, DUPLICATES) && !mapped
+         : duplicates != tamis__counter_sum(&counters, DUPLICATES) && !mapped
              ? "counted duplicates are not those that segments count"
          : segments != atomic_load_explicit(&generation->segments, memory_order_relaxed)
              ? "counted segments are not those in the directory"
@@ -100,6 +101,6 @@ bool tamis__cuckoo_validate(const tamis_filter *f, const char **reason)
   const struct cuckoo *c = const_cuckoo_of(f);
   *reason = NULL;
   for (unsigned i = 0; i < cuckoo_generations(c) && !*reason; i++)
-    *reason = validate_generation(c->generation[i], c->mapped);
+    *reason = validate_generation(cuckoo_generation(c, i), cuckoo_mapped(c));
   return !*reason;
 }

@@ -7,20 +7,21 @@
 #include "base/compiler.h"
 #include "window/copies.h"
 
-/* Clears the dead lanes of a word, and adds the number of others that are in use to *left.  Returns
- * how many were cleared.  The caller holds the word's stripe. */
+/* Clears the dead lanes of a word, and adds the others that are in use to *left.  Returns how many
+ * were cleared.  The caller holds the word's stripe. */
 static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsigned dead,
                                   uint64_t *left)
 {
   uint64_t value = word_load(at);
   uint64_t used = window_used(s, value), gone = used & window_dead(s, value, dead);
-  *left += window_count(used ^ gone);
-  if (gone)
-    word_store(at, value & ~window_bits(s, gone));
+  *left |= used ^ gone;
+  if (!gone)
+    return 0;
+  word_store(at, value & ~window_bits(s, gone));
   return window_count(gone);
 }
 
-/* Returns how many lanes are left in use. */
+/* Returns which lanes are left in use, of all words together: 0 if none is. */
 static uint64_t sweep_block(const struct window *w, const struct window_layer *layer,
                             uint64_t block, unsigned dead)
 {
@@ -39,7 +40,7 @@ static uint64_t sweep_block(const struct window *w, const struct window_layer *l
 }
 
 /* Takes each stripe at least once, also those that have no block, and sweeps its records and all
- * layers.  left[i] is what is left in the layer with number oldest + i. */
+ * layers.  left[i] is 0 if nothing is left in the layer with number oldest + i. */
 static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
 {
   uint64_t stripes = w->stripes.mask + 1;
@@ -54,7 +55,7 @@ static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LA
          layer = window_next(layer, epoch)) {
       uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
       for (uint64_t block = stripe; block <= last; block += stripes)
-        left[layer->number - epoch_oldest(epoch)] +=
+        left[layer->number - epoch_oldest(epoch)] |=
             sweep_block(w, layer, block, epoch_dead(epoch));
     }
   }

@@ -40,8 +40,8 @@ struct window_shape {
   uint64_t units;        /* the lowest bit of each fingerprint */
 };
 
-/* The number of stamps with which G periods, and the one that runs, are told from the one before.
- * */
+/* The number of stamps with which G periods, and the one that runs, are told from the one
+ * before. */
 static inline unsigned window_stamps(unsigned periods)
 {
   return periods + 2;
@@ -159,8 +159,8 @@ static inline uint64_t window_pattern(const struct window_shape *s, uint64_t fin
  *
  * Two fingerprints that differ in the lowest bit are then sometimes taken for each other: that of a
  * lane whose stamp is dead, and that of the lane after one that equals the pattern.  This replaces
- * false positives that these lanes would cause if their stamps were live, so the rate is no higher.
- * */
+ * false positives that these lanes would cause if their stamps were live, so the rate is no
+ * higher. */
 FORCE_INLINE uint64_t window_has_live(const struct window_shape *s, uint64_t bucket,
                                       uint64_t pattern)
 {

@@ -15,7 +15,8 @@ struct window_plan {
   bool renews;
   unsigned stripes_wanted;
   uint64_t max_bytes;
-  word *words; /* of the first layer, which become the filter's; NULL: they are allocated */
+  size_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
+  word *words;         /* of the first layer, which become the filter's; NULL: they are allocated */
 };
 
 /* What a filter takes beside the words of its first layer. */

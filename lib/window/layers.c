@@ -31,6 +31,12 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
   return window_bytes(g);
 }
 
+word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes, size_t cleared_from)
+{
+  const bool comes_cleared = cleared_from && bytes >= cleared_from;
+  return tamis__memory_allocate_cleared(from, bytes, comes_cleared ? 0 : bytes);
+}
+
 /* The lowest index that no layer has which is searched now. */
 static unsigned free_index(const struct window *w, uint64_t epoch)
 {
@@ -81,7 +87,9 @@ static int open_locked(struct window *w, const struct window_layer *full)
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
   struct window_layer *layer = tamis__memory_allocate(filter_allocator(&w->head), sizeof *layer);
-  word *memory = layer ? tamis__memory_allocate(filter_allocator(&w->head), words) : NULL;
+  word *memory =
+      layer ? tamis__window_allocate_words(filter_allocator(&w->head), words, w->cleared_from)
+            : NULL;
   if (!memory) {
     tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
     return TAMIS_ENOMEM;

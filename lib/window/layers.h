@@ -21,4 +21,9 @@ void tamis__window_append(struct window *w, struct window_layer *layer);
 /* Releases all layers but the first, which is a part of the filter. */
 void tamis__window_destroy_layers(struct window *w);
 
+/* The words of a layer, all zero; NULL: no memory.  Those that come cleared from the allocator are
+ * not touched. */
+word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes,
+                                   size_t cleared_from);
+
 #endif

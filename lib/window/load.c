@@ -409,6 +409,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
                              .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
                              .stripes_wanted = o->stripes,
                              .max_bytes = l->saved->limit ? l->saved->limit - l->of_records : 0,
+                             .cleared_from = o->cleared_from,
                              .words = (word *) l->layers[0].words};
   struct window *w = *out = tamis__window_create(head, &plan);
   int result = w ? TAMIS_OK : TAMIS_ENOMEM;

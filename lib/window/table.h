@@ -156,6 +156,7 @@ struct window {
   struct stripe saving;
   _Atomic uint64_t frozen; /* evict.h */
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
+  size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
   struct filter_more more;

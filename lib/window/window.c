@@ -77,7 +77,8 @@ static struct window_plan plan_of(const tamis_options *options)
                               .copies = options->kind == TAMIS_CUCKOO,
                               .renews = options->window_renews,
                               .stripes_wanted = options->stripes,
-                              .max_bytes = options->max_bytes};
+                              .max_bytes = options->max_bytes,
+                              .cleared_from = options->allocator ? options->cleared_from : 0};
 }
 
 /* Only Bloom filters have layouts. */
@@ -177,7 +178,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
   word *words = plan->words;
   if (!words && beside)
-    words = tamis__memory_allocate(from, window_bytes(&plan->geometry));
+    words = tamis__window_allocate_words(from, window_bytes(&plan->geometry), plan->cleared_from);
   if (!beside || !words) {
     tamis__memory_release(from, beside, s.beside);
     tamis__memory_release(from, w, sizeof *w);
@@ -189,6 +190,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->renews = plan->renews;
   w->stripes_wanted = plan->stripes_wanted;
   w->max_bytes = plan->max_bytes;
+  w->cleared_from = plan->cleared_from;
   w->stamps = window_stamps(plan->spec.periods);
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
   w->first.words = words;

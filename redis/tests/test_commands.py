@@ -340,11 +340,54 @@ def test_dump_and_load(context):
             client("SET", "string", "x")
             for key in ("f", "missing"):
                 for data in (b"", b"x", bytes(5 << 20), pieces[0][1][:-1], b"x" + pieces[0][1][1:]):
-                    same(client.error(f"{kind}.LOADCHUNK", key, 1, data), "ERR received bad data")
+                    text = ("ERR received bad data" if kind == "BF" else "ERR item exists" if key == "f"
+                            else "ERR Couldn't create filter!")
+                    same(client.error(f"{kind}.LOADCHUNK", key, 1, data), text)
             same(client.error(f"{kind}.LOADCHUNK", "string", 1, b"x"), WRONG_TYPE)
             error_has(client, f"{kind}.LOADCHUNK f 1", "wrong number")
             assert "item exists" in client.error(f"{kind}.LOADCHUNK", "f", *pieces[0])
             client("DEL", "f", "g")
+
+
+def test_words_of_refusals(context):
+    """Clients and their tests compare these texts."""
+    number = "ERR {}: value must be in the range [{}, {}]"
+    for client, _, _ in protocols(context):
+        client("BF.ADD", "b", "a")
+        client("CF.ADD", "c", "a")
+        for words, text in (("BF.RESERVE q abc 100", "ERR bad error rate"), ("BF.RESERVE q 0.01 abc", "ERR bad capacity"),
+                            ("BF.RESERVE q 0.01 007", "ERR bad capacity"), ("BF.RESERVE b 0.01 +5", "ERR bad capacity"),
+                            ("BF.RESERVE q 0.01 100 EXPANSION x", "ERR bad expansion"),
+                            ("BF.RESERVE q 0.01 100 EXPANSION -1", "ERR expansion must be in the range [0, 32768]"),
+                            ("BF.RESERVE q 0.01 100 EXPANSION 32769", "ERR expansion must be in the range [0, 32768]"),
+                            ("BF.INSERT q WORD ITEMS a", "ERR Unknown argument received"),
+                            ("CF.RESERVE q abc", "ERR Bad capacity"), ("CF.INSERT q CAPACITY abc ITEMS a", "ERR Bad capacity"),
+                            ("CF.RESERVE q 100 BUCKETSIZE abc", "ERR Couldn't parse BUCKETSIZE"),
+                            ("CF.RESERVE q 100 BUCKETSIZE 256", number.format("BUCKETSIZE", 1, 255)),
+                            ("CF.RESERVE q 100 MAXITERATIONS abc", "ERR Couldn't parse MAXITERATIONS"),
+                            ("CF.RESERVE q 100 MAXITERATIONS 0", number.format("MAXITERATIONS", 1, 65535)),
+                            ("CF.RESERVE q 100 EXPANSION abc", "ERR Couldn't parse EXPANSION"),
+                            ("CF.RESERVE q 100 EXPANSION -1", number.format("EXPANSION", 0, 32768)),
+                            ("CF.RESERVE q 100 WORD 1", "ERR Unknown argument received"),
+                            ("BF.SCANDUMP b x", "ERR Second argument must be numeric"),
+                            ("BF.LOADCHUNK b x y", "ERR Second argument must be numeric"),
+                            ("CF.SCANDUMP c x", "ERR Invalid position"), ("CF.SCANDUMP c -5", "ERR Invalid position"),
+                            ("CF.LOADCHUNK c x y", "ERR Invalid position"), ("CF.LOADCHUNK q 0 y", "ERR Invalid position"),
+                            ("CF.LOADCHUNK c 1 y", "ERR item exists"), ("CF.LOADCHUNK c 2 y", "ERR Couldn't load chunk!"),
+                            ("CF.LOADCHUNK q 1 y", "ERR Couldn't create filter!")):
+            same(client.error(*words.split()), text, words)
+        same(client("EXISTS", "q"), 0)
+
+
+def test_words_overlooked(context):
+    """BF.RESERVE overlooks words that are no options, up to three words in all."""
+    for client, _, _ in protocols(context):
+        for number, words in enumerate(("unused", "a b c", "EXPANSION 4 unused", "unused SEED 5")):
+            same(client("BF.RESERVE", f"f{number}", "0.01", "100", *words.split()), "OK", words)
+        same(info(client, "BF.INFO", "f2")["Expansion rate"], 4)
+        for words in ("a b c d", "NONSCALING a b c"):
+            error_has(client, f"BF.RESERVE x 0.01 100 {words}", "wrong number of arguments for 'bf.reserve'")
+        same(client("EXISTS", "x"), 0)
 
 
 # ---- windows ----
@@ -354,38 +397,90 @@ def test_windows(context):
     """A window of G periods: an item is found until G periods have ended after it was added, and not for
     ever."""
     for client, yes, no in protocols(context):
-        for periods in (1, 2, 4):
-            same(client("BF.RESERVE", "w", "1e-6", "1000", "WINDOW", periods), "OK")
-            same(client("BF.ADD", "w", "a"), yes)
-            seen = 0
-            while client("BF.EXISTS", "w", "a") == yes:
-                same(client("BF.ADD", "w", "a"), no)
-                same(client("BF.ADVANCE", "w"), "OK")
-                seen += 1
-                assert seen <= periods + 1, "it is never forgotten"
-            assert seen >= periods, (seen, periods)
-            same(client("BF.ADD", "w", "a"), yes)
+        for kind, reserve in (("BF", ("1e-6", "1000")), ("CF", ("1000", "ERROR", "1e-5"))):
+            for periods in (1, 2, 4):
+                same(client(f"{kind}.RESERVE", "w", *reserve, "WINDOW", periods), "OK")
+                same(client(f"{kind}.INSERT", "w", "ITEMS", "a"), [yes])
+                seen = 0
+                while client(f"{kind}.EXISTS", "w", "a") == yes:
+                    same(client("BF.ADD" if kind == "BF" else "CF.ADDNX", "w", "a"), no)
+                    same(client(f"{kind}.ADVANCE", "w"), "OK")
+                    seen += 1
+                    assert seen <= periods + 1, "it is never forgotten"
+                assert seen >= periods, (seen, periods)
+                same(client(f"{kind}.INSERT", "w", "ITEMS", "a"), [yes])
+                client("DEL", "w")
+            client(f"{kind}.ADD", "f", "a")
+            error_has(client, f"{kind}.ADVANCE f", "no window")
+            error_has(client, f"{kind}.ADVANCE missing", "not found")
+            error_has(client, f"{kind}.ADVANCE", "wrong number of arguments")
+            for words in ("WINDOW 0", "WINDOW 65", "WINDOW x", "EVERY 1000", "RENEWS", "WINDOW"):
+                client.error(f"{kind}.RESERVE", "x", *reserve, *words.split())
+            client("DEL", "f")
+
+
+def test_windows_of_copies(context):
+    """In a cuckoo filter with a window, copies of an item are counted, removed and forgotten together."""
+    for client, yes, no in protocols(context):
+        same(client(*"CF.RESERVE w 1000 ERROR 1e-5 WINDOW 2".split()), "OK")
+        same(client("CF.INSERT", "w", "ITEMS", "a", "a", "a", "b"), [yes] * 4)
+        same(client("CF.ADVANCE", "w", "2"), "OK")
+        same([client("CF.COUNT", "w", item) for item in "ab"], [3, 1])
+        same(client("CF.ADD", "w", "b"), yes, "b begins anew")
+        same([client("CF.DEL", "w", item) for item in "aax"], [yes, yes, no])
+        same([client("CF.COUNT", "w", item) for item in "ab"], [1, 2])
+        same(client("CF.ADVANCE", "w"), "OK")
+        same([client("CF.COUNT", "w", item) for item in "ab"], [0, 2])
+        same(client("CF.MEXISTS", "w", "a", "b"), [no, yes])
+        same(client("CF.DEL", "w", "a"), no)
+        same(client("CF.ADDNX", "w", "a"), yes)
+        figures = info(client, "CF.INFO", "w")
+        same([figures[name] for name in ("Number of filters", "Number of items inserted", "Number of items deleted")],
+             [1, 3, 2])
+        same(client("COPY", "w", "copy"), 1)
+        same(client("CF.MERGE", "copy", "w"), "OK")
+        same([client("CF.COUNT", "copy", item) for item in "ab"], [2, 4])
+        for cursor, data in chunks(client, "CF", "copy"):
+            same(client("CF.LOADCHUNK", "restored", cursor, data), "OK")
+        for counts in ([2, 4], [2, 0], [0, 0]):
+            same(client("CF.ADVANCE", "restored"), "OK")
+            same([client("CF.COUNT", "restored", item) for item in "ab"], counts, "as old as in the other one")
+        client(*"CF.RESERVE still 100 EXPANSION 0 WINDOW 1".split())
+        same(client("CF.INSERT", "still", "ITEMS", *range(2000)).count(no if no is False else -1) > 1500, True)
+        error_has(client, "CF.ADD still another", "filter is full")
+        client("CF.ADVANCE", "still", "2")
+        same(client("CF.ADD", "still", "another"), yes, "there is room again")
+
+
+def test_windows_renew(context):
+    """With RENEWS, an add of an item that is in begins its time anew, and makes no copy."""
+    for client, yes, no in protocols(context):
+        for kind, reserve, add in (("BF", ("1e-6", "1000"), "BF.ADD"), ("CF", ("1000",), "CF.ADDNX")):
+            client(f"{kind}.RESERVE", "w", *reserve, "WINDOW", "2", "RENEWS")
+            client(f"{kind}.INSERT", "w", "ITEMS", "a", "b")
+            for _ in range(5):
+                same(client(f"{kind}.ADVANCE", "w"), "OK")
+                same(client(add, "w", "a"), no)
+            same(client(f"{kind}.MEXISTS", "w", "a", "b"), [yes, no])
+            if kind == "CF":
+                same(client("CF.COUNT", "w", "a"), 1)
             client("DEL", "w")
-        client("BF.ADD", "f", "a")
-        error_has(client, "BF.ADVANCE f", "no window")
-        error_has(client, "BF.ADVANCE missing", "not found")
-        error_has(client, "BF.ADVANCE", "wrong number of arguments")
-        for words in ("WINDOW 0", "WINDOW 65", "WINDOW x", "EVERY 1000", "WINDOW"):
-            client.error(*f"BF.RESERVE x 0.01 100 {words}".split())
 
 
 def test_windows_by_the_clock(context):
     """With EVERY, commands that add end the periods that are over by the server's clock."""
     for client, yes, no in protocols(context):
+        for kind, reserve in (("BF", ("1e-6", "1000")), ("CF", ("1000", "ERROR", "1e-5"))):
 
-        def forgotten():
-            client("BF.ADD", "w", "another")
-            return client("BF.EXISTS", "w", "a") == no
-        client("BF.RESERVE", "w", "1e-6", "1000", "WINDOW", "2", "EVERY", "200")
-        client("BF.ADD", "w", "a")
-        same(forgotten(), False)
-        wait_until(forgotten, "a is forgotten")
-        same(client("BF.EXISTS", "w", "another"), yes)
+            def forgotten():
+                client(f"{kind}.ADD", "w", "another")
+                return client(f"{kind}.EXISTS", "w", "a") == no
+            client(f"{kind}.RESERVE", "w", *reserve, "WINDOW", "2", "EVERY", "200")
+            client(f"{kind}.ADD", "w", "a")
+            same(forgotten(), False)
+            wait_until(forgotten, "a is forgotten")
+            same(client(f"{kind}.EXISTS", "w", "another"), yes)
+            client("DEL", "w")
 
 
 # ---- all commands ----
@@ -397,7 +492,7 @@ SAMPLES = {  # a call of each command with a key in the place of {}
     "BF.SCANDUMP": "{} 0", "BF.LOADCHUNK": "{} 1 a", "CF.RESERVE": "{} 100", "CF.ADD": "{} a",
     "CF.ADDNX": "{} a", "CF.INSERT": "{} ITEMS a", "CF.INSERTNX": "{} ITEMS a", "CF.EXISTS": "{} a",
     "CF.MEXISTS": "{} a", "CF.DEL": "{} a", "CF.COUNT": "{} a", "CF.COMPACT": "{}", "CF.INFO": "{}",
-    "CF.SCANDUMP": "{} 0", "CF.LOADCHUNK": "{} 1 a",
+    "CF.SCANDUMP": "{} 0", "CF.LOADCHUNK": "{} 1 a", "BF.ADVANCE": "{}", "CF.ADVANCE": "{}",
 }
 # RedisBloom answers these as for a key that is not there, or with another error.
 LENIENT = {"BF.EXISTS": "no", "BF.MEXISTS": "no", "CF.EXISTS": "no", "CF.MEXISTS": "no", "CF.COUNT": "no",
@@ -407,7 +502,9 @@ READ_ONLY = {"BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO", "BF.SCANDUMP", "CF
 
 
 FAST = {"BF.RESERVE", "BF.ADD", "BF.MADD", "BF.INSERT", "BF.EXISTS", "BF.MEXISTS", "BF.CARD", "BF.INFO",
-        "CF.RESERVE", "CF.EXISTS", "CF.MEXISTS", "CF.COUNT", "CF.DEL", "CF.COMPACT", "CF.INFO"}
+        "CF.RESERVE", "CF.EXISTS", "CF.MEXISTS", "CF.COUNT", "CF.DEL", "CF.COMPACT", "CF.INFO",
+        "BF.ADVANCE", "CF.ADVANCE"}
+FREES = {"CF.DEL", "CF.COMPACT", "BF.ADVANCE", "CF.ADVANCE"}  # allowed when memory is short
 
 
 def test_wrong_types(context):
@@ -434,7 +531,7 @@ def test_arity(context):
     for client, _, _ in protocols(context):
         for name in SAMPLES:
             for words in ((), ("key",)):
-                if len(words) == 1 and name in ("BF.CARD", "BF.INFO", "CF.INFO", "CF.COMPACT"):
+                if len(words) == 1 and SAMPLES[name] == "{}":
                     continue
                 text = client.error(name, *words)
                 assert "wrong number of arguments" in text, (name, words, text)
@@ -453,7 +550,7 @@ def test_command_table(context):
         same("fast" in flags, name in FAST, f"{name}: {flags}")
         same("readonly" in flags, name in READ_ONLY, f"{name}: {flags}")
         same("write" in flags, name not in READ_ONLY, f"{name}: {flags}")
-        same("denyoom" in flags, name not in READ_ONLY and name not in ("CF.DEL", "CF.COMPACT"), f"{name}: {flags}")
+        same("denyoom" in flags, name not in READ_ONLY | FREES, f"{name}: {flags}")
         same(client("COMMAND", "GETKEYS", name, *SAMPLES[name].format("key").split()), [b"key"], name)
 
 
@@ -626,6 +723,8 @@ def test_notifications(context):
     same(events("CF.ADD c a", "CF.ADDNX c a", "CF.DEL c a", "CF.DEL c a"),
          ["cuckoo.create", "cuckoo.add", "cuckoo.del"])
     same(events("CF.RESERVE d 100", "CF.INSERT d ITEMS a b", "CF.COUNT d a"), ["cuckoo.reserve", "cuckoo.insert"])
+    same(events("BF.RESERVE i 0.01 9 WINDOW 1", "BF.ADVANCE i", "CF.RESERVE j 9 WINDOW 1", "CF.ADVANCE j"),
+         ["bloom.reserve", "bloom.advance", "cuckoo.reserve", "cuckoo.advance"])
     client("CONFIG", "SET", "notify-keyspace-events", "")
 
 

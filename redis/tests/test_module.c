@@ -57,11 +57,13 @@ static unsigned found(const char *family, const char *key, unsigned from, unsign
 }
 
 enum { ITEMS = 300 };
-static const char *const samples[] = {"bloom", "fixed", "window", "cuckoo", "still"};
+static const char *const samples[] = {"bloom", "fixed", "window", "cuckoo", "still", "recent"};
 
 static const char *family_of(const char *key)
 {
-  return strcmp(key, "cuckoo") == 0 || strcmp(key, "still") == 0 ? "CF" : "BF";
+  bool cuckoo =
+      strcmp(key, "cuckoo") == 0 || strcmp(key, "still") == 0 || strcmp(key, "recent") == 0;
+  return cuckoo ? "CF" : "BF";
 }
 
 static void make_samples(void)
@@ -71,6 +73,7 @@ static void make_samples(void)
   expect("BF.RESERVE window 0.001 100 WINDOW 2 SEED 1", "+OK ");
   expect("CF.RESERVE cuckoo 50 SEED 1", "+OK ");
   expect("CF.RESERVE still 400 EXPANSION 0 SEED 1", "+OK ");
+  expect("CF.RESERVE recent 100 WINDOW 2 RENEWS SEED 1", "+OK ");
   for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
     char words[64];
     (void) snprintf(words, sizeof words, "%s.INSERT %s ITEMS", family_of(samples[i]), samples[i]);
@@ -85,6 +88,8 @@ static void every_command_works(void)
   expect("BF.ADD bloom 1", ":0 ");
   expect("CF.DEL cuckoo 1", ":1 ");
   expect("BF.ADVANCE window", "+OK ");
+  expect("CF.ADVANCE recent", "+OK ");
+  expect("CF.ADDNX recent 1", ":0 ");
   expect("BF.MERGE bloom bloom", "+OK ");
   expect("CF.RESERVE x 100 BUCKETSIZE 200", "-ERR Capacity must be at least (BucketSize * 2) ");
   for (unsigned i = 0; i < sizeof samples / sizeof *samples; i++) {
@@ -142,6 +147,7 @@ static void commands_bear_that_memory_is_refused(void **state)
   static const char *const commands[] = {"BF.RESERVE new 0.001 5000",
                                          "BF.RESERVE new 0.001 100 WINDOW 3",
                                          "CF.RESERVE new 5000",
+                                         "CF.RESERVE new 5000 WINDOW 3",
                                          "BF.ADD new 1",
                                          "CF.ADD new 1",
                                          "BF.MERGE bloom other",
@@ -151,11 +157,13 @@ static void commands_bear_that_memory_is_refused(void **state)
                                          "BF.SCANDUMP bloom 0",
                                          "CF.SCANDUMP cuckoo 0",
                                          "BF.ADVANCE window",
+                                         "CF.ADVANCE recent",
                                          "BF.MADD bloom",
                                          "CF.INSERT cuckoo ITEMS",
+                                         "CF.INSERT recent ITEMS",
                                          "BF.MADD window"};
   for (unsigned c = 0; c < sizeof commands / sizeof *commands; c++) {
-    bool refused = true, adds = c + 3 >= sizeof commands / sizeof *commands;
+    bool refused = true, adds = c + 4 >= sizeof commands / sizeof *commands;
     for (long granted = 0; refused; granted += 1 + granted / 8) {
       make_samples();
       expect("BF.RESERVE other 0.001 50 SEED 1", "+OK ");

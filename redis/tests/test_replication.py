@@ -7,6 +7,7 @@ after partial syncs.  What changes nothing is not propagated.
 """
 import os
 import time
+from random import Random
 
 import server as servers
 from filters import answers, chunks, compare, fill
@@ -156,14 +157,26 @@ def test_windows(context):
     master, replica = context.start(*options), context.start()
     replicate(replica, master)
     strict(replica)
-    names = ("plain", "clock", "renews", "both")
-    for name, extra in zip(names, ((), ("EVERY", "200"), ("RENEWS", ), ("EVERY", "200", "RENEWS"))):
-        master("BF.RESERVE", name, "0.05", "500", "WINDOW", "4", *extra)
+    names = {}
+    for kind, reserve in (("BF", ("0.05", "500")), ("CF", ("500", "ERROR", "0.05"))):
+        for name, extra in (("plain", ()), ("clock", ("EVERY", "200")), ("renews", ("RENEWS", )),
+                            ("both", ("EVERY", "200", "RENEWS"))):
+            names[f"{kind} {name}"] = kind
+            master(f"{kind}.RESERVE", f"{kind} {name}", *reserve, "WINDOW", "4", *extra)
     for step in range(8):
-        for name in names:
-            master("BF.MADD", name, *range(step * 100, step * 100 + 300))
-        master("BF.ADVANCE", "plain")
-        master("BF.ADVANCE", "renews", "2")
+        for name, kind in names.items():
+            items = range(step * 100, step * 100 + 300)
+            if kind == "BF":
+                master("BF.MADD", name, *items)
+            else:
+                master("CF.INSERTNX", name, "ITEMS", *items)
+                master("CF.ADDNX", name, items[0])
+                master("CF.INSERT", name, "ITEMS", *items[:50], *items[:50])
+                master("CF.ADD", name, items[60])
+                master.client.pipeline([["CF.DEL", name, item] for item in items[:60:3]])
+        for kind in ("BF", "CF"):
+            master(f"{kind}.ADVANCE", f"{kind} plain")
+            master(f"{kind}.ADVANCE", f"{kind} renews", "2")
         time.sleep(0.1)
     caught_up(master, replica)
     dumps = {name: master("DUMP", name) for name in names}
@@ -177,6 +190,26 @@ def test_windows(context):
     master.kill()
     master.restart()
     same({name: master("DUMP", name) for name in names} == dumps, True, "after a restart from the base")
+
+
+def test_windows_at_the_limit(context):
+    """A window that meets its limit refuses adds, and a replica has what its master has."""
+    master, replica = context.start(), context.start()
+    replicate(replica, master)
+    strict(replica)
+    for number, (expansion, extra) in enumerate(((1, ()), (1, ("RENEWS", )), (0, ()))):
+        name, random = f"w{number}", Random(number)
+        master("CF.RESERVE", name, "1000", "MAXBYTES", "60000", "EXPANSION", expansion, "WINDOW", "3", *extra)
+        refused = 0
+        for _ in range(20):
+            words = [random.choice(("CF.ADD", "CF.ADD", "CF.ADDNX")) for _ in range(2000)]
+            replies = master.client.pipeline([[word, name, random.randrange(20000)] for word in words])
+            refused += sum(isinstance(reply, ReplyError) for reply in replies)
+            master.client.pipeline([["CF.DEL", name, item] for item in range(200)])
+            master("CF.ADVANCE", name)
+        assert refused, "the limit is met"
+        caught_up(master, replica)
+        same(master("DUMP", name) == replica("DUMP", name), True, "bit for bit alike")
 
 
 def test_nothing_to_propagate(context):

@@ -24,11 +24,10 @@ void make_cuckoo_of(unsigned width, double fpp, double left, uint64_t roots, uns
   struct cuckoo_geometry *g = &t.geometry;
   g->shape = bucket_shape(width, true);
   g->first_roots = roots;
-  g->pair_bits = pair_bits;
-  g->depth_limit = depth_limit;
+  g->pair_bits = (uint8_t) pair_bits;
+  g->depth_limit = (uint8_t) depth_limit;
   g->stripe_mask = (uint32_t) cuckoo_buckets(g) - 1;
-  g->words_offset = (64 + cuckoo_buckets(g) * sizeof(struct stripe) + 63) / 64 * 64;
-  g->segment_bytes = (g->words_offset + cuckoo_buckets(g) * sizeof(uint64_t) + 63) / 64 * 64;
+  g->words_offset = (uint32_t) (64 + cuckoo_buckets(g) * sizeof(struct stripe));
   g->rate = fpp - left;
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = TAMIS_CUCKOO;
@@ -58,7 +57,7 @@ struct cuckoo_address address_of(uint64_t hash)
 
 struct bucket_pair pair_of(uint64_t hash)
 {
-  return pair_find(cuckoo()->generation[0], hash_mix(&t.keys, hash));
+  return pair_find(cuckoo_generation(cuckoo(), 0), hash_mix(&t.keys, hash));
 }
 
 uint64_t key_at(unsigned index, unsigned lower, unsigned upper)

@@ -128,8 +128,8 @@ static void run_word_full(unsigned thread)
     (void) tamis_add_hash(t.filter, t.y);
 }
 
-/* If the key has been refused to one thread, no other one has added it: after that and before it.
- * */
+/* If the key has been refused to one thread, no other one has added it: after that and before
+ * it. */
 static const char *check_word_full(void)
 {
   unsigned refused = 0;

@@ -114,16 +114,17 @@ void set_up_copy_goes_on_to_nothing(void)
   struct cuckoo_geometry g;
   int result = cuckoo_geometry_next(&t.geometry, 0, any_rate, &g);
   expect(result == TAMIS_OK, "plan");
-  c->generation[1] = tamis__generation_create(c, &g, &result);
-  expect(c->generation[1] != NULL, "create");
-  c->generations = 2;
+  expect(tamis__growth_provide(c) == TAMIS_OK, "growth");
+  struct generation *next = tamis__generation_create(c, &g, &result);
+  expect(next != NULL, "create");
+  tamis__generation_append(c, next, 1);
 }
 
 /* The same, but the new generation has a segment for x. */
 void set_up_copy_goes_on(void)
 {
   set_up_copy_goes_on_to_nothing();
-  while (!pair_find(cuckoo()->generation[1], hash_mix(&t.keys, t.x)).segment)
+  while (!pair_find(cuckoo_generation(cuckoo(), 1), hash_mix(&t.keys, t.x)).segment)
     put_to_stay(key());
 }
 

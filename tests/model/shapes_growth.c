@@ -99,7 +99,8 @@ static void empty_backlog(void)
     model_wait_for_readers();
     figures();
   }
-  expect(!cuckoo()->backlog.waiting && !cuckoo()->backlog.fresh, "empty backlog");
+  const struct backlog *backlog = &cuckoo_growth(cuckoo())->backlog;
+  expect(!backlog->waiting && !backlog->fresh, "empty backlog");
 }
 
 void set_up_join(void)

@@ -224,9 +224,9 @@ static struct cuckoo_geometry short_geometry(void)
 static void open_with(const struct cuckoo_geometry *g, uint64_t hash)
 {
   struct cuckoo *c = cuckoo();
-  expect(tamis__generation_open(c, c->generation[0], g) == TAMIS_OK, "a generation");
-  expect(c->generation[1]->geometry.shape.width == g->shape.width, "its geometry");
-  struct bucket_pair pair = pair_find(c->generation[1], hash_mix(&t.keys, hash));
+  expect(tamis__generation_open(c, cuckoo_generation(c, 0), g) == TAMIS_OK, "a generation");
+  expect(cuckoo_generation(c, 1)->geometry.shape.width == g->shape.width, "its geometry");
+  struct bucket_pair pair = pair_find(cuckoo_generation(c, 1), hash_mix(&t.keys, hash));
   expect(!hash || tamis__grow(c, &pair, false) == TAMIS_OK, "a segment");
 }
 
@@ -405,7 +405,7 @@ static void set_up_save_and_open(void)
 
 static void open_next(void)
 {
-  if (tamis__generation_open(cuckoo(), cuckoo()->generation[0], &next) != TAMIS_OK)
+  if (tamis__generation_open(cuckoo(), cuckoo_generation(cuckoo(), 0), &next) != TAMIS_OK)
     model_fail("no generation");
 }
 

@@ -109,9 +109,9 @@ void set_up_make(void)
   set_up_open();
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
-  struct bucket_pair full = pair_find(c->generation[0], hash);
+  struct bucket_pair full = pair_find(cuckoo_generation(c, 0), hash);
   expect(tamis__grow(c, &full, false) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
-  expect(!pair_find(c->generation[1], hash).segment, "no segment");
+  expect(!pair_find(cuckoo_generation(c, 1), hash).segment, "no segment");
 }
 
 /* One add of x may find room in the old generation while another thread opens a new one: only
@@ -131,7 +131,7 @@ static const char *check_room_and_open(void)
 void set_up_roots(unsigned fresh)
 {
   make_cuckoo(2, 0, 0);
-  struct generation *generation = cuckoo()->generation[0];
+  struct generation *generation = cuckoo_generation(cuckoo(), 0);
   for (unsigned i = 0; i < fresh; i++) {
     struct segment *segment =
         directory_segment(directory_load(generation_directory_entry(generation, i)));

@@ -98,8 +98,8 @@ static void set_up_late_add(void)
   advance();
 }
 
-/* Whoever finds that the period has ended, and x is absent, knows that x is added in the next one.
- * */
+/* Whoever finds that the period has ended, and x is absent, knows that x is added in the next
+ * one. */
 static void run_late_add(unsigned thread)
 {
   if (thread == 0) {
@@ -176,8 +176,8 @@ static void set_up_two_copies(void)
   set_up_copies(2);
 }
 
-/* A copy comes and another one goes, while the key is forgotten, or is not because of the former.
- * */
+/* A copy comes and another one goes, while the key is forgotten, or is not because of the
+ * former. */
 static void run_copies_and_period(unsigned thread)
 {
   if (thread == 0) {

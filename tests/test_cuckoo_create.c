@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a filter consists of before it grows, and what comes with its first growth.
+ */
+#include "unit.h"
+
+#include "cuckoo_unit.h"
+
+#include "cuckoo/create.h"
+#include "cuckoo/segment.h"
+
+#include <malloc.h>
+#include <pthread.h>
+
+/* ---- small filters ---- */
+
+static tamis_options small_options(bool growable, unsigned stripes)
+{
+  tamis_options options = options_for(100, 0.01);
+  options.growable = growable;
+  options.stripes = stripes;
+  return options;
+}
+
+/* What a filter takes that a server keeps for each of its users: by its own account, by that of its
+ * allocator, and by that of malloc(), whose own share is among it. */
+static void a_small_filter_takes_little(void **state)
+{
+  (void) state;
+  uint64_t of_stripes[2];
+  for (unsigned i = 0; i < 8; i++) {
+    bool growable = i % 2, own_allocator = i / 4;
+    struct bank bank = {0};
+    tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+    tamis_options options = small_options(growable, i / 2 % 2);
+    options.allocator = own_allocator ? &allocator : NULL;
+    const uint64_t most = growable ? 640 : 672;
+    uint64_t bytes;
+    assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+    tamis_filter *f = make_with(&options);
+    assert_int_equal(stats_of(f).bytes, bytes);
+    assert_true(bytes <= most);
+    assert_true(cuckoo_of(f)->has_home);
+    if (own_allocator) {
+      assert_int_equal(bank.bytes, bytes);
+      assert_int_equal(bank.blocks, 1);
+    }
+#if defined(__GLIBC__) && !defined(TAMIS_SANITIZED)
+    else
+      assert_true(malloc_usable_size(cuckoo_home(cuckoo_of(f))) + sizeof(size_t) <= most);
+#endif
+    add_range(f, 0, 100);
+    assert_int_equal(stats_of(f).bytes, bytes);
+    assert_int_equal(stats_of(f).count, 100);
+    assert_valid(f);
+    tamis_destroy(f);
+    assert_int_equal(bank.bytes, 0);
+    if (growable)
+      of_stripes[i / 2 % 2] = bytes;
+  }
+  assert_true(of_stripes[1] < of_stripes[0]);
+}
+
+static uint64_t hash_of_first_byte(void *context, const void *key, size_t len, uint64_t seed)
+{
+  (void) context, (void) len;
+  return seed + *(const unsigned char *) key;
+}
+
+/* A small filter has a hash function where one is asked for, and long keys without a secret. */
+static void a_small_filter_hashes_as_a_large_one_does(void **state)
+{
+  (void) state;
+  enum { LONG = 1000 };
+  char key[LONG] = "key";
+  for (unsigned own = 0; own < 2; own++) {
+    tamis_options options = small_options(true, 0);
+    options.hash = own ? hash_of_first_byte : NULL;
+    tamis_filter *small = make_with(&options);
+    options.capacity = 100000;
+    tamis_filter *large = make_with(&options);
+    assert_true(cuckoo_of(small)->has_home && !cuckoo_of(large)->has_home);
+    for (size_t len = 1; len <= LONG; len++)
+      assert_int_equal(tamis_hash(small, key, len), tamis_hash(large, key, len));
+    assert_int_equal(tamis_hash(small, key, 3) == options.seed + 'k', own);
+    tamis_destroy(small);
+    tamis_destroy(large);
+  }
+}
+
+/* ---- the first growth ---- */
+
+static uint64_t bytes_of_growth(const tamis_filter *f)
+{
+  const struct cuckoo_geometry *g = &const_cuckoo_of(f)->first.geometry;
+  return sizeof(struct cuckoo_growth) + (cuckoo_directory_size(g) - 1) * sizeof(directory_entry);
+}
+
+static void wait_for_bytes(const tamis_filter *f, uint64_t limit)
+{
+  double end = harness_seconds() + PATIENCE_SECONDS;
+  while (stats_of(f).bytes > limit && harness_seconds() < end)
+    usleep(1000);
+  assert_true(stats_of(f).bytes <= limit);
+}
+
+static bool home_is_used(const struct cuckoo *c)
+{
+  struct segment_cursor cursor = {0};
+  const struct segment *segment;
+  while ((segment = segment_next(&c->first, &cursor)))
+    if (segment == cuckoo_home(c))
+      return true;
+  return false;
+}
+
+/* (The first segment stays where it is; the home is said to be free.) */
+static void the_home_has_one_segment(void **state)
+{
+  (void) state;
+  tamis_options options = small_options(true, 0);
+  tamis_filter *f = make_with(&options);
+  struct cuckoo *c = cuckoo_of(f);
+  int result;
+  add_range(f, 0, 200);
+  struct ready *ready = &cuckoo_growth(c)->ready;
+  const bool is_free = ready->home_is_free;
+  ready->home_is_free = true;
+  uint64_t bytes = c->bytes;
+  struct segment *first = tamis__segment_create(c, &c->first, 0, 0, &result);
+  struct segment *second = tamis__segment_create(c, &c->first, 0, 0, &result);
+  assert_ptr_equal(first, cuckoo_home(c));
+  assert_ptr_not_equal(second, first);
+  assert_int_equal(c->bytes, bytes + cuckoo_segment_bytes(&c->first.geometry));
+  tamis__segment_destroy(c, &c->first.geometry, second);
+  tamis__segment_destroy(c, &c->first.geometry, first);
+  assert_int_equal(c->bytes, bytes);
+  assert_true(ready->home_is_free);
+  ready->home_is_free = is_free;
+  tamis_destroy(f);
+}
+
+/* The first segment leaves the home when it splits.  Then another one may have it.  When the keys
+ * have gone, the filter takes a segment more than at first, at most. */
+static void the_home_is_used_again(void **state)
+{
+  (void) state;
+  tamis_options options = small_options(true, 0);
+  tamis_filter *f = make_with(&options);
+  const struct cuckoo *c = cuckoo_of(f);
+  uint64_t before = stats_of(f).bytes, segment = cuckoo_segment_bytes(&c->first.geometry);
+  bool used = false;
+  for (unsigned round = 0; round < 3; round++) {
+    for (uint64_t key = 0; key < 2000; key += 100) {
+      add_range(f, key, key + 100);
+      used |= stats_of(f).growths > 0 && home_is_used(c);
+    }
+    assert_true(stats_of(f).segments > 8);
+    assert_all_in(f, 0, 2000);
+    assert_valid(f);
+    remove_range(f, 0, 2000);
+    assert_int_equal(stats_of(f).segments, 1);
+    wait_for_bytes(f, before + bytes_of_growth(f) + segment);
+  }
+  assert_true(used);
+  tamis_destroy(f);
+}
+
+/* At its limit a small filter refuses what it has no room for, and counts copies all the same. */
+static void at_its_limit_a_small_filter_does_not_grow(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 4; i++) {
+    tamis_options options = small_options(true, 0);
+    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+    options.max_bytes += i * sizeof(struct cuckoo_growth) / 2;
+    tamis_filter *f = make_with(&options);
+    uint64_t in = 0;
+    while (tamis_add_hash(f, in) == TAMIS_OK)
+      in++;
+    assert_true(in >= 100);
+    assert_int_equal(tamis_add_hash(f, in), TAMIS_EFULL);
+    assert_int_equal(stats_of(f).segments, 1);
+    assert_true(stats_of(f).bytes <= options.max_bytes);
+    assert_all_in(f, 0, in);
+    assert_int_equal(tamis_remove_hash(f, 0), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, 0), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+struct watch {
+  tamis_filter *f;
+  uint64_t growths;
+};
+
+static void *watch_growths(void *argument)
+{
+  struct watch *watch = argument;
+  while (!watch->growths)
+    watch->growths = stats_of(watch->f).growths;
+  return NULL;
+}
+
+/* What comes with the first growth is whole for a thread that learns of it from nowhere else. */
+static void the_first_growth_is_seen_by_others(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 50; round++) {
+    tamis_options options = small_options(true, 0);
+    struct watch watch = {.f = make_with(&options)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, watch_growths, &watch), 0);
+    add_range(watch.f, 0, 200);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(watch.growths > 0);
+    tamis_destroy(watch.f);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_small_filter_takes_little),
+      cmocka_unit_test(a_small_filter_hashes_as_a_large_one_does),
+      cmocka_unit_test(the_home_has_one_segment),
+      cmocka_unit_test(the_home_is_used_again),
+      cmocka_unit_test(at_its_limit_a_small_filter_does_not_grow),
+      TEST_WITH_THREADS(the_first_growth_is_seen_by_others),
+  };
+  return cmocka_run_group_tests_name("cuckoo_create", tests, NULL, NULL);
+}
