@@ -160,7 +160,7 @@ static bool plan_like(struct plan *plan, const char *path)
   plan->filter.layout = stats.layout;
   if (stats.kind == TAMIS_CUCKOO)
     return is_growing(path, &plan->filter.growable);
-  plan->filter.growable = stats.kind != TAMIS_BLOOM || !is_limited(&plan->filter, path);
+  plan->filter.growable = !is_limited(&plan->filter, path);
   return !failed();
 }
 
