@@ -234,7 +234,7 @@ static void two_buckets_grow_through_generations(void **state)
     g.needs_second_hash = seed / 4 % 2;
     g.root0_bits = seed / 8 % 2 ? 44 : 3;
     g.needs_second_hash |= g.root0_bits == 44;
-    g.depth_limit = seed % 4 < g.depth_limit ? (unsigned) (seed % 4) : g.depth_limit;
+    g.depth_limit = seed % 4 < g.depth_limit ? (uint8_t) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;
     assert_int_equal(tamis__cuckoo_create_with(&options, &head, &g, &f), TAMIS_OK);

@@ -592,7 +592,7 @@ static void creation_fails_without_a_trace(void **state)
   };
   for (unsigned i = 0; i < sizeof cuckoo_kinds / sizeof *cuckoo_kinds; i++) {
     struct outcome outcome = play_all(&cuckoo_kinds[i], only_create, 1);
-    assert_true(outcome.failed_creates >= 10);
+    assert_true(outcome.failed_creates >= 6); /* a small filter is one block */
   }
 }
 
