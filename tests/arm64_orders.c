@@ -74,6 +74,16 @@ unsigned load__generations_load(const struct cuckoo *c)
   return cuckoo_generations(c);
 }
 
+struct cuckoo_growth *load__growth_load(const struct cuckoo *c)
+{
+  return cuckoo_growth(c);
+}
+
+void store__growth_publish(struct cuckoo *c, struct cuckoo_growth *growth)
+{
+  publish_growth(c, growth);
+}
+
 void store__fullness_search(struct segment *segment)
 {
   segment_begin_search(segment);
@@ -86,7 +96,7 @@ void store__fullness_reset(struct segment *segment)
 
 void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)
 {
-  publish_generation(c, generation, n);
+  tamis__generation_append(c, generation, n);
 }
 
 void change__index_release(unsigned index)

@@ -26,6 +26,7 @@ import tempfile
 BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_without_barrier": "stripe.lock",
         "version_bump_relaxed": "version.bump", "version_before_relaxed": "version.before",
         "directory_published_relaxed": "generations.publish", "segment_published_relaxed": "directory.load",
+        "growth_published_relaxed": "growth.publish", "growth_loaded_relaxed": "growth.load",
         "index_released_relaxed": "index.release", "index_acquired_relaxed": "index.acquire",
         "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
         "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",

@@ -226,6 +226,16 @@ int tamis__generation_complete_first(struct cuckoo *c)
 
 /* ---- growth ---- */
 
+/* ORDER growth.publish (release)
+ *   pairs with     growth.load
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/growth_published_relaxed */
+static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth)
+{
+  atomic_store_explicit(&c->growth, growth, memory_order_release);
+}
+
 int tamis__growth_provide(struct cuckoo *c)
 {
   int result;
@@ -242,12 +252,7 @@ int tamis__growth_provide(struct cuckoo *c)
   tamis__ready_init(&growth->ready);
   growth->ready.home_is_free = c->has_home && c->first.segments == 0;
   HOOK(cuckoo_growth_made);
-  /* ORDER growth.publish (release)
-   *   pairs with     growth.load
-   *   makes visible  see there
-   *   if weakened    see there
-   *   checked by     negative/growth_published_relaxed */
-  atomic_store_explicit(&c->growth, growth, memory_order_release);
+  publish_growth(c, growth);
   return TAMIS_OK;
 }
 
