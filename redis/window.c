@@ -5,11 +5,12 @@
 #include "keys.h"
 #include "settings.h"
 
+/* The next period may begin `every` from now on, and must be possible, too. */
 bool window_is_possible(const struct traits *t)
 {
   bool none = !t->window && !t->renews && !t->every && !t->next;
   return none || (t->window && t->window <= MOST_PERIODS && t->renews <= 1 &&
-                  t->every <= INT64_MAX / 2 && t->next <= INT64_MAX / 2 && (t->every || !t->next));
+                  t->every <= INT64_MAX / 4 && t->next <= INT64_MAX / 2 && (t->every || !t->next));
 }
 
 /* After one period more than the window has, nothing is left to forget. */

@@ -164,7 +164,7 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
     return reply_error(ctx, "ERR %s", tamis_strerror(result));
   if (result == TAMIS_OK) {
     v->count--;
-    v->traits.deleted++;
+    v->traits.deleted += v->traits.deleted < INT64_MAX; /* no image has more */
     server.ReplicateVerbatim(ctx);
     key_changed(ctx, argv[1], "cuckoo.del");
   }

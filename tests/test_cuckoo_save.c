@@ -481,6 +481,42 @@ static void figures_are_those_of_the_loaded_filter(void **state)
   }
 }
 
+/* A directory that is not needed (any more) is not there after a load, and no file speaks of it: a
+ * filter that has shrunk to one segment, and one whose first split was refused half way. */
+static void figures_are_without_a_directory_of_one_segment(void **state)
+{
+  (void) state;
+  for (unsigned shrunk = 0; shrunk < 2; shrunk++) {
+    tamis_options options = options_for(100, 0.01);
+    if (!shrunk) {
+      assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+      options.max_bytes += sizeof(struct cuckoo_growth) + 1024; /* and nothing for a segment */
+    }
+    tamis_filter *f = make_with(&options);
+    uint64_t n = 0;
+    while (n < 200 && tamis_add_hash(f, n) == TAMIS_OK)
+      n++;
+    assert_int_equal(n == 200, shrunk);
+    if (shrunk)
+      remove_range(f, 0, n);
+    assert_non_null(generation_others(&cuckoo_of(f)->first));
+    assert_int_equal(stats_of(f).segments, 1);
+    struct bytes bytes = saved_bytes(f);
+    struct source source = source_of(&bytes);
+    tamis_filter *loaded = load_bytes(&bytes);
+    tamis_stats info = TAMIS_STATS_INIT;
+    assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+    assert_int_equal(info.bytes, stats_of(loaded).bytes);
+    struct bytes again = saved_bytes(loaded);
+    assert_int_equal(again.size, bytes.size);
+    assert_memory_equal(again.data, bytes.data, bytes.size);
+    free(again.data);
+    free(bytes.data);
+    tamis_destroy(loaded);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- mapped filters ---- */
 
 static const char path[] = "test_cuckoo_save.tamis";
@@ -515,6 +551,32 @@ static void a_mapped_filter_is_the_same(void **state)
   remove(path);
 }
 
+static void a_mapped_filter_counts_all_its_memory(void **state)
+{
+  (void) state;
+  for (uint64_t capacity = 10; capacity < 100000; capacity *= 20) {
+    struct counts counts = {0};
+    tamis_allocator allocator = counting(&counts);
+    tamis_options options = options_for(capacity, 0.01);
+    options.growable = false;
+    tamis_filter *f = make_with(&options), *mapped;
+    assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+    tamis_load_options load_options = TAMIS_LOAD_OPTIONS_INIT;
+    load_options.allocator = &allocator;
+    for (int below = 0; below < 2; below++) {
+      int result = tamis_map_file(&load_options, path, &mapped);
+      assert_int_equal(result, below ? TAMIS_EFULL : TAMIS_OK);
+      if (!below)
+        assert_int_equal(stats_of(mapped).bytes, counts.now);
+      load_options.max_bytes = counts.now - 1;
+      tamis_destroy(mapped);
+      assert_int_equal(counts.now, 0);
+    }
+    tamis_destroy(f);
+  }
+  remove(path);
+}
+
 static void a_filter_that_grows_cannot_be_mapped(void **state)
 {
   (void) state;
@@ -542,7 +604,9 @@ int main(void)
       cmocka_unit_test(a_segment_is_not_asked_for_before_it_comes),
       cmocka_unit_test(roots_beyond_the_capacity_are_refused),
       cmocka_unit_test(figures_are_those_of_the_loaded_filter),
+      cmocka_unit_test(figures_are_without_a_directory_of_one_segment),
       cmocka_unit_test(a_mapped_filter_is_the_same),
+      cmocka_unit_test(a_mapped_filter_counts_all_its_memory),
       cmocka_unit_test(a_filter_that_grows_cannot_be_mapped),
   };
   return cmocka_run_group_tests_name("cuckoo_save", tests, NULL, NULL);

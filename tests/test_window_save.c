@@ -376,6 +376,29 @@ static void no_number_does_harm(void **state)
   free(saved.data);
 }
 
+/* A figure that is as large as a file may say does not get larger with the next layer: the filter
+ * could not be loaded again. */
+static void a_figure_stays_within_its_range(void **state)
+{
+  (void) state;
+  const struct sort small = {2, 0.001, true, 40, 40};
+  tamis_filter *f = create(&small, 1), *loaded;
+  struct bytes saved = saved_bytes(f);
+  saved_put64(saved.data + SAVED_GEOMETRY_AT + (size_t) SAVED_WINDOW_GROWTHS * 8, INT32_MAX);
+  assert_true(repair(&saved, window_bytes(&const_window_of(f)->first.geometry)));
+  assert_int_equal(load_any(source_of(&saved), 0, &loaded), TAMIS_OK);
+  for (uint64_t key = 100; key < 300; key++)
+    assert_int_equal(tamis_add_hash(loaded, key), TAMIS_OK);
+  for (unsigned i = 0; i < 4; i++)
+    advance(loaded);
+  free(saved.data);
+  saved = saved_bytes(loaded);
+  assert_int_equal(load_any(source_of(&saved), 0, NULL), TAMIS_OK);
+  free(saved.data);
+  tamis_destroy(loaded);
+  tamis_destroy(f);
+}
+
 /* Changes one word of the array, and makes all sums and the number of lanes right again. */
 static int load_with_word(const struct bytes *saved, const struct window_geometry *g, uint64_t at,
                           uint64_t value)
@@ -686,6 +709,7 @@ int main(void)
       cmocka_unit_test(a_window_is_not_mapped),
       cmocka_unit_test(any_changed_bit_is_found),
       cmocka_unit_test(no_number_does_harm),
+      cmocka_unit_test(a_figure_stays_within_its_range),
       cmocka_unit_test(each_lane_is_checked),
       cmocka_unit_test(layers_may_come_cleared),
       cmocka_unit_test(without_an_allocator_nothing_comes_cleared),

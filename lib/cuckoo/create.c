@@ -140,6 +140,6 @@ void tamis__cuckoo_destroy(struct cuckoo *c)
   stripe_destroy(snapshots_lock(c));
   if (mapped)
     tamis__saved_unmap(&mapped->file);
-  tamis__memory_release(&from, mapped, sizeof *mapped);
+  tamis__cuckoo_release(c, mapped, sizeof *mapped);
   tamis__memory_release(&from, (char *) c - b.home, block_bytes(&b));
 }

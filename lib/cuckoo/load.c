@@ -561,10 +561,8 @@ int tamis__cuckoo_load(struct saved_reader *r, const struct saved_head *saved,
                         memory_order_relaxed); /* not shared yet */
   l.last = &l.first[0];
   result = restore_growths(c, saved);
-  if (result == TAMIS_OK && r->mapping) {
-    c->mapped = tamis__memory_allocate(filter_allocator(head), sizeof *c->mapped);
-    result = c->mapped ? TAMIS_OK : TAMIS_ENOMEM;
-  }
+  if (result == TAMIS_OK && r->mapping)
+    c->mapped = tamis__cuckoo_allocate(c, sizeof *c->mapped, &result);
   if (result == TAMIS_OK)
     result = load_all(&l);
   tamis__memory_release(&r->allocator, l.removed, l.removed_room * 8);

@@ -27,13 +27,14 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
                                  .growable = c->growable,
                                  .max_bytes = c->max_bytes,
                                  .stripes = first->stripes_wanted};
-  /* without what differs between machines, and what waits for a grace period */
+  /* without what differs between machines, and what waits for a grace period; and with the directory
+   * that a load makes, which is one entry for a single root with one segment */
   for (unsigned i = 0; i < cuckoo_generations(c); i++) {
     const struct generation *generation = cuckoo_generation(c, i);
     const struct cuckoo_geometry *g = &generation->geometry;
     uint64_t segments = atomic_load_explicit(&generation->segments, memory_order_relaxed);
     out->figures.bytes += segments * cuckoo_segment_bytes(g);
-    if (!c->growable || generation_others(generation))
+    if (!c->growable || !generation_has_one_root(generation) || segments > 1)
       out->figures.bytes += cuckoo_directory_size(g) * 8;
   }
   tamis__cuckoo_put_figures(first, out->geometry);
@@ -93,9 +94,10 @@ uint64_t tamis__cuckoo_saved_beside(const struct saved_head *saved)
     return 0;
   uint64_t first = tamis__slab_heads(&g);
   bool has_grown = n > 1 || saved->geometry[SAVED_SPLITS];
+  bool has_directory = n > 1 || saved->figures.segments > 1 || !saved->options.growable;
   if (cuckoo_roots(&g) > 1)
     first += cuckoo_directory_size(&g) * 8;
-  else if (has_grown || !saved->options.growable)
+  else if (has_directory)
     first += 8; /* the first entry */
   first += cuckoo_roots(&g) * cuckoo_segment_bytes(&g);
   n = n < 1 ? 1 : n < CUCKOO_MAX_GENERATIONS ? n : CUCKOO_MAX_GENERATIONS;

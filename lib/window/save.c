@@ -62,7 +62,8 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   out->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
   out->geometry[SAVED_WINDOW_STAMP] = epoch_now(epoch);
   out->geometry[SAVED_WINDOW_LAYERS] = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
-  out->geometry[SAVED_WINDOW_GROWTHS] = w->growths + oldest->number;
+  const uint64_t growths = w->growths + oldest->number;
+  out->geometry[SAVED_WINDOW_GROWTHS] = growths < INT32_MAX ? growths : INT32_MAX;
   put_layer(oldest, &out->geometry[SAVED_WINDOW_OLDEST]);
   out->geometry[SAVED_WINDOW_FURTHER] = tamis__window_all_further(w);
 }

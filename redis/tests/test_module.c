@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "bytes.h"
 #include "fake_server.h"
 
 #include <stdio.h>
@@ -257,6 +258,60 @@ static void hostile_data_is_refused(void **state)
   }
 }
 
+/* Changes a number in the head of a key's bytes, and makes the checksum right: see image.c. */
+static void change_head(server_io *io, size_t at, uint64_t number)
+{
+  enum { AT_SUM = 120 };
+  unsigned char *head = memmem(io->data, io->size, "TAMISKEY", 8);
+  assert_non_null(head);
+  put_u64(head + at, number);
+  put_u64(head + AT_SUM, sum_bytes(head, AT_SUM, 0));
+}
+
+/* Whoever makes up data makes the checksums right.  What is accepted must be such that the key can
+ * be saved and loaded again when commands have changed it: a server would not start with it. */
+static void extremes_in_heads_do_no_harm(void **state)
+{
+  (void) state;
+  enum { AT_DELETED = 56, AT_EVERY = 80, AT_NEXT = 88 };
+  static const uint64_t extremes[] = {0,
+                                      1,
+                                      INT64_MAX / 4,
+                                      INT64_MAX / 4 + 1,
+                                      INT64_MAX / 2,
+                                      INT64_MAX / 2 + 1,
+                                      INT64_MAX - 1,
+                                      INT64_MAX,
+                                      UINT64_C(1) << 63,
+                                      UINT64_MAX};
+  enum { EXTREMES = sizeof extremes / sizeof *extremes };
+  unsigned accepted = 0;
+  make_samples();
+  for (unsigned i = 0; i < EXTREMES * EXTREMES; i++) {
+    const uint64_t first = extremes[i / EXTREMES], second = extremes[i % EXTREMES];
+    const char *key = i % 3 == 0 ? "window" : i % 3 == 1 ? "recent" : "cuckoo";
+    const bool windows = i % 3 < 2;
+    char words[64];
+    server_io io, again;
+    fake_dump(key, &io);
+    change_head(&io, windows ? AT_EVERY : AT_DELETED, first);
+    if (windows)
+      change_head(&io, AT_NEXT, second);
+    if (fake_restore("copy", key, &io)) {
+      (void) snprintf(words, sizeof words, "%s.ADD copy %s", family_of(key), "another");
+      expect(words, ":1 ");
+      if (!windows)
+        expect("CF.DEL copy another", ":1 ");
+      fake_dump("copy", &again);
+      assert_true(fake_restore("copy", key, &again));
+      free(again.data);
+      accepted++;
+    }
+    free(io.data);
+  }
+  assert_in_range(accepted, 20, EXTREMES * EXTREMES - 20);
+}
+
 static void no_block_is_left(void **state)
 {
   (void) state;
@@ -275,6 +330,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(commands_bear_that_memory_is_refused, load_it, flush_it),
       cmocka_unit_test_setup_teardown(reading_bears_errors, load_it, flush_it),
       cmocka_unit_test_setup_teardown(hostile_data_is_refused, load_it, flush_it),
+      cmocka_unit_test_setup_teardown(extremes_in_heads_do_no_harm, load_it, flush_it),
       cmocka_unit_test_setup_teardown(no_block_is_left, load_it, flush_it),
   };
   return cmocka_run_group_tests_name("module", tests, NULL, NULL);
