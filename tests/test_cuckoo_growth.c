@@ -225,15 +225,17 @@ static void two_buckets_grow_through_generations(void **state)
   for (uint64_t seed = 1; seed <= (SCALE > 1 ? 15 : 50); seed++) {
     tamis_options options = options_for(1, 0.3);
     options.seed = seed;
-    struct cuckoo_spec spec = {.capacity = 1, .fpp = seed % 3 ? 0.3 : 0.001, .growable = true};
+    /* Also a second hash where one would do, and so many roots, and so wide entries, that one would
+     * not. */
+    bool long_strings = seed / 8 % 2;
+    double rate = long_strings ? 1e-6 : seed % 3 ? 0.3 : 0.001;
+    struct cuckoo_spec spec = {.capacity = 1, .fpp = rate, .growable = true};
     struct cuckoo_geometry g;
     assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
-    /* Also a second hash where one would do, and so many roots that one would not. */
-    g.needs_second_hash = seed / 4 % 2;
-    g.root0_bits = seed / 8 % 2 ? 44 : 3;
-    g.needs_second_hash |= g.root0_bits == 44;
+    g.needs_second_hash = long_strings || seed / 4 % 2;
+    g.root0_bits = long_strings ? 44 : 3;
     g.depth_limit = seed % 4 < g.depth_limit ? (uint8_t) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;
