@@ -397,6 +397,26 @@ static void a_union_sticks_at_fifteen(void **state)
   tamis_destroy(b);
 }
 
+/* Filters that are united with each other in turn have more copies with each union, which are soon
+ * more than a file has room for: then it has the most.  All counters are stuck by then. */
+static void united_in_turn_they_can_be_saved(void **state)
+{
+  (void) state;
+  tamis_filter *f[] = {make(100, 0.01, true), make(100, 0.01, true)};
+  for (uint64_t key = 0; key < 3; key++)
+    assert_int_equal(tamis_add_hash(f[0], key), TAMIS_OK);
+  for (unsigned unions = 0; unions < 100; unions++) {
+    assert_int_equal(tamis_merge(f[1 - unions % 2], f[unions % 2]), TAMIS_OK);
+    struct bytes bytes = saved_bytes(f[1 - unions % 2]);
+    tamis_filter *loaded = load_bytes(&bytes);
+    assert_true(tamis_contains_hash(loaded, 0));
+    tamis_destroy(loaded);
+    free(bytes.data);
+  }
+  tamis_destroy(f[0]);
+  tamis_destroy(f[1]);
+}
+
 static void a_union_stays_within_the_capacity(void **state)
 {
   (void) state;
@@ -592,6 +612,7 @@ int main(void)
       TEST_WITH_THREADS(no_key_is_lost_among_threads),
       cmocka_unit_test(a_union_has_the_copies_of_both),
       cmocka_unit_test(a_union_sticks_at_fifteen),
+      cmocka_unit_test(united_in_turn_they_can_be_saved),
       cmocka_unit_test(a_union_stays_within_the_capacity),
       cmocka_unit_test(growable_matters),
       cmocka_unit_test(there_is_no_intersection),

@@ -470,6 +470,42 @@ static void filters_that_do_not_fit_are_refused(void **state)
   }
 }
 
+/* Filters that are united with each other in turn have more copies with each union.  These end
+ * before there are more than a file has room for. */
+static void copies_have_an_end(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    tamis_options options = options_for(100, 0.01);
+    options.growable = growable;
+    tamis_filter *f[] = {make_with(&options), make_with(&options)};
+    add_range(f[0], 0, 3);
+    int result = TAMIS_OK;
+    unsigned unions = 0;
+    for (; unions < 100 && result == TAMIS_OK; unions++) {
+      tamis_filter *into = f[1 - unions % 2], *from = f[unions % 2];
+      uint64_t before = tamis_count_hash(into, 0), more = tamis_count_hash(from, 0);
+      result = tamis_merge(into, from);
+      assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+      assert_int_equal(tamis_count_hash(into, 0), before + (result == TAMIS_OK ? more : 0));
+      struct bytes bytes = saved_bytes(into);
+      tamis_filter *loaded = load_bytes(&bytes);
+      assert_int_equal(tamis_count_hash(loaded, 0), tamis_count_hash(into, 0));
+      tamis_destroy(loaded);
+      free(bytes.data);
+    }
+    assert_int_equal(result, TAMIS_EFULL);
+    assert_in_range(unions, 50, 90);
+    assert_true(tamis_count_hash(f[0], 0) > UINT64_C(1) << 40);
+    if (growable)
+      add_range(f[0], 0, 3);
+    remove_range(f[0], 0, 3);
+    assert_valid(f[0]);
+    tamis_destroy(f[0]);
+    tamis_destroy(f[1]);
+  }
+}
+
 static void intersection_and_similarity_are_unsupported(void **state)
 {
   (void) state;
@@ -791,6 +827,7 @@ int main(void)
       cmocka_unit_test(unions_with_mapped_filters),
       cmocka_unit_test(damaged_files_do_no_harm),
       cmocka_unit_test(filters_that_do_not_fit_are_refused),
+      cmocka_unit_test(copies_have_an_end),
       cmocka_unit_test(intersection_and_similarity_are_unsupported),
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),

@@ -282,6 +282,37 @@ static void layers_have_no_union(void **state)
   }
 }
 
+/* Windows that are united with each other in turn have more copies with each union.  These end
+ * before there are more than a file has room for. */
+static void copies_have_an_end(void **state)
+{
+  (void) state;
+  tamis_filter *f[] = {make(TAMIS_CUCKOO, 3, 100, true), make(TAMIS_CUCKOO, 3, 100, true)};
+  for (uint64_t key = 0; key < 3; key++)
+    add(f[0], key, 1);
+  int result = TAMIS_OK;
+  unsigned unions = 0;
+  for (; unions < 100 && result == TAMIS_OK; unions++) {
+    tamis_filter *into = f[1 - unions % 2], *from = f[unions % 2];
+    uint64_t before = tamis_count_hash(into, 0), more = tamis_count_hash(from, 0);
+    result = tamis_merge(into, from);
+    assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+    assert_int_equal(tamis_count_hash(into, 0), before + (result == TAMIS_OK ? more : 0));
+    struct bytes bytes = saved_bytes(into);
+    tamis_filter *loaded = load_bytes(&bytes);
+    assert_int_equal(tamis_count_hash(loaded, 0), tamis_count_hash(into, 0));
+    tamis_destroy(loaded);
+    free(bytes.data);
+  }
+  assert_int_equal(result, TAMIS_EFULL);
+  assert_in_range(unions, 50, 90);
+  assert_true(tamis_count_hash(f[0], 0) > UINT64_C(1) << 40);
+  add(f[0], 0, 1);
+  assert_valid(f[0]);
+  tamis_destroy(f[0]);
+  tamis_destroy(f[1]);
+}
+
 static void a_union_keeps_within_max_bytes(void **state)
 {
   (void) state;
@@ -320,6 +351,7 @@ int main(void)
       cmocka_unit_test(filters_that_differ_have_no_union),
       cmocka_unit_test(a_union_beyond_the_capacity_changes_nothing),
       cmocka_unit_test(layers_have_no_union),
+      cmocka_unit_test(copies_have_an_end),
       cmocka_unit_test(a_union_keeps_within_max_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

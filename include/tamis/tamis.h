@@ -808,9 +808,11 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  *            first generation of `into` is full.  Nothing changed.
  *            TAMIS_EFULL: a filter that does not grow would have more keys than its capacity;
  *            nothing changed, unless keys have been added to `into` while the union ran, and have
- *            taken the room.  Bloom, growable: max_bytes has no room for the layers of `from`; no
- *            keys were added.  Cuckoo, growable: max_bytes is reached, or `into` is saved at the
- *            same time, and has grown beyond its first generation; some keys may have been added.
+ *            taken the room.  Cuckoo: both together have 2^48 copies or more, as after some seventy
+ *            unions of two filters with each other in turn; nothing changed.  Bloom, growable:
+ *            max_bytes has no room for the layers of `from`; no keys were added.  Cuckoo, growable:
+ *            max_bytes is reached, or `into` is saved at the same time, and has grown beyond its
+ *            first generation; some keys may have been added.
  *            TAMIS_ENOMEM: memory was refused; (cuckoo) some keys may have been added.
  *            TAMIS_ECORRUPT (cuckoo): `from` was mapped without check_all, and its duplicate
  *            counts are damaged; some keys may have been added.

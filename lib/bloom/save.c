@@ -160,7 +160,10 @@ static struct part part_of(const struct bloom *layer)
 {
   if (has_counters(layer)) {
     struct counting_keys keys = tamis__counting_keys(layer);
-    return (struct part){layer, keys.copies, keys.rest};
+    const struct bloom_geometry g = bloom_geometry_of(layer);
+    uint64_t most = max_count * bloom_geometry_bits(&g);
+    return (struct part){layer, keys.copies < max_copies ? keys.copies : max_copies - 1,
+                         keys.rest < most ? keys.rest : most};
   }
   uint64_t united = bloom_counted(layer, UNITED), /* an estimate */
       most = layer->word_count * 64;

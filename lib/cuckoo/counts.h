@@ -65,6 +65,10 @@ struct saved_counts {
 
 static const uint64_t saved_most_copies = UINT64_C(1) << 53;
 
+/* Unions bring no more than that: it leaves room for those that run at the same time, and for adds
+ * without end. */
+static const uint64_t saved_most_united = UINT64_C(1) << 48;
+
 /* The counts of these buckets, `n` of them from a multiple of DUPLICATES_BUCKETS on.  Returns the
  * end; *copies is increased by what is counted. */
 unsigned char *tamis__counts_put(const struct bucket_shape *s, const uint64_t *words,

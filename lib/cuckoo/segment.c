@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/segment.h"
 
+#include "cuckoo/counts.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
@@ -160,8 +161,13 @@ static void release_if_empty(struct cuckoo *c, struct segment *segment)
     release_duplicates(c, segment);
 }
 
+/* (Only made-up files have lanes that come near the most.) */
 static bool change(struct duplicates *d, struct lane lane, uint64_t count, struct request *request)
 {
+  if (count >= saved_most_copies) {
+    request->result = TAMIS_EFULL;
+    return false;
+  }
   struct duplicates_memory memory = memory_of(request);
   return tamis__duplicates_set(d, &memory, lane.bucket, lane.lane, count);
 }

@@ -62,7 +62,8 @@ struct union_plan {
 };
 
 /* Whether the union can be; the excess that is planned is reserved.
- *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity
+ *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity, or there
+ *                       would be too many copies
  *   TAMIS_EUNSUPPORTED  the union could not keep its rate, or has no room for entries of `from`
  *                       that know too little for other places */
 int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
