@@ -378,7 +378,12 @@ static void max_bytes_holds_while_a_filter_is_loaded(void **state)
     tamis_destroy(map_bytes(&saved, true));
     options.max_bytes = 4096; /* a mapped filter takes no memory for its words */
     assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_OK);
+    options.max_bytes = stats_of(g).bytes; /* but some for the rest */
     tamis_destroy(g);
+    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_OK);
+    tamis_destroy(g);
+    options.max_bytes--;
+    assert_int_equal(tamis_map_file(&options, path, &g), TAMIS_EFULL);
     tamis_destroy(f);
     free(saved.data);
   }

@@ -398,18 +398,19 @@ struct loading {
 static int load_words(struct loading *l)
 {
   struct content *c = &l->layers[l->n];
-  uint64_t bytes = c->plan.geometry.lines * LINE_BYTES;
-  c->plan.is_mapped = l->r->mapping;
+  const bool mapped = l->r->mapping; /* then no words are allocated */
+  uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
+  c->plan.is_mapped = mapped;
   c->plan.is_unusual |= filter_allocator(l->head)->allocate != NULL;
-  uint64_t beside = tamis__bloom_bytes_beside(&c->plan);
-  uint64_t limit =
-      l->r->mapping ? 0 : l->saved->limit; /* nothing is allocated for what is mapped */
+  uint64_t beside = tamis__bloom_bytes_beside(&c->plan) +
+                    (mapped && !l->n ? sizeof(struct filter_operations) : 0);
+  const uint64_t limit = l->saved->limit;
   if (limit && l->bytes + bytes + beside > limit)
     return TAMIS_EFULL;
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes - beside : 0};
   const void *at = NULL;
   uint64_t begin;
-  int result = tamis__saved_read_array(l->r, bytes, &m, &at, &begin);
+  int result = tamis__saved_read_array(l->r, array, &m, &at, &begin);
   if (result != TAMIS_OK) {
     tamis__memory_release(&l->r->allocator, m.block, m.bytes);
     return result;
