@@ -96,13 +96,6 @@ static inline uint64_t epoch_with_layers(uint64_t epoch, unsigned oldest, unsign
   return epoch_make(epoch_period(epoch), oldest, newest, epoch_now(epoch), stamps);
 }
 
-/* The period of a stamp that is not dead. */
-static inline uint64_t epoch_period_of(uint64_t epoch, unsigned stamp, unsigned stamps)
-{
-  unsigned now = epoch_now(epoch);
-  return epoch_period(epoch) - (now >= stamp ? now - stamp : now + stamps - stamp);
-}
-
 /* ---- accesses ---- */
 
 /* By a look-up, before it reads anything else.
