@@ -182,21 +182,23 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
  *   makes visible  see there
  *   if weakened    see there
  *   checked by     negative/counter_summed_relaxed */
+static inline uint64_t part_of(const struct counter_shard *shard, unsigned kind)
+{
+  return atomic_load_explicit(&shard->value[kind], memory_order_acquire);
+}
+
 uint64_t tamis__counter_sum(const struct counters *counters, unsigned kind)
 {
   uint64_t sum = 0;
   for (unsigned i = 0; i <= counters->mask; i++)
-    sum += atomic_load_explicit(&counters->shards[i].value[kind], memory_order_acquire);
+    sum += part_of(&counters->shards[i], kind);
   return sum;
 }
 
-/* Acquire: as counter.sum. */
 uint64_t tamis__counter_sum_both(const struct counters *counters, unsigned a, unsigned b)
 {
-  const struct counter_shard *shard = counters->shards, *end = shard + counters->mask + 1;
   uint64_t sum = 0;
-  for (; shard != end; shard++)
-    sum += atomic_load_explicit(&shard->value[a], memory_order_acquire) +
-           atomic_load_explicit(&shard->value[b], memory_order_acquire);
+  for (unsigned i = 0; i <= counters->mask; i++)
+    sum += part_of(&counters->shards[i], a) + part_of(&counters->shards[i], b);
   return sum;
 }
