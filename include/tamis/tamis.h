@@ -279,7 +279,8 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
 
 /* The bytes that a filter with these options takes, everything included.  (Beyond its capacity, a
  * filter that grows takes more.  A cuckoo filter that grows takes them at its capacity at the
- * latest; a large one takes them as keys come.)
+ * latest, a large one as keys come.  Of small ones that grow, up to 4 in 10^5 take more a little
+ * before, or refuse a key if max_bytes is no more than that.)
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is ignored;
  *            *bytes is written only with TAMIS_OK */
