@@ -250,7 +250,9 @@ int tamis__growth_provide(struct cuckoo *c)
   }
   stripe_init(&growth->opening);
   tamis__ready_init(&growth->ready);
-  growth->ready.home_is_free = c->has_home && c->first.segments == 0;
+  /* Relaxed: the growth stripe is held, with which alone segments come and go. */
+  uint64_t segments = atomic_load_explicit(&c->first.segments, memory_order_relaxed);
+  growth->ready.home_is_free = c->has_home && segments == 0;
   HOOK(cuckoo_growth_made);
   publish_growth(c, growth);
   return TAMIS_OK;

@@ -225,7 +225,8 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
 
 /* ---- the home of a small filter ---- */
 
-/* Until a filter can grow, only its first segment asks for the home. */
+/* Until a filter can grow, only its first segment asks for the home.  (Relaxed: of a filter that is
+ * not shared yet.) */
 static struct segment *take_home(struct cuckoo *c, const struct generation *generation,
                                  size_t cleared)
 {
@@ -233,7 +234,7 @@ static struct segment *take_home(struct cuckoo *c, const struct generation *gene
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
   if (!home)
     return NULL;
-  bool is_free = c->first.segments == 0;
+  bool is_free = atomic_load_explicit(&c->first.segments, memory_order_relaxed) == 0;
   if (growth) {
     stripe_lock(&growth->ready.lock);
     is_free = growth->ready.home_is_free;
