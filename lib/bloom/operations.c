@@ -110,7 +110,7 @@ FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
   do {
     struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
     if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
-      return false;
+      return false_at_exit();
   } while (--left);
   return true;
 }
@@ -132,26 +132,30 @@ struct gaps {
   unsigned last; /* the last probe that lacks something */
 };
 
+/* Most new keys lack bits in each word.  __builtin_expect() says so, and clang makes a branch of it.
+ * Without branches, the OR in the last gap would wait until all words have been read. */
 FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
                             struct gaps *gaps)
 {
   const word *words = b->words; /* as in lookup_blocked() */
   const uint64_t word_count = b->word_count;
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  gaps->any = 0;
+  uint64_t any = 0;
   gaps->last = 0;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
     struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
     probe.mask &= ~word_load(&words[probe.word]);
     gaps->at[i] = probe;
-    gaps->any |= probe.mask;
-    gaps->last = probe.mask ? i : gaps->last;
+    any |= probe.mask;
+    gaps->last = __builtin_expect(probe.mask != 0, 1) ? i : gaps->last;
   }
+  gaps->any = any;
 }
 
 /* An index would keep the probes in memory, and where their number is a constant they fit in
- * registers. */
+ * registers.  The comparison is no `==`, because clang would then replace i by gaps->last, and so
+ * make it an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
   if (shape.layout == TAMIS_LAYOUT_CLASSIC)
@@ -159,7 +163,7 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
   struct bloom_probe last = gaps->at[0];
   UNROLL
   for (unsigned i = 1; i < shape.probes; i++)
-    last = i == gaps->last ? gaps->at[i] : last;
+    last = __builtin_expect(i <= gaps->last, 1) ? gaps->at[i] : last;
   return last;
 }
 

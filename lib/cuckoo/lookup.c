@@ -356,7 +356,8 @@ FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_
   return holds ? MISS : MOVED;
 }
 
-static bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
+/* Never inlined, because look-ups in one generation would then save more registers. */
+static NEVER_INLINE bool contains_mixed_two(const struct cuckoo *c, uint64_t hash)
 {
   reader_token token;
   if (cuckoo_generation(c, 1)->geometry.needs_second_hash || !(token = registered_reader_enter()))
