@@ -92,7 +92,7 @@ check "build: a pipe, of known capacity" same_as expected.in
 for form in "--layout classic" "--layout blocked" "--layout word --fpp 0.001" "--kind cuckoo" "--fixed" \
   "--memory 1M" "--kind cuckoo --memory 1M" "--threads 4 --stats"; do
   # shellcheck disable=SC2086
-  run build $form paths -o form.tamis
+  run build $form --seed 1 paths -o form.tamis
   check "build $form" test "$status" -eq 0
   run query form.tamis paths
   check "... has all" cmp -s out paths
@@ -229,7 +229,7 @@ head -n 100000 paths >half.a
 tail -n +50001 paths >half.b
 for form in "" "--kind cuckoo" "--layout word --fpp 0.001"; do
   # shellcheck disable=SC2086
-  run build --capacity 200k $form half.a -o a.tamis
+  run build --capacity 200k --seed 1 $form half.a -o a.tamis
   run build --like a.tamis half.b -o b.tamis
   check "build --like${form:+ $form}" good
   run merge a.tamis b.tamis -o both.tamis

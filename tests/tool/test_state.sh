@@ -72,7 +72,7 @@ run dedup --memory 100K --state state first
 check "... when the state does not fit" one_line 2 "takes more than --memory allows"
 ln -s state link
 run dedup --state link second
-check "a symbolic link to the state" cmp -s out only.second
+check "a symbolic link to the state" within only.second 2 0
 check "... stays one" test -L link -a ! -L state
 rm link
 
@@ -80,16 +80,16 @@ rm link
 
 no_state
 printf 'cut o' >continued
-"$tamis" dedup --state state newlines >>continued 2>err
+"$tamis" dedup --kind bloom $exact --capacity 400k --state state newlines >>continued 2>err
 "$tamis" dedup --state state first >>continued 2>>err
 status=$?
 check "a file that ends within a line is continued on a new one" \
   cmp -s continued <(printf 'cut o\n\n'; cat first)
 
 no_state
-run dedup $rate --state state -o result first
+run dedup --kind bloom $exact --capacity 400k --state state -o result first
 check "with -o: the output is written" cmp -s result first
-run dedup $rate --state state -o result second
+run dedup --state state -o result second
 check "... and holds what is new" cmp -s result only.second
 cp state before
 run dedup --state state -o result paths /proc/self/mem
