@@ -44,13 +44,13 @@ def starting(text):
 def faults(name, program, text):
     """What is wrong with the marks of a program, whose text with that of its headers is `text`."""
     table = program[program.find("const struct CMUnitTest tests[]"):]
-    entries = {test: bool(MARK.match(kind)) for kind, test in ENTRY.findall(table)}
-    if not any(entries.values()):
+    entries = [(test, bool(MARK.match(kind))) for kind, test in ENTRY.findall(table)]
+    if not any(marked for _, marked in entries):
         return []
     found = starting(text)
     wrong = {True: "starts no thread, but has the mark", False: "starts threads, but lacks the mark"}
     return [f"{name}: {test} {wrong[marked]}"
-            for test, marked in entries.items() if marked != (test in found)]
+            for test, marked in entries if marked != (test in found)]
 
 
 def main(tree):
