@@ -58,8 +58,9 @@ enum {
   /* In so many forks there may be one long wait.  The kernel stops a thread for its own sake as
    * well, most likely where it copies a page: another thread that holds the lock of the address
    * space may have lost its time slice.  That was seen once in a million forks, on two cores with a
-   * load of 40. */
-  FORKS_PER_LONG_WAIT = 100000
+   * load of 40.  A short run may have a few of them. */
+  FORKS_PER_LONG_WAIT = 100000,
+  LONG_WAITS_BY_CHANCE = 3
 };
 
 static long own_switches(void)
@@ -274,7 +275,7 @@ static bool play(const struct settings *s, uint64_t round)
   tamis_destroy(run.quiet);
   tamis_destroy(run.busy);
   bool good = run.hung + run.wrong + run.errors == 0 &&
-              added.long_waits <= added.forks / FORKS_PER_LONG_WAIT;
+              added.long_waits <= LONG_WAITS_BY_CHANCE + added.forks / FORKS_PER_LONG_WAIT;
   harness_report(good,
                  "%" PRIu64 " forks, %" PRIu64 " children hung, %" PRIu64 " wrong, %" PRIu64
                  " not made; %" PRIu64

@@ -45,7 +45,7 @@ enum {
   FULL_GOAL_PERIOD = 16, /* the same, after a refused add */
   LIMIT_MIN = 500000,    /* bytes */
   LIMIT_RANGE = 300000,
-  GENERATIONS_MIN = 4 /* a round with fewer has not asked the question */
+  GENERATIONS_MIN = 4 /* rounds with fewer have not asked the question */
 };
 
 /* The bits of the hash string after the root, from bit 63 on, that all keys have in common.  The
@@ -62,7 +62,7 @@ struct settings {
 struct run {
   const struct settings *settings;
   tamis_filter *filter;
-  uint64_t round;
+  uint64_t round, most_generations;
   uint64_t n, *hashes; /* all keys: the owned ones, then these two: */
   const uint64_t *prizes, *staying;
   struct owner owners[MAX_THREADS + 1]; /* the last one owns the staying keys */
@@ -241,15 +241,14 @@ static bool run_round(struct run *run)
 
   uint64_t refused = owners_refused(run->owners, n + 1);
   owners_free(run->owners, n + 1);
-  bool enough = options.max_bytes || stats.generations >= GENERATIONS_MIN,
-       good = wrong == 0 && enough;
+  run->most_generations =
+      stats.generations > run->most_generations ? stats.generations : run->most_generations;
+  bool good = wrong == 0;
   harness_report(good,
                  "%u generations, %" PRIu64 " keys, %" PRIu64 " growths, %" PRIu64
                  " joins, %" PRIu64 " bytes, %" PRIu64 " refused%s\n",
                  stats.generations, stats.count, stats.growths, stats.joins, stats.bytes, refused,
-                 wrong    ? ": WRONG"
-                 : enough ? ""
-                          : ": TOO FEW GENERATIONS");
+                 wrong ? ": WRONG" : "");
   tamis_destroy(run->filter);
   return good;
 }
@@ -276,6 +275,10 @@ int main(int argc, char **argv)
   bool good = true;
   for (; harness_more(&s.shared, run.round); run.round++)
     good &= run_round(&run);
+  if (run.most_generations < GENERATIONS_MIN) {
+    puts("no round has had enough generations");
+    good = false;
+  }
   free(run.hashes);
   return harness_verdict(&s.shared, good);
 }

@@ -11,6 +11,7 @@
 
 Each rule is tried first on a document that breaks it.
 """
+import os
 import pathlib
 import re
 import sys
@@ -82,8 +83,12 @@ def try_rules(tree):
 def main(tree):
     tree = pathlib.Path(tree)
     try_rules(tree)
-    names = [path.relative_to(tree).as_posix() for path in tree.rglob("*.md")]
-    names = [name for name in names if not name.startswith(("build/", "."))]
+    names = []
+    for folder, folders, files in os.walk(tree):
+        # Builds may be made, and removed, meanwhile.
+        folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
+        names += [(pathlib.Path(folder) / name).relative_to(tree).as_posix() for name in files
+                  if name.endswith(".md")]
     found = [fault for name in sorted(names) for fault in faults(tree, name, (tree / name).read_text())]
     print("\n".join(found) if found else f"{len(names)} documents")
     sys.exit(1 if found else 0)

@@ -39,6 +39,37 @@ static void growing_loses_nothing_and_keeps_the_rate(void **state)
   assert_true(most_generations > 1);
 }
 
+/* The rate when all generations are full, each split as far as it may be. */
+static double rate_of_all(const tamis_filter *f)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  double rate = cuckoo_excess(c);
+  for (unsigned i = 0; i < cuckoo_generations(c); i++)
+    rate +=
+        generation_rate(cuckoo_generation(c, i), generation_split_limit(cuckoo_generation(c, i)));
+  return rate;
+}
+
+/* From 0 to 1. */
+static double uniform(uint64_t *random)
+{
+  return (double) random_next(random) / 18446744073709551616.0;
+}
+
+/* However many generations there will be, and whatever the first one was planned for. */
+static void the_rates_of_all_generations_add_up(void **state)
+{
+  (void) state;
+  uint64_t random = 1;
+  for (unsigned i = 0; i < 40; i++) {
+    double fpp = 0.5 * pow(10, -6 * uniform(&random));
+    tamis_filter *f = make((uint64_t) pow(10, 4 * uniform(&random)), fpp);
+    add_range(f, 0, 100000 / SCALE);
+    assert_true(rate_of_all(f) <= fpp * (1 + 1e-9));
+    tamis_destroy(f);
+  }
+}
+
 /* Nothing but the rate ends the growth of a filter, however small it began. */
 static void from_one_key_to_many(void **state)
 {
@@ -182,6 +213,34 @@ static void an_empty_filter_is_not_taken_down(void **state)
   tamis_filter *f = make_with(&options);
   unsigned calls = bank.calls;
   for (uint64_t i = 0; i < 100; i++) {
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+  }
+  assert_int_equal(bank.calls, calls);
+  tamis_destroy(f);
+}
+
+/* Without memory, segments do not join.  When it is there again, the last remove joins them all. */
+static void segments_that_join_late_are_not_taken_down(void **state)
+{
+  (void) state;
+  struct bank bank = {0};
+  tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+  tamis_options options = options_for(1000, 0.001);
+  options.allocator = &allocator;
+  tamis_filter *f = make_with(&options);
+  uint64_t n = 0;
+  while (stats_of(f).growths == 0)
+    assert_int_equal(tamis_add_hash(f, n++), TAMIS_OK);
+  uint64_t segments = stats_of(f).segments;
+  bank.refused_from = 1;
+  remove_range(f, 1, n);
+  assert_int_equal(stats_of(f).segments, segments);
+  bank.refused_from = 0;
+  remove_range(f, 0, 1);
+  assert_in_range(stats_of(f).segments, 1, segments - 1);
+  unsigned calls = bank.calls;
+  for (uint64_t i = 0; i < n; i++) {
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
     assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
   }
@@ -357,11 +416,13 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(growing_loses_nothing_and_keeps_the_rate),
+      cmocka_unit_test(the_rates_of_all_generations_add_up),
       cmocka_unit_test(from_one_key_to_many),
       cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
       cmocka_unit_test(memory_comes_back_when_keys_go),
       cmocka_unit_test(an_empty_filter_is_not_taken_down),
+      cmocka_unit_test(segments_that_join_late_are_not_taken_down),
       cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),
       cmocka_unit_test(two_buckets_grow_through_generations),
       cmocka_unit_test(a_split_counts_what_it_copies),

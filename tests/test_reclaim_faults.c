@@ -387,7 +387,8 @@ static int deny_it_to_all(void)
   extern int urcu_bp_has_sys_membarrier __attribute__((weak));
   bool relied_on = !&urcu_bp_has_sys_membarrier || urcu_bp_has_sys_membarrier;
   for (unsigned i = 0; i < 3; i++) { /* the thread is started again, and ends again */
-    if (!throw_away(&waste) || is_released_within(&waste, 1.2) == relied_on)
+    if (!throw_away(&waste) ||
+        is_released_within(&waste, relied_on ? 1.2 : PATIENCE_SECONDS) == relied_on)
       return 3;
     tamis__backlog_destroy(&waste.backlog);
   }

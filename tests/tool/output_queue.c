@@ -37,7 +37,7 @@ int main(void)
   pthread_t threads[THREADS];
   FILE *file = tmpfile();
   struct stat written;
-  alarm(120); /* a thread that waits for ever */
+  alarm(500); /* a thread that waits for ever */
   if (!file || dup2(fileno(file), STDOUT_FILENO) < 0 || !output_open(&output, NULL, NULL))
     return 2;
   pthread_barrier_init(&together, NULL, THREADS);

@@ -81,7 +81,7 @@ in_background() {
   timeout -s KILL 60 sh -c "$1" &
   background+=($!)
 }
-# At this rate a filter errs once in a million test runs, so lines can be compared exactly.
+# At this rate a filter errs once in some 50,000 runs of the suite, so lines can be compared exactly.
 exact=--fpp=1e-11
 # A cuckoo filter does not reach such rates.  At this one, more than two of some 100000 lines are
 # wrong once in 10^7 runs.

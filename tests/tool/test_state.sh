@@ -209,7 +209,7 @@ in_background 'exec 3<stuck; exec sleep 60'
 env --default-signal "$tamis" dedup --state state numbers >stuck 2>err &
 pid=$!
 for _ in $(seq 600); do [ -e state.lock ] && break; sleep 0.05; done
-sleep 0.5
+sleep 2
 kill -TERM "$pid"
 sleep 0.2
 check "a run that cannot write goes on after SIGTERM" kill -0 "$pid"

@@ -47,7 +47,8 @@ check "a pipe named -" same_as paths.expected
 status=$?
 printf 'slow 1\nslow\nslow 0\n' >expected
 check "a pipe that is written in pieces" same_as expected
-(printf 'a\na\na\n'; sleep 2.9; printf 'a\nb\n') |
+rm -f out
+(printf 'a\na\na\n'; until [ -s out ]; do sleep 0.05; done; sleep 2.9; printf 'a\nb\n') |
   "$tamis" dedup --window 1 --period 0.7 >out 2>err
 status=$?
 printf 'a\na\nb\n' >expected
@@ -277,7 +278,7 @@ check "cuckoo: common, far more lines in A than expected" within expected 0 2
 for _ in $(seq 300); do seq 1000; done >repeating
 seq 1000 >expected.repeating
 run common --kind cuckoo --capacity 1k --memory 32K --quiet --fpp 5e-8 repeating numbers
-check "cuckoo: lines that A repeats take no room" same_as expected.repeating
+check "cuckoo: lines that A repeats take no room" within expected.repeating 0 2
 
 in_memory() { # SIZE: according to the summary, the filter took no more
   gawk -v most="$1" '/^filter/ { unit = $3 == "KiB" ? 1024 : $3 == "MiB" ? 1048576 : 1
