@@ -7,7 +7,7 @@ import time
 from server import HOST, Client, ReplyError, Server, wait_until
 
 SLOTS = 16384
-NODE_TIMEOUT_MS = 1000
+NODE_TIMEOUT_MS = 15000  # so that a node that stands still on a busy machine is not failed over
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -57,7 +57,12 @@ class Cluster:
     def known(node):
         return [line for line in node("CLUSTER", "NODES").decode().splitlines() if "handshake" not in line]
 
-    def wait(self, seconds=30):
+    def set_node_timeout(self, milliseconds):
+        for node in self.nodes:
+            if node.process:
+                node("CONFIG", "SET", "cluster-node-timeout", milliseconds)
+
+    def wait(self, seconds=200):
         """Until all slots are served, and each master that has slots has a replica that is in step."""
         def ready():
             for node in self.nodes:
@@ -70,34 +75,51 @@ class Cluster:
         wait_until(ready, "the cluster is up", seconds)
 
     def owner(self, slot):
-        """The master that has a slot, as node 0 or another live one sees it."""
-        viewer = next(node for node in self.nodes if node.process)
+        """The master that has a slot, as the first live master sees it."""
+        viewer = next(node for node in self.nodes if node.process and node.is_master())
         for first, last, master, *_ in viewer("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(node for node in self.nodes if node.id == master[2])
         raise KeyError(slot)
 
-    def move(self, slot, target):
-        """Moves a slot with its keys, while clients use them."""
+    def move(self, slot, target, seconds=200):
+        """Moves a slot with its keys, while clients use them, to a node or to what has taken its place.
+        Begins again when a failover comes between."""
+        until = time.monotonic() + seconds
+        pair = next(pair for pair in zip(self.masters, self.replicas) if target in pair)
+        while True:
+            try:
+                master = next((node for node in pair if node.process and node.is_master()), target)
+                return self._move(slot, master)
+            except ReplyError as error:
+                if not any(words in str(error) for words in self.FAILED_OVER) or time.monotonic() > until:
+                    raise
+            time.sleep(0.1)  # until the nodes agree again
+
+    # Errors of commands that a move sends to a node that is no longer, or not yet, what it was taken for.
+    FAILED_OVER = ("CLUSTERDOWN", "MOVED", "READONLY", "only with masters", "not a master",
+                   "the owner of hash slot")
+
+    def _move(self, slot, target):
         source = self.owner(slot)
         if source is target:
             return 0
         target("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
-        moved = 0
+        moved, replace = 0, []
         while True:
             keys = source("CLUSTER", "GETKEYSINSLOT", slot, "100")
             if not keys:
                 break
             try:
-                source("MIGRATE", HOST, target.port, "", "0", "10000", "KEYS", *keys)
+                source("MIGRATE", HOST, target.port, "", "0", "60000", *replace, "KEYS", *keys)
             except ReplyError as error:
-                if "CLUSTERDOWN" not in str(error):
+                if "IOERR" not in str(error) or replace:
                     raise
-                time.sleep(0.1)  # until the nodes agree again
+                replace = ["REPLACE"]  # the target may have it already, and the source's is the one in use
                 continue
             moved += len(keys)
-            target("WAIT", "1", "1000")
+            target("WAIT", "1", "30000")
         for node in (target, source, *(node for node in self.nodes if node not in (source, target))):
             if node.process and node.is_master():
                 node("CLUSTER", "SETSLOT", slot, "NODE", target.id)
@@ -137,7 +159,7 @@ class ClusterClient:
 
     def connection(self, port):
         if port not in self.connections:
-            self.connections[port] = Client(port, timeout=3)
+            self.connections[port] = Client(port)
         return self.connections[port]
 
     def drop(self, port):
@@ -199,14 +221,18 @@ class ClusterClient:
             replies = replies[1:]
         return replies[0], not replicas or isinstance(replies[-1], int) and replies[-1] >= replicas
 
-    def __call__(self, *command, seconds=20):
+    @classmethod
+    def passing(cls, reply):
+        """Whether a reply is an error that another try may not get."""
+        return isinstance(reply, OSError) or isinstance(reply, ReplyError) and \
+            str(reply).split()[0] in (*cls.PASSING, "MOVED", "ASK")
+
+    def __call__(self, *command, seconds=200):
         """One command, tried until it is carried out."""
         until = time.monotonic() + seconds
         while True:
             ((reply, _),) = self.batch([command])
-            passing = isinstance(reply, OSError) or isinstance(reply, ReplyError) and \
-                str(reply).split()[0] in (*self.PASSING, "MOVED", "ASK")
-            if not passing:
+            if not self.passing(reply):
                 if isinstance(reply, ReplyError):
                     raise reply
                 return reply

@@ -10,7 +10,7 @@ def fill(server, size=KEYS):
     """Filters of every shape."""
     server("BF.RESERVE", "bloom", "0.05", "1000")  # a high rate, so that false positives are compared
     server("BF.RESERVE", "fixed", "0.05", size, "NONSCALING")
-    server("CF.RESERVE", "cuckoo", "100")
+    server("CF.RESERVE", "cuckoo", "100", "SEED", "1")
     server("CF.RESERVE", "still", size * 2, "EXPANSION", "0", "BUCKETSIZE", "4")
     for start in range(0, size, 500):
         keys = range(start, min(start + 500, size))

@@ -34,7 +34,7 @@ class ReplyError(Exception):
 class Client:
     """A connection.  Bulk strings are bytes, simple strings are str, booleans are bool, maps are dict."""
 
-    def __init__(self, port, protocol=2, timeout=60):
+    def __init__(self, port, protocol=2, timeout=240):
         self.socket = socket.create_connection((HOST, port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.reader = self.socket.makefile("rb", 1 << 18)
@@ -180,7 +180,7 @@ class Server:
         if start:
             self.start()
 
-    def start(self, *options, timeout=30):
+    def start(self, *options, timeout=120):
         """Starts it on the files that the last run left.  Keeps its port, unless another took it."""
         program = find_program(self.kind)
         run_as = self.folder / f"{self.kind}-server"

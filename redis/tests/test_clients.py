@@ -25,6 +25,7 @@ def test_python_redis(context):
     except ImportError:
         raise servers.Skip("no python3-redis here") from None
     port = context.server().port
+    context.shared("CONFIG", "SET", "tamis.cf-error-rate", "1e-6")  # so that counts are exact
     r = redis.Redis(port=port)
     bf, cf = r.bf(), r.cf()
     assert bf.create("f", 0.001, 1000)
@@ -107,8 +108,12 @@ def install():
         shutil.copy(path, folder)
     environment = dict(os.environ, npm_config_cache=str(folder / "cache"), npm_config_fetch_retries="1",
                        npm_config_fetch_timeout="20000")
-    done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
-                          cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    try:
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+                               "--loglevel=error"],
+                              cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        return "npm cannot install within 120 s"
     if done.returncode == 0:
         return folder
     wrong_lock = any(word in done.stderr for word in ("EUSAGE", "EINTEGRITY", "E404", "ETARGET"))
@@ -119,8 +124,9 @@ def install():
 
 def node(context, script, *words):
     port = context.server().port
+    context.shared("CONFIG", "SET", "tamis.cf-error-rate", "1e-6")  # so that counts are exact
     done = subprocess.run(["node", script, str(port), *words], cwd=installed(), capture_output=True, text=True,
-                          timeout=60)
+                          timeout=240)
     assert done.returncode == 0, done.stderr
 
 

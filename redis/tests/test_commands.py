@@ -5,6 +5,8 @@ RedisBloom's, and so are the texts of errors that clients compare.
 
     test_commands.py --server redis|valkey --module PATH [WORD ...]
 """
+import time
+
 import server as servers
 from filters import chunks
 from server import ReplyError, same, wait_until
@@ -259,7 +261,7 @@ def test_cf_full(context):
     """EXPANSION 0 does not grow: CF.ADD then gets an error, and CF.INSERT says -1 for the key, or false in
     RESP3 (as CF.INSERTNX has numbers there, it goes on saying -1)."""
     for client, yes, no in protocols(context):
-        client("CF.RESERVE", "f", "100", "EXPANSION", "0")
+        client("CF.RESERVE", "f", "100", "EXPANSION", "0", "SEED", "1")
         replies = client.pipeline([["CF.ADD", "f", i] for i in range(2000)])
         refused = [i for i, reply in enumerate(replies) if isinstance(reply, ReplyError)]
         assert 100 <= refused[0] and len(refused) > 1000, refused[:1]
@@ -297,6 +299,7 @@ def test_cf_info(context):
 
 def test_copies(context):
     for client, yes, _ in protocols(context):
+        client("CF.RESERVE", "f", "1024", "SEED", "1")
         for copies in (1, 2, 3, 4, 10, 100):
             for _ in range(copies):
                 client("CF.ADD", "f", f"key {copies}")
@@ -311,7 +314,7 @@ def test_copies(context):
 
 def test_dump_and_load(context):
     for client, yes, _ in protocols(context):
-        for kind, reserve in (("BF", ("0.01", "60")), ("CF", ("60",))):
+        for kind, reserve in (("BF", ("0.01", "60", "SEED", "1")), ("CF", ("60", "SEED", "1"))):
             client(f"{kind}.RESERVE", "f", *reserve)
             if kind == "CF":
                 same(client("CF.SCANDUMP", "f", "0"), [0, None], "a cuckoo filter without items")
@@ -445,7 +448,7 @@ def test_windows_of_copies(context):
         for counts in ([2, 4], [2, 0], [0, 0]):
             same(client("CF.ADVANCE", "restored"), "OK")
             same([client("CF.COUNT", "restored", item) for item in "ab"], counts, "as old as in the other one")
-        client(*"CF.RESERVE still 100 EXPANSION 0 WINDOW 1".split())
+        client(*"CF.RESERVE still 100 EXPANSION 0 WINDOW 1 SEED 1".split())
         same(client("CF.INSERT", "still", "ITEMS", *range(2000)).count(no if no is False else -1) > 1500, True)
         error_has(client, "CF.ADD still another", "filter is full")
         client("CF.ADVANCE", "still", "2")
@@ -455,7 +458,8 @@ def test_windows_of_copies(context):
 def test_windows_renew(context):
     """With RENEWS, an add of an item that is in begins its time anew, and makes no copy."""
     for client, yes, no in protocols(context):
-        for kind, reserve, add in (("BF", ("1e-6", "1000"), "BF.ADD"), ("CF", ("1000",), "CF.ADDNX")):
+        for kind, reserve, add in (("BF", ("1e-6", "1000"), "BF.ADD"),
+                                   ("CF", ("1000", "SEED", "1"), "CF.ADDNX")):
             client(f"{kind}.RESERVE", "w", *reserve, "WINDOW", "2", "RENEWS")
             client(f"{kind}.INSERT", "w", "ITEMS", "a", "b")
             for _ in range(5):
@@ -472,15 +476,19 @@ def test_windows_by_the_clock(context):
     for client, yes, no in protocols(context):
         for kind, reserve in (("BF", ("1e-6", "1000")), ("CF", ("1000", "ERROR", "1e-5"))):
 
-            def forgotten():
-                client(f"{kind}.ADD", "w", "another")
-                return client(f"{kind}.EXISTS", "w", "a") == no
-            client(f"{kind}.RESERVE", "w", *reserve, "WINDOW", "2", "EVERY", "200")
-            client(f"{kind}.ADD", "w", "a")
-            same(forgotten(), False)
-            wait_until(forgotten, "a is forgotten")
+            def forgotten(key):
+                client(f"{kind}.ADD", key, "another")
+                return client(f"{kind}.EXISTS", key, "a") == no
+            begin = time.monotonic()
+            for key, every in (("w", "200"), ("hours", "3600000")):
+                client(f"{kind}.RESERVE", key, *reserve, "WINDOW", "2", "EVERY", every)
+                client(f"{kind}.ADD", key, "a")
+            same(forgotten("hours"), False)
+            wait_until(lambda: forgotten("w"), "a is forgotten")
+            assert time.monotonic() - begin > 0.15, "not before a whole period is over"
             same(client(f"{kind}.EXISTS", "w", "another"), yes)
-            client("DEL", "w")
+            same(forgotten("hours"), False)
+            client("DEL", "w", "hours")
 
 
 # ---- all commands ----
@@ -678,9 +686,9 @@ def test_expiry(context):
     for client, yes, no in protocols(context):
         for kind in ("BF", "CF"):
             client(f"{kind}.ADD", "f", "a")
-            client("PEXPIRE", "f", "100000")
+            client("PEXPIRE", "f", "1000000000")
             client(f"{kind}.ADD", "f", "b")
-            assert 90000 < client("PTTL", "f") <= 100000
+            assert 900000000 < client("PTTL", "f") <= 1000000000
             client("PEXPIRE", "f", "1")
             wait_until(lambda: client(f"{kind}.EXISTS", "f", "a") == no, "the filter expires")
             same(client(f"{kind}.ADD", "f", "b"), yes, "a new one")

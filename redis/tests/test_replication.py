@@ -241,7 +241,7 @@ def test_wait(context):
     master, replica = context.start(), context.start()
     replicate(replica, master)
     master("BF.ADD", "f", "a")
-    same(master("WAIT", "1", "5000"), 1)
+    same(master("WAIT", "1", "50000"), 1)
     same(replica("BF.EXISTS", "f", "a"), 1)
 
 
