@@ -16,6 +16,10 @@ ENDED = ": ending when the works under way are done"
 Effect = collections.namedtuple("Effect", "time pid thread id")
 
 
+class NotMade(Exception):
+    """The work that a situation needs has ended before the situation was made, as on a busy machine."""
+
+
 class Life:
     """One run of a consumer, from its start to its end or its death."""
 
@@ -90,7 +94,13 @@ class Consumer:
                 (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
 
     def metric(self, name):
-        return (self.metrics() or {}).get(f"consumers_{name}", -1)
+        """-1, if it is not alive, or does not answer in time again and again."""
+        figures = self.metrics()
+        for _ in range(5):
+            if figures is not None or not self.process.alive():
+                break
+            figures = self.metrics()
+        return (figures or {}).get(f"consumers_{name}", -1)
 
     def wait(self, condition, what, seconds=60):
         try:
@@ -101,14 +111,31 @@ class Consumer:
     def wait_metric(self, name, least, seconds=60):
         self.wait(lambda: self.metric(name) >= least, f"{name} >= {least}", seconds)
 
-    def wait_claimed(self):
-        """Until a thread works on a message."""
-        self.wait(lambda: (self.metrics() or {}).get('tamis_keys{name="claims"}') == 1, "a claim", 60)
+    def wait_claimed(self, worked=0):
+        """Until a thread works on a message, after so many works."""
+        claims = 'tamis_keys{name="claims"}'
+        self.wait_while_it_works(lambda: (self.metrics() or {}).get(claims) == 1, "a claim", worked)
+
+    def wait_while_it_works(self, condition, what, worked=0):
+        """Until the condition is true, after so many works.  NotMade, if another work has ended by then."""
+        self.wait(lambda: condition() or len(self.works()) > worked, what)
+        self.still_works(what, worked)
+
+    def still_works(self, what, worked=0):
+        if len(self.works()) > worked:
+            raise NotMade(what)
 
     def wait_idle(self, received, seconds=60):
         """Until it has had so many deliveries, and has none of them any more."""
         self.wait_metric("received_total", received, seconds)
-        self.wait(lambda: self.metric("in_hand") == 0, "nothing in hand", seconds)
+        self.wait(lambda: self.metric("in_hand") == 0, "nothing in hand", 2 * seconds)
+
+    def wait_forgotten(self, seconds=20):
+        """Until its window is empty, or long enough: it may be late.  A copy shows what it still has."""
+        until = time.monotonic() + seconds
+        while (self.metrics() or {}).get('tamis_keys{name="done"}') != 0 and time.monotonic() < until:
+            time.sleep(0.05)
+        return self
 
     def works(self):
         return [Effect(float(m[1]), int(m[2]), int(m[3]), m[4])

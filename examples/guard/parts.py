@@ -107,13 +107,13 @@ class Database:
 
     def __init__(self, folder):
         self.folder = make_folder(folder)
-        self.port = free_port()
         self.data = self.folder / "data"
         password = write_secret(self.folder / "password", OWNER_PASSWORD + "\n")
         subprocess.run(
             unprivileged([str(postgres_program("initdb")), "-D", str(self.data), "-U", "owner", "-A",
                           "scram-sha-256", f"--pwfile={password}", "-E", "UTF8", "--no-sync"]),
             check=True, stdout=subprocess.DEVNULL, cwd=self.folder)
+        self.port = free_port()
         # Processes are killed here, and never the machine, so that nothing is lost without fsync.
         settings = {"wal_level": "logical", "fsync": "off", "listen_addresses": HOST, "port": self.port,
                     "unix_socket_directories": "", "max_connections": 100, "max_wal_size": "256MB",
@@ -181,6 +181,18 @@ class Database:
                 time.sleep(0.1)
 
 
+def start_and_wait(process, port, taken):
+    """Waits until it listens.  Its port may be taken for a moment, by a connection of another program."""
+    for _ in range(100):
+        log_begin = len(process.log()) if process.process else 0
+        if process.start().wait_for(lambda: answers(port)):
+            return
+        if taken not in process.log()[log_begin:]:
+            break
+        time.sleep(0.1)
+    raise AssertionError(f"{process.folder.name} ended: {process.log()[-2000:]}")
+
+
 # ---- Redis ----
 
 
@@ -199,8 +211,7 @@ class Cache:
         self.process = Process(unprivileged([link, self.folder / "redis.conf"]), self.folder)
 
     def start(self):
-        self.process.start()
-        self.process.wait_for(lambda: answers(self.port))
+        start_and_wait(self.process, self.port, "Address already in use")
         return self
 
     def kill(self):
@@ -252,16 +263,16 @@ class Guard:
         self.state = make_folder(folder / "state")
         self.port = free_port()
         secret = write_secret(self.folder / "pgpass", f"*:*:*:guard:{password}\n")
+        # So that no wrong id passes the filter by chance, and a machine that stands still costs no 503.
         command = [programs / "guard", "--database", database.address("guard"), "--slot", f"guard_{folder.name}",
                    "--publication", "guard", "--state", self.state, "--port", self.port, "--redis", f"{HOST}:{cache.port}",
-                   "--redis-password", own_copy(cache.password, self.folder), "--save", 1, "--capacity", 10000, *options]
+                   "--redis-password", own_copy(cache.password, self.folder), "--save", 1,
+                   "--capacity", 10000, "--fpp", 1e-7, *options]
         self.process = Process(unprivileged([str(word) for word in command]), self.folder, PGPASSFILE=str(secret),
-                               LD_LIBRARY_PATH=str(programs))
+                               LD_LIBRARY_PATH=str(programs), PGOPTIONS="-c statement_timeout=50s")
 
     def start(self, closed=True):
-        self.process.start()
-        if not self.process.wait_for(lambda: answers(self.port)):
-            raise AssertionError(f"the guard ended: {self.process.log()}")
+        start_and_wait(self.process, self.port, "cannot listen")
         if closed:
             wait_until(lambda: self.metrics().get("guard_closed") == 1, f"{self.folder.name} refuses ids", 60)
         return self
@@ -335,12 +346,13 @@ def stage(programs, folder):
 
 
 def run_load(guard, seconds, first, last, connections=16):
-    """wrk: requests a second, and the 99th percentile of the times in ms."""
+    """wrk: requests, requests a second, and the 99th percentile of the times in ms."""
     command = ["wrk", "-t", "2", "-c", str(connections), "-d", f"{seconds}s", "--latency", "-s", str(HERE / "load.lua"),
                f"http://{HOST}:{guard.port}", "--", str(first), str(last)]
     text = subprocess.run(command, check=True, capture_output=True, text=True, preexec_fn=end_with_parent).stdout
     time_text, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()
-    return (float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),
+    return (int(re.search(r"(\d+) requests in", text)[1]),
+            float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]),
             float(time_text) * {"us": 1e-3, "ms": 1, "s": 1000}[unit])
 
 
