@@ -58,7 +58,8 @@ enum {
   /* In so many forks there may be one long wait.  The kernel stops a thread for its own sake as
    * well, most likely where it copies a page: another thread that holds the lock of the address
    * space may have lost its time slice.  That was seen once in a million forks, on two cores with a
-   * load of 40.  A short run may have a few of them. */
+   * load of 40.  A short run may have a few of them.  (Of 200 forks that wait for readers, some ten
+   * wait for so long.) */
   FORKS_PER_LONG_WAIT = 100000,
   LONG_WAITS_BY_CHANCE = 3
 };

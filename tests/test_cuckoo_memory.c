@@ -244,6 +244,7 @@ static void *allocate_pages(void *context, size_t alignment, size_t size)
   assert_in_range(p->n, 0, MOST_BLOCKS - 1);
   block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_ptr_not_equal(block, MAP_FAILED);
+  madvise(block, size, MADV_NOHUGEPAGE); /* single pages are counted */
   p->block[p->n] = block;
   p->size[p->n++] = size;
   return block;
