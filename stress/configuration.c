@@ -10,17 +10,11 @@
 
 /* ---- random numbers ---- */
 
-/* Uniform, from 0 to just below 1. */
-static double uniform(uint64_t *seed)
-{
-  return ldexp((double) (random_next(seed) >> 11), -53);
-}
-
 /* Log-uniform, from `least` to `most`. */
 static uint64_t log_uniform(uint64_t *seed, uint64_t least, uint64_t most)
 {
   double ratio = ((double) most + 1) / (double) least;
-  uint64_t n = (uint64_t) ((double) least * pow(ratio, uniform(seed)));
+  uint64_t n = (uint64_t) ((double) least * pow(ratio, random_uniform(seed)));
   return n < least ? least : n > most ? most : n;
 }
 
@@ -68,7 +62,7 @@ static double lowest_rate(const tamis_options *o)
 static double draw_rate(const tamis_options *o, uint64_t *seed)
 {
   double lowest = one_in(seed, 2) ? lowest_rate(o) : 1e-4;
-  double rate = exp(log(lowest) * (1 - uniform(seed)));
+  double rate = exp(log(lowest) * (1 - random_uniform(seed)));
   return rate < lowest ? lowest : rate;
 }
 

@@ -61,7 +61,7 @@ enum {
    * load of 40.  A short run may have a few of them.  (Of 200 forks that wait for readers, some ten
    * wait for so long.) */
   FORKS_PER_LONG_WAIT = 100000,
-  LONG_WAITS_BY_CHANCE = 3
+  LONG_WAITS_BY_CHANCE = 2
 };
 
 static long own_switches(void)

@@ -26,6 +26,12 @@ static inline uint64_t random_next(uint64_t *state)
   return z ^ z >> 31;
 }
 
+/* From 0 to just below 1. */
+static inline double random_uniform(uint64_t *state)
+{
+  return (double) (random_next(state) >> 11) * 0x1p-53;
+}
+
 /* The i-th value of a pseudo-random sequence in which no value repeats. */
 static inline uint64_t random_at(uint64_t seed, uint64_t i)
 {

@@ -86,7 +86,8 @@ def main(tree):
     names = []
     for folder, folders, files in os.walk(tree):
         # Builds may be made, and removed, meanwhile.
-        folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
+        if folder == str(tree):
+            folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
         names += [(pathlib.Path(folder) / name).relative_to(tree).as_posix() for name in files
                   if name.endswith(".md")]
     found = [fault for name in sorted(names) for fault in faults(tree, name, (tree / name).read_text())]

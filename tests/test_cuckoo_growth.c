@@ -50,20 +50,14 @@ static double rate_of_all(const tamis_filter *f)
   return rate;
 }
 
-/* From 0 to 1. */
-static double uniform(uint64_t *random)
-{
-  return (double) random_next(random) / 18446744073709551616.0;
-}
-
 /* However many generations there will be, and whatever the first one was planned for. */
 static void the_rates_of_all_generations_add_up(void **state)
 {
   (void) state;
   uint64_t random = 1;
   for (unsigned i = 0; i < 40; i++) {
-    double fpp = 0.5 * pow(10, -6 * uniform(&random));
-    tamis_filter *f = make((uint64_t) pow(10, 4 * uniform(&random)), fpp);
+    double fpp = 0.5 * pow(10, -6 * random_uniform(&random));
+    tamis_filter *f = make((uint64_t) pow(10, 4 * random_uniform(&random)), fpp);
     add_range(f, 0, 100000 / SCALE);
     assert_true(rate_of_all(f) <= fpp * (1 + 1e-9));
     tamis_destroy(f);
