@@ -32,13 +32,23 @@ static tamis_stats stats_of(const struct run *run)
 
 /* ---- creation ---- */
 
+static uint64_t size_of(struct run *run, const tamis_options *o)
+{
+  uint64_t bytes = 0;
+  require(run, tamis_bytes_for(o, &bytes) == TAMIS_OK, "no size is known", 0);
+  return bytes;
+}
+
 /* A limit that is a byte too low is refused, and nothing is kept. */
-static void check_too_small_a_limit(struct run *run, const tamis_options *o, uint64_t needed)
+static void check_too_small_a_limit(struct run *run, const tamis_options *o)
 {
   tamis_options less = *o;
   tamis_filter *f = (tamis_filter *) run;
-  less.max_bytes = needed - 1;
-  require(run, tamis_create(&less, &f) == TAMIS_EFULL && !f, "created in too few bytes", needed);
+  less.max_bytes = 0;
+  less.max_bytes = size_of(run, &less) - 1;
+  run->ledger.limit = less.max_bytes;
+  require(run, tamis_create(&less, &f) == TAMIS_EFULL && !f, "created in too few bytes",
+          less.max_bytes);
   require(run, ledger_is_even(&run->ledger), "a refused creation keeps memory", 0);
 }
 
@@ -46,6 +56,7 @@ static void check_rate_for_bytes(struct run *run, const tamis_options *o, uint64
 {
   tamis_options other = *o;
   uint64_t bytes = 0;
+  other.max_bytes = needed;
   int result = tamis_fpp_for(o, needed, &other.fpp);
   require(run, result == TAMIS_OK && other.fpp <= o->fpp * 1.01,
           "tamis_fpp_for does not find the rate that tamis_bytes_for knows", needed);
@@ -73,15 +84,13 @@ void create_and_check(struct run *run)
   struct configuration *c = &run->configuration;
   tamis_options o = c->options;
   tamis_allocator allocator = ledger_allocator(&run->ledger);
-  uint64_t needed = 0;
   if (c->memory != SYSTEM_MEMORY)
     o.allocator = &allocator;
-  require(run, tamis_bytes_for(&o, &needed) == TAMIS_OK, "no size is known", 0);
-  run->needed = needed;
+  uint64_t needed = size_of(run, &o);
   if (o.max_bytes && o.max_bytes < needed) /* drawn without the allocator, which takes some bytes */
     o.max_bytes = c->options.max_bytes = needed;
-  run->ledger.limit = needed - 1;
-  check_too_small_a_limit(run, &o, needed);
+  run->needed = needed;
+  check_too_small_a_limit(run, &o);
   check_rate_for_bytes(run, &o, needed);
   run->ledger.limit = o.max_bytes;
   if (c->memory != FAILING_MEMORY || !try_to_create(run, &o)) {

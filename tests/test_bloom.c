@@ -179,7 +179,7 @@ static void a_small_filter_takes_little(void **state)
   }
 }
 
-/* It has room for a limit, but not for one that allows another layer. */
+/* It has room for a limit, but not for one that allows another layer, with which it is larger. */
 static void a_small_filter_keeps_to_max_bytes(void **state)
 {
   (void) state;
@@ -190,6 +190,10 @@ static void a_small_filter_keeps_to_max_bytes(void **state)
   for (options.max_bytes = bytes; options.max_bytes < 4 * bytes; options.max_bytes += 4) {
     tamis_filter *f;
     assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    uint64_t told;
+    assert_int_equal(tamis_bytes_for(&options, &told), TAMIS_OK);
+    assert_int_equal(stats_of(f).bytes, told);
+    assert_true(told >= bytes && told <= bytes + 136);
     uint64_t hash = 0;
     while (hash < 10000 && tamis_add_hash(f, hash) == TAMIS_OK)
       hash++;

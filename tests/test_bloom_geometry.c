@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "bloom/geometry.h"
+#include "bloom/bloom.h"
 #include "harness.h"
 #include "line_rate.h"
 
@@ -183,7 +183,7 @@ static unsigned parts_of(const struct bloom_geometry *g, uint64_t hash, unsigned
 static void parts_do_not_depend_on_each_other(void **state)
 {
   (void) state;
-  enum { KEYS = 300000 };
+  enum { MANY_KEYS = 300000 };
   static unsigned together[MOST_PARTS][MOST_PARTS][64][64];
   for (unsigned s = 0; s < BLOCKED_SHAPES; s++) {
     struct bloom_shape shape = blocked_shapes[s];
@@ -200,7 +200,7 @@ static void parts_do_not_depend_on_each_other(void **state)
                                          rotations};
     unsigned parts[MOST_PARTS], n = 0;
     memset(together, 0, sizeof together);
-    for (uint64_t i = 0; i < KEYS; i++) {
+    for (uint64_t i = 0; i < MANY_KEYS; i++) {
       n = parts_of(&g, random_at(s, i), parts);
       for (unsigned a = 0; a < n; a++)
         for (unsigned b = 0; b < a; b++)
@@ -208,7 +208,7 @@ static void parts_do_not_depend_on_each_other(void **state)
     }
     for (unsigned a = 0; a < n; a++)
       for (unsigned b = 0; b < a; b++) {
-        double expected = (double) KEYS / values[a] / values[b];
+        double expected = (double) MANY_KEYS / values[a] / values[b];
         for (unsigned x = 0; x < values[a]; x++)
           for (unsigned y = 0; y < values[b]; y++)
             assert_close(together[a][b][x][y], expected, 6 / sqrt(expected));
@@ -221,7 +221,7 @@ static void parts_do_not_depend_on_each_other(void **state)
 static void every_pair_of_bits_is_as_likely(void **state)
 {
   (void) state;
-  enum { KEYS = 300000 };
+  enum { MANY_KEYS = 300000 };
 #define WORD_SHAPES(bits) {TAMIS_LAYOUT_WORD, 1, bits}, {BLOOM_LAYOUT_MARKED, 1, bits},
   const struct bloom_shape shapes[] = {BLOOM_WORD_SHAPES(WORD_SHAPES)};
 #undef WORD_SHAPES
@@ -230,7 +230,7 @@ static void every_pair_of_bits_is_as_likely(void **state)
       continue;
     const struct bloom_geometry g = {.shape = shapes[s]};
     unsigned together[64][64] = {{0}};
-    for (uint64_t i = 0; i < KEYS; i++) {
+    for (uint64_t i = 0; i < MANY_KEYS; i++) {
       uint64_t mask = bloom_word_mask(random_at(s, i), g.shape);
       for (; mask; mask &= mask - 1)
         for (uint64_t higher = mask & (mask - 1); higher; higher &= higher - 1)
@@ -246,7 +246,7 @@ static void every_pair_of_bits_is_as_likely(void **state)
       miss = miss_both + (miss - miss_both) * 62 / 63;
       miss_both = three + (pow(62.0 / 64, draws) - three) * 61 / 63;
     }
-    double expected = (double) KEYS * (1 - 2 * miss + miss_both);
+    double expected = (double) MANY_KEYS * (1 - 2 * miss + miss_both);
     for (unsigned a = 0; a < 64; a++)
       for (unsigned b = a + 1; b < 64; b++)
         if (marked && b == MARKED_POSITIONS)
@@ -510,7 +510,7 @@ static void a_word_takes_at_most_twice_what_blocked_takes(void **state)
   (void) state;
   for (int layout = TAMIS_LAYOUT_WORD; layout <= (int) BLOOM_LAYOUT_MARKED; layout++)
     for (uint64_t capacity = 1; capacity <= 1000000000; capacity = capacity * 5 / 2 + 1) {
-      double lowest = bloom_geometry_lowest_rate((tamis_layout) layout, capacity);
+      double lowest = tamis__bloom_lowest_rate((tamis_layout) layout, capacity);
       assert_true(lowest < 0.0025 && (capacity < 100000 || (lowest > 1.4e-4 && lowest < 1.75e-4)));
       for (double fpp = 0.9; fpp > 1e-5; fpp *= 0.8) {
         struct bloom_geometry g, blocked = plan(TAMIS_LAYOUT_BLOCKED, capacity, fpp);

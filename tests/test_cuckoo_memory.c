@@ -136,6 +136,31 @@ static void a_block_beyond_the_limit_is_refused(void **state)
   end(&x);
 }
 
+static void take_a_second_one(void *context)
+{
+  int result = TAMIS_OK;
+  assert_null(tamis__cuckoo_allocate(context, READY, &result));
+  assert_int_equal(result, TAMIS_EFULL);
+}
+
+/* A thread that asks for memory while another one does finds that one's bytes counted already. */
+static void two_threads_at_the_limit_do_not_exceed_it(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x, 1 << 20);
+  x.c->max_bytes = x.c->bytes + 2 * READY - 1;
+  x.bank.meanwhile = take_a_second_one;
+  x.bank.context = x.c;
+  int result;
+  void *block = tamis__cuckoo_allocate(x.c, READY, &result);
+  assert_non_null(block);
+  assert_null(x.bank.meanwhile);
+  assert_int_equal(x.c->bytes, x.bank.bytes);
+  tamis__cuckoo_release(x.c, block, READY);
+  end(&x);
+}
+
 static void max_bytes_is_never_exceeded(void **state)
 {
   (void) state;
@@ -357,6 +382,7 @@ int main(void)
       cmocka_unit_test(ready_blocks_are_released_at_the_limit),
       cmocka_unit_test(blocks_are_made_ready_while_a_filter_grows),
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
+      cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
       cmocka_unit_test(max_bytes_is_never_exceeded),
       cmocka_unit_test(no_key_is_lost_at_the_limit),
       cmocka_unit_test(blocks_of_malloc_are_cleared),

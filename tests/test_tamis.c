@@ -406,6 +406,23 @@ static void sizes_are_told_beforehand(void **state)
       assert_int_equal(tamis_fpp_for(&o, bytes, &fpp), TAMIS_OK);
       assert_true(fpp <= rate * 1.01);
     }
+  /* Nor are they where the number of probes changes: one probe above 0.582 takes a line more than
+   * two below. */
+  for (unsigned layout = 0; layout < 2; layout++)
+    for (double rate = 0.3; rate < 0.99; rate *= 1.003) {
+      tamis_options o = good_options();
+      uint64_t bytes, again;
+      double fpp;
+      o.layout = (tamis_layout) layout;
+      o.capacity = 6673;
+      o.fpp = rate;
+      assert_int_equal(tamis_bytes_for(&o, &bytes), TAMIS_OK);
+      assert_int_equal(tamis_fpp_for(&o, bytes, &fpp), TAMIS_OK);
+      assert_true(fpp <= rate * 1.01);
+      o.fpp = fpp;
+      assert_int_equal(tamis_bytes_for(&o, &again), TAMIS_OK);
+      assert_true(again <= bytes);
+    }
   /* Too many keys for the lowest rates in any address space, but not for all. */
   tamis_options many = good_options();
   double rate;

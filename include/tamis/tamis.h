@@ -280,16 +280,19 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
 /* The bytes that a filter with these options takes, everything included.  (Beyond its capacity, a
  * filter that grows takes more.  A cuckoo filter that grows takes them at its capacity at the
  * latest, a large one as keys come.  Of small ones that grow, up to 4 in 10^5 take more a little
- * before, or refuse a key if max_bytes is no more than that.)
+ * before, or refuse a key if max_bytes is no more than that.)  A max_bytes that leaves room for
+ * growth adds up to 136 bytes to a small Bloom filter that grows, which otherwise keeps none.
  *   Threads  any      Blocks  never
- *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; max_bytes is ignored;
- *            *bytes is written only with TAMIS_OK */
+ *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; *bytes is written only with
+ *            TAMIS_OK */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 
-/* The lowest fpp that tamis_create can promise for these options within `bytes`, to 1 %.
+/* The lowest fpp that tamis_create can promise for these options with a max_bytes of `bytes`, to
+ * 1 %.  (In the word layout, for less than 20,000 keys, some rates below 0.0025 are refused while
+ * lower ones are not.  The answer may then be a rate above the refused ones.)
  *   Threads  any      Blocks  never
- *   Errors   as tamis_bytes_for (the fpp in options is ignored); TAMIS_EFULL: even an fpp of 0.99
- *            needs more; *fpp is written only with TAMIS_OK */
+ *   Errors   as tamis_bytes_for (the fpp and max_bytes in options are ignored); TAMIS_EFULL: even an
+ *            fpp of 0.99 needs more; *fpp is written only with TAMIS_OK */
 TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
 
 /* ---- tamis_add: the calls with one key ----

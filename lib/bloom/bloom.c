@@ -72,11 +72,30 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 {
   struct bloom_plan plan;
   int result = make_plan(options, &plan);
-  if (result != TAMIS_OK)
-    return result;
-  plan.max_bytes = 0;
-  *bytes = tamis__bloom_bytes_for(&plan);
-  return TAMIS_OK;
+  if (result == TAMIS_OK)
+    *bytes = tamis__bloom_bytes_for(&plan);
+  return result;
+}
+
+/* Where the filters of a range of rates, which begins at `low`, give way to others: to those of the
+ * next shape, those of the layout itself instead of the classic one, or those whose first layer is
+ * planned for its share. */
+static double end_of_range(const tamis_options *options, double low)
+{
+  tamis_layout layout = bloom_layout_for(options);
+  double begins = bloom_geometry_layout_begins(layout), end = 1, share = 1;
+  if (bloom_opens_layers(options)) {
+    double shared_above = bloom_geometry_shared_above(options->capacity);
+    if (low < shared_above)
+      end = shared_above;
+    else
+      share = bloom_geometry_share(1);
+  }
+  if (low < begins) {
+    end = fmin(end, begins);
+    layout = TAMIS_LAYOUT_CLASSIC;
+  }
+  return fmin(end, bloom_geometry_next_shape(layout, low * share) / share);
 }
 
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
@@ -85,19 +104,12 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
    * fewer, and so it may where the first layer gets no share.  So each range of rates without such
    * a border is tried by itself, from the lowest range up.  The first range whose highest rate fits
    * within the bytes contains the answer. */
+  const double highest = 0.99;
   tamis_options candidate = *options;
-  bool layers = bloom_opens_layers(options);
-  double low = 0x1p-64, share = layers ? bloom_geometry_share(1) : 1;
-  double shared_above = layers ? bloom_geometry_shared_above(options->capacity) : 0;
+  candidate.max_bytes = bytes;
   int result = TAMIS_EFULL;
-  for (unsigned range = 0; low < BLOOM_HIGHEST_RATE;) {
-    double next = bloom_geometry_range(bloom_layout_for(options), range);
-    if (range) /* the lowest range ends where another layout begins, whatever the share is */
-      next = fmin(next / share, BLOOM_HIGHEST_RATE);
-    if (low < shared_above && shared_above < next)
-      next = shared_above;
-    else
-      range++;
+  for (double next, low = 0x1p-64; low < highest; low = next) {
+    next = fmin(end_of_range(options, low), highest);
     double good = next * (1 - 0x1p-40), bad = low;
     candidate.fpp = good;
     uint64_t needed;
@@ -114,7 +126,6 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
       *fpp = good;
       return TAMIS_OK;
     }
-    low = next;
   }
   /* Even the highest rate needs more bytes, or more than any address space holds. */
   return result == TAMIS_OK ? TAMIS_EFULL : result;
@@ -129,6 +140,35 @@ static void destroy(tamis_filter *f)
   tamis__saved_unmap(&mapping);
 }
 
+double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
+{
+  if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
+    return hash_collision_rate(capacity);
+  if (layout == BLOOM_LAYOUT_COUNTING)
+    return fmax(hash_collision_rate(capacity), bloom_geometry_layout_begins(layout));
+  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters,
+   * which are tried at each hundredth. */
+  enum { SMALL = 20000 };
+  struct bloom_geometry g;
+  double good = 0.0025, bad = nextafter(bloom_geometry_layout_begins(layout), 0);
+  double fpp = good;
+  while (capacity <= SMALL && fpp > bad) {
+    if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
+      good = fpp;
+    else
+      bad = fpp;
+    fpp *= 0.99;
+  }
+  while (good / bad > 1.0001) {
+    double middle = sqrt(good * bad);
+    if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)
+      good = middle;
+    else
+      bad = middle;
+  }
+  return good;
+}
+
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
   if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
@@ -139,12 +179,12 @@ static int refuse_rate(const struct refusal *why, const tamis_options *options)
                          "layout is %d; of a counting Bloom filter it must be %d "
                          "(TAMIS_LAYOUT_BLOCKED)",
                          (int) options->layout, TAMIS_LAYOUT_BLOCKED);
-  return tamis__refuse_rate(
-      why, options,
-      counting                               ? "a counting Bloom filter"
-      : options->layout == TAMIS_LAYOUT_WORD ? "a Bloom filter of TAMIS_LAYOUT_WORD"
-                                             : "a Bloom filter",
-      bloom_geometry_lowest_rate(bloom_layout_for(options), options->capacity));
+  return tamis__refuse_rate(why, options,
+                            counting ? "a counting Bloom filter"
+                            : options->layout == TAMIS_LAYOUT_WORD
+                                ? "a Bloom filter of TAMIS_LAYOUT_WORD"
+                                : "a Bloom filter",
+                            tamis__bloom_lowest_rate(bloom_layout_for(options), options->capacity));
 }
 
 static int create(const tamis_options *options, const struct tamis_filter *head,

@@ -311,6 +311,11 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 /* bloom_long.max_bits, also of a filter that is short. */
 double tamis__bloom_max_bits(const struct bloom *b);
 
+/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
+ * layout, the end of its lowest range or, in the word layout, the one from which on it takes at
+ * most twice the bits of the blocked layout.  (That one is found by trying.) */
+double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity);
+
 /* What a layer takes. */
 uint64_t tamis__bloom_bytes(const struct bloom *b);
 

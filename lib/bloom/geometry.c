@@ -384,11 +384,24 @@ struct plan {
   struct terms terms;        /* of the range's shape */
 };
 
-double bloom_geometry_range(tamis_layout layout, unsigned range)
+double bloom_geometry_layout_begins(tamis_layout layout)
 {
   const struct range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  return range < n ? ranges[n - 1 - range].min_fpp : BLOOM_HIGHEST_RATE;
+  return n ? ranges[n - 1].min_fpp : 0;
+}
+
+double bloom_geometry_next_shape(tamis_layout layout, double rate)
+{
+  const struct range *ranges;
+  unsigned n = ranges_of(layout, &ranges);
+  rate *= 1 + 0x1p-40; /* one that is rounded down from such a rate does not give it again */
+  if (!n) /* below such a rate a key has one probe more: choose_shape() rounds ln(1 / rate) / ln 2 */
+    return rate < real_exp(-1.5 * LN2) ? real_exp(-(ceil(-real_log(rate) / LN2 - 0.5) - 0.5) * LN2)
+                                       : 1;
+  while (n && ranges[n - 1].min_fpp <= rate)
+    n--;
+  return n ? ranges[n - 1].min_fpp : 1;
 }
 
 static bool keeps_promise(const struct plan *plan, double lines)
@@ -489,7 +502,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
    * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
   if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
-  if (layout != TAMIS_LAYOUT_CLASSIC && fpp < bloom_geometry_range(layout, 0)) {
+  if (fpp < bloom_geometry_layout_begins(layout)) {
     if (layout != TAMIS_LAYOUT_BLOCKED)
       return TAMIS_EUNSUPPORTED;
     layout = TAMIS_LAYOUT_CLASSIC;
@@ -538,7 +551,7 @@ static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64
                       double rate, struct bloom_geometry *out)
 {
   struct bloom_geometry whole;
-  if (layout == TAMIS_LAYOUT_BLOCKED && fpp >= bloom_geometry_range(layout, 0) &&
+  if (layout == TAMIS_LAYOUT_BLOCKED && fpp >= bloom_geometry_layout_begins(layout) &&
       fpp > hash_collision_rate(capacity) && rate > hash_collision_rate(keys) &&
       plan_any(layout, keys, rate, out) == TAMIS_OK)
     return TAMIS_OK;
@@ -568,33 +581,4 @@ int bloom_geometry_plan_layer(tamis_layout layout, unsigned layer, uint64_t capa
   g.fpp = layer == 1 ? fpp : rate;
   *out = g;
   return TAMIS_OK;
-}
-
-double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity)
-{
-  if (layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC)
-    return hash_collision_rate(capacity);
-  if (layout == BLOOM_LAYOUT_COUNTING)
-    return fmax(hash_collision_rate(capacity), bloom_geometry_range(layout, 0));
-  /* No higher rate is ever refused.  Below it, the answer changes to and fro in small filters,
-   * which are tried at each hundredth. */
-  enum { SMALL = 20000 };
-  struct bloom_geometry g;
-  double good = 0.0025, bad = nextafter(bloom_geometry_range(layout, 0), 0);
-  double fpp = good;
-  while (capacity <= SMALL && fpp > bad) {
-    if (bloom_geometry_plan(layout, capacity, fpp, &g) == TAMIS_OK)
-      good = fpp;
-    else
-      bad = fpp;
-    fpp *= 0.99;
-  }
-  while (good / bad > 1.0001) {
-    double middle = sqrt(good * bad);
-    if (bloom_geometry_plan(layout, capacity, middle, &g) == TAMIS_OK)
-      good = middle;
-    else
-      bad = middle;
-  }
-  return good;
 }

@@ -101,15 +101,12 @@ static inline double bloom_geometry_shared_above(uint64_t capacity)
   return hash_collision_rate(capacity) / bloom_geometry_share(1);
 }
 
-/* The lowest rate that is planned for: the one that 64-bit hashes can give or, in the counting
- * layout, the end of its lowest range or, in the word layout, the one from which on it takes at
- * most twice the bits of the blocked layout.  (That one is found by trying.) */
-double bloom_geometry_lowest_rate(tamis_layout layout, uint64_t capacity);
+/* The lowest rate that the layout is made for; 0 in the classic one. */
+double bloom_geometry_layout_begins(tamis_layout layout);
 
-/* The ranges of rates that have one shape each, from the lowest range up.  Returns the rate below
- * which the range ends; for the last one that is BLOOM_HIGHEST_RATE. */
-#define BLOOM_HIGHEST_RATE 0.99
-double bloom_geometry_range(tamis_layout layout, unsigned range);
+/* Each range of rates has one shape.  Returns the lowest rate above this one at which such a range
+ * begins, or 1 if none does.  (A rate below the lowest range has the shape of that range.) */
+double bloom_geometry_next_shape(tamis_layout layout, double rate);
 
 /* The expected rate, and the expected number of set bits, with `keys` distinct keys. */
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys);
