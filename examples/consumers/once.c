@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +22,11 @@ struct once {
   char *path;
   int lock; /* a file beside `path`, locked as long as this process lives */
   double period_seconds;
-  int64_t period;      /* the running one, counted from 1970 */
-  unsigned periods;    /* of `done`, which may come from a file */
-  atomic_ullong count; /* adds to `done` that have returned */
-  atomic_ullong saved; /* of those, what the last complete save holds */
+  pthread_mutex_t clock; /* of the next */
+  int64_t period;        /* the running one, counted from 1970 */
+  unsigned periods;      /* of `done`, which may come from a file */
+  atomic_ullong count;   /* adds to `done` that have returned */
+  atomic_ullong saved;   /* of those, what the last complete save holds */
   _Atomic double save_begin;
 };
 
@@ -123,6 +125,7 @@ struct once *once_open(const struct once_options *options)
     return NULL;
   }
   once->lock = -1;
+  pthread_mutex_init(&once->clock, NULL);
   once->periods = options->periods;
   once->period_seconds = options->remember / options->periods;
   once->period = period_of(once, (double) time(NULL));
@@ -165,6 +168,7 @@ void once_close(struct once *once)
   tamis_destroy(once->done);
   if (once->lock >= 0)
     close(once->lock);
+  pthread_mutex_destroy(&once->clock);
   free(once->path);
   free(once);
 }
@@ -180,6 +184,7 @@ enum once_begin once_begin(struct once *once, const void *id, size_t len, uint64
 
 bool once_done(struct once *once, const void *id, size_t len)
 {
+  once_forget(once); /* a period that has ended is not the key's */
   if (tamis_add(once->done, id, len) != TAMIS_OK)
     return false;
   atomic_fetch_add(&once->count, 1); /* after the add: see once_save() */
@@ -193,11 +198,13 @@ void once_release(struct once *once, uint64_t claim)
 
 void once_forget(struct once *once)
 {
+  pthread_mutex_lock(&once->clock);
   int64_t now = period_of(once, (double) time(NULL));
   /* So many periods forget everything. */
   for (unsigned i = 0; i <= once->periods && once->period < now; i++, once->period++)
     tamis_advance(once->done);
   once->period = now; /* of a clock that was set back, too */
+  pthread_mutex_unlock(&once->clock);
 }
 
 bool once_save(struct once *once, int *result)

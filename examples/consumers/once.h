@@ -88,9 +88,11 @@ bool once_done(struct once *once, const void *id, size_t len);
 /* Step 6. */
 void once_release(struct once *once, uint64_t claim);
 
-/* To be called now and then, by one thread: forgets what is older than `remember`. */
+/* To be called now and then: forgets what is older than `remember`.  once_done() calls it, too, so
+ * that no message is recorded in a period that has ended, and then forgotten with that. */
 void once_forget(struct once *once);
-/* By the same thread.  On failure the last save stays as it is, and errno or *result says why. */
+/* To be called by one thread.  On failure the last save stays as it is, and errno or *result says
+ * why. */
 bool once_save(struct once *once, int *result);
 
 /* Messages done since the last complete save began. */

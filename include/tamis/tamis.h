@@ -280,8 +280,8 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
 /* The bytes that a filter with these options takes, everything included.  (Beyond its capacity, a
  * filter that grows takes more.  A cuckoo filter that grows takes them at its capacity at the
  * latest, a large one as keys come.  Of small ones that grow, up to 4 in 10^5 take more a little
- * before, or refuse a key if max_bytes is no more than that.)  A max_bytes that leaves room for
- * growth adds up to 136 bytes to a small Bloom filter that grows, which otherwise keeps none.
+ * before, or refuse a key if max_bytes is no more than that.)  To remember a max_bytes that leaves
+ * room for growth, a small Bloom filter takes up to 136 bytes more than without one.
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; *bytes is written only with
  *            TAMIS_OK */

@@ -108,8 +108,9 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
   tamis_options candidate = *options;
   candidate.max_bytes = bytes;
   int result = TAMIS_EFULL;
-  for (double next, low = 0x1p-64; low < highest; low = next) {
-    next = fmin(end_of_range(options, low), highest);
+  double low = 0x1p-64;
+  while (low < highest) {
+    double next = fmin(end_of_range(options, low), highest);
     double good = next * (1 - 0x1p-40), bad = low;
     candidate.fpp = good;
     uint64_t needed;
@@ -126,6 +127,7 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
       *fpp = good;
       return TAMIS_OK;
     }
+    low = next;
   }
   /* Even the highest rate needs more bytes, or more than any address space holds. */
   return result == TAMIS_OK ? TAMIS_EFULL : result;

@@ -410,7 +410,7 @@ static bool keeps_promise(const struct plan *plan, double lines)
   double keys = (double) g->capacity, deviation, rate;
   if (bloom_shape_is_word(g->shape)) {
     rate = word_rate(g->shape, &plan->terms, keys, lines * LINE_WORDS, &deviation);
-  } else if (bloom_shape_is_blocked(g->shape)) {
+  } else if (plan->range) {
     rate = blocked_rate(g->shape, &plan->terms, keys, lines);
     /* The sum of terms is not exact enough for a rate below 10^-13. */
     deviation = plan->range->line_deviation / sqrt(lines) *
@@ -502,7 +502,7 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
    * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
   if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
-  if (fpp < bloom_geometry_layout_begins(layout)) {
+  if (layout != TAMIS_LAYOUT_CLASSIC && fpp < bloom_geometry_layout_begins(layout)) {
     if (layout != TAMIS_LAYOUT_BLOCKED)
       return TAMIS_EUNSUPPORTED;
     layout = TAMIS_LAYOUT_CLASSIC;
