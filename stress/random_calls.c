@@ -407,10 +407,12 @@ static void remove_copy(struct caller *caller, uint64_t key)
     if (call_remove(caller) != TAMIS_EUNSUPPORTED)
       wrong(caller, "a Bloom filter removes", key);
   } else if (run->copies[key]) {
-    if (call_remove(caller) != TAMIS_OK)
+    int result = call_remove(caller);
+    bool refused = result == TAMIS_ENOMEM && may_refuse_removes(run);
+    if (result != TAMIS_OK && !refused)
       wrong(caller, "a copy could not be removed", key);
-    run->copies[key]--;
-    caller->copies--;
+    run->copies[key] -= !refused;
+    caller->copies -= !refused;
     if (run->copies[key])
       look_for(caller, key, "a key is missing after one of its copies was removed");
   }
