@@ -56,6 +56,8 @@ static void check_rate_for_bytes(struct run *run, const tamis_options *o, uint64
 {
   tamis_options other = *o;
   uint64_t bytes = 0;
+  if (o->fpp > 0.99) /* which tamis_fpp_for() never answers */
+    return;
   other.max_bytes = needed;
   int result = tamis_fpp_for(o, needed, &other.fpp);
   require(run, result == TAMIS_OK && other.fpp <= o->fpp * 1.01,
