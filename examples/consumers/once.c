@@ -22,7 +22,7 @@ struct once {
   char *path;
   int lock; /* a file beside `path`, locked as long as this process lives */
   double period_seconds;
-  pthread_mutex_t clock; /* of the next */
+  pthread_mutex_t clock; /* guards `period` */
   int64_t period;        /* the running one, counted from 1970 */
   unsigned periods;      /* of `done`, which may come from a file */
   atomic_ullong count;   /* adds to `done` that have returned */

@@ -88,8 +88,8 @@ bool once_done(struct once *once, const void *id, size_t len);
 /* Step 6. */
 void once_release(struct once *once, uint64_t claim);
 
-/* To be called now and then: forgets what is older than `remember`.  once_done() calls it, too, so
- * that no message is recorded in a period that has ended, and then forgotten with that. */
+/* To be called now and then: forgets what is older than `remember`.  once_done() calls it, too:
+ * otherwise a message could be recorded in a period that has ended, and be forgotten too early. */
 void once_forget(struct once *once);
 /* To be called by one thread.  On failure the last save stays as it is, and errno or *result says
  * why. */
