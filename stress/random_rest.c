@@ -562,8 +562,8 @@ void check_room_after_removes(struct run *run)
   run->copies[refused]++;
 }
 
-/* What threads competed for is removed here, the rest was.  A remove that is refused memory is tried
- * again when copies of other keys are gone. */
+/* What threads competed for is removed here, the rest was.  A remove that is refused memory is
+ * tried again when copies of other keys are gone. */
 static void remove_rest(struct run *run)
 {
   bool removed = true;
