@@ -291,8 +291,8 @@ TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
  * 1 %.  (In the word layout, for less than 20,000 keys, some rates below 0.0025 are refused while
  * lower ones are not.  The answer may then be a rate above the refused ones.)
  *   Threads  any      Blocks  never
- *   Errors   as tamis_bytes_for (the fpp and max_bytes in options are ignored); TAMIS_EFULL: even an
- *            fpp of 0.99 needs more; *fpp is written only with TAMIS_OK */
+ *   Errors   as tamis_bytes_for (the fpp and max_bytes in options are ignored); TAMIS_EFULL: even
+ *            an fpp of 0.99 needs more; *fpp is written only with TAMIS_OK */
 TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double *fpp);
 
 /* ---- tamis_add: the calls with one key ----
@@ -417,9 +417,9 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *            TAMIS_EINVAL: invalid arguments.  (If giving memory back would itself need memory that
  *            is not there, it is left for later.)
  *            TAMIS_ENOMEM: keys with many copies each, whose counts are packed tightly, need memory
- *            while the counts become different, and there is none (or max_bytes is reached); nothing
- *            changed.  Many are dozens or, at rates above 0.03 and in filters for less than a
- *            thousand keys, a few */
+ *            while the counts become different, and there is none (or max_bytes is reached);
+ *            nothing changed.  Many are dozens or, at rates above 0.03 and in filters for less than
+ *            a thousand keys, a few */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
