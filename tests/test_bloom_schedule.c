@@ -581,6 +581,61 @@ static void of_two_layers_one_is_thrown_away(void **state)
   tamis_destroy(f);
 }
 
+static void *allocate_counted(void *context, size_t alignment, size_t size)
+{
+  *(_Atomic uint64_t *) context += size;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void release_counted(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) alignment;
+  *(_Atomic uint64_t *) context -= size;
+  free(block);
+}
+
+/* A thread still has a second layer that came too late when a third one is wanted, which is smaller
+ * at this rate.  With the third one they would take more than max_bytes, which has room for two of
+ * the third: so that one waits. */
+static void a_late_layer_is_counted(void **state)
+{
+  (void) state;
+  enum { FIRST = 704, SECOND = 640, THIRD = 512 };
+  _Atomic uint64_t bytes = 0;
+  const tamis_allocator counted = {allocate_counted, release_counted, (void *) &bytes};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.layout = TAMIS_LAYOUT_BLOCKED;
+  options.growable = true;
+  options.capacity = 22;
+  options.fpp = 6.7e-8;
+  options.max_bytes = FIRST + SECOND + THIRD + SECOND - 1;
+  options.seed = 42;
+  options.stripes = 2;
+  options.allocator = &counted;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  uint64_t i = 100;
+  for (; i < 122; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  assert_int_equal(bytes, FIRST);
+  struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8};
+  stop_at(&a, "bloom_layer_created");
+  for (; i < 144; i++)
+    assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 2);
+  assert_int_equal(bytes, FIRST + SECOND + SECOND);
+  start(&b);
+  schedule_wait_either("bloom_layer_awaited", 1, "bloom_layer_created", 2);
+  assert_true(bytes <= options.max_bytes);
+  go_on(&a);
+  finish(&b);
+  assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 3);
+  assert_int_equal(bytes, FIRST + SECOND + THIRD);
+  tamis_destroy(f);
+  assert_int_equal(bytes, 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -608,6 +663,7 @@ int main(void)
       cmocka_unit_test(a_refusal_after_a_word_may_come_too_late),
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
       cmocka_unit_test(of_two_layers_one_is_thrown_away),
+      cmocka_unit_test(a_late_layer_is_counted),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

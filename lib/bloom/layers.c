@@ -90,7 +90,8 @@
  * [D] Plain adds and look-ups take no lock.  A further layer is created outside of all locks and
  *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
  *     thrown away; a third one that needs it yields until one of them is done.  With a max_bytes
- *     that has no room for two, at most one thread does.
+ *     that has no room for two, at most one thread does, and waits for one that still has a layer
+ *     to throw away.
  *
  * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a
  * layer is opened may be added to both layers, and counted in both.
@@ -143,12 +144,18 @@ int tamis__bloom_count_shared(struct bloom *b)
   return is_watched(b, tamis__bloom_add_shared(b, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
-static uint64_t bytes_of_layers(const struct bloom *newest)
+/* All layers, and the largest one. */
+static uint64_t bytes_of_layers(const struct bloom *newest, uint64_t *largest)
 {
-  uint64_t bytes = 0;
-  for (; newest; newest = bloom_older(newest))
-    bytes += tamis__bloom_bytes(newest);
-  return bytes;
+  uint64_t all = 0;
+  *largest = 0;
+  for (; newest; newest = bloom_older(newest)) {
+    uint64_t bytes = tamis__bloom_bytes(newest);
+    all += bytes;
+    if (*largest < bytes)
+      *largest = bytes;
+  }
+  return all;
 }
 
 /* The geometry of the layer after one of this number and geometry. */
@@ -190,11 +197,13 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   *openers = MOST_OPENERS;
   if (plan_after(first, full->number, &before, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
-  uint64_t used = bytes_of_layers(full),
-           bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
   if (!max_bytes)
     return TAMIS_OK;
-  if (used + MOST_OPENERS * bytes > max_bytes)
+  uint64_t largest, used = bytes_of_layers(full, &largest),
+                    bytes = plan->geometry.lines * LINE_BYTES + tamis__bloom_bytes_beside(plan);
+  /* The other opener may still have a copy of any layer so far, which came too late.  Layers are
+   * not always larger than those before them: at the lowest rates the layouts change. */
+  if (used + bytes + (largest > bytes ? largest : bytes) > max_bytes)
     *openers = 1;
   return used + bytes > max_bytes ? TAMIS_EFULL : TAMIS_OK;
 }
@@ -280,15 +289,21 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
   return TAMIS_OK;
 }
 
-/* Relaxed: the number publishes nothing, and whoever has waited looks at `newest`.  (No thread adds
- * itself before it may: a byte has no room for all that wait.  It compares rather than loads, so
- * that it does not go by an old number.) */
+/* (No thread adds itself before it may: a byte has no room for all that wait.  It compares rather
+ * than loads, so that it does not go by an old number.)
+ * ORDER openers.begin (acq_rel)
+ *   pairs with     openers.begin of another thread
+ *   makes visible  that a layer follows `full`, to a thread that planned one before there was one,
+ *                  and now creates none
+ *   if weakened    it might create one beside the only opener of a later layer, and both together
+ *                  take more than max_bytes
+ *   checked by     negative/late_layer_not_counted (that they are counted) */
 static bool begin_opening(struct bloom *first, unsigned most)
 {
   unsigned char openers = 0;
   while (openers < most)
     if (atomic_compare_exchange_strong_explicit(&first->openers, &openers,
-                                                (unsigned char) (openers + 1), memory_order_relaxed,
+                                                (unsigned char) (openers + 1), memory_order_acq_rel,
                                                 memory_order_relaxed))
       return true;
   return false;
@@ -312,6 +327,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
     sched_yield();
   }
   result = create_layer(first, full, &plan);
+  /* Relaxed: what it has created is published by layer.append, or is gone. */
   atomic_fetch_sub_explicit(&first->openers, 1, memory_order_relaxed);
   return result;
 }
