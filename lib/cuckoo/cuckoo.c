@@ -97,15 +97,18 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
   return result;
 }
 
+/* The lowest rate of each plan, from the lowest one up: a lower rate may need fewer bytes, as a
+ * filter that splits less often has smaller directories. */
 static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 {
   tamis_options trial = *options;
   int result = TAMIS_EFULL;
   double lowest = hash_collision_rate(options->capacity); /* that 64-bit hashes can give */
-  for (unsigned shape = cuckoo_geometry_shapes(); shape-- > 0;) {
+  double rate = 0;
+  while ((rate = cuckoo_geometry_next_rate(rate, options->growable)) < 1) {
     uint64_t needed;
-    /* Slightly more, so that rounding does not lead to the next shape. */
-    trial.fpp = fmax(cuckoo_geometry_lowest_rate(shape, options->growable), lowest) * (1 + 1e-9);
+    /* Slightly more, so that rounding does not lead to the plan below. */
+    trial.fpp = fmax(rate, lowest) * (1 + 1e-9);
     result = bytes_for(&trial, &needed);
     if (result == TAMIS_OK && needed <= bytes) {
       *fpp = trial.fpp;
@@ -186,7 +189,7 @@ static int load(struct saved_reader *r, const struct saved_head *saved,
 /* The lowest rate for as many keys, or, if hashes cannot give that any rate, for any number. */
 static double lowest_rate(const tamis_options *o)
 {
-  double widest = cuckoo_geometry_lowest_rate(cuckoo_geometry_shapes() - 1, o->growable);
+  double widest = cuckoo_geometry_next_rate(0, o->growable);
   double equal_hashes = hash_collision_rate(o->capacity);
   return equal_hashes < 1 ? fmax(widest, equal_hashes) : widest;
 }

@@ -141,16 +141,24 @@ static bool choose_fixed_shape(double rate, struct cuckoo_geometry *g)
   return false;
 }
 
-unsigned cuckoo_geometry_shapes(void)
+double cuckoo_geometry_next_rate(double rate, bool growable)
 {
-  return WIDTHS;
-}
-
-double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable)
-{
-  struct cuckoo_geometry g = {.shape = bucket_shape(widths[shape_index], growable)};
-  return growable ? fmax(rate_of(&g, MIN_DEPTH) / generation_share, lowest_growing_rate)
-                  : rate_of(&g, 0);
+  double next = 1, of_narrower = 1; /* where the shapes that are narrower begin */
+  for (unsigned i = 0; i < WIDTHS; i++) {
+    struct cuckoo_geometry g = {.shape = bucket_shape(widths[i], growable)};
+    unsigned least = growable ? MIN_DEPTH : 0, most = growable ? FIRST_DEPTH : 0;
+    if (growable && widths[i] < MIN_DEPTH + 1 + MIN_VARYING_BITS)
+      continue;
+    for (unsigned depth = most + 1; depth-- > least;) {
+      double begins = growable ? fmax(rate_of(&g, depth) / generation_share, lowest_growing_rate)
+                               : rate_of(&g, 0);
+      if (begins > rate && begins < of_narrower)
+        next = fmin(next, begins);
+      if (depth == least)
+        of_narrower = begins;
+    }
+  }
+  return next;
 }
 
 static uint8_t bits_for(uint64_t values)

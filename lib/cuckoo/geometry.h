@@ -108,10 +108,10 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
  * first one.  False: no plan has it. */
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g);
 
-/* The number of shapes, which are in the order of their widths; and the lowest rate that each can
- * give, for a filter of any size. */
-unsigned cuckoo_geometry_shapes(void);
-double cuckoo_geometry_lowest_rate(unsigned shape_index, bool growable);
+/* The lowest rate above this one from which on a filter of any size may be planned otherwise: with
+ * a narrower shape, or with more splits.  1: there is none.  The first one above 0 is the lowest
+ * rate that is planned for. */
+double cuckoo_geometry_next_rate(double rate, bool growable);
 
 /* The same geometry with the largest segments that any generation of a growing filter has. */
 struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g);
