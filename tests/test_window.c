@@ -633,6 +633,26 @@ static void a_growing_window_keeps_its_rate(void **state)
   }
 }
 
+/* Tables of a few keys get fuller than others.  The rate is just above the lowest of a shape with
+ * two lanes in a bucket, of which that is the most true. */
+static void a_tiny_growing_window_keeps_its_rate(void **state)
+{
+  (void) state;
+  for (uint64_t capacity = 1; capacity <= 8; capacity++) {
+    tamis_filter *f = make_window(1, capacity, 2.49e-4, true);
+    assert_true(capacity > 1 || stats_of(f).fingerprint_bits > 14); /* more cost nothing */
+    double highest = 0;
+    for (uint64_t key = 0; key < 400; key++) {
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+      highest = fmax(highest, stats_of(f).fpp_estimate);
+    }
+    if (highest > 2.49e-4)
+      fail_msg("capacity %lu: %g", capacity, highest);
+    assert_true(stats_of(f).layers > 2);
+    tamis_destroy(f);
+  }
+}
+
 /* A key in an older layer is renewed where it stands, and has one winner. */
 static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
 {
@@ -851,6 +871,7 @@ int main(void)
       cmocka_unit_test(a_layer_is_opened_if_its_last_byte_has_room),
       cmocka_unit_test(the_lowest_rate_for_some_bytes_takes_them),
       cmocka_unit_test(a_growing_window_keeps_its_rate),
+      cmocka_unit_test(a_tiny_growing_window_keeps_its_rate),
       cmocka_unit_test(keys_of_older_layers_are_renewed_and_have_one_winner),
       cmocka_unit_test(figures_tell_the_truth),
       cmocka_unit_test(figures_are_text_too),

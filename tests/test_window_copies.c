@@ -345,7 +345,7 @@ static struct window_layer *open_layer(tamis_filter *f)
 /* A filter with one layer, in which fingerprints are longer than in the next one. */
 static tamis_filter *make_fine_then_coarse(bool renews, struct window_layer **fine)
 {
-  tamis_options options = options_for(1, 2, true);
+  tamis_options options = options_for(1, 1000, true);
   options.fpp = 0.05;
   options.window_renews = renews;
   tamis_filter *f = create(&options);

@@ -73,6 +73,22 @@ double window_geometry_rate(const struct window_geometry *g, uint64_t used)
   return rate_at(&g->shape, (double) used / (double) window_lanes(g));
 }
 
+static const struct fullness *fullness_of(const struct window_shape *s)
+{
+  return window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
+}
+
+static double full_load(const struct window_shape *s, double buckets)
+{
+  const struct fullness *f = fullness_of(s);
+  return fmin(1, f->load - f->fall * real_log2(buckets / MEASURED_BUCKETS));
+}
+
+double window_geometry_full_lanes(const struct window_geometry *g)
+{
+  return full_load(&g->shape, 2 * (double) g->half) * (double) window_lanes(g);
+}
+
 double window_geometry_share(unsigned index)
 {
   const double sum_of_squares = 1.6449340668482264; /* pi^2 / 6 */
@@ -107,11 +123,9 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
  * keys fall at random, and if it is the only one. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
-  const struct fullness *f =
-      window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
-  double full = fmin(1, f->load - f->fall * real_log2(lanes / s->lanes / MEASURED_BUCKETS));
+  double full = full_load(s, lanes / s->lanes);
   double small = (s->lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
-  double deviation = fmax(f->deviation, small);
+  double deviation = fmax(fullness_of(s)->deviation, small);
   /* The tail of a normal distribution falls like exp (-x^2 / 2). */
   double x = sqrt(early_deviations * early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
@@ -163,7 +177,9 @@ static void derive(unsigned periods, struct window_geometry *g)
   g->rate = full_rate(&g->shape);
 }
 
-/* The shape that takes the least memory within a rate. */
+/* The shape that takes the least memory within a rate.  Of those that take the same, the one with
+ * the lowest rate: tables of a few keys take the same in all shapes, and may get fuller than
+ * full_rate() says. */
 static int plan(const struct window_spec *spec, double rate, uint64_t keys,
                 struct window_geometry *out)
 {
@@ -175,7 +191,7 @@ static int plan(const struct window_spec *spec, double rate, uint64_t keys,
       continue;
     possible = true;
     derive(spec->periods, &g);
-    if (plan_table((double) keys, &g) && (double) window_words(&g) < fewest) {
+    if (plan_table((double) keys, &g) && (double) window_words(&g) <= fewest) {
       fewest = (double) window_words(&g);
       *out = g;
     }

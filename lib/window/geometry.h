@@ -116,6 +116,9 @@ static inline uint64_t window_lanes(const struct window_geometry *g)
 /* The false-positive rate when so many lanes are in use, dead ones or not. */
 double window_geometry_rate(const struct window_geometry *g, uint64_t used);
 
+/* How many lanes are in use when an add finds no room, on average. */
+double window_geometry_full_lanes(const struct window_geometry *g);
+
 /* ---- addresses ---- */
 
 /* Where a key's entry may be, and what it is but for the stamp.  Buckets are numbered through all

@@ -259,8 +259,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 /* ---- figures ---- */
 
 /* Of a look-up in all layers, with `used` lanes in use.  How many each layer has is not counted.
- * All layers before the newest one are taken for full, as far as there are lanes in use: so they
- * are when they are closed. */
+ * All layers before the newest one are taken for as full as tables of their size get, as far as
+ * there are lanes in use: so they are when they are closed. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
   const struct window_layer *layers[WINDOW_MOST_LAYERS], *layer;
@@ -269,8 +269,10 @@ static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
   for (layer = window_newest(w, epoch); layer; layer = window_next(layer, epoch))
     layers[n++] = layer;
   while (n--) {
-    uint64_t lanes = window_lanes(&layers[n]->geometry), here = used < lanes ? used : lanes;
-    none *= 1 - fmin(1, window_geometry_rate(&layers[n]->geometry, here));
+    const struct window_geometry *g = &layers[n]->geometry;
+    uint64_t full = n ? (uint64_t) window_geometry_full_lanes(g) : window_lanes(g);
+    uint64_t here = used < full ? used : full;
+    none *= 1 - fmin(1, window_geometry_rate(g, here));
     used -= here;
   }
   return 1 - none;
