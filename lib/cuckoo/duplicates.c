@@ -12,6 +12,7 @@ enum {
   WIDE_COUNT_BITS = 53,
   FEWEST_SLOTS = 8, /* exceptions for which a new block has room */
   SPARSE_PART = 32, /* up to this part of the lanes, counts are exceptions without a choice */
+  SMALL_BYTES = 256 /* of a block: nothing is saved in one that takes no more */
 };
 
 /* How a block's counts are stored. */
@@ -234,7 +235,7 @@ static size_t frame_bytes(size_t positions, const struct frame *frame)
 }
 
 /* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16
- * of what the buckets take: a remove then never needs memory. */
+ * of what the buckets take, or little anyway: a remove then never needs memory. */
 static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts)
 {
   size_t positions = positions_of(d);
@@ -273,8 +274,10 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
     if (h.first + length > h.last && (h.low > 1 || length > h.last))
       break; /* more bits give no more of them a code */
   }
-  size_t bucket_bytes = positions / d->lanes * sizeof(uint64_t);
-  return frame_bytes(positions, &direct) * 16 < bucket_bytes * 7 ? direct : best;
+  size_t most_bytes = positions / d->lanes * sizeof(uint64_t) * 7 / 16;
+  if (most_bytes < SMALL_BYTES)
+    most_bytes = SMALL_BYTES;
+  return frame_bytes(positions, &direct) <= most_bytes ? direct : best;
 }
 
 /* ---- blocks ---- */
