@@ -253,9 +253,9 @@ int main(int argc, char **argv)
       {"fpp", 'p', "The rate (default: 0.03, 0.01, 0.001 and 1e-6)", .rate = &s.fpp},
       {"sort", 'g', "1: fixed, 2: growable, 3: grown from 1000 (default: all)", .number = &s.sort,
        .least = 1, .most = SORTS},
-      {"order", 'o', "1: in passes, 2: key by key, 3: at random (default: all)", .number = &s.order,
+      {"order", 'd', "1: in passes, 2: key by key, 3: at random (default: all)", .number = &s.order,
        .least = 1, .most = ORDERS},
-      {"times", 't', "Check mean times too", .flag = &s.times},
+      {"times", 'm', "Check mean times too", .flag = &s.times},
       {0}};
   harness_parse("Measures what copies of all keys cost.", options, argc, argv, &s.shared);
   bool good = true;

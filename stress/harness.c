@@ -291,7 +291,12 @@ enum { MAX_OPTIONS = 16 };
 static void run_argp(const char *doc, struct harness_option *options, int argc, char **argv)
 {
   struct argp_option table[MAX_OPTIONS + 1] = {0};
-  for (unsigned i = 0; options[i].name; i++)
+  for (unsigned i = 0; options[i].name; i++) {
+    for (unsigned j = 0; j < i; j++)
+      if (options[j].letter == options[i].letter) {
+        fprintf(stderr, "--%s and --%s have the same letter\n", options[j].name, options[i].name);
+        abort();
+      }
     table[i] = (struct argp_option){.name = options[i].name,
                                     .key = options[i].letter,
                                     .arg = options[i].number   ? "N"
@@ -299,6 +304,7 @@ static void run_argp(const char *doc, struct harness_option *options, int argc, 
                                            : options[i].choice ? "NAME"
                                                                : NULL,
                                     .doc = options[i].help};
+  }
   struct argp argp = {.options = table, .parser = parse, .doc = doc};
   argp_err_exit_status = 2;
   argp_parse(&argp, argc, argv, 0, NULL, options);
