@@ -223,7 +223,7 @@ static size_t fullest_row(const struct histogram *h, size_t length, size_t *insi
 static size_t slots_for(size_t positions, const struct frame *frame)
 {
   size_t more = frame->exceptions / 8;
-  size_t least = positions / 64 > FEWEST_SLOTS ? positions / 64 : FEWEST_SLOTS;
+  size_t least = positions / 128 > FEWEST_SLOTS ? positions / 128 : FEWEST_SLOTS;
   if (!frame->bits && frame->exceptions / 2 > more)
     more = frame->exceptions / 2;
   return frame->exceptions + (more > least ? more : least);
