@@ -164,6 +164,11 @@ bool change__layer_append(struct bloom *first, struct bloom *full, struct bloom 
   return append(first, full, layer);
 }
 
+bool change__openers_begin(struct bloom *first, unsigned most)
+{
+  return begin_opening(first, most);
+}
+
 uint64_t load__epoch_before(const epoch_word *at)
 {
   return epoch_before(at);

@@ -30,7 +30,8 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "index_released_relaxed": "index.release", "index_acquired_relaxed": "index.acquire",
         "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
         "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",
-        "layer_load_relaxed": "layer.load", "epoch_before_relaxed": "epoch.before",
+        "layer_load_relaxed": "layer.load", "openers_begun_relaxed": "openers.begin",
+        "epoch_before_relaxed": "epoch.before",
         "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
         "window_version_before_relaxed": "window.version_before"}
 
@@ -92,7 +93,8 @@ def wrong_unlock(code):
 
 def wrong_access(code, kind, order):
     text = "seq_cst" if order == "seq_cst" else order
-    needs = [t[kind] for t, orders in ((ACQUIRING, "seq_cst acquire"), (RELEASING, "seq_cst release"))
+    needs = [t[kind] for t, orders in ((ACQUIRING, "seq_cst acquire acq_rel"),
+                                            (RELEASING, "seq_cst release acq_rel"))
              if kind in t and text in orders.split()]
     if not needs:
         return f"a {kind} cannot be {order}"

@@ -297,7 +297,8 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
  *                  and now creates none
  *   if weakened    it might create one beside the only opener of a later layer, and both together
  *                  take more than max_bytes
- *   checked by     negative/late_layer_not_counted (that they are counted) */
+ *   checked by     negative/late_layer_not_counted (that late layers are counted); unit.arm64 (the
+ *                  order) */
 static bool begin_opening(struct bloom *first, unsigned most)
 {
   unsigned char openers = 0;
