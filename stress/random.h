@@ -97,7 +97,7 @@ static inline bool may_refuse_removes(const struct run *run)
 {
   const tamis_options *o = &run->configuration.options;
   bool scarce = o->max_bytes || run->configuration.memory == FAILING_MEMORY;
-  return scarce && (run->most_copies > 12 || (o->fpp > 0.03 && !o->growable));
+  return scarce && (run->most_copies > 12 || (o->fpp > 0.01 && !o->growable));
 }
 
 /* Counts a wrong answer if there is one. */

@@ -169,6 +169,11 @@ bool change__openers_begin(struct bloom *first, unsigned most)
   return begin_opening(first, most);
 }
 
+void change__openers_end(struct bloom *first)
+{
+  end_opening(first);
+}
+
 uint64_t load__epoch_before(const epoch_word *at)
 {
   return epoch_before(at);

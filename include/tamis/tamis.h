@@ -418,8 +418,8 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *            is not there, it is left for later.)
  *            TAMIS_ENOMEM: keys with many copies each, whose counts are packed tightly, need memory
  *            while the counts become different, and there is none (or max_bytes is reached);
- *            nothing changed.  Many are dozens or, at rates above 0.03 and in filters for less than
- *            a thousand keys, a few */
+ *            nothing changed.  Many are dozens or, in a filter that does not grow, at rates above
+ *            0.01, a few */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 

@@ -292,7 +292,7 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
 /* (No thread adds itself before it may: a byte has no room for all that wait.  It compares rather
  * than loads, so that it does not go by an old number.)
  * ORDER openers.begin (acq_rel)
- *   pairs with     openers.begin of another thread
+ *   pairs with     openers.end, and openers.begin of another thread
  *   makes visible  that a layer follows `full`, to a thread that planned one before there was one,
  *                  and now creates none
  *   if weakened    it might create one beside the only opener of a later layer, and both together
@@ -308,6 +308,17 @@ static bool begin_opening(struct bloom *first, unsigned most)
                                                 memory_order_relaxed))
       return true;
   return false;
+}
+
+/* ORDER openers.end (release)
+ *   pairs with     openers.begin
+ *   makes visible  the layer that was appended, or that it is released, to the next opener
+ *   if weakened    a thread that waited may miss that layer, and create a second one where
+ *                  max_bytes has room for one only
+ *   checked by     unit.arm64 */
+static void end_opening(struct bloom *first)
+{
+  atomic_fetch_sub_explicit(&first->openers, 1, memory_order_release);
 }
 
 int tamis__layers_open(struct bloom *first, struct bloom *full)
@@ -328,8 +339,7 @@ int tamis__layers_open(struct bloom *first, struct bloom *full)
     sched_yield();
   }
   result = create_layer(first, full, &plan);
-  /* Relaxed: what it has created is published by layer.append, or is gone. */
-  atomic_fetch_sub_explicit(&first->openers, 1, memory_order_relaxed);
+  end_opening(first);
   return result;
 }
 
