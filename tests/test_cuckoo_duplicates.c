@@ -4,6 +4,7 @@
  */
 #include "unit.h"
 
+#include "cuckoo/duplicate_codes.h"
 #include "cuckoo/duplicates.h"
 #include "cuckoo_unit.h"
 
@@ -17,13 +18,22 @@ struct model {
   struct duplicates_memory memory;
   uint64_t *counts;
   uint32_t buckets, lanes;
-  size_t bytes; /* of blocks */
-  bool refused; /* no memory is given */
+  size_t bytes;   /* of blocks */
+  bool refused;   /* no memory is given */
+  unsigned asked; /* how often memory was asked for */
 };
+
+static bool is_given(void *context, size_t size)
+{
+  (void) size;
+  const struct model *m = context;
+  return !m->refused;
+}
 
 static void *give(void *context, size_t size)
 {
   struct model *m = context;
+  m->asked++;
   if (m->refused)
     return NULL;
   m->bytes += size;
@@ -41,7 +51,7 @@ static void take_back(void *context, void *block, size_t size)
 
 static void begin_model(struct model *m, uint32_t buckets, uint32_t lanes)
 {
-  *m = (struct model){.memory = {give, take_back, m}, .buckets = buckets, .lanes = lanes};
+  *m = (struct model){.memory = {is_given, give, take_back, m}, .buckets = buckets, .lanes = lanes};
   m->d = calloc(1, tamis__duplicates_bytes(buckets));
   m->counts = calloc((size_t) buckets * lanes, sizeof *m->counts);
   assert_true(m->d && m->counts);
@@ -68,9 +78,17 @@ static void assert_same(const struct model *m)
   assert_true(tamis__duplicates_validate(m->d));
 }
 
+/* Every other change is a step, where that is possible. */
 static bool set_count(struct model *m, uint32_t i, uint64_t count)
 {
-  bool set = tamis__duplicates_set(m->d, &m->memory, i / m->lanes, i % m->lanes, count);
+  uint64_t more = count - m->counts[i];
+  if ((i + count) % 2 && tamis__duplicates_step(m->d, i / m->lanes, i % m->lanes, more)) {
+    m->counts[i] = count;
+    assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), count);
+    return true;
+  }
+  bool set =
+      tamis__duplicates_change(m->d, &m->memory, i / m->lanes, i % m->lanes, m->counts[i], count);
   if (set)
     m->counts[i] = count;
   assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
@@ -198,6 +216,41 @@ static void equal_counts_take_few_bits(void **state)
         fail_msg("%zu bytes for counts of %lu", m.bytes, count);
       end_model(&m);
     }
+}
+
+/* A block that is refused memory is not encoded again for each count that finds no room in it, but
+ * only once the memory is there that it was refused. */
+static void a_refused_block_is_not_encoded_again(void **state)
+{
+  (void) state;
+  struct model m;
+  begin_model(&m, 256, 8);
+  uint32_t positions = 256 * 8;
+  for (uint32_t i = 0; i < positions; i++)
+    assert_true(set_count(&m, i, 1));
+  m.refused = true;
+  uint32_t i = 0;
+  while (set_count(&m, i, 2 + i * 1000))
+    i++;
+  assert_in_range(i, 1, positions - 1);
+  while (!m.d->block[0]->refused) { /* until its list of exceptions is no more worth its memory */
+    m.refused = false;
+    assert_true(set_count(&m, i, 2 + i * 1000));
+    m.refused = true;
+    while (set_count(&m, i + 1, 2 + i * 1000))
+      i++;
+    i++;
+    assert_true(i < positions);
+  }
+  unsigned asked = m.asked;
+  for (uint32_t j = i + 1; j < positions; j++)
+    assert_false(set_count(&m, j, 2 + j * 1000));
+  assert_int_equal(m.asked, asked);
+  m.refused = false;
+  for (uint32_t j = i; j < positions; j++)
+    assert_true(set_count(&m, j, 2 + j * 1000));
+  assert_same(&m);
+  end_model(&m);
 }
 
 /* A block that is read and written is the same, and takes no more than it should. */
@@ -432,6 +485,78 @@ static void a_full_filter_does_not_go_on_in_its_duplicate_counts(void **state)
   tamis_destroy(f);
 }
 
+/* A filter of keys with several copies, within so many times the bytes that were promised for each
+ * of them once, filled until nearly all further keys are refused. */
+static tamis_filter *full_filter(uint64_t keys, double fpp, bool growable, uint64_t copies,
+                                 bool key_by_key, double part)
+{
+  tamis_options options = options_for(keys, fpp);
+  options.growable = growable;
+  uint64_t bytes;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  options.max_bytes = (uint64_t) (part * (double) bytes);
+  tamis_filter *f = make_with(&options);
+  for (uint64_t i = 0; i < keys * copies; i++)
+    (void) tamis_add_hash(f, key_by_key ? i / copies : i % keys);
+  for (uint64_t i = 0; i < 3 * keys; i++)
+    (void) tamis_add_hash(f, keys + i);
+  return f;
+}
+
+/* However it became full, and at whatever limit: a key is refused without a search, or each refusal
+ * would take as long as hundreds of adds. */
+static void refusals_do_not_search(void **state)
+{
+  (void) state;
+  static const double parts[] = {1, 1.25, 1.5};
+  static const double rates[] = {0.03, 1e-3, 1e-6};
+  uint64_t keys = 40000 / SCALE;
+  for (unsigned i = 0; i < 3 * 3 * 2 * 4 * 2; i++) {
+    if (SCALE > 1 && i % 5)
+      continue;
+    bool growable = i / 9 % 2, key_by_key = i / 72;
+    uint64_t copies = 1 + i / 18 % 4;
+    tamis_filter *f =
+        full_filter(keys, rates[i / 3 % 3], growable, copies, key_by_key, parts[i % 3]);
+    uint64_t before = stats_of(f).failed_searches, refused = 0;
+    for (uint64_t j = 0; j < 2000; j++)
+      refused += (j % 2 ? tamis_add_hash : tamis_add_unique_hash)(f, 10 * keys + j) == TAMIS_EFULL;
+    uint64_t searches = stats_of(f).failed_searches - before;
+    /* a mark goes when a key that seems to be in makes room for copies, so a few search */
+    if (refused > 1500 && searches > 40)
+      fail_msg("fpp %g, %s, %lu copies%s, within %.2f: %lu searches for %lu refusals",
+               rates[i / 3 % 3], growable ? "growable" : "fixed", copies,
+               key_by_key ? " key by key" : "", parts[i % 3], searches, refused);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* Where many copies come, their own lanes are not worth searches.  Once a few of them have needed
+ * one, copies are counted, and a key that needs room has copies folded before it searches. */
+static void copies_do_not_search_for_lanes(void **state)
+{
+  (void) state;
+  for (unsigned key_by_key = 0; key_by_key < 2; key_by_key++) {
+    tamis_options options = options_for(40000, 0.01);
+    options.growable = false;
+    tamis_filter *f = make_with(&options);
+    for (uint64_t i = 0; i < 40000 && !key_by_key; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    tamis_stats before = stats_of(f);
+    for (uint64_t i = 0; i < (key_by_key ? 80000 : 40000); i++)
+      assert_int_equal(tamis_add_hash(f, key_by_key ? i / 2 : i), TAMIS_OK);
+    tamis_stats after = stats_of(f);
+    uint64_t lanes = 0;
+    const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(f), 0)->geometry;
+    lanes = cuckoo_roots(g) * cuckoo_lanes(g);
+    assert_int_equal(after.failed_searches, before.failed_searches);
+    if (!key_by_key) /* one search for four copies in lanes, up to a thirty-second of the lanes */
+      assert_in_range(after.evictions - before.evictions, 1, lanes / 32 / 4 + lanes / 100);
+    tamis_destroy(f);
+  }
+}
+
 /* Keys of which there are more than lanes, each several times, first all of them once: copies take
  * the last lanes, and must not keep out new keys. */
 static void copies_do_not_keep_out_new_keys(void **state)
@@ -528,6 +653,7 @@ int main(void)
       cmocka_unit_test(memory_goes_with_the_last_count),
       cmocka_unit_test(small_counts_fall_without_memory),
       cmocka_unit_test(equal_counts_take_few_bits),
+      cmocka_unit_test(a_refused_block_is_not_encoded_again),
       cmocka_unit_test(blocks_are_read_and_written),
       cmocka_unit_test(a_million_copies_of_one_key_are_harmless),
       cmocka_unit_test(copies_go_along_in_splits_and_joins),
@@ -536,6 +662,8 @@ int main(void)
       cmocka_unit_test(keys_that_come_twice_fill_a_fixed_filter),
       cmocka_unit_test(a_full_filter_says_so_with_copies_too),
       cmocka_unit_test(a_full_filter_does_not_go_on_in_its_duplicate_counts),
+      cmocka_unit_test(refusals_do_not_search),
+      cmocka_unit_test(copies_do_not_search_for_lanes),
       cmocka_unit_test(copies_do_not_keep_out_new_keys),
       cmocka_unit_test(a_remove_makes_room_at_once),
       cmocka_unit_test(copies_are_folded_at_the_limit),

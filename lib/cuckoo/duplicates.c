@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/duplicates.h"
 
+#include "cuckoo/duplicate_codes.h"
+
+#include <assert.h>
 #include <string.h>
 
 enum {
   MAX_BITS = 10, /* of a code; counts that differ more are exceptions */
   /* The counts for which codes are considered are this many in a row. */
   SPAN = 1 << MAX_BITS,
-  SAMPLES = 33,    /* counts by which the place of the span is chosen */
-  COUNT_BITS = 21, /* of an exception of 32 bits; the others are its lane's position */
-  WIDE_COUNT_BITS = 53,
+  SAMPLES = 33,     /* counts by which the place of the span is chosen */
   FEWEST_SLOTS = 8, /* exceptions for which a new block has room */
   SPARSE_PART = 32, /* up to this part of the lanes, counts are exceptions without a choice */
   SMALL_BYTES = 256 /* of a block: nothing is saved in one that takes no more */
@@ -27,136 +28,6 @@ static size_t positions_of(const struct duplicates *d)
 {
   size_t buckets = d->buckets < DUPLICATES_BUCKETS ? d->buckets : DUPLICATES_BUCKETS;
   return buckets * d->lanes;
-}
-
-static size_t code_words(unsigned bits, size_t positions)
-{
-  return (bits * positions + 63) / 64;
-}
-
-static size_t bytes_for(size_t positions, unsigned bits, bool wide, size_t slots)
-{
-  size_t bytes = sizeof(struct duplicate_block) + code_words(bits, positions) * sizeof(uint64_t) +
-                 slots * (wide ? sizeof(uint64_t) : sizeof(uint32_t));
-  return (bytes + 7) & ~(size_t) 7;
-}
-
-/* ---- codes ---- */
-
-static uint64_t code_mask(const struct duplicate_block *b)
-{
-  return (UINT64_C(1) << b->bits) - 1;
-}
-
-static uint64_t code_get(const struct duplicate_block *b, size_t i)
-{
-  if (!b->bits)
-    return 0;
-  size_t bit = i * b->bits, shift = bit % 64;
-  const uint64_t *first = &b->words[bit / 64];
-  uint64_t code = first[0] >> shift;
-  if (shift + b->bits > 64)
-    code |= first[1] << (64 - shift);
-  return code & code_mask(b);
-}
-
-static void code_set(struct duplicate_block *b, size_t i, uint64_t code)
-{
-  if (!b->bits)
-    return;
-  size_t bit = i * b->bits, shift = bit % 64;
-  uint64_t *first = &b->words[bit / 64];
-  first[0] = (first[0] & ~(code_mask(b) << shift)) | code << shift;
-  if (shift + b->bits > 64)
-    first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
-}
-
-/* The code for a count; 0: it has none. */
-static uint64_t code_for(const struct duplicate_block *b, uint64_t count)
-{
-  return count >= b->base && count - b->base < code_mask(b) ? count - b->base + 1 : 0;
-}
-
-/* ---- exceptions: a position and a count in one number, sorted ---- */
-
-static void *slots_of(const struct duplicate_block *b, size_t positions)
-{
-  return (void *) &b->words[code_words(b->bits, positions)];
-}
-
-static size_t slot_bytes(const struct duplicate_block *b)
-{
-  return b->wide ? sizeof(uint64_t) : sizeof(uint32_t);
-}
-
-static size_t slots_in(const struct duplicate_block *b, size_t positions)
-{
-  size_t codes = sizeof *b + code_words(b->bits, positions) * sizeof(uint64_t);
-  return (b->bytes - codes) / slot_bytes(b);
-}
-
-static unsigned count_bits(bool wide)
-{
-  return wide ? WIDE_COUNT_BITS : COUNT_BITS;
-}
-
-static uint64_t slot_get(const struct duplicate_block *b, const void *slots, size_t j)
-{
-  return b->wide ? ((const uint64_t *) slots)[j] : ((const uint32_t *) slots)[j];
-}
-
-static void slot_set(const struct duplicate_block *b, void *slots, size_t j, size_t i,
-                     uint64_t count)
-{
-  uint64_t slot = (uint64_t) i << count_bits(b->wide) | count;
-  if (b->wide)
-    ((uint64_t *) slots)[j] = slot;
-  else
-    ((uint32_t *) slots)[j] = (uint32_t) slot;
-}
-
-static size_t slot_position(const struct duplicate_block *b, const void *slots, size_t j)
-{
-  return (size_t) (slot_get(b, slots, j) >> count_bits(b->wide));
-}
-
-static uint64_t slot_count(const struct duplicate_block *b, const void *slots, size_t j)
-{
-  return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
-}
-
-/* The first exception whose position is at least i; b->exceptions if there is none. */
-static size_t slot_seek(const struct duplicate_block *b, const void *slots, size_t i)
-{
-  size_t first = 0, n = b->exceptions;
-  while (n > 0) {
-    size_t half = n / 2;
-    bool below = slot_position(b, slots, first + half) < i;
-    first = below ? first + half + 1 : first;
-    n = below ? n - half - 1 : half;
-  }
-  return first;
-}
-
-static bool slot_is_at(const struct duplicate_block *b, const void *slots, size_t j, size_t i)
-{
-  return j < b->exceptions && slot_position(b, slots, j) == i;
-}
-
-static void slots_move(const struct duplicate_block *b, void *slots, size_t to, size_t from)
-{
-  size_t size = slot_bytes(b);
-  memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
-}
-
-static uint64_t count_at(const struct duplicate_block *b, size_t positions, size_t i)
-{
-  uint64_t code = code_get(b, i);
-  if (code || !b->exceptions)
-    return code ? b->base + code - 1 : 0;
-  const void *slots = slots_of(b, positions);
-  size_t j = slot_seek(b, slots, i);
-  return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
 }
 
 /* ---- the choice of a frame ---- */
@@ -187,19 +58,21 @@ static uint64_t typical_count(const uint64_t *counts, size_t positions)
   return n ? sample[n / 2] : 1;
 }
 
-static void count_counts(struct histogram *h, const uint64_t *counts, size_t positions)
+static void count_counts(struct histogram *h, const uint64_t *counts, size_t positions,
+                         uint64_t most)
 {
   memset(h->of, 0, sizeof h->of);
-  h->first = SPAN;
-  h->last = 0;
   for (size_t i = 0; i < positions; i++) {
-    uint64_t k = counts[i] - h->low;
-    if (counts[i] < h->low || k >= SPAN)
-      continue;
-    h->of[k]++;
-    h->first = k < h->first ? (size_t) k : h->first;
-    h->last = k > h->last ? (size_t) k : h->last;
+    uint64_t k = counts[i] - h->low; /* large if the count is less */
+    if (k < SPAN)
+      h->of[k]++;
   }
+  h->first = 0;
+  h->last = most - h->low < SPAN ? (size_t) (most - h->low) : SPAN - 1;
+  while (h->last > 0 && !h->of[h->last])
+    h->last--;
+  while (h->first <= h->last && !h->of[h->first])
+    h->first++;
 }
 
 /* Of all rows of `length` counts, the one in which most counts are; *inside says how many. */
@@ -252,7 +125,7 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
   struct histogram h;
   uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
   h.low = typical > SPAN / 2 && typical < UINT32_MAX - SPAN ? typical - SPAN / 2 : 1;
-  count_counts(&h, counts, positions);
+  count_counts(&h, counts, positions, most);
   direct = best;
   for (unsigned bits = 1; bits <= MAX_BITS && h.first <= h.last; bits++) {
     struct frame frame = best;
@@ -285,7 +158,7 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
 static void encode(struct duplicate_block *b, size_t positions, const struct frame *frame,
                    const uint64_t *counts)
 {
-  uint32_t bytes = b->bytes;
+  uint16_t bytes = b->bytes;
   memset(b, 0, bytes);
   b->bytes = bytes;
   b->base = frame->base;
@@ -293,13 +166,14 @@ static void encode(struct duplicate_block *b, size_t positions, const struct fra
   b->wide = frame->wide;
   b->live = (uint16_t) frame->live;
   void *slots = slots_of(b, positions);
+  struct code_writer writer = {.next = b->words};
   for (size_t i = 0; i < positions; i++) {
     uint64_t code = code_for(b, counts[i]);
-    if (code)
-      code_set(b, i, code);
-    else if (counts[i])
+    code_write(b, &writer, code);
+    if (counts[i] && !code)
       slot_set(b, slots, b->exceptions++, i, counts[i]);
   }
+  code_write_rest(&writer);
 }
 
 static void release_block(struct duplicates *d, const struct duplicates_memory *memory,
@@ -328,13 +202,16 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
   size_t bytes = frame_bytes(positions, &frame);
   bool fits = old && least <= old->bytes;
-  if (!fits || (larger && bytes > old->bytes) || bytes < old->bytes - old->bytes / 16) {
+  if (!fits || (larger && bytes > old->bytes) || bytes < (size_t) old->bytes * 15 / 16) {
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
-    if (!other && !fits)
+    if (!other && !fits) {
+      if (old)
+        old->refused = (uint16_t) bytes;
       return false;
+    }
     if (other) {
       new = other;
-      new->bytes = (uint32_t) bytes;
+      new->bytes = (uint16_t) bytes;
     }
   }
   encode(new, positions, &frame, counts);
@@ -351,25 +228,40 @@ bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memor
   return write_block(d, memory, block, counts, true);
 }
 
-/* A larger block with the same few counts. */
+/* Whether so few counts are exceptions that a block with room for more of them takes less than one
+ * with a code for each lane, or than one with longer codes. */
+static bool has_few_exceptions(const struct duplicate_block *b, size_t positions)
+{
+  return b->exceptions < positions / SPARSE_PART;
+}
+
+/* A larger block with the same codes and exceptions. */
 static bool extend(struct duplicates *d, const struct duplicates_memory *memory, unsigned block)
 {
-  struct duplicate_block *old = d->block[block];
-  size_t bytes = bytes_for(0, 0, false, (old ? old->exceptions * 2u : 0) + FEWEST_SLOTS);
+  static const struct duplicate_block none = {.bytes = sizeof none, .base = 1};
+  const struct duplicate_block *old = d->block[block] ? d->block[block] : &none;
+  struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
+  size_t slots =
+      frame.bits ? slots_for(positions_of(d), &frame) : frame.exceptions * 2 + FEWEST_SLOTS;
+  size_t bytes = bytes_for(positions_of(d), frame.bits, frame.wide, slots);
   struct duplicate_block *new = memory->allocate(memory->context, bytes);
   if (!new)
     return false;
-  if (old)
-    memcpy(new, old, old->bytes);
-  else
-    new->base = 1;
-  new->bytes = (uint32_t) bytes;
+  memcpy(new, old, old->bytes);
+  new->bytes = (uint16_t) bytes;
+  new->refused = 0;
   release_block(d, memory, block);
   d->block[block] = new;
   return true;
 }
 
 /* ---- single counts ---- */
+
+/* After more changes a block is encoded anew. */
+static size_t most_changes(size_t positions)
+{
+  return 2 * positions;
+}
 
 /* Whether the block can take the count as it is. */
 static bool has_room(const struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
@@ -382,22 +274,39 @@ static bool has_room(const struct duplicate_block *b, size_t positions, size_t i
   return b->exceptions < slots_in(b, positions) || slot_is_at(b, slots, slot_seek(b, slots, i), i);
 }
 
-static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
+static void put_exception(struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
 {
-  uint64_t code = code_for(b, count);
-  code_set(b, i, code);
   void *slots = slots_of(b, positions);
   size_t j = slot_seek(b, slots, i);
-  bool was = slot_is_at(b, slots, j, i), is = count && !code;
-  if (is && !was) {
+  if (!slot_is_at(b, slots, j, i)) {
     slots_move(b, slots, j + 1, j);
     b->exceptions++;
-  } else if (was && !is) {
-    slots_move(b, slots, j, j + 1);
-    b->exceptions--;
   }
-  if (is)
-    slot_set(b, slots, j, i, count);
+  slot_set(b, slots, j, i, count);
+}
+
+static void drop_exception(struct duplicate_block *b, size_t positions, size_t i)
+{
+  void *slots = slots_of(b, positions);
+  size_t j = slot_seek(b, slots, i);
+  slots_move(b, slots, j, j + 1);
+  b->exceptions--;
+}
+
+/* Whether there is no exception for the count, because it is 0 or has a code. */
+static bool has_no_slot(const struct duplicate_block *b, uint64_t count)
+{
+  return !count || code_for(b, count);
+}
+
+/* The block has room for the count `to` in place of `from`. */
+static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
+{
+  code_set(b, i, code_for(b, to));
+  if (!has_no_slot(b, to))
+    put_exception(b, positions, i, to);
+  else if (!has_no_slot(b, from))
+    drop_exception(b, positions, i);
 }
 
 /* Encodes a block anew, with another count for one lane. */
@@ -410,36 +319,63 @@ static bool encode_anew(struct duplicates *d, const struct duplicates_memory *me
   return write_block(d, memory, block, counts, larger);
 }
 
-bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory *memory,
-                           uint32_t bucket, unsigned lane, uint64_t count)
+bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
+                              uint32_t bucket, unsigned lane, uint64_t from, uint64_t to)
 {
+  assert(tamis__duplicates_get(d, bucket, lane) == from);
   size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
   unsigned block = bucket / DUPLICATES_BUCKETS;
   struct duplicate_block *b = d->block[block];
-  if (!count && !b)
+  if (!to && !b)
     return true;
-  if (!b || !has_room(b, positions, i, count)) {
-    bool few = !b || (!b->bits && !b->wide && b->exceptions < positions / SPARSE_PART);
-    if (!few || count >> COUNT_BITS)
-      return encode_anew(d, memory, block, i, count, true);
+  if (!b || !has_room(b, positions, i, to)) {
+    if (b && b->refused && memory->fits && !memory->fits(memory->context, b->refused))
+      return false;
+    if (to >> count_bits(b && b->wide) || (b && !has_few_exceptions(b, positions)))
+      return encode_anew(d, memory, block, i, to, true);
     if (!extend(d, memory, block))
       return false;
     b = d->block[block];
   }
-  uint64_t code = code_for(b, count);
-  if (code && code_get(b, i)) {
-    code_set(b, i, code); /* the usual case, made short */
-  } else {
-    bool lived = count_at(b, positions, i);
-    put(b, positions, i, count);
-    b->live = (uint16_t) (b->live - lived + (count != 0));
-    d->live = d->live - lived + (count != 0);
-  }
+  put(b, positions, i, from, to);
+  b->live = (uint16_t) (b->live - (from != 0) + (to != 0));
+  d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
     release_block(d, memory, block);
-  else if (++b->changes > 2 * positions) {
+  else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, count, false); /* refused: then it stays as it is */
+    encode_anew(d, memory, block, i, to, false); /* refused: then it stays as it is */
+  }
+  return true;
+}
+
+bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more)
+{
+  size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
+  struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
+  if (!b || b->changes >= most_changes(positions))
+    return false;
+  uint64_t old = code_get(b, i);
+  if (!old && b->exceptions) {
+    void *slots = slots_of(b, positions);
+    size_t j = slot_seek(b, slots, i);
+    if (slot_is_at(b, slots, j, i)) {
+      uint64_t count = slot_count(b, slots, j) + more;
+      if (has_no_slot(b, count) || count >> count_bits(b->wide))
+        return false;
+      slot_set(b, slots, j, i, count);
+      b->changes++;
+      return true;
+    }
+  }
+  uint64_t code = code_for(b, (old ? b->base + old - 1 : 0) + more);
+  if (!code)
+    return false;
+  code_set(b, i, code);
+  b->changes++;
+  if (!old) {
+    b->live++;
+    d->live++;
   }
   return true;
 }
@@ -490,8 +426,9 @@ void tamis__duplicates_read(const struct duplicates *d, unsigned block,
     memset(counts, 0, positions * sizeof *counts);
     return;
   }
+  struct code_reader reader = {.next = b->words};
   for (size_t i = 0; i < positions; i++) {
-    uint64_t code = code_get(b, i);
+    uint64_t code = code_read(b, &reader);
     counts[i] = code ? b->base + code - 1 : 0;
   }
   const void *slots = slots_of(b, positions);

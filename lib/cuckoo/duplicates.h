@@ -36,16 +36,7 @@ enum {
   DUPLICATES_POSITIONS = DUPLICATES_BUCKETS * DUPLICATES_MAX_LANES
 };
 
-struct duplicate_block {
-  uint32_t bytes;      /* of the block */
-  uint32_t base;       /* the count that code 1 stands for */
-  uint16_t live;       /* lanes with a count */
-  uint16_t exceptions; /* counts that have no code */
-  uint16_t changes;    /* since the block was encoded */
-  uint8_t bits;        /* of a code */
-  bool wide;           /* an exception has 64 bits, not 32 */
-  uint64_t words[];    /* the codes, then the exceptions */
-};
+struct duplicate_block;
 
 struct duplicates {
   uint32_t buckets, lanes; /* of the segment */
@@ -53,8 +44,10 @@ struct duplicates {
   struct duplicate_block *block[];
 };
 
-/* Where blocks come from: zeroed memory, or NULL. */
+/* Where blocks come from: zeroed memory, or NULL.  What does not fit is refused in any case; `fits`
+ * may be NULL, if that cannot be said beforehand. */
 struct duplicates_memory {
+  bool (*fits)(void *context, size_t size);
   void *(*allocate)(void *context, size_t size);
   void (*release)(void *context, void *block, size_t size);
   void *context;
@@ -72,10 +65,14 @@ void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memor
 /* The count of a lane; 0: it has none. */
 uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane);
 
-/* Gives a lane another count, below 2^53.  False: memory was refused, and nothing has changed.  A
- * count of 0 needs no memory. */
-bool tamis__duplicates_set(struct duplicates *d, const struct duplicates_memory *memory,
-                           uint32_t bucket, unsigned lane, uint64_t count);
+/* Gives a lane another count, below 2^53, instead of the one that it has, `from`.  False: memory was
+ * refused, and nothing has changed.  A count of 0 needs no memory. */
+bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
+                              uint32_t bucket, unsigned lane, uint64_t from, uint64_t to);
+
+/* Adds to the count of a lane, modulo 2^64, where that is simple: the sum has a code, and so has the
+ * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
+bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more);
 
 /* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane]. */
 unsigned tamis__duplicates_blocks(const struct duplicates *d);

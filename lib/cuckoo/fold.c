@@ -8,6 +8,7 @@ enum {
   FOLDED_AT_ONCE = 512,
   MANY_COPIES_PART = 32,   /* of the lanes; */
   MANY_COPIES = 8,         /* and in a small segment, several */
+  SEARCHING = 4,           /* copies in lanes, that one for which a search makes room stands for */
   WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
   MOST_COPIES = 1 << 15
 };
@@ -54,6 +55,14 @@ static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geome
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
 }
 
+bool tamis__note_copy_that_searches(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                    struct segment *segment)
+{
+  add_copies(segment, SEARCHING);
+  count_everywhere_if_many(c, g, segment);
+  return counts_copies(segment);
+}
+
 void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
                                    struct segment *segment)
 {
@@ -88,6 +97,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   version_bump(stripe);
   word_store(w, bucket_replace(&g->shape, word_load(w), from.lane, 0));
   stripe_use(stripe, -1);
+  segment_has_room(segment);
   cuckoo_count_change(generation, ENTRIES, -1);
   cuckoo_count_change(generation, DUPLICATES, 1);
   return TAMIS_OK;
@@ -144,7 +154,6 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
       result = fold_bucket_locked(c, generation, segment, bucket++);
     while (bucket % FOLDED_AT_ONCE && bucket < buckets && result == TAMIS_OK);
     segment_unlock_all(g, segment);
-    segment_has_room(segment);
   }
   if (result == TAMIS_OK)
     atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);

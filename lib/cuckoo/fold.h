@@ -39,6 +39,12 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 /* A copy has taken a lane. */
 void tamis__note_copy(struct segment *segment);
 
+/* A copy finds no free lane in its buckets, so a search would have to make room for it.  Returns
+ * whether it is counted instead: where there are many copies, searches for lanes of their own are
+ * not worth their time. */
+bool tamis__note_copy_that_searches(struct cuckoo *c, const struct cuckoo_geometry *g,
+                                    struct segment *segment);
+
 /* A copy has been counted because a search for a lane failed.  After a few of these, the segment
  * counts copies at once, so that not every copy searches. */
 void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -218,7 +218,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
   int result = tamis__generation_provide_others(c, generation);
-  bool fits = tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
+  bool fits = result == TAMIS_OK && tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
         c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
@@ -241,6 +241,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     count(&generation->segments, 1);
     count(&cuckoo_growth(c)->splits, 1);
   } else {
+    fits &= !child[1]; /* otherwise memory for counts was refused */
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
     if (fits) { /* another call wanted the memory at the same time: both may have been refused */
@@ -362,6 +363,8 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
     return TAMIS_EFULL; /* see create_segment_locked() */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
+  if (tamis__many_copies(g, full->segment) && tamis__fold(c, generation, full->segment) == TAMIS_OK)
+    return TAMIS_OK;
   if (may != FOLD && splits_unsearched(generation, full->segment)) {
     int result = split_locked(c, generation, full->segment, full->index, departed);
     if (result != TAMIS_EFULL)

@@ -82,14 +82,17 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
                                     bool no_path, int *result)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
-  bool counted = count_matches(pair) >= max_lanes_per_key(g) || counts_copies(pair->segment);
+  struct best_match best = match_pair(pair);
+  bool counted = counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
   bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
   if (!counted && !without_room) {
     if (room)
       tamis__note_copy(pair->segment);
-    return false;
+    else
+      counted = tamis__note_copy_that_searches(c, g, pair->segment);
+    if (!counted)
+      return false;
   }
-  struct best_match best = match_pair(pair);
   *result = count_copy_locked(c, pair, &best);
   if (!counted && no_path)
     tamis__note_copy_without_room(c, g, pair->segment);
@@ -377,16 +380,20 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
-  bool has_evicted = false;
+  bool has_evicted = false, may_have_folded = false;
   int result;
   do {
     reader_token token = cuckoo_enter(c);
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
+        const struct cuckoo_geometry *g = &pair.generation->geometry;
+        if (!may_have_folded && tamis__many_copies(g, pair.segment)) {
+          may_have_folded = true; /* make_room() folds first */
+          break;
+        }
         has_evicted = true;
-        int evicted =
-            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
+        int evicted = tamis__evict(c, g, pair.segment, pair.lower, pair.upper);
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }

@@ -53,12 +53,22 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
   return block;
 }
 
+/* Releases what has been kept for later.  Whether there was something. */
+static bool release_kept(struct cuckoo *c)
+{
+  struct cuckoo_growth *growth = cuckoo_has_growth(c);
+  return growth && (tamis__ready_release(c) | tamis__backlog_hurry(&growth->backlog));
+}
+
+bool tamis__cuckoo_makes_room(struct cuckoo *c, size_t size)
+{
+  return tamis__cuckoo_fits(c, size) || (release_kept(c) && tamis__cuckoo_fits(c, size));
+}
+
 void *tamis__cuckoo_allocate_cleared(struct cuckoo *c, size_t size, size_t cleared, int *result)
 {
   void *block = try_allocate(c, size, cleared, result);
-  struct cuckoo_growth *growth = block ? NULL : cuckoo_has_growth(c);
-  bool released = growth && tamis__ready_release(c);
-  if (growth && (tamis__backlog_hurry(&growth->backlog) | released))
+  if (!block && release_kept(c))
     block = try_allocate(c, size, cleared, result);
   return block;
 }

@@ -45,4 +45,7 @@ void tamis__ready_destroy(struct cuckoo *c, struct ready *ready);
 /* Whether max_bytes leaves so many bytes at the moment. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);
 
+/* The same, if need be after the release of what tamis__cuckoo_allocate() would release for them. */
+bool tamis__cuckoo_makes_room(struct cuckoo *c, size_t size);
+
 #endif

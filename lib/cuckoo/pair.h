@@ -46,50 +46,50 @@ FORCE_INLINE bool match_either(const struct cuckoo_geometry *g, uint64_t lower, 
          0;
 }
 
-/* How many entries of a pair match. */
-static inline unsigned count_matches(const struct bucket_pair *pair)
-{
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
-  const word *words = segment_words(g, pair->segment);
-  return bucket_count(bucket_match(&g->shape, word_load(&words[pair->lower]), pair->entry)) +
-         bucket_count(bucket_match(&g->shape, word_load(&words[pair->upper]), pair->entry));
-}
-
 /* Of the entries of a pair that match, the one that knows most bits of the hash string. */
 struct best_match {
   unsigned matches;    /* how many match; 0: none does */
-  unsigned known_bits; /* after root0 */
+  unsigned known_bits; /* after root0; 0: none does */
+  unsigned age;        /* of the entry: of two in one segment, the younger one knows more */
   uint32_t bucket;
   unsigned lane;
   uint64_t entry;
 };
 
-static inline void match_bucket(const struct bucket_pair *pair, uint32_t bucket,
-                                struct best_match *best)
+/* Of those that are at least of an age.  Which bucket has the match is a matter of chance, so it is
+ * chosen without a branch. */
+static inline struct best_match match_pair_of_age(const struct bucket_pair *pair,
+                                                  unsigned least_age)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
-  uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
-  uint64_t set = bucket_match(&g->shape, value, pair->entry);
-  for (; set; set &= set - 1) {
+  const word *words = segment_words(g, pair->segment);
+  uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
+  uint64_t in_lower = bucket_match(&g->shape, lower, pair->entry);
+  uint64_t in_upper = bucket_match(&g->shape, upper, pair->entry);
+  struct best_match best = {0};
+  while (in_lower | in_upper) {
+    uint64_t up = -(uint64_t) (in_lower == 0); /* all ones: in the upper bucket */
+    uint64_t set = in_lower | (in_upper & up), rest = set & (set - 1);
     unsigned lane = bucket_first(&g->shape, set);
-    uint64_t entry = bucket_lane(&g->shape, value, lane);
-    unsigned known_bits = cuckoo_known_bits(g, entry, pair->segment->depth);
-    best->matches++;
-    if (known_bits > best->known_bits) {
-      best->known_bits = known_bits;
-      best->bucket = bucket;
-      best->lane = lane;
-      best->entry = entry;
-    }
+    uint64_t entry = bucket_lane(&g->shape, lower ^ ((lower ^ upper) & up), lane);
+    unsigned age = bucket_age(&g->shape, entry);
+    in_lower = rest & ~up;
+    in_upper ^= (in_upper ^ rest) & up;
+    if (age < least_age || (best.matches++ && age >= best.age))
+      continue;
+    best.age = age;
+    best.bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
+    best.lane = lane;
+    best.entry = entry;
   }
+  if (best.matches)
+    best.known_bits = cuckoo_known_bits(g, best.entry, pair->segment->depth);
+  return best;
 }
 
 static inline struct best_match match_pair(const struct bucket_pair *pair)
 {
-  struct best_match best = {0};
-  match_bucket(pair, pair->lower, &best);
-  match_bucket(pair, pair->upper, &best);
-  return best;
+  return match_pair_of_age(pair, 0);
 }
 
 /* Mixes the hashes of at most FILTER_GROUP keys, and fetches the memory of their pairs in all

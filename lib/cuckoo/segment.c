@@ -14,6 +14,15 @@ struct request {
   int result; /* of the last refusal */
 };
 
+static bool fits(void *context, size_t size)
+{
+  struct request *request = context;
+  bool fits = tamis__cuckoo_makes_room(request->c, size);
+  if (!fits)
+    request->result = TAMIS_EFULL;
+  return fits;
+}
+
 static void *allocate(void *context, size_t size)
 {
   struct request *request = context;
@@ -28,7 +37,7 @@ static void release(void *context, void *block, size_t size)
 
 static struct duplicates_memory memory_of(struct request *request)
 {
-  return (struct duplicates_memory){allocate, release, request};
+  return (struct duplicates_memory){fits, allocate, release, request};
 }
 
 static struct duplicates *duplicates_of(const struct segment *segment)
@@ -162,42 +171,69 @@ static void release_if_empty(struct cuckoo *c, struct segment *segment)
 }
 
 /* (Only made-up files have lanes that come near the most.) */
-static bool change(struct duplicates *d, struct lane lane, uint64_t count, struct request *request)
+static bool change(struct duplicates *d, struct lane lane, uint64_t from, uint64_t to,
+                   struct request *request)
 {
-  if (count >= saved_most_copies) {
+  if (to >= saved_most_copies) {
     request->result = TAMIS_EFULL;
     return false;
   }
   struct duplicates_memory memory = memory_of(request);
-  return tamis__duplicates_set(d, &memory, lane.bucket, lane.lane, count);
+  return tamis__duplicates_change(d, &memory, lane.bucket, lane.lane, from, to);
+}
+
+static uint64_t count_of(const struct duplicates *d, struct lane lane)
+{
+  return d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
+}
+
+/* Adds `more` to a count, where that is simple. */
+static bool step(const struct segment *segment, struct lane lane, uint64_t more)
+{
+  struct duplicates *d = duplicates_of(segment);
+  return d && tamis__duplicates_step(d, lane.bucket, lane.lane, more);
+}
+
+static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
+                      struct lane lane, uint64_t n)
+{
+  struct request request = {.c = c};
+  struct duplicates *d = provide(g, segment, &request);
+  uint64_t count = count_of(d, lane);
+  if (d && change(d, lane, count, count + n, &request))
+    return TAMIS_OK;
+  release_if_empty(c, segment);
+  return request.result;
 }
 
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n)
 {
-  struct request request = {.c = c};
   stripe_lock(&segment->duplicates_lock);
-  struct duplicates *d = provide(g, segment, &request);
-  bool counted =
-      d && change(d, lane, tamis__duplicates_get(d, lane.bucket, lane.lane) + n, &request);
-  if (!counted)
-    release_if_empty(c, segment);
+  int result = step(segment, lane, n) ? TAMIS_OK : add_copies(c, g, segment, lane, n);
   stripe_unlock(&segment->duplicates_lock);
-  return counted ? TAMIS_OK : request.result;
+  return result;
+}
+
+static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
+{
+  struct request request = {.c = c, .result = TAMIS_ABSENT};
+  struct duplicates *d = duplicates_of(segment);
+  uint64_t count = count_of(d, lane);
+  bool removed = count > 0 && change(d, lane, count, count - 1, &request);
+  release_if_empty(c, segment);
+  return removed ? TAMIS_OK : request.result;
 }
 
 int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
 {
   if (!has_duplicates(segment))
     return TAMIS_ABSENT;
-  struct request request = {.c = c, .result = TAMIS_ABSENT};
   stripe_lock(&segment->duplicates_lock);
-  struct duplicates *d = duplicates_of(segment);
-  uint64_t count = d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
-  bool removed = count > 0 && change(d, lane, count - 1, &request);
-  release_if_empty(c, segment);
+  const uint64_t one_less = UINT64_MAX;
+  int result = step(segment, lane, one_less) ? TAMIS_OK : remove_copy(c, segment, lane);
   stripe_unlock(&segment->duplicates_lock);
-  return removed ? TAMIS_OK : request.result;
+  return result;
 }
 
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -209,12 +245,12 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
   struct request request = {.c = c};
   stripe_lock(&segment->duplicates_lock);
   struct duplicates *d = more ? provide(g, segment, &request) : duplicates_of(segment);
-  uint64_t count = d ? tamis__duplicates_get(d, from.bucket, from.lane) : 0;
+  uint64_t count = count_of(d, from), old = count_of(d, to);
   bool moved = count + more == 0;
   if (d && !moved)
-    moved = change(d, to, tamis__duplicates_get(d, to.bucket, to.lane) + count + more, &request);
+    moved = change(d, to, old, old + count + more, &request);
   if (moved && count)
-    change(d, from, 0, &request); /* this needs no memory */
+    change(d, from, count, 0, &request); /* this needs no memory */
   release_if_empty(c, segment);
   stripe_unlock(&segment->duplicates_lock);
   return moved ? TAMIS_OK : request.result;
@@ -222,8 +258,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
 
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
 {
-  const struct duplicates *d = duplicates_of(segment);
-  return d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
+  return count_of(duplicates_of(segment), lane);
 }
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -24,7 +24,7 @@ static void release_counts(void *context, void *block, size_t size)
 
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s)
 {
-  struct duplicates_memory memory = {allocate_counts, release_counts, s};
+  struct duplicates_memory memory = {NULL, allocate_counts, release_counts, s};
   if (s->read)
     tamis__duplicates_clear(s->read, &memory);
   release_counts(s, s->read, s->read ? tamis__duplicates_bytes(s->read->buckets) : 0);
@@ -34,7 +34,7 @@ void tamis__snapshot_release_read(struct cuckoo_snapshot *s)
 static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
                        const struct saved_block *block)
 {
-  struct duplicates_memory memory = {allocate_counts, release_counts, s};
+  struct duplicates_memory memory = {NULL, allocate_counts, release_counts, s};
   struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
   uint32_t buckets = (uint32_t) cuckoo_buckets(g), first = (uint32_t) block->meanings[1];
   if (block->meanings[1] % DUPLICATES_BUCKETS || block->meanings[1] > buckets ||

@@ -10,7 +10,8 @@
  *
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
- *    duplicates.*  layer 0: counts of further copies of keys, for the lanes of a segment
+ *    duplicate_codes.h, duplicates.*
+ *                  layer 0: counts of further copies of keys, for the lanes of a segment
  *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
@@ -374,11 +375,12 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 FORCE_INLINE void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
                                uint32_t a, uint32_t b)
 {
-  uint32_t first = a & g->stripe_mask, second = b & g->stripe_mask;
+  uint32_t i = a & g->stripe_mask, j = b & g->stripe_mask;
+  uint32_t first = i < j ? i : j, second = i ^ j ^ first; /* without a branch */
   struct stripe *stripes = segment_stripes(segment);
-  stripe_lock(&stripes[first < second ? first : second]);
+  stripe_lock(&stripes[first]);
   if (first != second)
-    stripe_lock(&stripes[first < second ? second : first]);
+    stripe_lock(&stripes[second]);
 }
 
 FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,

@@ -128,26 +128,6 @@ static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *
   return *age ? (entry >> *age | 1) << *age : entry;
 }
 
-/* The entries of a bucket that are prefixes of what comes.  *best: the one that knows most. */
-static unsigned match_prefixes(const struct bucket_pair *pair, uint32_t bucket, unsigned age,
-                               struct best_match *best)
-{
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
-  uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
-  uint64_t set = bucket_match(&g->shape, value, pair->entry);
-  for (; set; set &= set - 1) {
-    unsigned lane = bucket_first(&g->shape, set);
-    uint64_t entry = bucket_lane(&g->shape, value, lane);
-    if (bucket_age(&g->shape, entry) < age)
-      continue;
-    unsigned known_bits = cuckoo_known_bits(g, entry, pair->segment->depth);
-    best->matches++;
-    if (known_bits > best->known_bits)
-      *best = (struct best_match){best->matches, known_bits, bucket, lane, entry};
-  }
-  return best->matches;
-}
-
 static void count_copies(const struct generation *generation, uint64_t copies)
 {
   const struct counters counters = generation_counters(generation);
@@ -195,13 +175,11 @@ static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const st
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
-  struct best_match best = {0};
-  match_prefixes(pair, pair->lower, age, &best);
-  unsigned matches = match_prefixes(pair, pair->upper, age, &best);
+  const struct best_match best = match_pair_of_age(pair, age); /* prefixes of what comes */
   uint32_t bucket = choose_bucket(pair, place, e);
   bool room = bucket != UINT32_MAX;
-  if (matches &&
-      (matches >= max_lanes_per_key(g) || counts_copies(pair->segment) || (!room && no_path))) {
+  if (best.matches && (best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment) ||
+                       (!room && no_path))) {
     struct lane lane = {best.bucket, best.lane};
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1);
     if (result == TAMIS_OK)
@@ -211,7 +189,7 @@ static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const st
   }
   if (!room)
     return NO_ROOM;
-  if (matches)
+  if (best.matches)
     tamis__note_copy(pair->segment);
   return put_into_lane_locked(c, pair, bucket, e->copies);
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: how a block of duplicate counts is written.
+ *
+ *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
+ *
+ *     code      (b->bits bits for each lane)   0: none; c: the count base + c - 1
+ *     exception                                | position of the lane | count |, sorted
+ *
+ * duplicates.h explains what codes and exceptions are for.  Here is how single ones are read and
+ * written; duplicates.c chooses how many bits there are, and for which counts.
+ */
+#ifndef TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
+#define TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+  COUNT_BITS = 21, /* of an exception of 32 bits; the others are its lane's position */
+  WIDE_COUNT_BITS = 53
+};
+
+struct duplicate_block {
+  uint16_t bytes;      /* of the block */
+  uint16_t refused;    /* bytes that a larger block was last refused; 0: none was */
+  uint32_t base;       /* the count that code 1 stands for */
+  uint16_t live;       /* lanes with a count */
+  uint16_t exceptions; /* counts that have no code */
+  uint16_t changes;    /* since the block was encoded */
+  uint8_t bits;        /* of a code */
+  bool wide;           /* an exception has 64 bits, not 32 */
+  uint64_t words[];    /* the codes, then the exceptions */
+};
+
+static inline size_t code_words(unsigned bits, size_t positions)
+{
+  return (bits * positions + 63) / 64;
+}
+
+static inline size_t bytes_for(size_t positions, unsigned bits, bool wide, size_t slots)
+{
+  size_t bytes = sizeof(struct duplicate_block) + code_words(bits, positions) * sizeof(uint64_t) +
+                 slots * (wide ? sizeof(uint64_t) : sizeof(uint32_t));
+  return (bytes + 7) & ~(size_t) 7;
+}
+
+/* ---- codes ---- */
+
+static inline uint64_t code_mask(const struct duplicate_block *b)
+{
+  return (UINT64_C(1) << b->bits) - 1;
+}
+
+static inline uint64_t code_get(const struct duplicate_block *b, size_t i)
+{
+  if (!b->bits)
+    return 0;
+  size_t bit = i * b->bits, shift = bit % 64;
+  const uint64_t *first = &b->words[bit / 64];
+  uint64_t code = first[0] >> shift;
+  if (shift + b->bits > 64)
+    code |= first[1] << (64 - shift);
+  return code & code_mask(b);
+}
+
+static inline void code_set(struct duplicate_block *b, size_t i, uint64_t code)
+{
+  if (!b->bits)
+    return;
+  size_t bit = i * b->bits, shift = bit % 64;
+  uint64_t *first = &b->words[bit / 64];
+  first[0] = (first[0] & ~(code_mask(b) << shift)) | code << shift;
+  if (shift + b->bits > 64)
+    first[1] = (first[1] & ~(code_mask(b) >> (64 - shift))) | code >> (64 - shift);
+}
+
+/* All codes in turn. */
+struct code_reader {
+  const uint64_t *next;
+  uint64_t rest; /* of the word before it, which has `left` bits */
+  unsigned left;
+};
+
+static inline uint64_t code_read(const struct duplicate_block *b, struct code_reader *r)
+{
+  uint64_t code = r->rest & code_mask(b);
+  if (r->left >= b->bits) {
+    r->rest >>= b->bits;
+    r->left -= b->bits;
+    return code;
+  }
+  uint64_t following = *r->next++;
+  code = (code | following << r->left) & code_mask(b);
+  r->rest = following >> (b->bits - r->left);
+  r->left += 64 - b->bits;
+  return code;
+}
+
+struct code_writer {
+  uint64_t *next;
+  uint64_t begun; /* what comes there, of which `used` bits are known */
+  unsigned used;
+};
+
+static inline void code_write(const struct duplicate_block *b, struct code_writer *w, uint64_t code)
+{
+  w->begun |= code << w->used;
+  w->used += b->bits;
+  if (w->used < 64)
+    return;
+  *w->next++ = w->begun;
+  w->used -= 64;
+  w->begun = w->used ? code >> (b->bits - w->used) : 0;
+}
+
+static inline void code_write_rest(const struct code_writer *w)
+{
+  if (w->used)
+    *w->next = w->begun;
+}
+
+/* The code for a count; 0: it has none. */
+static inline uint64_t code_for(const struct duplicate_block *b, uint64_t count)
+{
+  return count >= b->base && count - b->base < code_mask(b) ? count - b->base + 1 : 0;
+}
+
+/* ---- exceptions: a position and a count in one number, sorted ---- */
+
+static inline void *slots_of(const struct duplicate_block *b, size_t positions)
+{
+  return (void *) &b->words[code_words(b->bits, positions)];
+}
+
+static inline size_t slot_bytes(const struct duplicate_block *b)
+{
+  return b->wide ? sizeof(uint64_t) : sizeof(uint32_t);
+}
+
+static inline size_t slots_in(const struct duplicate_block *b, size_t positions)
+{
+  size_t codes = sizeof *b + code_words(b->bits, positions) * sizeof(uint64_t);
+  return (b->bytes - codes) / slot_bytes(b);
+}
+
+static inline unsigned count_bits(bool wide)
+{
+  return wide ? WIDE_COUNT_BITS : COUNT_BITS;
+}
+
+static inline uint64_t slot_get(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return b->wide ? ((const uint64_t *) slots)[j] : ((const uint32_t *) slots)[j];
+}
+
+static inline void slot_set(const struct duplicate_block *b, void *slots, size_t j, size_t i,
+                            uint64_t count)
+{
+  uint64_t slot = (uint64_t) i << count_bits(b->wide) | count;
+  if (b->wide)
+    ((uint64_t *) slots)[j] = slot;
+  else
+    ((uint32_t *) slots)[j] = (uint32_t) slot;
+}
+
+static inline size_t slot_position(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return (size_t) (slot_get(b, slots, j) >> count_bits(b->wide));
+}
+
+static inline uint64_t slot_count(const struct duplicate_block *b, const void *slots, size_t j)
+{
+  return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
+}
+
+/* The first exception whose position is at least i; b->exceptions if there is none. */
+static inline size_t slot_seek(const struct duplicate_block *b, const void *slots, size_t i)
+{
+  size_t first = 0, n = b->exceptions;
+  while (n > 0) {
+    size_t half = n / 2;
+    bool below = slot_position(b, slots, first + half) < i;
+    first = below ? first + half + 1 : first;
+    n = below ? n - half - 1 : half;
+  }
+  return first;
+}
+
+static inline bool slot_is_at(const struct duplicate_block *b, const void *slots, size_t j,
+                              size_t i)
+{
+  return j < b->exceptions && slot_position(b, slots, j) == i;
+}
+
+static inline void slots_move(const struct duplicate_block *b, void *slots, size_t to, size_t from)
+{
+  size_t size = slot_bytes(b);
+  memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
+}
+
+static inline uint64_t count_at(const struct duplicate_block *b, size_t positions, size_t i)
+{
+  uint64_t code = code_get(b, i);
+  if (code || !b->exceptions)
+    return code ? b->base + code - 1 : 0;
+  const void *slots = slots_of(b, positions);
+  size_t j = slot_seek(b, slots, i);
+  return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;
+}
+
+#endif
