@@ -6,7 +6,8 @@
  * come twice, nothing is spent on counts, and keys that only seem to be in have a lane of their
  * own.  If many keys come twice, their copies fill the segment.  Then it is folded, once in its
  * life: all equal entries of a bucket pair become one, with a count.  From then on the segment
- * counts copies at once, and so do the segments that it becomes in splits and joins.
+ * counts copies at once, and so do the segments that it becomes in splits and joins.  It does so
+ * before it is folded, too, once copies have taken many lanes and one finds none.
  */
 #ifndef TAMIS_LIB_CUCKOO_FOLD_H
 #define TAMIS_LIB_CUCKOO_FOLD_H

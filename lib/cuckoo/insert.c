@@ -8,7 +8,8 @@
  *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.  If the segment is known to be full, the add is refused at once.
+ *       again.  A segment with many copies is folded before an entry is evicted.  If the segment is
+ *       known to be full, the add is refused at once.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts, and has read the number of generations again under them.  Two
@@ -20,7 +21,7 @@
  *     segment empty.
  *
  * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
- *     and all copies in a segment that has been folded (fold.h) are counted with the matching entry
+ *     and all copies in a segment where there are many (fold.h) are counted with the matching entry
  *     that knows most.  (Adds of a new key that meet may take a lane each all the same: see [O].)
  *
  * [O] One stripe.  A plain add whose key matches neither bucket chooses a free lane without a lock.
