@@ -57,6 +57,7 @@
 #include "base/cancel.h"
 #include "base/counted.h"
 #include "base/hook.h"
+#include "base/slots.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -155,11 +156,20 @@ static bool registry_may_grow(void)
 /* Of a thread that is not inside.  False: it is to be counted. */
 static bool register_reader(void)
 {
-  if (is_forked() || !registry_may_grow())
+  if (is_forked())
+    return false;
+  _Atomic uintptr_t *claimed = slot_claim();
+  HOOK(reclaim_slot_claimed);
+  if (!claimed && !registry_may_grow())
     return false;
   urcu_bp_read_lock(); /* the first one registers */
   urcu_bp_read_unlock();
   tamis__reader = registered_reader();
+  if (claimed)
+    slot_release(claimed);
+#ifdef TAMIS_INLINE_READERS /* otherwise liburcu's slots are not known */
+  slot_remember(&urcu_bp_reader->alloc);
+#endif
   return true;
 }
 
@@ -388,6 +398,7 @@ __attribute__((destructor)) static void stop(void)
 {
   int cancellation = cancellation_disable();
   struct timespec until = in_nanoseconds(exit_time);
+  slots_forget();
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
   pthread_cond_signal(&waiter.more);
