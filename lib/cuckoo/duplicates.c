@@ -205,7 +205,7 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
   if (!fits || (larger && bytes > old->bytes) || bytes < (size_t) old->bytes * 15 / 16) {
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
-      if (old)
+      if (old && larger && frame.wide == old->wide)
         old->refused = (uint16_t) bytes;
       return false;
     }
@@ -329,7 +329,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
   if (!to && !b)
     return true;
   if (!b || !has_room(b, positions, i, to)) {
-    if (b && b->refused && memory->fits && !memory->fits(memory->context, b->refused))
+    if (b && b->refused && to > from && memory->fits && !memory->fits(memory->context, b->refused))
       return false;
     if (to >> count_bits(b && b->wide) || (b && !has_few_exceptions(b, positions)))
       return encode_anew(d, memory, block, i, to, true);
@@ -338,6 +338,8 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
     b = d->block[block];
   }
   put(b, positions, i, from, to);
+  if (to < from)
+    b->refused = 0; /* the counts may take less memory now */
   b->live = (uint16_t) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
@@ -355,6 +357,8 @@ bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane
   struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
+  if (more >> 63) /* a count falls: they may take less memory then */
+    b->refused = 0;
   uint64_t old = code_get(b, i);
   if (!old && b->exceptions) {
     void *slots = slots_of(b, positions);

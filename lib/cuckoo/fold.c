@@ -8,7 +8,6 @@ enum {
   FOLDED_AT_ONCE = 512,
   MANY_COPIES_PART = 32,   /* of the lanes; */
   MANY_COPIES = 8,         /* and in a small segment, several */
-  SEARCHING = 4,           /* copies in lanes, that one for which a search makes room stands for */
   WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
   MOST_COPIES = 1 << 15
 };
@@ -53,14 +52,6 @@ static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geome
     return;
   count_from_now_on(segment);
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
-}
-
-bool tamis__note_copy_that_searches(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                    struct segment *segment)
-{
-  add_copies(segment, SEARCHING);
-  count_everywhere_if_many(c, g, segment);
-  return counts_copies(segment);
 }
 
 void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,

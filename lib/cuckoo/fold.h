@@ -6,8 +6,7 @@
  * come twice, nothing is spent on counts, and keys that only seem to be in have a lane of their
  * own.  If many keys come twice, their copies fill the segment.  Then it is folded, once in its
  * life: all equal entries of a bucket pair become one, with a count.  From then on the segment
- * counts copies at once, and so do the segments that it becomes in splits and joins.  It does so
- * before it is folded, too, once copies have taken many lanes and one finds none.
+ * counts copies at once, and so do the segments that it becomes in splits and joins.
  */
 #ifndef TAMIS_LIB_CUCKOO_FOLD_H
 #define TAMIS_LIB_CUCKOO_FOLD_H
@@ -39,12 +38,6 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 
 /* A copy has taken a lane. */
 void tamis__note_copy(struct segment *segment);
-
-/* A copy finds no free lane in its buckets, so a search would have to make room for it.  Returns
- * whether it is counted instead: where there are many copies, searches for lanes of their own are
- * not worth their time. */
-bool tamis__note_copy_that_searches(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                    struct segment *segment);
 
 /* A copy has been counted because a search for a lane failed.  After a few of these, the segment
  * counts copies at once, so that not every copy searches. */

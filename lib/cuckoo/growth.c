@@ -241,7 +241,6 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     count(&generation->segments, 1);
     count(&cuckoo_growth(c)->splits, 1);
   } else {
-    fits &= !child[1]; /* otherwise memory for counts was refused */
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
     if (fits) { /* another call wanted the memory at the same time: both may have been refused */
@@ -363,8 +362,6 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
     return TAMIS_EFULL; /* see create_segment_locked() */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
-  if (tamis__many_copies(g, full->segment) && tamis__fold(c, generation, full->segment) == TAMIS_OK)
-    return TAMIS_OK;
   if (may != FOLD && splits_unsearched(generation, full->segment)) {
     int result = split_locked(c, generation, full->segment, full->index, departed);
     if (result != TAMIS_EFULL)

@@ -8,8 +8,7 @@
  *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.  A segment with many copies is folded before an entry is evicted.  If the segment is
- *       known to be full, the add is refused at once.
+ *       again.  If the segment is known to be full, the add is refused at once.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts, and has read the number of generations again under them.  Two
@@ -21,7 +20,7 @@
  *     segment empty.
  *
  * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
- *     and all copies in a segment where there are many (fold.h) are counted with the matching entry
+ *     and all copies in a segment that has been folded (fold.h) are counted with the matching entry
  *     that knows most.  (Adds of a new key that meet may take a lane each all the same: see [O].)
  *
  * [O] One stripe.  A plain add whose key matches neither bucket chooses a free lane without a lock.
@@ -89,10 +88,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   if (!counted && !without_room) {
     if (room)
       tamis__note_copy(pair->segment);
-    else
-      counted = tamis__note_copy_that_searches(c, g, pair->segment);
-    if (!counted)
-      return false;
+    return false;
   }
   *result = count_copy_locked(c, pair, &best);
   if (!counted && no_path)
@@ -381,20 +377,16 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
-  bool has_evicted = false, may_have_folded = false;
+  bool has_evicted = false;
   int result;
   do {
     reader_token token = cuckoo_enter(c);
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        const struct cuckoo_geometry *g = &pair.generation->geometry;
-        if (!may_have_folded && tamis__many_copies(g, pair.segment)) {
-          may_have_folded = true; /* make_room() folds first */
-          break;
-        }
         has_evicted = true;
-        int evicted = tamis__evict(c, g, pair.segment, pair.lower, pair.upper);
+        int evicted =
+            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }
