@@ -519,12 +519,12 @@ static void refusals_do_not_search(void **state)
   (void) state;
   static const double parts[] = {1, 1.25, 1.5};
   static const double rates[] = {0.03, 1e-3, 1e-6};
-  uint64_t keys = 40000 / SCALE;
   for (unsigned i = 0; i < 3 * 3 * 2 * 4 * 2; i++) {
     if (SCALE > 1 && i % 5)
       continue;
     bool growable = i / 9 % 2, key_by_key = i / 72;
     uint64_t copies = 1 + i / 18 % 4;
+    uint64_t keys = 8000 / SCALE;
     tamis_filter *f =
         full_filter(keys, rates[i / 3 % 3], growable, copies, key_by_key, parts[i % 3]);
     uint64_t refused = 0, searches = 0;

@@ -218,7 +218,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
   int result = tamis__generation_provide_others(c, generation);
-  bool fits = result == TAMIS_OK && tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
+  bool fits = tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
         c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);

@@ -57,7 +57,8 @@ static void *try_allocate(struct cuckoo *c, size_t size, size_t cleared, int *re
 static bool release_kept(struct cuckoo *c)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  return growth && (tamis__ready_release(c) | tamis__backlog_hurry(&growth->backlog));
+  bool released = growth && tamis__ready_release(c);
+  return growth && (tamis__backlog_hurry(&growth->backlog) || released);
 }
 
 bool tamis__cuckoo_makes_room(struct cuckoo *c, size_t size)
