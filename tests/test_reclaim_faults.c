@@ -488,7 +488,7 @@ static void no_two_threads_count_on_one_slot(void **state)
   assert_null(slot_claim());
   for (unsigned i = 0; i < 6; i++)
     slot_remember(&taken[i % 3]);
-  _Atomic uintptr_t *first = slot_claim(), *second = slot_claim();
+  struct known_slot *first = slot_claim(), *second = slot_claim();
   assert_ptr_equal(first, &known_slots[0]);
   assert_ptr_equal(second, &known_slots[2]);
   assert_null(slot_claim());

@@ -158,7 +158,7 @@ static bool register_reader(void)
 {
   if (is_forked())
     return false;
-  _Atomic uintptr_t *claimed = slot_claim();
+  struct known_slot *claimed = slot_claim();
   HOOK(reclaim_slot_claimed);
   if (!claimed && !registry_may_grow())
     return false;

@@ -19,60 +19,53 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-enum { KNOWN_SLOTS = 64, SLOT_CLAIMED = 1 };
+enum { KNOWN_SLOTS = 64 };
 
-/* From the first place on: the address of the number by which liburcu says that a slot is taken; in
- * its lowest bit, SLOT_CLAIMED. */
-static _Atomic uintptr_t known_slots[KNOWN_SLOTS];
+/* They are filled in from the first one on. */
+static struct known_slot {
+  _Atomic(const volatile int *) taken; /* by which liburcu says that a thread has the slot */
+  atomic_bool claimed;
+} known_slots[KNOWN_SLOTS];
 
 /* liburcu releases its registry when the process ends. */
 static inline void slots_forget(void)
 {
   for (unsigned i = 0; i < KNOWN_SLOTS; i++)
-    atomic_store_explicit(&known_slots[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&known_slots[i].taken, NULL, memory_order_relaxed);
 }
 
 /* By the thread that has the claim. */
-static inline void slot_release(_Atomic uintptr_t *known)
+static inline void slot_release(struct known_slot *slot)
 {
-  atomic_fetch_and_explicit(known, ~(uintptr_t) SLOT_CLAIMED, memory_order_relaxed);
-}
-
-static inline bool slot_is_free(uintptr_t slot)
-{
-  return !*(const volatile int *) slot;
+  atomic_store_explicit(&slot->claimed, false, memory_order_relaxed);
 }
 
 /* NULL: none is known to be free. */
-static inline _Atomic uintptr_t *slot_claim(void)
+static inline struct known_slot *slot_claim(void)
 {
-  for (unsigned i = 0; i < KNOWN_SLOTS; i++) {
-    uintptr_t slot = atomic_load_explicit(&known_slots[i], memory_order_relaxed);
-    if (!slot)
+  for (struct known_slot *slot = known_slots; slot < known_slots + KNOWN_SLOTS; slot++) {
+    const volatile int *taken = atomic_load_explicit(&slot->taken, memory_order_relaxed);
+    if (!taken)
       break;
-    if (slot & SLOT_CLAIMED || !slot_is_free(slot) ||
-        !atomic_compare_exchange_strong_explicit(&known_slots[i], &slot, slot | SLOT_CLAIMED,
-                                                 memory_order_relaxed, memory_order_relaxed))
+    if (*taken || atomic_exchange_explicit(&slot->claimed, true, memory_order_relaxed))
       continue;
-    if (slot_is_free(slot)) /* still: another thread may have claimed and taken it meanwhile */
-      return &known_slots[i];
-    slot_release(&known_slots[i]);
+    if (!*taken) /* still: another thread may have claimed and taken it meanwhile */
+      return slot;
+    slot_release(slot);
   }
   return NULL;
 }
 
 /* The slot of the calling thread, which is registered. */
-static inline void slot_remember(const int *taken)
+static inline void slot_remember(const volatile int *taken)
 {
-  uintptr_t slot = (uintptr_t) taken, known = 0;
-  for (unsigned i = 0; i < KNOWN_SLOTS && known != slot; i++) {
-    known = 0;
-    if (atomic_compare_exchange_strong_explicit(&known_slots[i], &known, slot, memory_order_relaxed,
-                                                memory_order_relaxed))
+  const volatile int *known = NULL;
+  for (unsigned i = 0; i < KNOWN_SLOTS && known != taken; i++) {
+    known = NULL;
+    if (atomic_compare_exchange_strong_explicit(&known_slots[i].taken, &known, taken,
+                                                memory_order_relaxed, memory_order_relaxed))
       break;
-    known &= ~(uintptr_t) SLOT_CLAIMED;
   }
 }
 
