@@ -159,7 +159,6 @@ static bool register_reader(void)
   if (is_forked())
     return false;
   struct known_slot *claimed = slot_claim();
-  HOOK(reclaim_slot_claimed);
   if (!claimed && !registry_may_grow())
     return false;
   urcu_bp_read_lock(); /* the first one registers */
