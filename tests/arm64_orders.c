@@ -84,14 +84,14 @@ void store__growth_publish(struct cuckoo *c, struct cuckoo_growth *growth)
   publish_growth(c, growth);
 }
 
-void store__fullness_search(struct segment *segment)
+void store__fullness_search(fullness *full)
 {
-  segment_begin_search(segment);
+  fullness_begin_search(full);
 }
 
-void store__fullness_reset(struct segment *segment)
+void store__fullness_reset(fullness *full)
 {
-  segment_has_room(segment);
+  fullness_has_room(full);
 }
 
 void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)

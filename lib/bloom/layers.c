@@ -99,6 +99,7 @@
 #include "bloom/layers.h"
 
 #include "base/hook.h"
+#include "base/compiler.h"
 #include "bloom/capacity.h"
 
 #include <sched.h>
@@ -168,6 +169,33 @@ static int plan_after(const struct bloom *first, unsigned number,
              : bloom_geometry_plan_layer(first->layout, number + 1, capacity, first->fpp, out);
 }
 
+/* The same.  Where there is no memory for that layer, each further key that has no room asks again,
+ * and a plan takes thousands of times as long as an add: so each thread remembers the last one. */
+static int plan_next(const struct bloom *first, unsigned number,
+                     const struct bloom_geometry *before, struct bloom_geometry *out)
+{
+  static _Thread_local struct {
+    uint64_t capacity; /* 0: none */
+    double fpp;
+    unsigned number, layout;
+    struct bloom_geometry next;
+  } last DIRECT_TLS;
+  if (last.capacity == before->capacity && last.fpp == first->fpp && last.number == number &&
+      last.layout == first->layout) {
+    *out = last.next;
+    return TAMIS_OK;
+  }
+  int result = plan_after(first, number, before, out);
+  if (result == TAMIS_OK) {
+    last.capacity = before->capacity;
+    last.fpp = first->fpp;
+    last.number = number;
+    last.layout = first->layout;
+    last.next = *out;
+  }
+  return result;
+}
+
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)
 {
   struct bloom_geometry next, before = bloom_geometry_of(newest);
@@ -195,7 +223,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
                               .older = full,
                               .shares_stripes = full->stripes != NULL};
   *openers = MOST_OPENERS;
-  if (plan_after(first, full->number, &before, &plan->geometry) != TAMIS_OK)
+  if (plan_next(first, full->number, &before, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
   if (!max_bytes)
     return TAMIS_OK;

@@ -206,7 +206,7 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
   word_store(&words[move->from], bucket_replace(&g->shape, from, move->lane, 0));
   stripe_use(stripe_to, 1);
   stripe_use(stripe_from, -1);
-  segment_has_room(segment);
+  fullness_reset(&segment->fullness);
   return TAMIS_OK;
 }
 
@@ -229,5 +229,7 @@ int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segme
     result = move_entry_locked(c, g, segment, move);
     segment_unlock(g, segment, move->from, move->to);
   }
+  if (result == TAMIS_OK)
+    fullness_found_room(&segment->fullness);
   return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }

@@ -88,7 +88,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   version_bump(stripe);
   word_store(w, bucket_replace(&g->shape, word_load(w), from.lane, 0));
   stripe_use(stripe, -1);
-  segment_has_room(segment);
+  segment_has_room(g, segment);
   cuckoo_count_change(generation, ENTRIES, -1);
   cuckoo_count_change(generation, DUPLICATES, 1);
   return TAMIS_OK;

@@ -147,6 +147,13 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
   return TAMIS_OK;
 }
 
+uint64_t tamis__generation_others_bytes(const struct generation *generation)
+{
+  return generation_others(generation)
+             ? 0
+             : sizeof(struct cuckoo_growth) + others_bytes(&generation->geometry);
+}
+
 int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation)
 {
   size_t bytes = others_bytes(&generation->geometry);

@@ -38,6 +38,9 @@ int tamis__generation_provide_directory(struct cuckoo *c, struct generation *gen
  * first growth on.  The caller holds the growth stripe. */
 int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation);
 
+/* The bytes that the former will take; 0: it has been called. */
+uint64_t tamis__generation_others_bytes(const struct generation *generation);
+
 /* Appends a generation to a filter of n, with `opening` held or before the filter is shared. */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n);
 

@@ -43,6 +43,7 @@
 #include "cuckoo/growth.h"
 
 #include "cuckoo/evict.h"
+#include "cuckoo/fill.h"
 #include "cuckoo/fold.h"
 #include "cuckoo/generation.h"
 #include "cuckoo/memory.h"
@@ -107,45 +108,6 @@ static void retire_departed(struct cuckoo *c, const struct cuckoo_geometry *g,
   }
 }
 
-/* ---- segments that no other thread knows yet; publishing them makes their contents visible
- * ---- */
-
-static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                          uint64_t value)
-{
-  atomic_store_explicit(&segment_words(g, segment)[bucket], value, memory_order_relaxed);
-}
-
-static void count_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                          uint32_t entries)
-{
-  struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
-  atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
-}
-
-/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  False:
- * there is no room, or no memory. */
-static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
-                           struct segment *segment, uint32_t bucket, uint64_t entry,
-                           uint64_t copies)
-{
-  uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
-  do {
-    for (unsigned i = 0; i < 2; i++) {
-      uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
-      uint64_t room = bucket_free(&g->shape, value);
-      if (room) {
-        unsigned lane = bucket_first(&g->shape, room);
-        store_private(g, segment, both[i], bucket_replace(&g->shape, value, lane, entry));
-        count_private(g, segment, both[i], 1);
-        return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
-                                                        copies) == TAMIS_OK;
-      }
-    }
-  } while (tamis__evict(c, g, segment, both[0], both[1]) == TAMIS_OK);
-  return false;
-}
-
 static void count(_Atomic uint64_t *figure, uint64_t change)
 {
   atomic_fetch_add_explicit(figure, change, memory_order_relaxed); /* a figure */
@@ -153,60 +115,22 @@ static void count(_Atomic uint64_t *figure, uint64_t change)
 
 /* ---- split ---- */
 
-/* The entries of a child in the buckets of each stripe.  They are summed up lane by lane, and a sum
- * of at most ROWS buckets fits in a lane. */
-struct split_counts {
-  uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
-};
-
-enum { ROWS = 128 };
-
-static void count_split(const struct cuckoo_geometry *g, struct segment *child[2],
-                        struct split_counts *counts)
+/* What a split may need.  A child has a part of the counts, but may have to write them down in as
+ * much memory. */
+static uint64_t most_bytes_of_split(const struct generation *generation, struct segment *parent)
 {
-  for (unsigned bit = 0; bit < 2; bit++)
-    for (uint32_t i = 0; i <= g->stripe_mask; i++)
-      for (unsigned lane = 0; lane < g->shape.lanes; lane++)
-        count_private(g, child[bit], i,
-                      (uint32_t) bucket_lane(&g->shape, counts->lanes[bit][i], lane));
-  *counts = (struct split_counts){0};
+  return 2 * (cuckoo_segment_bytes(&generation->geometry) + tamis__segment_counts_bytes(parent)) +
+         tamis__generation_others_bytes(generation);
 }
 
-/* A split copies some thousand buckets in one call, so this loop has no branch and reads each of
- * them once. */
-static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
-                               struct segment *child[2])
+/* Whether the allocator has memory for the counts of copies, before much is done in vain. */
+static int try_counts(struct cuckoo *c, struct segment *parent)
 {
-  const struct bucket_shape s = g->shape;
-  const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
-  const word *from = segment_words(g, parent);
-  word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
-  struct split_counts counts = {0};
-  for (uint32_t i = 0, end; i < buckets; i = end) {
-    uint32_t rows_end = i + ROWS * (stripe_mask + 1);
-    end = rows_end < buckets ? rows_end : buckets;
-    for (uint32_t j = i; j < end; j++) {
-      uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* it is locked */
-      uint64_t occupied = bucket_occupied(&s, value), ones = bucket_ones(&s, value);
-      atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
-      atomic_store_explicit(&to[1][j], bucket_split(&s, value, 1), memory_order_relaxed);
-      counts.lanes[0][j & stripe_mask] += (occupied ^ ones) >> (s.width - 1);
-      counts.lanes[1][j & stripe_mask] += ones >> (s.width - 1);
-    }
-    count_split(g, child, &counts);
-  }
-}
-
-static int copy_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
-                      struct segment *child[2])
-{
-  copy_split_buckets(g, parent, child);
+  size_t bytes = tamis__segment_counts_bytes(parent);
   int result = TAMIS_OK;
-  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
-    tamis__inherit_copying(parent, child[bit], 2);
-    result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
-  }
-  return result;
+  if (bytes)
+    tamis__cuckoo_release(c, tamis__cuckoo_allocate(c, bytes, &result), bytes);
+  return result == TAMIS_ENOMEM ? result : TAMIS_OK; /* at max_bytes a part may be enough */
 }
 
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
@@ -217,14 +141,18 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   const struct cuckoo_geometry *g = &generation->geometry;
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
+  bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(generation, parent));
   int result = tamis__generation_provide_others(c, generation);
-  bool fits = tamis__cuckoo_fits(c, 2 * cuckoo_segment_bytes(g));
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
         c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
-  if (child[0] && child[1]) {
+  if (result == TAMIS_OK)
+    result = try_counts(c, parent);
+  if (result == TAMIS_OK) {
+    tamis__segment_touch(g, child[0]);
+    tamis__segment_touch(g, child[1]);
     segment_lock_all(g, parent);
-    result = copy_split(c, g, parent, child);
+    result = tamis__fill_split(c, g, parent, child);
     if (result == TAMIS_OK) {
       HOOK(cuckoo_split_copied);
       mark_left_locked(g, parent);
@@ -349,35 +277,47 @@ static bool splits_unsearched(const struct generation *generation, const struct 
          !tamis__many_copies(g, segment);
 }
 
+/* After growth has failed.  Memory that the allocator refuses, or that waits for readers, may be had
+ * later.  And a segment of the newest generation that may not split is no limit: a generation can be
+ * opened. */
+static void mark(struct cuckoo *c, const struct bucket_pair *full, enum growth may, int result,
+                 uint64_t left)
+{
+  const struct generation *generation = full->generation;
+  bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
+  fullness_mark(&full->segment->fullness, &full->segment->vacated,
+                limit && backlog_is_empty(c) ? FULLNESS_FULL : FULLNESS_NO_PATH, left,
+                is_as_full_as_planned(&generation->geometry, full->segment));
+}
+
 /* The caller holds the growth stripe, and the pair is current. */
 static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum growth may,
                        struct departed *departed)
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint32_t left = (uint32_t) atomic_load_explicit(&c->left, memory_order_relaxed);
+  uint64_t left = cuckoo_left(c);
   if (may == GROW && !is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (may == SPLIT && !full->segment && !is_newest(c, generation))
     return TAMIS_EFULL; /* see create_segment_locked() */
   if (!full->segment)
     return create_segment_locked(c, generation, full->index);
-  if (may != FOLD && splits_unsearched(generation, full->segment)) {
-    int result = split_locked(c, generation, full->segment, full->index, departed);
-    if (result != TAMIS_EFULL)
-      return result;
-    may = FOLD; /* a limit is reached */
-  }
-  segment_begin_search(full->segment);
-  HOOK(cuckoo_full_search_begins);
-  if (tamis__path_exists(g, full->segment, full->lower, full->upper))
+  bool split = may != FOLD && splits_unsearched(generation, full->segment);
+  int result =
+      split ? split_locked(c, generation, full->segment, full->index, departed) : TAMIS_EFULL;
+  if (split && result == TAMIS_OK)
     return TAMIS_OK;
-  int result = grow_segment_locked(c, full, may, departed);
-  /* a segment of the newest generation that may not split is no limit: a generation can be
-   * opened */
-  bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
-  if (limit && is_as_full_as_planned(g, full->segment) && backlog_is_empty(c))
-    segment_mark_full(full->segment, left + departed->counted);
+  if (!fullness_has_no_path(&full->segment->fullness)) {
+    fullness_begin_search(&full->segment->fullness);
+    HOOK(cuckoo_full_search_begins);
+    if (tamis__path_exists(g, full->segment, full->lower, full->upper))
+      return TAMIS_OK;
+  }
+  if (result == TAMIS_EFULL) /* after a split that was refused, a limit is reached */
+    result = grow_segment_locked(c, full, split ? FOLD : may, departed);
+  if (result != TAMIS_OK)
+    mark(c, full, split ? FOLD : may, result, left + departed->counted);
   return result;
 }
 
@@ -442,24 +382,6 @@ void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t i
 
 /* ---- join ---- */
 
-static bool copy_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *child[2],
-                        struct segment *parent)
-{
-  for (unsigned bit = 0; bit < 2; bit++) {
-    tamis__inherit_copying(child[bit], parent, 1);
-    for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
-      uint64_t value = word_load(&segment_words(g, child[bit])[i]);
-      for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-        uint64_t entry = bucket_lane(&g->shape, value, lane);
-        if (entry && !insert_private(c, g, parent, i, bucket_rejuvenate(&g->shape, entry, bit),
-                                     tamis__segment_copies(child[bit], (struct lane){i, lane})))
-          return false;
-      }
-    }
-  }
-  return true;
-}
-
 /* The segment of depth `depth` (at least 1) that a directory entry leads to, and its sibling. */
 struct siblings {
   struct directory_range range; /* of both */
@@ -506,8 +428,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
     return false;
   segment_lock_all(g, child[0]);
   segment_lock_all(g, child[1]);
-  bool copied =
-      tamis__snapshot_lets_join(c, generation, siblings.range) && copy_joined(c, g, child, parent);
+  bool copied = tamis__snapshot_lets_join(c, generation, siblings.range) &&
+                tamis__fill_joined(c, g, child, parent);
   if (copied) {
     HOOK(cuckoo_join_copied);
     mark_left_locked(g, child[0]);

@@ -373,6 +373,15 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
+/* As tamis__evict(), but does not search where a search is known to fail. */
+static int make_path(struct cuckoo *c, const struct bucket_pair *full)
+{
+  return fullness_has_no_path(&full->segment->fullness)
+             ? TAMIS_ABSENT
+             : tamis__evict(c, &full->generation->geometry, full->segment, full->lower,
+                            full->upper);
+}
+
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
@@ -384,9 +393,8 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        has_evicted = true;
-        int evicted =
-            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper);
+        int evicted = make_path(c, &pair);
+        has_evicted |= evicted == TAMIS_OK;
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }

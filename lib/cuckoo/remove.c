@@ -26,7 +26,7 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
   word_store(w, bucket_replace(&g->shape, word_load(w), best->lane, 0));
   stripe_use(stripe, -1);
   cuckoo_count_change(pair->generation, ENTRIES, -1);
-  segment_has_room(pair->segment);
+  segment_has_room(g, pair->segment);
 }
 
 /* Whether to check if the segment can be joined.  The stripe must hold few entries, and their

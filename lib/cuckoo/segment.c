@@ -11,7 +11,8 @@ enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are n
 
 struct request {
   struct cuckoo *c;
-  int result; /* of the last refusal */
+  int result;    /* of the last refusal */
+  bool released; /* memory has come free */
 };
 
 static bool fits(void *context, size_t size)
@@ -33,6 +34,7 @@ static void release(void *context, void *block, size_t size)
 {
   struct request *request = context;
   tamis__cuckoo_release(request->c, block, size);
+  request->released = true;
 }
 
 static struct duplicates_memory memory_of(struct request *request)
@@ -91,7 +93,7 @@ static struct segment *create(struct cuckoo *c, struct generation *generation, s
   if (!segment)
     return NULL;
   segment->prefix = prefix;
-  segment->depth = depth;
+  segment->depth = (uint16_t) depth;
   tamis__segment_init(&generation->geometry, segment);
   return segment;
 }
@@ -102,15 +104,16 @@ struct segment *tamis__segment_create(struct cuckoo *c, struct generation *gener
   return create(c, generation, cuckoo_segment_bytes(&generation->geometry), prefix, depth, result);
 }
 
-/* The pages are touched here all the same: the caller will hold stripes when it writes. */
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
                                                uint64_t prefix, unsigned depth, int *result)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  struct segment *segment = create(c, generation, g->words_offset, prefix, depth, result);
-  for (size_t at = g->words_offset; segment && at < cuckoo_segment_bytes(g); at += SMALL_PAGE)
+  return create(c, generation, generation->geometry.words_offset, prefix, depth, result);
+}
+
+void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  for (size_t at = g->words_offset; at < cuckoo_segment_bytes(g); at += SMALL_PAGE)
     ((volatile char *) segment)[at] = 0;
-  return segment;
 }
 
 void tamis__segment_destroy(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -221,7 +224,12 @@ static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane la
   struct duplicates *d = duplicates_of(segment);
   uint64_t count = count_of(d, lane);
   bool removed = count > 0 && change(d, lane, count, count - 1, &request);
-  release_if_empty(c, segment);
+  if (d && !d->live) {
+    release_duplicates(c, segment);
+    request.released = true;
+  }
+  if (request.released && c->max_bytes)
+    cuckoo_count_left(c);
   return removed ? TAMIS_OK : request.result;
 }
 
@@ -254,6 +262,15 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
   release_if_empty(c, segment);
   stripe_unlock(&segment->duplicates_lock);
   return moved ? TAMIS_OK : request.result;
+}
+
+uint64_t tamis__segment_counts_bytes(struct segment *segment)
+{
+  stripe_lock(&segment->duplicates_lock);
+  const struct duplicates *d = duplicates_of(segment);
+  uint64_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
+  stripe_unlock(&segment->duplicates_lock);
+  return bytes;
 }
 
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)

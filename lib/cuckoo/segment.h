@@ -15,6 +15,9 @@ struct segment *tamis__segment_create(struct cuckoo *c, struct generation *gener
 struct segment *tamis__segment_create_unfilled(struct cuckoo *c, struct generation *generation,
                                                uint64_t prefix, unsigned depth, int *result);
 
+/* Touches the pages of such a segment, for a caller that will hold stripes when it writes. */
+void tamis__segment_touch(const struct cuckoo_geometry *g, struct segment *segment);
+
 /* Makes a segment of memory that is zero: prepares its stripes. */
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment);
 
@@ -63,6 +66,9 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
                                uint64_t more);
+
+/* The bytes of all counts.  The caller holds no duplicates lock. */
+uint64_t tamis__segment_counts_bytes(struct segment *segment);
 
 /* The count of a lane. */
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane);

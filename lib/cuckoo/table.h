@@ -21,6 +21,7 @@
  *    generation.*  creates, opens and takes down generations
  *    evict.*       makes room in a segment by moving entries
  *    fold.*        makes room in a segment by counting copies
+ *    fill.*        fills the new segments of a split or a join
  *    snapshot.*    copies the segments of a filter that is in use, one after the other;
  *                  snapshot_mapped.c those of one that is mapped
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
@@ -42,6 +43,7 @@
 #include "base/compiler.h"
 #include "base/counter.h"
 #include "base/filter.h"
+#include "base/fullness.h"
 #include "base/reclaim.h"
 #include "base/saved.h"
 #include "base/stripe.h"
@@ -54,8 +56,9 @@
 struct segment {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
-  unsigned depth;
-  _Atomic uint32_t fullness; /* whether the segment is known to be full; see segment_is_full() */
+  uint16_t depth;
+  fullness_vacated vacated; /* this and the next: whether it is known to be full */
+  fullness fullness;
   /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
   _Atomic(struct duplicates *) duplicates;
   /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
@@ -192,7 +195,7 @@ struct cuckoo {
   };
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   _Atomic unsigned generations;
-  _Atomic uint32_t left; /* how often memory of segments has come free: see segment_is_full() */
+  _Atomic uint32_t left; /* how often memory has come free: see base/fullness.h */
   /* Taken last.  (A stripe without what follows its lock.) */
   _Alignas(8) char snapshots_lock[STRIPE_LOCK_BYTES];
   bool growable;
@@ -429,60 +432,7 @@ static inline bool has_duplicates(const struct segment *segment)
   return atomic_load_explicit(&segment->duplicates, memory_order_relaxed) != NULL;
 }
 
-/* ---- segments that are known to be full ----
- *
- * A search for room that fails is long.  So a segment in which one has failed, and which cannot
- * grow, is marked as full, and keys that find both their buckets full are refused there until an
- * entry has left one of its buckets.
- *
- *    a call that finds no room               a call that takes an entry out of a bucket
- *      fullness = SEARCHED                      clears the lane
- *      searches                                 if fullness is not 0: fullness = 0
- *      SEARCHED becomes FULL, if it is
- *      still that
- *
- * Only one call at a time searches for a mark, as it holds the growth stripe.  All these accesses
- * are seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED
- * before the other call read `fullness`; that call then writes 0, before or after FULL is written,
- * and no mark is left.
- *
- * In a filter that grows, room may also come from elsewhere, as memory does when a segment leaves.
- * Therefore the mark contains a number that changes whenever segments leave or are released, and
- * holds while that number is the same. */
-enum { SEGMENT_SEARCHED = 1, SEGMENT_FULL = 2, SEGMENT_LEFT_ONE = 4 };
-
-/* Called with the growth stripe held, before the search. */
-static inline void segment_begin_search(struct segment *segment)
-{
-  /* ORDER fullness.search (seq_cst)
-   *   pairs with     fullness.reset
-   *   makes visible  that a search reads the buckets from now on
-   *   if weakened    an entry that leaves may be missed by the search, and its call may not see the
-   *                  search: the segment stays marked although it has room
-   *   checked by     negative/full_mark_announced_relaxed */
-  atomic_store_explicit(&segment->fullness, SEGMENT_SEARCHED, memory_order_seq_cst);
-}
-
-/* Called after a search that has found no room.  `left` is c->left. */
-static inline void segment_mark_full(struct segment *segment, uint32_t left)
-{
-  uint32_t searched = SEGMENT_SEARCHED;
-  atomic_compare_exchange_strong_explicit(&segment->fullness, &searched,
-                                          SEGMENT_FULL | left * SEGMENT_LEFT_ONE,
-                                          memory_order_seq_cst, memory_order_relaxed);
-}
-
-/* Called after an entry has left a bucket. */
-static inline void segment_has_room(struct segment *segment)
-{
-  /* ORDER fullness.reset (seq_cst)
-   *   pairs with     fullness.search
-   *   makes visible  nothing more
-   *   if weakened    see fullness.search
-   *   checked by     negative/full_mark_not_cleared */
-  if (atomic_load_explicit(&segment->fullness, memory_order_seq_cst))
-    atomic_store_explicit(&segment->fullness, 0, memory_order_seq_cst);
-}
+/* ---- segments that are known to be full: base/fullness.h ---- */
 
 /* Memory has come free.  Relaxed: who needs memory reads how much there is. */
 static inline void cuckoo_count_left(struct cuckoo *c)
@@ -490,13 +440,20 @@ static inline void cuckoo_count_left(struct cuckoo *c)
   atomic_fetch_add_explicit(&c->left, 1, memory_order_relaxed);
 }
 
-/* Relaxed: whoever takes an entry out resets the mark before its call returns, and calls that begin
- * later see that. */
+/* Called after an entry has left a bucket. */
+static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
+{
+  fullness_has_room(&segment->fullness, &segment->vacated, cuckoo_buckets(g));
+}
+
+static inline uint64_t cuckoo_left(const struct cuckoo *c)
+{
+  return atomic_load_explicit(&c->left, memory_order_relaxed);
+}
+
 static inline bool segment_is_full(const struct cuckoo *c, const struct segment *segment)
 {
-  uint32_t left = (uint32_t) atomic_load_explicit(&c->left, memory_order_relaxed);
-  return atomic_load_explicit(&segment->fullness, memory_order_relaxed) ==
-         (SEGMENT_FULL | left * SEGMENT_LEFT_ONE);
+  return fullness_is(&segment->fullness, FULLNESS_FULL, cuckoo_left(c));
 }
 
 #endif

@@ -125,6 +125,7 @@ static enum moved move_locked(struct window *w, struct window_layer *layer, cons
   window_version_bump(window_version(w, entry << (64 - s->width) & layer->geometry.top));
   HOOK(window_version_bumped);
   window_store(layer, move->from, move->lane, 0);
+  fullness_reset(&layer->full[window_mark_of(layer, move->from)]);
   stripe_use(window_stripe(w, layer, move->from), -1);
   if (!was_used)
     stripe_use(window_stripe(w, layer, move->to), 1);
@@ -145,6 +146,21 @@ static enum moved execute(struct window *w, struct window_layer *layer, const st
   return result;
 }
 
+bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
+                               const struct window_place *place)
+{
+  const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
+  uint64_t rooms = window_rooms(w, epoch_before(&w->epoch));
+  return fullness_is(full, FULLNESS_FULL, rooms) || fullness_is(full, FULLNESS_NO_PATH, rooms);
+}
+
+bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
+                               const struct window_place *place)
+{
+  struct node nodes[MAX_NODES];
+  return find_room(layer, place, epoch_dead(epoch_locked(&w->epoch)), nodes);
+}
+
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place)
 {
@@ -163,6 +179,8 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   enum moved result = DONE;
   for (unsigned i = 0; i < moves && result == DONE; i++)
     result = execute(w, layer, &path[i]);
+  if (result == DONE)
+    fullness_found_room(&layer->full[window_mark_of(layer, place->lower)]);
   if (result == FROZEN) {
     stripe_lock(&w->saving);
     stripe_unlock(&w->saving);

@@ -28,6 +28,14 @@
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place);
 
+/* Whether a search for such moves is known to fail, so that nobody need make one. */
+bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
+                               const struct window_place *place);
+
+/* Whether such moves exist at the moment. */
+bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
+                               const struct window_place *place);
+
 /* Freezes a segment, and returns the epoch word, which names no other period until the segment is
  * thawed.  One at a time: the call waits for others, and for tamis_advance(). */
 uint64_t tamis__window_freeze(struct window *w, const struct window_layer *layer, uint64_t segment);

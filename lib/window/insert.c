@@ -64,8 +64,11 @@ static unsigned write_locked(struct window *w, const struct pair *pair, uint64_t
 static int insert_locked(struct window *w, const struct home *home, uint64_t epoch)
 {
   struct found at = home->found;
-  if (!take_lane_locked(w, home->pair, &home->view, &at, epoch))
-    return NO_ROOM;
+  if (!take_lane_locked(w, home->pair, &home->view, &at, epoch)) {
+    const struct window_layer *layer = home->pair->layer;
+    const fullness *full = &layer->full[window_mark_of(layer, home->pair->place.lower)];
+    return fullness_is(full, FULLNESS_FULL, window_rooms(w, epoch)) ? TAMIS_EFULL : NO_ROOM;
+  }
   (void) write_locked(w, home->pair, at.bucket, at.lane, epoch);
   return TAMIS_OK;
 }
@@ -111,8 +114,10 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
 
 static int make_room(struct window *w, const struct pair *pair)
 {
-  int result = tamis__window_evict(w, pair->layer, &pair->place);
-  return result == TAMIS_EFULL ? tamis__window_open_layer(w, pair->layer) : result;
+  int result = TAMIS_EFULL;
+  if (!tamis__window_has_no_path(w, pair->layer, &pair->place))
+    result = tamis__window_evict(w, pair->layer, &pair->place);
+  return result == TAMIS_EFULL ? tamis__window_grow(w, pair->layer, &pair->place) : result;
 }
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)

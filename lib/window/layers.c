@@ -15,6 +15,7 @@
 #include "window/layers.h"
 
 #include "base/memory.h"
+#include "window/evict.h"
 #include "window/lookup.h"
 
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
@@ -68,20 +69,35 @@ void tamis__window_append(struct window *w, struct window_layer *layer)
   HOOK(window_layer_published);
 }
 
+/* What the layer after `full` will be.  The caller holds `opening`. */
+static int plan_locked(struct window *w, const struct window_layer *full, uint64_t epoch)
+{
+  struct window_next_plan *next = &w->next;
+  unsigned index = free_index(w, epoch);
+  if (next->number == full->number + 1 && next->index == index)
+    return TAMIS_OK;
+  next->number = 0;
+  if (full->number + 1 == WINDOW_MOST_LAYERS)
+    return TAMIS_EFULL;
+  int result =
+      window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity, &next->geometry);
+  if (result == TAMIS_OK)
+    next->number = full->number + 1;
+  next->index = index;
+  return result;
+}
+
 /* The caller holds `opening`. */
 static int open_locked(struct window *w, const struct window_layer *full)
 {
-  struct window_geometry g;
   uint64_t epoch = epoch_before(&w->epoch);
   if (epoch_newest(epoch) != full->number)
     return TAMIS_OK; /* another thread has opened it */
-  if (full->number + 1 == WINDOW_MOST_LAYERS)
-    return TAMIS_EFULL;
-  unsigned index = free_index(w, epoch);
-  int result = window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity, &g);
+  int result = plan_locked(w, full, epoch);
   if (result != TAMIS_OK)
     return result;
-  uint64_t words = window_bytes(&g), more = words + sizeof(struct window_layer);
+  const struct window_geometry *g = &w->next.geometry;
+  uint64_t words = window_bytes(g), more = words + sizeof(struct window_layer);
   uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
   if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
     return TAMIS_EFULL;
@@ -94,11 +110,11 @@ static int open_locked(struct window *w, const struct window_layer *full)
     tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
     return TAMIS_ENOMEM;
   }
-  (void) tamis__window_prepare_layer(w, layer, &g);
+  (void) tamis__window_prepare_layer(w, layer, g);
   layer->words = memory;
   layer->older = (struct window_layer *) full;
-  layer->number = full->number + 1;
-  layer->index = index;
+  layer->number = w->next.number;
+  layer->index = w->next.index;
   atomic_fetch_add_explicit(&w->bytes, more, memory_order_relaxed);
   tamis__window_append(w, layer);
   return TAMIS_OK;
@@ -110,6 +126,36 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
     return TAMIS_EFULL;
   stripe_lock(&w->opening);
   int result = open_locked(w, full);
+  stripe_unlock(&w->opening);
+  return result;
+}
+
+/* The caller holds `opening`, with which alone segments are searched for a mark. */
+static int grow_locked(struct window *w, struct window_layer *full,
+                       const struct window_place *place)
+{
+  unsigned at = window_mark_of(full, place->lower);
+  fullness *mark = &full->full[at];
+  uint64_t rooms = window_rooms(w, epoch_before(&w->epoch));
+  if (!tamis__window_has_no_path(w, full, place)) {
+    fullness_begin_search(mark);
+    HOOK(window_full_search_begins);
+    if (tamis__window_path_exists(w, full, place))
+      return TAMIS_OK;
+  }
+  int result = w->spec.growable ? open_locked(w, full) : TAMIS_EFULL;
+  if (result == TAMIS_EFULL)
+    fullness_mark(mark, &full->vacated[at], FULLNESS_FULL, rooms, false);
+  else if (result == TAMIS_ENOMEM) /* there may be some later */
+    fullness_mark(mark, &full->vacated[at], FULLNESS_NO_PATH, rooms, false);
+  return result;
+}
+
+int tamis__window_grow(struct window *w, struct window_layer *full,
+                       const struct window_place *place)
+{
+  stripe_lock(&w->opening);
+  int result = grow_locked(w, full, place);
   stripe_unlock(&w->opening);
   return result;
 }

@@ -15,6 +15,11 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
  *   Errors  TAMIS_EFULL: the filter may not grow any more; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
+/* The same, unless there is room in `full` for a key.  Marks the key's segment as full if there is
+ * none and the filter does not grow. */
+int tamis__window_grow(struct window *w, struct window_layer *full,
+                       const struct window_place *place);
+
 /* Puts a layer after all others: while nobody else knows the filter, or by whoever opens it. */
 void tamis__window_append(struct window *w, struct window_layer *layer);
 

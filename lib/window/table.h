@@ -111,6 +111,7 @@
 
 #include "base/counter.h"
 #include "base/filter.h"
+#include "base/fullness.h"
 #include "base/hook.h"
 #include "base/stripe.h"
 #include "base/word.h"
@@ -123,6 +124,8 @@ enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_R
 struct window_calls;
 struct window_copies;
 
+enum { WINDOW_MARKS = 8 };
+
 struct window_layer {
   struct window_geometry geometry;
   word *words;
@@ -131,6 +134,17 @@ struct window_layer {
   unsigned number;                  /* in the epoch word; the first one is 0 */
   unsigned index;                   /* of the layer's share of the rate */
   unsigned block_shift;             /* log2 of the words in a block */
+  /* Whether segments are known to be full: each mark stands for every eighth of them.  Keys spread
+   * evenly, so these are full together.  A cache line of their own, as they change. */
+  _Alignas(64) fullness full[WINDOW_MARKS];
+  fullness_vacated vacated[WINDOW_MARKS];
+};
+
+/* The next layer as it was planned when there was no memory for it. */
+struct window_next_plan {
+  struct window_geometry geometry;
+  unsigned number; /* of the layer; 0: nothing is planned */
+  unsigned index;
 };
 
 typedef _Atomic uint64_t version_counter;
@@ -156,9 +170,11 @@ struct window {
   struct stripe saving;
   _Atomic uint64_t frozen; /* evict.h */
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
+  _Atomic uint64_t freed;  /* how often memory has come free; relaxed, too */
   size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
+  struct window_next_plan next; /* protected by `opening` */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
   _Alignas(64) epoch_word epoch;
@@ -220,6 +236,29 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     sum += stripe_used(&w->stripes.all[i].stripe);
   return sum;
+}
+
+/* ---- segments that are known to be full: base/fullness.h ---- */
+
+static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t bucket)
+{
+  const struct window_geometry *g = &layer->geometry;
+  return g->segments > 1 ? bucket / window_segment_buckets(g) % WINDOW_MARKS : 0;
+}
+
+/* Called after an entry has left a bucket. */
+static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
+{
+  unsigned mark = window_mark_of(layer, bucket);
+  uint64_t segments = layer->geometry.segments / WINDOW_MARKS + 1;
+  fullness_has_room(&layer->full[mark], &layer->vacated[mark],
+                    segments * window_segment_buckets(&layer->geometry));
+}
+
+/* The number for marks.  Lanes become free when a period ends. */
+static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
+{
+  return epoch_period(epoch) + atomic_load_explicit(&w->freed, memory_order_relaxed);
 }
 
 /* ---- buckets ---- */

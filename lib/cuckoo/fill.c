@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuckoo/fill.h"
+
+#include "cuckoo/evict.h"
+#include "cuckoo/fold.h"
+#include "cuckoo/segment.h"
+
+static void store_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
+                          uint64_t value)
+{
+  atomic_store_explicit(&segment_words(g, segment)[bucket], value, memory_order_relaxed);
+}
+
+static void count_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
+                          uint32_t entries)
+{
+  struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
+  atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
+}
+
+/* ---- split ---- */
+
+/* The entries of a child in the buckets of each stripe.  They are summed up lane by lane, and a sum
+ * of at most ROWS buckets fits in a lane. */
+struct split_counts {
+  uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
+};
+
+enum { ROWS = 128 };
+
+static void count_split(const struct cuckoo_geometry *g, struct segment *child[2],
+                        struct split_counts *counts)
+{
+  for (unsigned bit = 0; bit < 2; bit++)
+    for (uint32_t i = 0; i <= g->stripe_mask; i++)
+      for (unsigned lane = 0; lane < g->shape.lanes; lane++)
+        count_private(g, child[bit], i,
+                      (uint32_t) bucket_lane(&g->shape, counts->lanes[bit][i], lane));
+  *counts = (struct split_counts){0};
+}
+
+/* A split copies some thousand buckets in one call, so this loop has no branch and reads each of
+ * them once. */
+static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
+                               struct segment *child[2])
+{
+  const struct bucket_shape s = g->shape;
+  const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
+  const word *from = segment_words(g, parent);
+  word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
+  struct split_counts counts = {0};
+  for (uint32_t i = 0, end; i < buckets; i = end) {
+    uint32_t rows_end = i + ROWS * (stripe_mask + 1);
+    end = rows_end < buckets ? rows_end : buckets;
+    for (uint32_t j = i; j < end; j++) {
+      uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* it is locked */
+      uint64_t occupied = bucket_occupied(&s, value), ones = bucket_ones(&s, value);
+      atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
+      atomic_store_explicit(&to[1][j], bucket_split(&s, value, 1), memory_order_relaxed);
+      counts.lanes[0][j & stripe_mask] += (occupied ^ ones) >> (s.width - 1);
+      counts.lanes[1][j & stripe_mask] += ones >> (s.width - 1);
+    }
+    count_split(g, child, &counts);
+  }
+}
+
+int tamis__fill_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
+                      struct segment *child[2])
+{
+  copy_split_buckets(g, parent, child);
+  int result = TAMIS_OK;
+  for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
+    tamis__inherit_copying(parent, child[bit], 2);
+    result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
+  }
+  return result;
+}
+
+/* ---- join ---- */
+
+/* Puts an entry into one of the two buckets that it may stand in, with a count of copies.  False:
+ * there is no room, or no memory. */
+static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
+                           struct segment *segment, uint32_t bucket, uint64_t entry,
+                           uint64_t copies)
+{
+  uint32_t both[2] = {bucket, other_bucket(g, segment, bucket, entry)};
+  do {
+    for (unsigned i = 0; i < 2; i++) {
+      uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
+      uint64_t room = bucket_free(&g->shape, value);
+      if (room) {
+        unsigned lane = bucket_first(&g->shape, room);
+        store_private(g, segment, both[i], bucket_replace(&g->shape, value, lane, entry));
+        count_private(g, segment, both[i], 1);
+        return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
+                                                        copies) == TAMIS_OK;
+      }
+    }
+  } while (tamis__evict(c, g, segment, both[0], both[1]) == TAMIS_OK);
+  return false;
+}
+
+bool tamis__fill_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *child[2],
+                        struct segment *parent)
+{
+  for (unsigned bit = 0; bit < 2; bit++) {
+    tamis__inherit_copying(child[bit], parent, 1);
+    for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
+      uint64_t value = word_load(&segment_words(g, child[bit])[i]);
+      for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
+        uint64_t entry = bucket_lane(&g->shape, value, lane);
+        if (entry && !insert_private(c, g, parent, i, bucket_rejuvenate(&g->shape, entry, bit),
+                                     tamis__segment_copies(child[bit], (struct lane){i, lane})))
+          return false;
+      }
+    }
+  }
+  return true;
+}

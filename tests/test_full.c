@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Full filters: what they refuse, they refuse without a search, and they take keys again as soon as
+ * there is room.
+ */
+#include "unit.h"
+
+#include "filter_unit.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+static uint64_t key(uint64_t i)
+{
+  return i * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static tamis_stats stats_now(const tamis_filter *f)
+{
+  tamis_stats s = {.struct_size = sizeof s};
+  assert_int_equal(tamis_get_stats(f, &s), TAMIS_OK);
+  return s;
+}
+
+/* ---- an allocator with so many bytes ---- */
+
+struct budget {
+  size_t left;
+};
+
+static void *spend(void *context, size_t alignment, size_t size)
+{
+  struct budget *budget = context;
+  if (size > budget->left)
+    return NULL;
+  void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  budget->left -= block ? size : 0;
+  return block;
+}
+
+static void earn(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) alignment;
+  struct budget *budget = context;
+  budget->left += block ? size : 0;
+  free(block);
+}
+
+/* ---- filters of all sorts ---- */
+
+struct sort {
+  tamis_kind kind;
+  bool window, growable;
+};
+
+static const struct sort sorts[] = {
+    {TAMIS_BLOOM, true, false},  {TAMIS_BLOOM, true, true},   {TAMIS_CUCKOO, false, false},
+    {TAMIS_CUCKOO, false, true}, {TAMIS_CUCKOO, true, false}, {TAMIS_CUCKOO, true, true},
+};
+enum { SORTS = sizeof sorts / sizeof *sorts };
+
+static const double rates[] = {0.01, 1e-6};
+enum { RATES = 2 };
+
+static tamis_options options_of(const struct sort *sort, uint64_t keys, double fpp)
+{
+  tamis_options o = TAMIS_OPTIONS_INIT;
+  o.kind = sort->kind;
+  o.capacity = keys;
+  o.fpp = fpp;
+  o.growable = sort->growable;
+  o.window = sort->window ? 3 : 0;
+  o.seed = 7;
+  return o;
+}
+
+static uint64_t bytes_of(const tamis_options *options)
+{
+  uint64_t bytes;
+  assert_int_equal(tamis_bytes_for(options, &bytes), TAMIS_OK);
+  return bytes;
+}
+
+static tamis_filter *make(const tamis_options *options)
+{
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(options, &f), TAMIS_OK);
+  return f;
+}
+
+/* Adds keys so often each, and then others until nearly all are refused. */
+static void fill(tamis_filter *f, uint64_t keys, unsigned copies, bool key_by_key)
+{
+  for (uint64_t i = 0; i < keys * copies; i++)
+    (void) tamis_add_hash(f, key(key_by_key ? i / copies : i % keys));
+  unsigned refused = 0;
+  for (uint64_t i = 0; refused < 500 && i < 100 * keys; i++)
+    refused = tamis_add_hash(f, key((UINT64_C(1) << 40) + i)) < 0 ? refused + 1
+              : refused > 20                                      ? refused - 20
+                                                                  : 0;
+  assert_int_equal(refused, 500);
+}
+
+enum { TRIES = 2000, MOST_SEARCHES = TRIES / 40 };
+
+/* Fails unless nearly all of the tries are refused, and without searches. */
+static void assert_refuses(tamis_filter *f, int expected, const char *what)
+{
+  uint64_t before = stats_now(f).failed_searches, refused = 0;
+  for (uint64_t i = 0; i < TRIES; i++) {
+    uint64_t new = key((UINT64_C(1) << 50) + i);
+    int result = i % 2 ? tamis_add_unique_hash(f, new) : tamis_add_hash(f, new);
+    assert_true(result == expected || result >= 0);
+    refused += result < 0;
+  }
+  uint64_t searches = stats_now(f).failed_searches - before;
+  if (refused < TRIES * 3 / 4 || searches > MOST_SEARCHES)
+    fail_msg("%s: %lu searches, %lu of %d refused", what, searches, refused, TRIES);
+}
+
+/* ---- refusals ---- */
+
+static void refusals_do_not_search(void **state)
+{
+  (void) state;
+  static const double parts[] = {1, 1.25, 1.5};
+  char what[100];
+  for (unsigned i = 0; i < SORTS * RATES * 3 * 2 * 2; i++) {
+    const struct sort *sort = &sorts[i % SORTS];
+    double fpp = rates[i / SORTS % RATES], part = parts[i / SORTS / RATES % 3];
+    unsigned copies = i / SORTS / RATES / 3 % 2 ? 3 : 1;
+    bool key_by_key = i / SORTS / RATES / 3 / 2;
+    if (SCALE > 1 && i % 5)
+      continue;
+    tamis_options o = options_of(sort, 20000 / SCALE, fpp);
+    o.max_bytes = (uint64_t) (part * (double) bytes_of(&o));
+    tamis_filter *f = make(&o);
+    fill(f, o.capacity, copies, key_by_key);
+    (void) snprintf(what, sizeof what, "kind %d%s%s, fpp %g, x %u%s, within %g", (int) sort->kind,
+                    sort->window ? ", window" : "", sort->growable ? ", growable" : "", fpp, copies,
+                    key_by_key ? " key by key" : "", part);
+    assert_refuses(f, TAMIS_EFULL, what);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* Whatever the allocator refuses, it is asked again, as it may have memory later. */
+static void without_memory_refusals_do_not_search(void **state)
+{
+  (void) state;
+  char what[100];
+  for (unsigned i = 0; i < SORTS * RATES * 2; i++) {
+    const struct sort *sort = &sorts[i % SORTS];
+    double fpp = rates[i / SORTS % RATES];
+    unsigned copies = i / SORTS / RATES ? 3 : 1;
+    if (!sort->growable)
+      continue;
+    tamis_options o = options_of(sort, 20000 / SCALE, fpp);
+    struct budget budget = {.left = bytes_of(&o) * 3 / 2};
+    tamis_allocator allocator = {.allocate = spend, .release = earn, .context = &budget};
+    o.allocator = &allocator;
+    tamis_filter *f = make(&o);
+    fill(f, o.capacity, copies, false);
+    (void) snprintf(what, sizeof what, "kind %d%s, fpp %g, x %u", (int) sort->kind,
+                    sort->window ? ", window" : "", fpp, copies);
+    assert_refuses(f, TAMIS_ENOMEM, what);
+    budget.left = SIZE_MAX / 2;
+    for (uint64_t j = 0; j < 100; j++)
+      assert_true(tamis_add_hash(f, key((UINT64_C(1) << 60) + j)) >= 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* Copies crowd some pairs, so the segment is emptier than planned when its limit is reached. */
+static void refusals_of_copies_do_not_search(void **state)
+{
+  (void) state;
+  for (int growable = 0; growable < 2; growable++) {
+    const struct sort sort = {TAMIS_CUCKOO, false, growable};
+    tamis_options o = options_of(&sort, 20000, 0.01);
+    o.max_bytes = bytes_of(&o);
+    tamis_filter *f = make(&o);
+    for (uint64_t i = 0; i < 4 * 7600; i++)
+      (void) tamis_add_hash(f, key(i % 7600));
+    uint64_t before = stats_now(f).failed_searches, refused = 0;
+    for (uint64_t i = 0; i < TRIES; i++)
+      refused += tamis_add_hash(f, key(i)) == TAMIS_EFULL;
+    assert_in_range(refused, TRIES / 2, TRIES);
+    assert_in_range(stats_now(f).failed_searches - before, 0, MOST_SEARCHES);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* ---- room ---- */
+
+/* In a large segment, of which a search sees a small part, few removes are no reason to search.
+ * Their lanes are used again all the same. */
+static void a_few_removes_buy_few_searches(void **state)
+{
+  (void) state;
+  enum { REMOVES = 2000 };
+  for (unsigned i = 0; i < SORTS; i++) {
+    if (sorts[i].kind != TAMIS_CUCKOO || SCALE > 1)
+      continue;
+    tamis_options o = options_of(&sorts[i], 200000, 1e-6);
+    o.max_bytes = bytes_of(&o);
+    tamis_filter *f = make(&o);
+    fill(f, o.capacity, 1, false);
+    tamis_stats before = stats_now(f);
+    uint64_t next = UINT64_C(1) << 50;
+    for (uint64_t j = 0; j < REMOVES; j++) {
+      assert_int_equal(tamis_remove_hash(f, key(j)), TAMIS_OK);
+      for (unsigned k = 0; k < 10; k++)
+        (void) tamis_add_hash(f, key(next++));
+    }
+    tamis_stats after = stats_now(f);
+    assert_in_range(after.failed_searches - before.failed_searches, 0, REMOVES / 4);
+    assert_in_range(after.count, before.count - REMOVES / 5, before.count + REMOVES);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* A key that is refused has room when another one has gone, if a search sees all of the filter. */
+static void a_remove_makes_room_at_once(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < SORTS; i++)
+    for (uint64_t seed = 1; seed <= 20 / SCALE; seed++) {
+      if (sorts[i].kind != TAMIS_CUCKOO)
+        continue;
+      tamis_options o = options_of(&sorts[i], 300, 1e-4);
+      o.seed = seed;
+      o.max_bytes = bytes_of(&o);
+      tamis_filter *f = make(&o);
+      fill(f, o.capacity, 1, false);
+      uint64_t next = UINT64_C(1) << 50, taken = 0;
+      for (uint64_t gone = 0; gone < 200; gone++) {
+        while (tamis_add_hash(f, key(next)) == TAMIS_OK)
+          next++;
+        assert_int_equal(tamis_remove_hash(f, key(gone)), TAMIS_OK);
+        assert_int_equal(tamis_add_hash(f, key(gone)), TAMIS_OK); /* its own lane is free */
+        assert_int_equal(tamis_remove_hash(f, key(gone)), TAMIS_OK);
+        taken += tamis_add_hash(f, key(next++)) == TAMIS_OK;
+      }
+      assert_in_range(taken, 100, 200);
+      assert_valid(f);
+      tamis_destroy(f);
+    }
+}
+
+/* The end of a period makes room for as many keys as it forgets. */
+static void a_period_makes_room_at_once(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < SORTS; i++) {
+    if (!sorts[i].window)
+      continue;
+    tamis_options o = options_of(&sorts[i], 5000, 1e-4);
+    o.max_bytes = bytes_of(&o);
+    tamis_filter *f = make(&o);
+    for (uint64_t round = 0; round < 5; round++) {
+      fill(f, o.capacity, 1, false);
+      for (unsigned period = 0; period <= o.window; period++)
+        assert_int_equal(tamis_advance(f), TAMIS_OK);
+      for (uint64_t j = 0; j < o.capacity; j++)
+        assert_int_equal(tamis_add_hash(f, key((round + 1) << 50 | j)), TAMIS_OK);
+      for (unsigned period = 0; period <= o.window; period++)
+        assert_int_equal(tamis_advance(f), TAMIS_OK);
+    }
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* Copies that go free memory of their counts.  A filter that grows takes it for new keys. */
+static void memory_of_counts_makes_room(void **state)
+{
+  (void) state;
+  const struct sort sort = {TAMIS_CUCKOO, false, true};
+  tamis_options o = options_of(&sort, 2000, 0.001);
+  o.max_bytes = 10 * bytes_of(&o);
+  tamis_filter *f = make(&o);
+  uint64_t keys = 0, random = 1;
+  int result = TAMIS_OK;
+  unsigned copies[40000];
+  for (; result == TAMIS_OK && keys < 40000; keys++) {
+    random = random * UINT64_C(6364136223846793005) + 1442695040888963407U;
+    unsigned wanted = 1 + (unsigned) (random >> 33) % 300;
+    for (copies[keys] = 0; copies[keys] < wanted && result == TAMIS_OK; copies[keys]++)
+      result = tamis_add_hash(f, key(keys));
+  }
+  assert_int_equal(result, TAMIS_EFULL);
+  copies[keys - 1]--;
+  for (uint64_t i = 0; i < 500; i++) /* they mark what is full */
+    (void) tamis_add_hash(f, key((UINT64_C(1) << 50) + i));
+  for (uint64_t i = 0; i < keys; i++)
+    for (; copies[i] > 1; copies[i]--)
+      assert_int_equal(tamis_remove_hash(f, key(i)), TAMIS_OK);
+  for (uint64_t i = 0; i < keys / 4; i++)
+    assert_int_equal(tamis_add_hash(f, key((UINT64_C(1) << 51) + i)), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(refusals_do_not_search),
+      cmocka_unit_test(without_memory_refusals_do_not_search),
+      cmocka_unit_test(refusals_of_copies_do_not_search),
+      cmocka_unit_test(a_few_removes_buy_few_searches),
+      cmocka_unit_test(a_remove_makes_room_at_once),
+      cmocka_unit_test(a_period_makes_room_at_once),
+      cmocka_unit_test(memory_of_counts_makes_room),
+  };
+  return cmocka_run_group_tests_name("full", tests, NULL, NULL);
+}
