@@ -4,6 +4,8 @@
  */
 #include "bloom_schedule.h"
 
+#include <string.h>
+
 /* Both adds have missed the key before either takes the stripe: without the second look-up under
  * the stripe both would win. */
 static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
@@ -636,6 +638,58 @@ static void a_late_layer_is_counted(void **state)
   assert_int_equal(bytes, 0);
 }
 
+/* ---- no memory for a layer ---- */
+
+static unsigned plans;
+
+static void count_plans(const char *name)
+{
+  plans += !strcmp(name, "bloom_layer_planned");
+}
+
+static bool refuses;
+
+static void *give_or_refuse(void *context, size_t alignment, size_t size)
+{
+  (void) context;
+  return refuses ? NULL : aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void take_back(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) context, (void) alignment, (void) size;
+  free(block);
+}
+
+/* Each key that has no room asks the allocator again; but a plan takes as long as thousands of
+ * adds. */
+static void a_layer_that_is_refused_is_planned_once(void **state)
+{
+  (void) state;
+  void (*installed)(const char *) = atomic_load(&tamis__hook);
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_allocator allocator = {.allocate = give_or_refuse, .release = take_back};
+  options.capacity = 1000;
+  options.growable = true;
+  options.fpp = 1e-4;
+  options.allocator = &allocator;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  refuses = true;
+  uint64_t key = 0;
+  while (tamis_add_hash(f, key) == TAMIS_OK)
+    key++;
+  plans = 0;
+  atomic_store(&tamis__hook, count_plans);
+  for (unsigned i = 0; i < 100; i++)
+    assert_int_equal((i % 2 ? tamis_add_hash : tamis_add_unique_hash)(f, key), TAMIS_ENOMEM);
+  atomic_store(&tamis__hook, installed);
+  assert_int_equal(plans, 0);
+  refuses = false;
+  assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -664,6 +718,7 @@ int main(void)
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
       cmocka_unit_test(of_two_layers_one_is_thrown_away),
       cmocka_unit_test(a_late_layer_is_counted),
+      cmocka_unit_test(a_layer_that_is_refused_is_planned_once),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
 }

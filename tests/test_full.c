@@ -26,11 +26,13 @@ static tamis_stats stats_now(const tamis_filter *f)
 
 struct budget {
   size_t left;
+  uint64_t asked; /* how often */
 };
 
 static void *spend(void *context, size_t alignment, size_t size)
 {
   struct budget *budget = context;
+  budget->asked++;
   if (size > budget->left)
     return NULL;
   void *block = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -133,13 +135,19 @@ static void refusals_do_not_search(void **state)
     if (SCALE > 1 && i % 5)
       continue;
     tamis_options o = options_of(sort, 20000 / SCALE, fpp);
+    struct budget budget = {.left = SIZE_MAX / 2};
+    tamis_allocator allocator = {.allocate = spend, .release = earn, .context = &budget};
+    o.allocator = &allocator;
     o.max_bytes = (uint64_t) (part * (double) bytes_of(&o));
     tamis_filter *f = make(&o);
     fill(f, o.capacity, copies, key_by_key);
+    budget.asked = 0;
     (void) snprintf(what, sizeof what, "kind %d%s%s, fpp %g, x %u%s, within %g", (int) sort->kind,
                     sort->window ? ", window" : "", sort->growable ? ", growable" : "", fpp, copies,
                     key_by_key ? " key by key" : "", part);
     assert_refuses(f, TAMIS_EFULL, what);
+    if (budget.asked > MOST_SEARCHES)
+      fail_msg("%s: asked for memory %lu times", what, budget.asked);
     assert_valid(f);
     tamis_destroy(f);
   }

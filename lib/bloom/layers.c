@@ -164,6 +164,7 @@ static int plan_after(const struct bloom *first, unsigned number,
                       const struct bloom_geometry *before, struct bloom_geometry *out)
 {
   uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
+  HOOK(bloom_layer_planned);
   return number == BLOOM_MOST_LAYERS
              ? TAMIS_EUNSUPPORTED
              : bloom_geometry_plan_layer(first->layout, number + 1, capacity, first->fpp, out);

@@ -340,6 +340,70 @@ static const char *check_new_layer(void)
   return reason ? reason : !contains(t.x) ? "an add was lost" : NULL;
 }
 
+/* ---- segments that are full ---- */
+
+/* Fills all lanes with keys, one of which is z.  Whether moves would make room for y if z were
+ * gone. */
+static bool fill_window(void)
+{
+  struct window_layer *first = &window()->first;
+  t.y = window_key(HOME, OTHER);
+  t.z = window_key(LOWER, UPPER);
+  struct window_place place = place_of(t.y);
+  (void) tamis_add_hash(t.filter, t.z);
+  for (unsigned i = 0; figures().count < 8 && i < 100; i++)
+    (void) tamis_add_unique_hash(t.filter, window_key(ANY, ANY));
+  if (figures().count < 8 || contains(t.y))
+    return false;
+  (void) tamis_remove_hash(t.filter, t.z);
+  bool has_path = tamis__window_path_exists(window(), first, &place);
+  return tamis_add_hash(t.filter, t.z) == TAMIS_OK && has_path;
+}
+
+/* y is refused, or finds room.  The next search that fails marks the segment. */
+static void set_up_full_window(void)
+{
+  uint64_t last = 0;
+  make_window_of(false, true);
+  while (!fill_window()) {
+    last = t.last_hash;
+    tamis_destroy(t.filter);
+    make_window_of(false, true);
+    t.last_hash = last;
+  }
+  fullness *full = &window()->first.full[0];
+  atomic_store(full, FULLNESS_FAILURES);
+}
+
+static void run_full_window(unsigned thread)
+{
+  if (thread == 0)
+    (void) tamis_add_hash(t.filter, t.y);
+  else if (tamis_remove_hash(t.filter, t.z) != TAMIS_OK)
+    model_fail("remove");
+}
+
+static void run_full_period(unsigned thread)
+{
+  if (thread == 0)
+    (void) tamis_add_hash(t.filter, t.y);
+  else
+    advance();
+}
+
+static const char *check_full_window(void)
+{
+  if (!contains(t.y) && tamis_add_hash(t.filter, t.y) != TAMIS_OK)
+    return "there is room, and an add is refused";
+  return whole();
+}
+
+static void set_up_full_old_window(void)
+{
+  set_up_full_window();
+  advance();
+}
+
 const struct shape window_shapes[] = {
     {"window_renewal", "is a key found that is renewed from period to period?", 2, false,
      set_up_key, run_renewal, whole, BOUND(3), BOUND(3)},
@@ -365,5 +429,9 @@ const struct shape window_shapes[] = {
      run_add_to_new_layer, check_new_layer, BOUND(2), BOUND(2)},
     {"window_unique_layer", "has a key one winner that opens a layer?", 2, false,
      set_up_window_full, run_unique, check_one_winner, BOUND(2), BOUND(2)},
+    {"window_full_and_remove", "does a remove make room in a segment that is found full?", 2, false,
+     set_up_full_window, run_full_window, check_full_window, BOUND(2), NEVER},
+    {"window_full_and_period", "... and the end of a period?", 2, false, set_up_full_old_window,
+     run_full_period, check_full_window, BOUND(1), NEVER},
     {.name = NULL},
 };
