@@ -268,10 +268,10 @@ static void blocks_are_read_and_written(void **state)
       uint64_t counts[DUPLICATES_POSITIONS];
       tamis__duplicates_read(m.d, block, counts);
       other.refused = true;
-      assert_false(tamis__duplicates_write(other.d, &other.memory, block, counts));
+      assert_false(tamis__duplicates_write(other.d, &other.memory, block, counts, false));
       assert_null(other.d->block[block]);
       other.refused = false;
-      assert_true(tamis__duplicates_write(other.d, &other.memory, block, counts));
+      assert_true(tamis__duplicates_write(other.d, &other.memory, block, counts, false));
     }
     memcpy(other.counts, m.counts, m.buckets * m.lanes * sizeof *m.counts);
     assert_same(&other);

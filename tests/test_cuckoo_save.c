@@ -314,6 +314,40 @@ static void a_small_filter_is_loaded_within_its_bytes(void **state)
   }
 }
 
+/* Whatever copies it has: a filter that has reached its limit is loaded within the same limit. */
+static void a_filter_is_loaded_within_its_limit(void **state)
+{
+  (void) state;
+  static const double of_rates[] = {0.1, 0.03, 0.001, 1e-6};
+  uint64_t random = 1;
+  for (unsigned i = 0; i < 240 / SCALE; i++) {
+    tamis_options options = options_for(300u << i % 7, of_rates[i % 4]);
+    options.growable = i / 4 % 2;
+    assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
+    options.max_bytes += options.max_bytes * (i % 50) / 100;
+    tamis_filter *f = make_with(&options), *loaded;
+    for (uint64_t key = 0; key < 4 * options.capacity; key++) {
+      random = random * UINT64_C(6364136223846793005) + 1442695040888963407U;
+      uint64_t which = (random >> 33) % (1 + key / 3), copies = 1 + (random >> 20) % (1u << i % 10);
+      for (uint64_t copy = 0; copy < copies; copy++)
+        (void) tamis_add_hash(f, which);
+      if (i % 3 == 0 && random >> 62)
+        (void) tamis_remove_hash(f, which);
+    }
+    struct bytes bytes = saved_bytes(f);
+    struct source source = source_of(&bytes);
+    tamis_load_options load = TAMIS_LOAD_OPTIONS_INIT;
+    load.max_bytes = options.max_bytes;
+    assert_int_equal(tamis_load(&load, read_source, &source, &loaded), TAMIS_OK);
+    assert_int_equal(stats_of(loaded).count, stats_of(f).count);
+    assert_true(stats_of(loaded).bytes <= options.max_bytes);
+    assert_valid(loaded);
+    free(bytes.data);
+    tamis_destroy(loaded);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- damage ---- */
 
 static tamis_filter *tiny_filter(bool growable)
@@ -598,6 +632,7 @@ int main(void)
       cmocka_unit_test(a_loaded_filter_goes_on_growing_and_shrinking),
       cmocka_unit_test(a_load_stays_within_max_bytes),
       cmocka_unit_test(a_small_filter_is_loaded_within_its_bytes),
+      cmocka_unit_test(a_filter_is_loaded_within_its_limit),
       cmocka_unit_test(a_filter_without_segments_takes_keys),
       cmocka_unit_test(truncations_and_flipped_bits_are_found),
       cmocka_unit_test(extremes_do_no_harm),

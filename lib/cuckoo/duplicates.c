@@ -92,9 +92,17 @@ static size_t fullest_row(const struct histogram *h, size_t length, size_t *insi
   return best;
 }
 
-/* Room for as many exceptions as will probably come before the frame is no longer the best. */
-static size_t slots_for(size_t positions, const struct frame *frame)
+/* The room that a block is to have for further exceptions: for as many as will probably come before
+ * its frame is no longer the best.
+ *   SPARE   that, if there is memory for it
+ *   INSIDE  that, if the block need not become larger
+ *   NONE    none, and in a frame as small as can be */
+enum room { SPARE, INSIDE, NONE };
+
+static size_t slots_for(size_t positions, const struct frame *frame, enum room room)
 {
+  if (room == NONE)
+    return frame->exceptions;
   size_t more = frame->exceptions / 8;
   size_t least = positions / 128 > FEWEST_SLOTS ? positions / 128 : FEWEST_SLOTS;
   if (!frame->bits && frame->exceptions / 2 > more)
@@ -102,14 +110,14 @@ static size_t slots_for(size_t positions, const struct frame *frame)
   return frame->exceptions + (more > least ? more : least);
 }
 
-static size_t frame_bytes(size_t positions, const struct frame *frame)
+static size_t frame_bytes(size_t positions, const struct frame *frame, enum room room)
 {
-  return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame));
+  return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, room));
 }
 
 /* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16
- * of what the buckets take, or little anyway: a remove then never needs memory. */
-static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts)
+ * of what the buckets take, or little anyway: a remove then never needs memory.  (Not with NONE.) */
+static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts, enum room room)
 {
   size_t positions = positions_of(d);
   struct frame best = {.base = 1}, direct;
@@ -137,12 +145,12 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
         inside += h.of[k];
       frame.base = 1;
       frame.exceptions = best.live - inside;
-      if (frame_bytes(positions, &frame) < frame_bytes(positions, &direct))
+      if (frame_bytes(positions, &frame, room) < frame_bytes(positions, &direct, room))
         direct = frame;
     }
     frame.base = (uint32_t) (h.low + fullest_row(&h, length, &inside));
     frame.exceptions = best.live - inside;
-    if (frame_bytes(positions, &frame) < frame_bytes(positions, &best))
+    if (frame_bytes(positions, &frame, room) < frame_bytes(positions, &best, room))
       best = frame;
     if (h.first + length > h.last && (h.low > 1 || length > h.last))
       break; /* more bits give no more of them a code */
@@ -150,7 +158,7 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
   size_t most_bytes = positions / d->lanes * sizeof(uint64_t) * 7 / 16;
   if (most_bytes < SMALL_BYTES)
     most_bytes = SMALL_BYTES;
-  return frame_bytes(positions, &direct) <= most_bytes ? direct : best;
+  return room != NONE && frame_bytes(positions, &direct, room) <= most_bytes ? direct : best;
 }
 
 /* ---- blocks ---- */
@@ -185,13 +193,12 @@ static void release_block(struct duplicates *d, const struct duplicates_memory *
   d->block[block] = NULL;
 }
 
-/* Encodes a block.  `larger`: it may take more memory than before only to have room for further
- * exceptions. */
+/* Encodes a block. */
 static bool write_block(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, const uint64_t *counts, bool larger)
+                        unsigned block, const uint64_t *counts, enum room room)
 {
   size_t positions = positions_of(d);
-  struct frame frame = choose_frame(d, counts);
+  struct frame frame = choose_frame(d, counts, room);
   struct duplicate_block *old = d->block[block], *new = old;
   uint64_t live = d->live - (old ? old->live : 0) + frame.live;
   if (!frame.live) {
@@ -200,12 +207,12 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
     return true;
   }
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
-  size_t bytes = frame_bytes(positions, &frame);
+  size_t bytes = frame_bytes(positions, &frame, room);
   bool fits = old && least <= old->bytes;
-  if (!fits || (larger && bytes > old->bytes) || bytes < (size_t) old->bytes * 15 / 16) {
+  if (!fits || (room == SPARE && bytes > old->bytes) || bytes < (size_t) old->bytes * 15 / 16) {
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
-      if (old && larger && frame.wide == old->wide)
+      if (old && room == SPARE && frame.wide == old->wide)
         old->refused = (uint16_t) bytes;
       return false;
     }
@@ -223,9 +230,10 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
 }
 
 bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
-                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS])
+                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
+                             bool tight)
 {
-  return write_block(d, memory, block, counts, true);
+  return write_block(d, memory, block, counts, tight ? NONE : SPARE);
 }
 
 /* Whether so few counts are exceptions that a block with room for more of them takes less than one
@@ -242,7 +250,7 @@ static bool extend(struct duplicates *d, const struct duplicates_memory *memory,
   const struct duplicate_block *old = d->block[block] ? d->block[block] : &none;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
   size_t slots =
-      frame.bits ? slots_for(positions_of(d), &frame) : frame.exceptions * 2 + FEWEST_SLOTS;
+      frame.bits ? slots_for(positions_of(d), &frame, SPARE) : frame.exceptions * 2 + FEWEST_SLOTS;
   size_t bytes = bytes_for(positions_of(d), frame.bits, frame.wide, slots);
   struct duplicate_block *new = memory->allocate(memory->context, bytes);
   if (!new)
@@ -311,12 +319,12 @@ static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t 
 
 /* Encodes a block anew, with another count for one lane. */
 static bool encode_anew(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, size_t i, uint64_t count, bool larger)
+                        unsigned block, size_t i, uint64_t count, enum room room)
 {
   uint64_t counts[DUPLICATES_POSITIONS];
   tamis__duplicates_read(d, block, counts);
   counts[i] = count;
-  return write_block(d, memory, block, counts, larger);
+  return write_block(d, memory, block, counts, room);
 }
 
 bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
@@ -332,7 +340,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
     if (b && b->refused && to > from && memory->fits && !memory->fits(memory->context, b->refused))
       return false;
     if (to >> count_bits(b && b->wide) || (b && !has_few_exceptions(b, positions)))
-      return encode_anew(d, memory, block, i, to, true);
+      return encode_anew(d, memory, block, i, to, SPARE);
     if (!extend(d, memory, block))
       return false;
     b = d->block[block];
@@ -346,7 +354,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
     release_block(d, memory, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, false); /* refused: then it stays as it is */
+    encode_anew(d, memory, block, i, to, INSIDE); /* refused: then it stays as it is */
   }
   return true;
 }

@@ -74,12 +74,14 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
  * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
 bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more);
 
-/* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane]. */
+/* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane].
+ * `tight`: the block takes as little memory as can be, so its next changes may need some. */
 unsigned tamis__duplicates_blocks(const struct duplicates *d);
 void tamis__duplicates_read(const struct duplicates *d, unsigned block,
                             uint64_t counts[DUPLICATES_POSITIONS]);
 bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
-                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS]);
+                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
+                             bool tight);
 
 /* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
  * read. */

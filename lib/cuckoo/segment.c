@@ -285,8 +285,8 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
   struct duplicates *d = provide(g, segment, &request);
-  bool written =
-      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts);
+  bool written = d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts,
+                                              c->max_bytes != 0);
   release_if_empty(c, segment);
   return written ? TAMIS_OK : request.result;
 }
@@ -314,7 +314,7 @@ int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry
         if (!bucket_lane(&g->shape, value, lane))
           counts[i * d->lanes + lane] = 0;
     }
-    if (!tamis__duplicates_write(d, &memory, block, counts))
+    if (!tamis__duplicates_write(d, &memory, block, counts, false))
       return request.result;
   }
   release_if_empty(c, to);

@@ -191,7 +191,7 @@ static bool suits(const struct window_copies *c, uint64_t records)
 }
 
 /* The caller holds `opening`, so nobody else exchanges tables. */
-static int fit_locked(struct window *w, struct window_copies *c, unsigned more)
+static int fit_locked(struct window *w, struct window_copies *c, uint64_t more)
 {
   struct stripe *stripe = &w->stripes.all[c - w->copies].stripe;
   stripe_lock(stripe);
@@ -209,7 +209,7 @@ static int fit_locked(struct window *w, struct window_copies *c, unsigned more)
   return TAMIS_OK;
 }
 
-int tamis__window_fit_records(struct window *w, struct window_copies *c, unsigned more)
+int tamis__window_fit_records(struct window *w, struct window_copies *c, uint64_t more)
 {
   stripe_lock(&w->opening);
   int result = fit_locked(w, c, more);

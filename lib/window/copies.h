@@ -89,7 +89,7 @@ void tamis__window_forget_records(struct window_copies *c, unsigned dead);
 /* Gives the records of a stripe a table in which there is room for so many more, and that is not
  * much too large.
  *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
-int tamis__window_fit_records(struct window *w, struct window_copies *c, unsigned more);
+int tamis__window_fit_records(struct window *w, struct window_copies *c, uint64_t more);
 
 /* As tamis__window_further(), of an entry that is in use, in the running period. */
 uint64_t tamis__window_read_further(const struct window *w, const struct window_layer *layer,

@@ -31,8 +31,8 @@ struct load {
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* of all layers so far; bytes: with what is beside them */
   uint64_t beside;
-  uint64_t further, of_records; /* copies; and the bytes of all records */
-  struct saved_block next;      /* that follows a layer */
+  uint64_t further;        /* copies */
+  struct saved_block next; /* that follows a layer */
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -239,21 +239,18 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
 }
 
 /* Room for `n` more records.  They take no more memory than the file has bytes for them, to a
- * factor of two. */
+ * factor of two; it is no memory of the filter's. */
 static int make_room(struct load *l, struct saved_records *r, uint64_t n)
 {
-  uint64_t old = r->room * sizeof *r->all, limit = l->saved->limit;
+  uint64_t old = r->room * sizeof *r->all;
   if (r->n + n <= r->room)
     return TAMIS_OK;
   uint64_t room = r->n + n > 2 * r->room ? r->n + n : 2 * r->room, larger = room * sizeof *r->all;
-  if (limit && (l->bytes + l->of_records > limit || larger > limit - l->bytes - l->of_records))
-    return TAMIS_EFULL;
   struct saved_record *all = tamis__memory_grow(&l->r->allocator, r->all, old, larger);
   if (!all)
     return TAMIS_ENOMEM;
   r->all = all;
   r->room = room;
-  l->of_records += larger - old;
   return TAMIS_OK;
 }
 
@@ -377,26 +374,64 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
   }
 }
 
-/* Counts the copies of the entries that have not been forgotten. */
-static int count_copies(struct window *w, const struct window_layer *layer,
-                        const struct saved_records *r)
+/* The entry of a record; 0: it has been forgotten. */
+static struct lane_place entry_of_record(const struct window_layer *layer,
+                                         const struct saved_record *record)
 {
   const struct window_geometry *g = &layer->geometry;
-  for (uint64_t i = 0; i < r->n; i++) {
-    uint64_t index = r->all[i].lane / g->whole.lanes;
-    struct lane_place at = lane_place(g, word_load(&layer->words[index]), index,
-                                      (unsigned) (r->all[i].lane % g->whole.lanes));
-    struct window_copies *c = window_copies_of(w, layer, at.lower);
-    struct window_name name =
-        window_name(layer, at.lower, window_fingerprint_of(&g->shape, at.entry));
-    int result = TAMIS_OK;
-    while (at.entry && result == TAMIS_OK &&
-           !tamis__window_record(c, &name, window_stamp_of(&g->shape, at.entry), r->all[i].further))
-      result = tamis__window_fit_records(w, c, 1);
-    if (result != TAMIS_OK)
-      return result;
+  uint64_t index = record->lane / g->whole.lanes;
+  return lane_place(g, word_load(&layer->words[index]), index,
+                    (unsigned) (record->lane % g->whole.lanes));
+}
+
+/* Calls for each record of an entry that has not been forgotten. */
+static void for_each_record(struct load *l, struct window *w,
+                            void (*call)(struct window_copies *, const struct window_name *,
+                                         unsigned stamp, uint64_t further))
+{
+  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
+  for (; layer; layer = layer->older) {
+    const struct window_shape *s = &layer->geometry.shape;
+    const struct saved_records *r = &l->layers[layer->number].records;
+    for (uint64_t i = 0; i < r->n; i++) {
+      struct lane_place at = entry_of_record(layer, &r->all[i]);
+      struct window_name name = window_name(layer, at.lower, window_fingerprint_of(s, at.entry));
+      if (at.entry)
+        call(window_copies_of(w, layer, at.lower), &name, window_stamp_of(s, at.entry),
+             r->all[i].further);
+    }
   }
-  return TAMIS_OK;
+}
+
+static void expect_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
+                          uint64_t further)
+{
+  (void) name, (void) stamp, (void) further;
+  c->used++;
+}
+
+static void write_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
+                         uint64_t further)
+{
+  (void) tamis__window_record(c, name, stamp, further); /* there is room for it */
+}
+
+/* Each table gets its size at once: so the filter takes no more than it did when it was saved. */
+static int count_copies(struct load *l, struct window *w)
+{
+  int result = TAMIS_OK;
+  if (!w->copies)
+    return TAMIS_OK;
+  for_each_record(l, w, expect_record);
+  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
+    uint64_t records = w->copies[i].used;
+    w->copies[i].used = 0;
+    if (records && result == TAMIS_OK)
+      result = tamis__window_fit_records(w, &w->copies[i], records);
+  }
+  if (result == TAMIS_OK)
+    for_each_record(l, w, write_record);
+  return result;
 }
 
 static int create(struct load *l, const struct tamis_filter *head, struct window **out)
@@ -408,7 +443,7 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
                              .copies = o->kind == TAMIS_CUCKOO,
                              .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
                              .stripes_wanted = o->stripes,
-                             .max_bytes = l->saved->limit ? l->saved->limit - l->of_records : 0,
+                             .max_bytes = l->saved->limit,
                              .cleared_from = o->cleared_from,
                              .words = (word *) l->layers[0].words};
   struct window *w = *out = tamis__window_create(head, &plan);
@@ -422,11 +457,10 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   for (unsigned i = 1; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
   const struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  for (; layer; layer = layer->older) {
+  for (; layer; layer = layer->older)
     count_lanes(w, layer);
-    if (result == TAMIS_OK)
-      result = count_copies(w, layer, &l->layers[layer->number].records);
-  }
+  if (result == TAMIS_OK)
+    result = count_copies(l, w);
   w->max_bytes = o->max_bytes;
   return result;
 }
