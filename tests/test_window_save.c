@@ -601,8 +601,11 @@ static void a_filter_is_loaded_within_its_limit(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 24; i++) {
-    tamis_options options =
-        window_options(TAMIS_CUCKOO, 2, 3000, i % 2 ? 0.03 : low_rate, i / 2 % 2);
+    tamis_options options = options_of(&sorts[0]);
+    options.window = 2;
+    options.capacity = 3000;
+    options.fpp = i % 2 ? 0.03 : 1e-5;
+    options.growable = i / 2 % 2;
     assert_int_equal(tamis_bytes_for(&options, &options.max_bytes), TAMIS_OK);
     options.max_bytes += options.max_bytes * (i / 4) / 4;
     tamis_filter *f = NULL, *g;

@@ -115,12 +115,39 @@ static size_t frame_bytes(size_t positions, const struct frame *frame, enum room
   return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, room));
 }
 
+/* Replaces *best, a frame of the same counts, by the best one with codes for a row of the span; and
+ * *direct by the best one with base 1, if the span begins with 1. */
+static void choose_in_span(struct histogram *h, size_t positions, enum room room,
+                           struct frame *best, struct frame *direct)
+{
+  for (unsigned bits = 1; bits <= MAX_BITS && h->first <= h->last; bits++) {
+    struct frame frame = *best;
+    size_t length = ((size_t) 1 << bits) - 1, inside;
+    frame.bits = bits;
+    if (h->low == 1) {
+      inside = 0;
+      for (size_t k = 0; k < length; k++)
+        inside += h->of[k];
+      frame.base = 1;
+      frame.exceptions = best->live - inside;
+      if (frame_bytes(positions, &frame, room) < frame_bytes(positions, direct, room))
+        *direct = frame;
+    }
+    frame.base = (uint32_t) (h->low + fullest_row(h, length, &inside));
+    frame.exceptions = best->live - inside;
+    if (frame_bytes(positions, &frame, room) < frame_bytes(positions, best, room))
+      *best = frame;
+    if (h->first + length > h->last && (h->low > 1 || length > h->last))
+      break; /* more bits give no more of them a code */
+  }
+}
+
 /* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16
  * of what the buckets take, or little anyway: a remove then never needs memory.  (Not with NONE.) */
 static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts, enum room room)
 {
   size_t positions = positions_of(d);
-  struct frame best = {.base = 1}, direct;
+  struct frame best = {.base = 1};
   uint64_t most = 0;
   for (size_t i = 0; i < positions; i++) {
     best.live += counts[i] != 0;
@@ -128,32 +155,17 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
   }
   best.exceptions = best.live;
   best.wide = most >> COUNT_BITS;
-  if (best.live <= positions / SPARSE_PART)
+  if (room != NONE && best.live <= positions / SPARSE_PART)
     return best;
-  struct histogram h;
-  uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
-  h.low = typical > SPAN / 2 && typical < UINT32_MAX - SPAN ? typical - SPAN / 2 : 1;
+  struct frame direct = best;
+  struct histogram h = {.low = 1};
   count_counts(&h, counts, positions, most);
-  direct = best;
-  for (unsigned bits = 1; bits <= MAX_BITS && h.first <= h.last; bits++) {
-    struct frame frame = best;
-    size_t length = ((size_t) 1 << bits) - 1, inside;
-    frame.bits = bits;
-    if (h.low == 1) {
-      inside = 0;
-      for (size_t k = 0; k < length; k++)
-        inside += h.of[k];
-      frame.base = 1;
-      frame.exceptions = best.live - inside;
-      if (frame_bytes(positions, &frame, room) < frame_bytes(positions, &direct, room))
-        direct = frame;
-    }
-    frame.base = (uint32_t) (h.low + fullest_row(&h, length, &inside));
-    frame.exceptions = best.live - inside;
-    if (frame_bytes(positions, &frame, room) < frame_bytes(positions, &best, room))
-      best = frame;
-    if (h.first + length > h.last && (h.low > 1 || length > h.last))
-      break; /* more bits give no more of them a code */
+  choose_in_span(&h, positions, room, &best, &direct);
+  uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
+  if (typical > SPAN / 2 && typical < UINT32_MAX - SPAN) {
+    h.low = typical - SPAN / 2;
+    count_counts(&h, counts, positions, most);
+    choose_in_span(&h, positions, room, &best, &direct);
   }
   size_t most_bytes = positions / d->lanes * sizeof(uint64_t) * 7 / 16;
   if (most_bytes < SMALL_BYTES)
