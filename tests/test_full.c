@@ -5,10 +5,12 @@
  */
 #include "unit.h"
 
+#include "cuckoo/directory.h"
 #include "filter_unit.h"
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <time.h>
 
 static uint64_t key(uint64_t i)
 {
@@ -202,6 +204,63 @@ static void refusals_of_copies_do_not_search(void **state)
   }
 }
 
+/* ---- keys that others keep out ---- */
+
+/* Copies of one key, for whose count max_bytes leaves no memory, fill that key's buckets and no
+ * others'. */
+static void a_key_with_many_copies_keeps_nobody_out(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 2 * 3 * 3; i++) {
+    const struct sort sort = {TAMIS_CUCKOO, false, i % 2};
+    tamis_options o = options_of(&sort, i / 2 % 3 ? 3000 : 300, i / 2 % 3 == 2 ? 1e-4 : 0.01);
+    o.seed = 1 + i;
+    o.max_bytes = bytes_of(&o);
+    tamis_filter *f = make(&o);
+    uint64_t keys = o.capacity * (5 + 2 * (i / 6)) / 10, refused = 0;
+    for (uint64_t j = 0; j < keys; j++)
+      assert_int_equal(tamis_add_hash(f, key(j)), TAMIS_OK);
+    uint64_t before = stats_now(f).failed_searches;
+    for (unsigned copy = 0; copy < 1000; copy++)
+      refused += tamis_add_hash(f, key(0)) == TAMIS_EFULL;
+    assert_in_range(refused, 900, 1000);
+    assert_in_range(stats_now(f).failed_searches - before, 0, 20);
+    for (uint64_t j = keys; j < o.capacity; j++)
+      assert_int_equal(tamis_add_hash(f, key(j)), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* More keys of one pair than it has lanes are refused while their segment is half empty; but it
+ * splits for others later. */
+static void a_crowded_pair_does_not_stop_growth(void **state)
+{
+  (void) state;
+  const struct sort sort = {TAMIS_CUCKOO, false, true};
+  for (uint64_t capacity = 200; capacity < 1000; capacity += 200) {
+    tamis_options o = options_of(&sort, capacity, 1e-3);
+    tamis_filter *f = make(&o);
+    struct generation *first = cuckoo_generation(const_cuckoo_of(f), 0);
+    uint64_t keys = capacity * 3 / 10, refused = 0, next = UINT64_C(1) << 40;
+    for (uint64_t i = 0; i < keys; i++)
+      assert_int_equal(tamis_add_hash(f, key(i)), TAMIS_OK);
+    struct bucket_pair crowded = pair_find(first, hash_mix(&f->keys, key(next)));
+    for (unsigned n = 0; n < 40; next++) {
+      struct bucket_pair pair = pair_find(first, hash_mix(&f->keys, key(next)));
+      if (pair.lower != crowded.lower || pair.upper != crowded.upper)
+        continue;
+      refused += tamis_add_hash(f, key(next)) == TAMIS_EFULL;
+      n++;
+    }
+    assert_in_range(refused, 20, 40);
+    for (uint64_t i = keys; i < 20 * capacity; i++)
+      assert_int_equal(tamis_add_hash(f, key(i)), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
 /* ---- room ---- */
 
 /* In a large segment, of which a search sees a small part, few removes are no reason to search.
@@ -225,7 +284,7 @@ static void a_few_removes_buy_few_searches(void **state)
         (void) tamis_add_hash(f, key(next++));
     }
     tamis_stats after = stats_now(f);
-    assert_in_range(after.failed_searches - before.failed_searches, 0, REMOVES / 4);
+    assert_in_range(after.failed_searches - before.failed_searches, 0, REMOVES / 2);
     assert_in_range(after.count, before.count - REMOVES / 5, before.count + REMOVES);
     assert_valid(f);
     tamis_destroy(f);
@@ -284,6 +343,18 @@ static void a_period_makes_room_at_once(void **state)
   }
 }
 
+/* Memory of segments that have left waits for readers for a moment. */
+static void add_in_time(tamis_filter *f, uint64_t hash)
+{
+  const struct timespec moment = {.tv_nsec = 1000000};
+  int result = tamis_add_hash(f, hash);
+  for (unsigned i = 0; result == TAMIS_EFULL && i < PATIENCE_SECONDS * 1000; i++) {
+    nanosleep(&moment, NULL);
+    result = tamis_add_hash(f, hash);
+  }
+  assert_int_equal(result, TAMIS_OK);
+}
+
 /* Copies that go free memory of their counts.  A filter that grows takes it for new keys. */
 static void memory_of_counts_makes_room(void **state)
 {
@@ -308,8 +379,8 @@ static void memory_of_counts_makes_room(void **state)
   for (uint64_t i = 0; i < keys; i++)
     for (; copies[i] > 1; copies[i]--)
       assert_int_equal(tamis_remove_hash(f, key(i)), TAMIS_OK);
-  for (uint64_t i = 0; i < keys / 4; i++)
-    assert_int_equal(tamis_add_hash(f, key((UINT64_C(1) << 51) + i)), TAMIS_OK);
+  for (uint64_t i = 0; i < keys / 10; i++)
+    add_in_time(f, key((UINT64_C(1) << 51) + i));
   assert_valid(f);
   tamis_destroy(f);
 }
@@ -320,6 +391,8 @@ int main(void)
       cmocka_unit_test(refusals_do_not_search),
       cmocka_unit_test(without_memory_refusals_do_not_search),
       cmocka_unit_test(refusals_of_copies_do_not_search),
+      cmocka_unit_test(a_key_with_many_copies_keeps_nobody_out),
+      cmocka_unit_test(a_crowded_pair_does_not_stop_growth),
       cmocka_unit_test(a_few_removes_buy_few_searches),
       cmocka_unit_test(a_remove_makes_room_at_once),
       cmocka_unit_test(a_period_makes_room_at_once),

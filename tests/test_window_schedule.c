@@ -796,6 +796,56 @@ static void one_of_two_threads_opens_a_layer(void **state)
   tamis_destroy(f);
 }
 
+/* ---- segments that are full ---- */
+
+static tamis_filter *advancing;
+static unsigned refused_meanwhile;
+
+/* Adds until the filter has refused many keys, once, when a sweep has begun. */
+static void fill_during_a_sweep(const char *name)
+{
+  tamis_filter *f = advancing;
+  if (!f || strcmp(name, "window_block_swept"))
+    return;
+  advancing = NULL;
+  for (uint64_t key = UINT64_C(1) << 50; refused_meanwhile < 3000; key++)
+    refused_meanwhile += tamis_add_hash(f, key * UINT64_C(0x9E3779B97F4A7C15)) == TAMIS_EFULL;
+}
+
+/* The rate leaves room for two layers.  While they are full, an add is refused; when the first one
+ * has left, there is room for another. */
+static void a_layer_that_leaves_makes_room(void **state)
+{
+  (void) state;
+  void (*installed)(const char *) = atomic_load(&tamis__hook);
+  tamis_options options = window_options(TAMIS_BLOOM, 1, 2000, 0.01, true);
+  double low = 1e-12, high = 0.01;
+  for (unsigned i = 0; i < 60; i++) {
+    uint64_t bytes;
+    options.fpp = (low + high) / 2;
+    *(tamis_bytes_for(&options, &bytes) == TAMIS_OK ? &high : &low) = options.fpp;
+  }
+  options.fpp = 1.2 * high;
+  tamis_filter *f = create(&options);
+  uint64_t key = 0;
+  while (stats_of(f).layers == 1)
+    assert_int_equal(tamis_add_hash(f, key++ * UINT64_C(0x9E3779B97F4A7C15)), TAMIS_OK);
+  /* The second layer gets no key of the first period that stays. */
+  advance(f, 1);
+  for (unsigned refused = 0; refused < 3000;)
+    refused += tamis_add_hash(f, key++ * UINT64_C(0x9E3779B97F4A7C15)) == TAMIS_EFULL;
+  assert_int_equal(stats_of(f).layers, 2);
+  advancing = f;
+  atomic_store(&tamis__hook, fill_during_a_sweep);
+  advance(f, 1);
+  atomic_store(&tamis__hook, installed);
+  assert_int_equal(refused_meanwhile, 3000);
+  for (uint64_t i = 0; i < 2000; i++)
+    assert_int_equal(tamis_add_hash(f, ~i), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -824,6 +874,7 @@ int main(void)
       cmocka_unit_test(nothing_is_moved_in_a_closed_layer),
       cmocka_unit_test(an_add_holds_the_stripes_of_both_buckets_in_each_layer),
       cmocka_unit_test(one_of_two_threads_opens_a_layer),
+      cmocka_unit_test(a_layer_that_leaves_makes_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

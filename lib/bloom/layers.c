@@ -98,8 +98,8 @@
  */
 #include "bloom/layers.h"
 
-#include "base/hook.h"
 #include "base/compiler.h"
+#include "base/hook.h"
 #include "bloom/capacity.h"
 
 #include <sched.h>
@@ -171,30 +171,39 @@ static int plan_after(const struct bloom *first, unsigned number,
 }
 
 /* The same.  Where there is no memory for that layer, each further key that has no room asks again,
- * and a plan takes thousands of times as long as an add: so each thread remembers the last one. */
+ * and a plan takes thousands of times as long as an add: so each thread remembers some of the last
+ * ones, of several filters. */
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
+  enum { REMEMBERED = 8 };
   static _Thread_local struct {
-    uint64_t capacity; /* 0: none */
+    uint64_t capacity; /* of the layer before; 0: none */
     double fpp;
-    unsigned number, layout;
-    struct bloom_geometry next;
-  } last DIRECT_TLS;
-  if (last.capacity == before->capacity && last.fpp == first->fpp && last.number == number &&
-      last.layout == first->layout) {
-    *out = last.next;
-    return TAMIS_OK;
+    uint64_t words;
+    uint8_t number, layout, next_layout, probes, bits_per_probe;
+  } last[REMEMBERED] DIRECT_TLS;
+  unsigned i = (unsigned) ((before->capacity * HASH_MULTIPLIER) >> 32) % REMEMBERED;
+  if (last[i].capacity != before->capacity || last[i].fpp != first->fpp ||
+      last[i].number != number || last[i].layout != first->layout) {
+    int result = plan_after(first, number, before, out);
+    if (result != TAMIS_OK)
+      return result;
+    last[i].capacity = before->capacity;
+    last[i].fpp = first->fpp;
+    last[i].words = out->words, last[i].number = (uint8_t) number;
+    last[i].layout = first->layout;
+    last[i].next_layout = (uint8_t) out->shape.layout;
+    last[i].probes = (uint8_t) out->shape.probes;
+    last[i].bits_per_probe = (uint8_t) out->shape.bits_per_probe;
   }
-  int result = plan_after(first, number, before, out);
-  if (result == TAMIS_OK) {
-    last.capacity = before->capacity;
-    last.fpp = first->fpp;
-    last.number = number;
-    last.layout = first->layout;
-    last.next = *out;
-  }
-  return result;
+  *out = (struct bloom_geometry){
+      .shape = {(tamis_layout) last[i].next_layout, last[i].probes, last[i].bits_per_probe},
+      .lines = last[i].words / LINE_WORDS,
+      .capacity = number == 1 ? before->capacity : 2 * before->capacity,
+      .fpp = first->fpp * bloom_geometry_share(number + 1),
+      .words = last[i].words};
+  return TAMIS_OK;
 }
 
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n)

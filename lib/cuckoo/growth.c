@@ -123,14 +123,18 @@ static uint64_t most_bytes_of_split(const struct generation *generation, struct 
          tamis__generation_others_bytes(generation);
 }
 
-/* Whether the allocator has memory for the counts of copies, before much is done in vain. */
+/* Whether the allocator has memory for the counts of copies of two children, before much is done in
+ * vain.  (At max_bytes a part of that may be enough.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
   size_t bytes = tamis__segment_counts_bytes(parent);
+  void *blocks[2] = {NULL, NULL};
   int result = TAMIS_OK;
-  if (bytes)
-    tamis__cuckoo_release(c, tamis__cuckoo_allocate(c, bytes, &result), bytes);
-  return result == TAMIS_ENOMEM ? result : TAMIS_OK; /* at max_bytes a part may be enough */
+  for (unsigned i = 0; bytes && i < 2 && result == TAMIS_OK; i++)
+    blocks[i] = tamis__cuckoo_allocate(c, bytes, &result);
+  for (unsigned i = 0; i < 2; i++)
+    tamis__cuckoo_release(c, blocks[i], bytes);
+  return result == TAMIS_ENOMEM ? result : TAMIS_OK;
 }
 
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
@@ -171,7 +175,9 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   } else {
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
-    if (fits) { /* another call wanted the memory at the same time: both may have been refused */
+    if (fits &&
+        result ==
+            TAMIS_EFULL) { /* another call wanted the memory at the same time: both may have been refused */
       departed->counted++;
       cuckoo_count_left(c);
     }
@@ -214,12 +220,17 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
 
 /* ---- grow ---- */
 
-/* Whether the segment is so full that a failed search shows that there is no room: one that fails
- * in an emptier segment has met many keys of a few buckets, and others may find room. */
-static bool is_as_full_as_planned(const struct cuckoo_geometry *g, const struct segment *segment)
+/* How full the segment is.  If as full as planned, a failed search shows that there is no room.  One
+ * that fails in an emptier segment has met many keys of a few buckets, and others may find room. */
+static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
+                                        const struct segment *segment)
 {
+  const double nearly = 7.0 / 8;
   double full = cuckoo_geometry_full_load(g) - 6 * cuckoo_geometry_full_deviation(g);
-  return (double) segment_used(g, segment) >= full * (double) cuckoo_lanes(g);
+  double load = (double) segment_used(g, segment) / (double) cuckoo_lanes(g);
+  return load >= full            ? FULLNESS_AS_PLANNED
+         : load >= full * nearly ? FULLNESS_NEARLY
+                                 : FULLNESS_EMPTIER;
 }
 
 /* A union may bring its entries in the order of their hashes, and so those of few pairs at first.
@@ -273,8 +284,8 @@ static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full,
 static bool splits_unsearched(const struct generation *generation, const struct segment *segment)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  return segment->depth < generation_split_limit(generation) && is_as_full_as_planned(g, segment) &&
-         !tamis__many_copies(g, segment);
+  return segment->depth < generation_split_limit(generation) &&
+         fullness_of(g, segment) == FULLNESS_AS_PLANNED && !tamis__many_copies(g, segment);
 }
 
 /* After growth has failed.  Memory that the allocator refuses, or that waits for readers, may be had
@@ -287,7 +298,7 @@ static void mark(struct cuckoo *c, const struct bucket_pair *full, enum growth m
   bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
   fullness_mark(&full->segment->fullness, &full->segment->vacated,
                 limit && backlog_is_empty(c) ? FULLNESS_FULL : FULLNESS_NO_PATH, left,
-                is_as_full_as_planned(&generation->geometry, full->segment));
+                fullness_of(&generation->geometry, full->segment));
 }
 
 /* The caller holds the growth stripe, and the pair is current. */

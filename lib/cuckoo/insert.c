@@ -84,7 +84,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   struct best_match best = match_pair(pair);
   bool counted = counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
-  bool without_room = !room && (no_path || segment_is_full(c, pair->segment));
+  bool without_room = !room && (no_path || segment_refuses_copies(c, pair->segment));
   if (!counted && !without_room) {
     if (room)
       tamis__note_copy(pair->segment);
@@ -167,9 +167,12 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
 {
   struct pair_words words = pair_load(pair, g);
   int result;
-  if (match_either(g, words.lower, words.upper, pair->entry) &&
-      settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
-    return result;
+  if (match_either(g, words.lower, words.upper, pair->entry)) {
+    if (settle_duplicate_locked(c, pair, pair_has_room(words), no_path, &result))
+      return result;
+    if (!pair_has_room(words) && segment_refuses_copies(c, pair->segment))
+      return FULL;
+  }
   return insert_entry_locked(c, pair, g, words);
 }
 

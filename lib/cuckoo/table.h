@@ -456,4 +456,11 @@ static inline bool segment_is_full(const struct cuckoo *c, const struct segment 
   return fullness_is(&segment->fullness, FULLNESS_FULL, cuckoo_left(c));
 }
 
+/* Whether a copy that has no lane, and cannot be counted, is refused. */
+static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
+{
+  return segment_is_full(c, segment) ||
+         fullness_is(&segment->fullness, FULLNESS_COPIES, cuckoo_left(c));
+}
+
 #endif

@@ -71,8 +71,10 @@ static void let_layers_leave(struct window *w, uint64_t swept,
          !left[epoch_oldest(epoch) - epoch_oldest(swept)]) {
     uint64_t next =
         epoch_with_layers(epoch, epoch_oldest(epoch) + 1, epoch_newest(epoch), w->stamps);
-    if (epoch_publish(&w->epoch, &epoch, next))
-      epoch = next;
+    if (!epoch_publish(&w->epoch, &epoch, next))
+      continue;
+    epoch = next;
+    atomic_fetch_add_explicit(&w->freed, 1, memory_order_relaxed);
   }
 }
 

@@ -74,17 +74,15 @@ static int plan_locked(struct window *w, const struct window_layer *full, uint64
 {
   struct window_next_plan *next = &w->next;
   unsigned index = free_index(w, epoch);
-  if (next->number == full->number + 1 && next->index == index)
-    return TAMIS_OK;
-  next->number = 0;
-  if (full->number + 1 == WINDOW_MOST_LAYERS)
-    return TAMIS_EFULL;
-  int result =
-      window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity, &next->geometry);
-  if (result == TAMIS_OK)
+  if (next->number != full->number + 1 || next->index != index) {
     next->number = full->number + 1;
-  next->index = index;
-  return result;
+    next->index = index;
+    next->result = next->number == WINDOW_MOST_LAYERS
+                       ? TAMIS_EFULL
+                       : window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity,
+                                                    &next->geometry);
+  }
+  return next->result;
 }
 
 /* The caller holds `opening`. */
@@ -145,9 +143,9 @@ static int grow_locked(struct window *w, struct window_layer *full,
   }
   int result = w->spec.growable ? open_locked(w, full) : TAMIS_EFULL;
   if (result == TAMIS_EFULL)
-    fullness_mark(mark, &full->vacated[at], FULLNESS_FULL, rooms, false);
+    fullness_mark(mark, &full->vacated[at], FULLNESS_FULL, rooms, FULLNESS_NEARLY);
   else if (result == TAMIS_ENOMEM) /* there may be some later */
-    fullness_mark(mark, &full->vacated[at], FULLNESS_NO_PATH, rooms, false);
+    fullness_mark(mark, &full->vacated[at], FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
 }
 

@@ -140,9 +140,10 @@ struct window_layer {
   fullness_vacated vacated[WINDOW_MARKS];
 };
 
-/* The next layer as it was planned when there was no memory for it. */
+/* The next layer as it was planned last, perhaps when there was no memory for it. */
 struct window_next_plan {
   struct window_geometry geometry;
+  int result;      /* why there can be none */
   unsigned number; /* of the layer; 0: nothing is planned */
   unsigned index;
 };
@@ -170,7 +171,7 @@ struct window {
   struct stripe saving;
   _Atomic uint64_t frozen; /* evict.h */
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
-  _Atomic uint64_t freed;  /* how often memory has come free; relaxed, too */
+  _Atomic uint64_t freed;  /* how often memory has come free, or an index; relaxed, too */
   size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
@@ -255,7 +256,7 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
                     segments * window_segment_buckets(&layer->geometry));
 }
 
-/* The number for marks.  Lanes become free when a period ends. */
+/* The number for marks.  Lanes become free when a period ends; later, perhaps, an index for a layer. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
   return epoch_period(epoch) + atomic_load_explicit(&w->freed, memory_order_relaxed);
