@@ -91,7 +91,7 @@ void store__fullness_search(fullness *full)
 
 void store__fullness_reset(fullness *full)
 {
-  fullness_has_room(full);
+  fullness_reset(full);
 }
 
 void store__generations_publish(struct cuckoo *c, struct generation *generation, unsigned n)

@@ -209,7 +209,8 @@ typedef struct tamis_options {
    *   - Bloom: the word layout is refused; either of the others gives the one layout of windows.
    *   - Cuckoo: each plain add is one copy more, and renews all copies of the key.  They are
    *     forgotten together.  A remove of a key that has been forgotten is one of a key that is not
-   *     in.  Each key of several copies takes 32 to 96 bytes more, within max_bytes.
+   *     in.  Each key of several copies takes 32 to 96 bytes more, within max_bytes; so does a
+   *     key for which another one with equal bits is found, and which gets TAMIS_EFULL without.
    *   - Rates are refused below 4e-9 to 1.1e-7, and of a filter that grows below 6e-8 to 1.8e-6;
    *     the larger the window, the higher.
    *   - A window cannot be mapped, and has no intersection and no similarity. */
@@ -344,9 +345,10 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.
  *            TAMIS_EFULL: a filter that may not grow is at its capacity, or max_bytes or the end of
- *            growth is reached; nothing changed.  Not before capacity distinct keys are in.  While
- *            several threads add to a Bloom filter, a few keys of each (at most 64) may get in past
- *            it.
+ *            growth is reached; nothing changed.  Not before capacity distinct keys are in, unless
+ *            max_bytes leaves no memory to count copies of keys in a cuckoo filter: then they take
+ *            the room of others.  While several threads add to a Bloom filter, a few keys of each
+ *            (at most 64) may get in past it.
  *            TAMIS_ENOMEM: it had to grow and could not; nothing changed, and the filter goes on
  *            working */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);

@@ -101,22 +101,29 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
                                           memory_order_relaxed);
 }
 
-/* Removes the state, after a bucket has lost an entry.
+/* Whether there is a state to remove, after a bucket has lost an entry.
  * ORDER fullness.reset (seq_cst)
  *   pairs with     fullness.search
  *   makes visible  nothing more
  *   if weakened    see fullness.search
  *   checked by     negative/full_mark_not_cleared */
-static inline void fullness_reset(fullness *full)
+static inline uint32_t fullness_state(const fullness *full)
 {
-  uint32_t old = atomic_load_explicit(full, memory_order_seq_cst);
-  if (old & FULLNESS_STATE)
-    atomic_store_explicit(full, old & FULLNESS_FAILURES, memory_order_seq_cst);
+  return atomic_load_explicit(full, memory_order_seq_cst) & FULLNESS_STATE;
 }
 
-/* Called after an entry has left a bucket of a segment that has so many.  (Relaxed: this may read an
- * older mark while a search is on.  Then the search may miss the lane, which is one of the few that
- * a mark may outlast.) */
+/* Removes the state, after a bucket has lost an entry. */
+static inline void fullness_reset(fullness *full)
+{
+  if (fullness_state(full)) /* failures that another thread counts meanwhile may be lost */
+    atomic_store_explicit(full,
+                          atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_FAILURES,
+                          memory_order_seq_cst);
+}
+
+/* Called after an entry has left a bucket of a segment that has so many, if fullness_state() says
+ * so.  (That may have read an older mark while a search is on.  Then the search may miss the lane,
+ * which is one of the few that a mark may outlast.) */
 static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, uint64_t buckets)
 {
   uint64_t enough = buckets / FULLNESS_SEARCH;

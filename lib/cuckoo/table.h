@@ -443,7 +443,8 @@ static inline void cuckoo_count_left(struct cuckoo *c)
 /* Called after an entry has left a bucket. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
-  fullness_has_room(&segment->fullness, &segment->vacated, cuckoo_buckets(g));
+  if (__builtin_expect(fullness_state(&segment->fullness), 0))
+    fullness_has_room(&segment->fullness, &segment->vacated, cuckoo_buckets(g));
 }
 
 static inline uint64_t cuckoo_left(const struct cuckoo *c)

@@ -251,9 +251,10 @@ static inline unsigned window_mark_of(const struct window_layer *layer, uint64_t
 static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
 {
   unsigned mark = window_mark_of(layer, bucket);
-  uint64_t segments = layer->geometry.segments / WINDOW_MARKS + 1;
-  fullness_has_room(&layer->full[mark], &layer->vacated[mark],
-                    segments * window_segment_buckets(&layer->geometry));
+  if (__builtin_expect(fullness_state(&layer->full[mark]), 0))
+    fullness_has_room(&layer->full[mark], &layer->vacated[mark],
+                      (layer->geometry.segments / WINDOW_MARKS + 1) *
+                          window_segment_buckets(&layer->geometry));
 }
 
 /* The number for marks.  Lanes become free when a period ends; later, perhaps, an index for a layer. */
