@@ -176,33 +176,22 @@ static int plan_after(const struct bloom *first, unsigned number,
 static int plan_next(const struct bloom *first, unsigned number,
                      const struct bloom_geometry *before, struct bloom_geometry *out)
 {
-  enum { REMEMBERED = 8 };
-  static _Thread_local struct {
+  enum { REMEMBERED = 4 };
+  static _Thread_local struct plan {
     uint64_t capacity; /* of the layer before; 0: none */
     double fpp;
-    uint64_t words;
-    uint8_t number, layout, next_layout, probes, bits_per_probe;
-  } last[REMEMBERED] DIRECT_TLS;
-  unsigned i = (unsigned) ((before->capacity * HASH_MULTIPLIER) >> 32) % REMEMBERED;
-  if (last[i].capacity != before->capacity || last[i].fpp != first->fpp ||
-      last[i].number != number || last[i].layout != first->layout) {
+    struct bloom_geometry next;
+    uint8_t number, layout;
+  } remembered[REMEMBERED] DIRECT_TLS;
+  struct plan *last = &remembered[before->capacity * HASH_MULTIPLIER >> 32 & (REMEMBERED - 1)];
+  if (last->capacity != before->capacity || last->fpp != first->fpp || last->number != number ||
+      last->layout != first->layout) {
     int result = plan_after(first, number, before, out);
     if (result != TAMIS_OK)
       return result;
-    last[i].capacity = before->capacity;
-    last[i].fpp = first->fpp;
-    last[i].words = out->words, last[i].number = (uint8_t) number;
-    last[i].layout = first->layout;
-    last[i].next_layout = (uint8_t) out->shape.layout;
-    last[i].probes = (uint8_t) out->shape.probes;
-    last[i].bits_per_probe = (uint8_t) out->shape.bits_per_probe;
+    *last = (struct plan){before->capacity, first->fpp, *out, (uint8_t) number, first->layout};
   }
-  *out = (struct bloom_geometry){
-      .shape = {(tamis_layout) last[i].next_layout, last[i].probes, last[i].bits_per_probe},
-      .lines = last[i].words / LINE_WORDS,
-      .capacity = number == 1 ? before->capacity : 2 * before->capacity,
-      .fpp = first->fpp * bloom_geometry_share(number + 1),
-      .words = last[i].words};
+  *out = last->next;
   return TAMIS_OK;
 }
 
