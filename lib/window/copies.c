@@ -190,6 +190,11 @@ static bool suits(const struct window_copies *c, uint64_t records)
   return fits(records, c->bits) && (c->bits < FEWEST_BITS + 2 || !fits(records, c->bits - 2));
 }
 
+bool tamis__window_is_too_large(const struct window_copies *c)
+{
+  return c->bits > FEWEST_BITS && !suits(c, c->used);
+}
+
 /* The caller holds `opening`, so nobody else exchanges tables. */
 static int fit_locked(struct window *w, struct window_copies *c, uint64_t more)
 {

@@ -84,6 +84,9 @@ bool tamis__window_record(struct window_copies *c, const struct window_name *nam
 /* Clears the records with the dead stamp. */
 void tamis__window_forget_records(struct window_copies *c, unsigned dead);
 
+/* Whether a smaller table, or none, would do.  The smallest one always stays. */
+bool tamis__window_is_too_large(const struct window_copies *c);
+
 /* ---- the caller holds no stripe ---- */
 
 /* Gives the records of a stripe a table in which there is room for so many more, and that is not

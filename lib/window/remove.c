@@ -60,7 +60,9 @@ static struct window_copies *copies_at(const struct window *w, const struct pair
   return window_copies_of(w, pair->layer, pair->place.lower);
 }
 
-static int remove_locked(struct window *w, const struct home *home, uint64_t epoch)
+/* *sparse is set to the records that have too large a table after that, or NULL. */
+static int remove_locked(struct window *w, const struct home *home, uint64_t epoch,
+                         struct window_copies **sparse)
 {
   const struct pair *pair = home->pair;
   struct window_name name;
@@ -69,6 +71,7 @@ static int remove_locked(struct window *w, const struct home *home, uint64_t epo
   if (further) {
     unsigned stamp = window_stamp_of(&pair->layer->geometry.shape, home->found.entry);
     (void) tamis__window_record(c, &name, stamp, further - 1); /* it has its slot */
+    *sparse = tamis__window_is_too_large(c) ? c : NULL;
     return TAMIS_OK;
   }
   window_store(pair->layer, home->found.bucket, home->found.lane, 0);
@@ -82,9 +85,12 @@ int tamis__window_remove(tamis_filter *f, uint64_t hash)
   struct window *w = window_of(f);
   struct locked locked;
   struct home home;
+  struct window_copies *sparse = NULL;
   uint64_t epoch = lock_home(w, window_mixed(w, hash), &locked, &home);
-  int result = home.live ? remove_locked(w, &home, epoch) : TAMIS_ABSENT;
+  int result = home.live ? remove_locked(w, &home, epoch, &sparse) : TAMIS_ABSENT;
   unlock_pairs(&locked);
+  if (sparse) /* without memory the table stays as it is */
+    (void) tamis__window_fit_records(w, sparse, 0);
   return result;
 }
 
