@@ -138,11 +138,37 @@ static void a_remove_that_gives_nothing_back_takes_no_growth_stripe(void **state
   tamis_destroy(f);
 }
 
+/* What the last join has taken out waits for readers.  Removes to come release it, also if there is
+ * nothing more to join. */
+static void removes_release_what_has_left(void **state)
+{
+  (void) state;
+  enum { N = 20000 };
+  const struct timespec moment = {.tv_nsec = 1000000};
+  tamis_filter *f = make(N / 2, 0.001);
+  add_range(f, 0, N);
+  for (uint64_t i = 0; i < N; i++)
+    assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
+  tamis_stats s = stats_of(f);
+  const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
+  for (unsigned i = 0; atomic_load(&backlog->held) && i < PATIENCE_SECONDS * 1000; i++) {
+    nanosleep(&moment, NULL);
+    add_range(f, N, N + 64);
+    for (uint64_t j = N; j < N + 64; j++)
+      assert_int_equal(tamis_remove_hash(f, j), TAMIS_OK);
+  }
+  assert_int_equal(atomic_load(&backlog->held), 0);
+  assert_true(stats_of(f).segments == s.segments && stats_of(f).bytes <= s.bytes);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(removes_take_the_right_entries_at_all_ages),
       cmocka_unit_test(an_emptied_filter_has_nothing_and_is_small),
+      cmocka_unit_test(removes_release_what_has_left),
       TEST_WITH_THREADS(a_remove_that_gives_nothing_back_takes_no_growth_stripe),
   };
   return cmocka_run_group_tests_name("cuckoo_remove", tests, NULL, NULL);

@@ -93,5 +93,7 @@ int tamis__cuckoo_remove_mixed(struct cuckoo *c, uint64_t mixed)
   cuckoo_leave(c, token);
   if (shrink)
     tamis__shrink(c, &sparse);
+  else if (sparse.segment && cuckoo_has_growth(c)) /* what has left may wait for such a call */
+    (void) tamis__backlog_drain(&cuckoo_growth(c)->backlog);
   return result;
 }
