@@ -147,10 +147,12 @@ static void removes_release_what_has_left(void **state)
   const struct timespec moment = {.tv_nsec = 1000000};
   tamis_filter *f = make(N / 2, 0.001);
   add_range(f, 0, N);
+  const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
+  reader_token reader = reader_enter(); /* for which all that leaves waits */
   for (uint64_t i = 0; i < N; i++)
     assert_int_equal(tamis_remove_hash(f, i), TAMIS_OK);
-  tamis_stats s = stats_of(f);
-  const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
+  reader_leave(reader);
+  assert_true(atomic_load(&backlog->held) > 0);
   for (unsigned i = 0; atomic_load(&backlog->held) && i < PATIENCE_SECONDS * 1000; i++) {
     nanosleep(&moment, NULL);
     add_range(f, N, N + 64);
@@ -158,7 +160,6 @@ static void removes_release_what_has_left(void **state)
       assert_int_equal(tamis_remove_hash(f, j), TAMIS_OK);
   }
   assert_int_equal(atomic_load(&backlog->held), 0);
-  assert_true(stats_of(f).segments == s.segments && stats_of(f).bytes <= s.bytes);
   assert_valid(f);
   tamis_destroy(f);
 }
