@@ -509,7 +509,7 @@ static bool is_marked(tamis_filter *f, uint64_t hash)
   const struct cuckoo *c = cuckoo_of(f);
   struct bucket_pair pair =
       pair_find(cuckoo_generation(c, cuckoo_generations(c) - 1), hash_mix(&f->keys, hash));
-  return !pair.segment || segment_is_full(c, pair.segment);
+  return !pair.segment || fullness_has_no_path(&pair.segment->fullness);
 }
 
 /* However it became full, and at whatever limit: a key is refused without a search, or each refusal
