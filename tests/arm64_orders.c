@@ -89,6 +89,16 @@ void store__fullness_search(fullness *full)
   fullness_begin_search(full);
 }
 
+void change__fullness_count(fullness_rooms *rooms)
+{
+  fullness_count(rooms);
+}
+
+uint32_t load__fullness_counted(const fullness_rooms *rooms)
+{
+  return fullness_counted(rooms);
+}
+
 void store__fullness_reset(fullness *full)
 {
   fullness_reset(full);

@@ -31,6 +31,7 @@ BUGS = {"stripe_unlocked_without_barrier": "stripe.unlock", "stripe_locked_witho
         "counter_added_relaxed": "counter.add", "counter_summed_relaxed": "counter.sum",
         "counted_leave_relaxed": "counted.leave", "operations_load_relaxed": "operations.load",
         "layer_load_relaxed": "layer.load", "openers_begun_relaxed": "openers.begin",
+        "rooms_counted_relaxed": "fullness.count", "rooms_read_relaxed": "fullness.counted",
         "epoch_before_relaxed": "epoch.before",
         "window_layer_opened_relaxed": "layer.opened", "window_version_bump_relaxed": "window.version_bump",
         "window_version_before_relaxed": "window.version_before"}

@@ -342,6 +342,10 @@ static void a_filter_is_loaded_within_its_limit(void **state)
     assert_int_equal(stats_of(loaded).count, stats_of(f).count);
     assert_true(stats_of(loaded).bytes <= options.max_bytes);
     assert_valid(loaded);
+    tamis_destroy(loaded);
+    source = source_of(&bytes);
+    assert_int_equal(tamis_load(NULL, read_source, &source, &loaded), TAMIS_OK);
+    assert_true(stats_of(loaded).bytes <= options.max_bytes);
     free(bytes.data);
     tamis_destroy(loaded);
     tamis_destroy(f);

@@ -592,7 +592,7 @@ static int make_cuckoo(void **state)
 {
   (void) state;
   kind = TAMIS_CUCKOO;
-  beside_filter = 7;
+  beside_filter = 3;
   return 0;
 }
 

@@ -585,7 +585,7 @@ static void a_layer_that_is_opened_meanwhile_is_noticed(void **state)
   start(&late, call_unique);
   schedule_wait("window_stripes_wanted", 1);
   schedule_pass_by();
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
   schedule_go();
   finish(&late);
@@ -599,7 +599,7 @@ static void *call_open(void *arg)
 {
   struct call *call = arg;
   struct window *w = window_of(call->filter);
-  call->result = tamis__window_open_layer(w, &w->first);
+  call->result = open_layer_after(w, &w->first);
   return NULL;
 }
 
@@ -650,7 +650,7 @@ static void a_layer_stays_for_an_add_that_is_late(void **state)
   start(&late, call_add);
   schedule_wait("window_epoch_read_locked", 1);
   schedule_pass_by();
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   schedule_stop_at("window_lane_written");
   schedule_wait("window_lane_written", 1);
   start(&end, call_advance);
@@ -685,7 +685,7 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   schedule_wait("stripe_wait", 1);
   schedule_pass_by();
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   stripe_unlock(last);
   schedule_go();
   finish(&end);
@@ -732,7 +732,7 @@ static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
   tamis_filter *f = make(1000, true);
   struct window *w = window_of(f);
   struct call add = {.filter = f, .hash = 7};
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   schedule_stop_at("window_epoch_read_locked");
   start(&add, call_add);
   schedule_wait("window_epoch_read_locked", 1);
@@ -758,7 +758,7 @@ static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
   tamis_filter *f = make(10, true);
   struct window *w = window_of(f);
   struct call look = {.filter = f, .hash = 7};
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   schedule_stop_at("window_lower_read");
   start(&look, call_contains);

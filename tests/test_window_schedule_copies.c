@@ -192,7 +192,7 @@ static void a_remove_looks_in_a_layer_that_is_opened_meanwhile(void **state)
   start(&late, call_remove);
   schedule_wait("window_stripes_wanted", 1);
   schedule_pass_by();
-  assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+  assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   add(f, 7, 1);
   schedule_go();
   finish(&late);
@@ -325,7 +325,7 @@ static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
     start(&merge, call_merge);
     schedule_wait("window_word_copied", 1);
     schedule_pass_by();
-    assert_int_equal(tamis__window_open_layer(w, &w->first), TAMIS_OK);
+    assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
     schedule_go();
     finish(&merge);
     assert_int_equal(merge.result, TAMIS_EFULL);

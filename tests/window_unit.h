@@ -8,6 +8,7 @@
 #include "unit.h"
 
 #include "tamis/tamis.h"
+#include "window/layers.h"
 
 #include <stdio.h>
 
@@ -53,6 +54,14 @@ static inline void advance(tamis_filter *f, unsigned periods)
 {
   for (unsigned i = 0; i < periods; i++)
     assert_int_equal(tamis_advance(f), TAMIS_OK);
+}
+
+static inline int open_layer_after(struct window *w, const struct window_layer *full)
+{
+  stripe_lock(&w->opening);
+  int result = tamis__window_open_layer(w, full);
+  stripe_unlock(&w->opening);
+  return result;
 }
 
 /* A save to a stdio file, and a load from it. */

@@ -209,8 +209,8 @@ typedef struct tamis_options {
    *   - Bloom: the word layout is refused; either of the others gives the one layout of windows.
    *   - Cuckoo: each plain add is one copy more, and renews all copies of the key.  They are
    *     forgotten together.  A remove of a key that has been forgotten is one of a key that is not
-   *     in.  Each key of several copies takes 32 to 96 bytes more, within max_bytes; so does a
-   *     key for which another one with equal bits is found, and which gets TAMIS_EFULL without.
+   *     in.  Each key of several copies takes 32 to 96 bytes more, within max_bytes.  So does a
+   *     new key that a false positive hides: without them it gets TAMIS_EFULL.
    *   - Rates are refused below 4e-9 to 1.1e-7, and of a filter that grows below 6e-8 to 1.8e-6;
    *     the larger the window, the higher.
    *   - A window cannot be mapped, and has no intersection and no similarity. */

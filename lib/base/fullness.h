@@ -2,9 +2,9 @@
  *
  * Layer 1: segments that are known to be full.
  *
- * A search for room that fails is long.  So a segment in which one has failed is marked, and keys
- * that find both their buckets full are not searched room for there again, until entries have left
- * its buckets.
+ * A search for room that fails is long.  So a segment in which one has failed is marked.  Then keys
+ * that find both their buckets full there make no further search, until entries have left the
+ * segment's buckets.
  *
  *    a call that finds no room               a call that takes an entry out of a bucket
  *      state = SEARCHED                         clears the lane
@@ -12,25 +12,26 @@
  *      SEARCHED becomes a mark, if it is        another search is worth while
  *      still that
  *
- * Only one call at a time searches for a mark: it holds a lock that all such calls take.  All these
- * accesses are seq_cst.  So if the search did not see that a lane was cleared, it had written
+ * Only one call at a time searches for a mark: it holds a lock that all such calls take.  It
+ * writes SEARCHED, the other call reads the state, and both access the bucket, all seq_cst.  So if the search did not see that a lane was cleared, it had written
  * SEARCHED before the other call read the state; that call then removes the state, before or after
  * it becomes a mark.
  *
  * The marks:
  *
- *    COPIES    a search has failed, but in a segment so empty that others may find room: a key of
- *              few pairs with many keys, or with many copies, has come.  A further copy that cannot
- *              be counted is refused at once; a key that is not in searches
- *    NO_PATH   no moves make room, but the filter may grow: a key that has no room tries that
- *    FULL      the key is refused at once
+ *    COPIES    A search has failed in a segment that is so empty that others may succeed: a few
+ *              pairs have many keys, or many copies.  A further copy that cannot be counted is
+ *              refused at once.  A key that is not in searches.
+ *    NO_PATH   No moves make room, but the filter may grow.  A key tries that, without a search.
+ *    FULL      A key is refused at once.
  *
  * Room may also come from elsewhere, as memory does when a segment leaves, or lanes when a period
- * of a window ends.  So a mark contains a number of the filter, which increases whenever that
- * happens, and COPIES and FULL hold while the number is the same.
+ * of a window ends.  So a filter counts how often that has happened (fullness_rooms).  A mark
+ * contains the count, and COPIES and FULL hold while it is the same.
  *
- * A segment that is nearly as full as it was planned for is marked as one that has no room when
- * several searches more have failed than have found room.  Their number is in the word, too.
+ * A segment that is nearly as full as it was planned for gets COPIES, too, until more searches have
+ * failed in it than others made up for: each failure adds one to a number in the word, and each
+ * search that finds room takes two off.  When the number is at its most, a failure sets the mark.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free:
  * at once in a small segment, of which it sees all, and in a large one after several removes.
@@ -38,7 +39,7 @@
  *
  *      31                           6 5          3 2       0
  *     ┌──────────────────────────────┬────────────┬─────────┐
- *     │ number of the mark           │ failures   │ state   │
+ *     │ count of rooms               │ failures   │ state   │
  *     └──────────────────────────────┴────────────┴─────────┘
  */
 #ifndef TAMIS_LIB_FULLNESS_H
@@ -53,6 +54,32 @@ typedef _Atomic uint32_t fullness;
 /* How many entries have left since the mark was set.  Relaxed: it decides only when to search. */
 typedef _Atomic uint16_t fullness_vacated;
 
+/* How often room has come from elsewhere. */
+typedef _Atomic uint32_t fullness_rooms;
+
+/* Called after memory, or what else makes room, has come free.
+ * ORDER fullness.count (release)
+ *   pairs with     fullness.counted
+ *   makes visible  what has come free
+ *   if weakened    a call might find nothing free although it knows the new count, and set a mark
+ *                  with it, which stays although there is room
+ *   checked by     negative/rooms_counted_relaxed */
+static inline void fullness_count(fullness_rooms *rooms)
+{
+  atomic_fetch_add_explicit(rooms, 1, memory_order_release);
+}
+
+/* Read before room is sought.
+ * ORDER fullness.counted (acquire)
+ *   pairs with     fullness.count
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     negative/rooms_read_relaxed */
+static inline uint32_t fullness_counted(const fullness_rooms *rooms)
+{
+  return atomic_load_explicit(rooms, memory_order_acquire);
+}
+
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
@@ -61,7 +88,7 @@ enum {
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* one */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_NUMBER = 64, /* the unit */
+  FULLNESS_ROOM = 64,   /* one */
   FULLNESS_SEARCH = 512 /* buckets that a search looks at, at most */
 };
 
@@ -82,9 +109,9 @@ static inline void fullness_begin_search(fullness *full)
 }
 
 /* Called with the lock held, after a search that has found no room, or if an earlier mark still
- * says that there is none.  `state` is NO_PATH or FULL, and `number` was read before the search. */
+ * says that there is none.  `state` is NO_PATH or FULL, and `rooms` was read before the search. */
 static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsigned state,
-                                 uint64_t number, enum fullness_degree degree)
+                                 uint64_t rooms, enum fullness_degree degree)
 {
   uint32_t old = atomic_load_explicit(full, memory_order_relaxed);
   uint32_t failures = old & FULLNESS_FAILURES;
@@ -96,7 +123,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
     state = FULLNESS_COPIES;
   if (degree >= FULLNESS_NEARLY && failures < FULLNESS_FAILURES)
     failures += FULLNESS_FAILURE;
-  uint32_t mark = state | failures | (uint32_t) number * FULLNESS_NUMBER;
+  uint32_t mark = state | failures | (uint32_t) rooms * FULLNESS_ROOM;
   atomic_compare_exchange_strong_explicit(full, &old, mark, memory_order_seq_cst,
                                           memory_order_relaxed);
 }
@@ -151,10 +178,10 @@ static inline bool fullness_has_no_path(const fullness *full)
   return atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH;
 }
 
-/* Whether a mark was set with this number.  Relaxed, as before. */
-static inline bool fullness_is(const fullness *full, unsigned state, uint64_t number)
+/* Whether there is this mark, set with this count of rooms.  Relaxed, as before. */
+static inline bool fullness_is(const fullness *full, unsigned state, uint64_t rooms)
 {
-  uint32_t mark = state | (uint32_t) number * FULLNESS_NUMBER;
+  uint32_t mark = state | (uint32_t) rooms * FULLNESS_ROOM;
   return (atomic_load_explicit(full, memory_order_relaxed) & ~(uint32_t) FULLNESS_FAILURES) == mark;
 }
 

@@ -89,7 +89,7 @@ static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *se
 /* A chain through retired.next, which is free for this until the segments are retired. */
 struct departed {
   struct retired *first;
-  uint32_t counted; /* what this call has added to c->left */
+  uint32_t counted; /* what this call has added to c->rooms */
 };
 
 static void depart(struct departed *departed, struct segment *segment)
@@ -124,17 +124,17 @@ static uint64_t most_bytes_of_split(const struct generation *generation, struct 
 }
 
 /* Whether the allocator has memory for the counts of copies of two children, before much is done in
- * vain.  (At max_bytes a part of that may be enough.) */
+ * vain.  (With a limit it is not asked: others might be refused what it gives for the moment.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
-  size_t bytes = tamis__segment_counts_bytes(parent);
+  size_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);
   void *blocks[2] = {NULL, NULL};
   int result = TAMIS_OK;
   for (unsigned i = 0; bytes && i < 2 && result == TAMIS_OK; i++)
-    blocks[i] = tamis__cuckoo_allocate(c, bytes, &result);
+    blocks[i] = tamis__cuckoo_allocate_cleared(c, bytes, 0, &result);
   for (unsigned i = 0; i < 2; i++)
     tamis__cuckoo_release(c, blocks[i], bytes);
-  return result == TAMIS_ENOMEM ? result : TAMIS_OK;
+  return result;
 }
 
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
@@ -175,11 +175,10 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   } else {
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
-    if (fits &&
-        result ==
-            TAMIS_EFULL) { /* another call wanted the memory at the same time: both may have been refused */
+    /* Another call wanted the memory at the same time, and both may have been refused. */
+    if (fits && result == TAMIS_EFULL) {
       departed->counted++;
-      cuckoo_count_left(c);
+      fullness_count(&c->rooms);
     }
   }
   return result;
@@ -292,12 +291,12 @@ static bool splits_unsearched(const struct generation *generation, const struct 
  * later.  And a segment of the newest generation that may not split is no limit: a generation can be
  * opened. */
 static void mark(struct cuckoo *c, const struct bucket_pair *full, enum growth may, int result,
-                 uint64_t left)
+                 uint32_t rooms)
 {
   const struct generation *generation = full->generation;
   bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
   fullness_mark(&full->segment->fullness, &full->segment->vacated,
-                limit && backlog_is_empty(c) ? FULLNESS_FULL : FULLNESS_NO_PATH, left,
+                limit && backlog_is_empty(c) ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms,
                 fullness_of(&generation->geometry, full->segment));
 }
 
@@ -307,7 +306,7 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
 {
   struct generation *generation = full->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t left = cuckoo_left(c);
+  uint32_t rooms = fullness_counted(&c->rooms);
   if (may == GROW && !is_newest(c, generation))
     return TAMIS_OK; /* the caller does not know of the newest generation yet */
   if (may == SPLIT && !full->segment && !is_newest(c, generation))
@@ -328,7 +327,7 @@ static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum gr
   if (result == TAMIS_EFULL) /* after a split that was refused, a limit is reached */
     result = grow_segment_locked(c, full, split ? FOLD : may, departed);
   if (result != TAMIS_OK)
-    mark(c, full, split ? FOLD : may, result, left + departed->counted);
+    mark(c, full, split ? FOLD : may, result, rooms + departed->counted);
   return result;
 }
 

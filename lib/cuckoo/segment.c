@@ -132,7 +132,7 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
   bool scarce = !tamis__cuckoo_fits(c, SCARCE_SEGMENTS * cuckoo_segment_bytes(g));
   tamis__backlog_retire(&cuckoo_growth(c)->backlog, &segment->retired, cuckoo_segment_bytes(g),
                         scarce);
-  cuckoo_count_left(c);
+  fullness_count(&c->rooms);
 }
 
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
@@ -145,7 +145,7 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
   else if (segment->slab)
     destroy_stripes(segment->slab->of->stripe_mask, segment);
   tamis__segment_memory_release(c, segment, size);
-  cuckoo_count_left(c);
+  fullness_count(&c->rooms);
 }
 
 /* ---- duplicate counts ---- */
@@ -166,11 +166,14 @@ static struct duplicates *provide(const struct cuckoo_geometry *g, struct segmen
   return d;
 }
 
-static void release_if_empty(struct cuckoo *c, struct segment *segment)
+/* Whether it was. */
+static bool release_if_empty(struct cuckoo *c, struct segment *segment)
 {
   struct duplicates *d = duplicates_of(segment);
-  if (d && !d->live)
+  bool empty = d && !d->live;
+  if (empty)
     release_duplicates(c, segment);
+  return empty;
 }
 
 /* (Only made-up files have lanes that come near the most.) */
@@ -224,12 +227,9 @@ static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane la
   struct duplicates *d = duplicates_of(segment);
   uint64_t count = count_of(d, lane);
   bool removed = count > 0 && change(d, lane, count, count - 1, &request);
-  if (d && !d->live) {
-    release_duplicates(c, segment);
-    request.released = true;
-  }
+  request.released |= release_if_empty(c, segment);
   if (request.released && c->max_bytes)
-    cuckoo_count_left(c);
+    fullness_count(&c->rooms);
   return removed ? TAMIS_OK : request.result;
 }
 
@@ -280,13 +280,13 @@ uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[DUPLICATES_POSITIONS])
+                              const uint64_t counts[DUPLICATES_POSITIONS], bool tight)
 {
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
   struct duplicates *d = provide(g, segment, &request);
-  bool written = d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts,
-                                              c->max_bytes != 0);
+  bool written =
+      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts, tight);
   release_if_empty(c, segment);
   return written ? TAMIS_OK : request.result;
 }

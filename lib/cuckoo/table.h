@@ -195,7 +195,7 @@ struct cuckoo {
   };
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   _Atomic unsigned generations;
-  _Atomic uint32_t left; /* how often memory has come free: see base/fullness.h */
+  fullness_rooms rooms; /* how often memory has come free */
   /* Taken last.  (A stripe without what follows its lock.) */
   _Alignas(8) char snapshots_lock[STRIPE_LOCK_BYTES];
   bool growable;
@@ -434,12 +434,6 @@ static inline bool has_duplicates(const struct segment *segment)
 
 /* ---- segments that are known to be full: base/fullness.h ---- */
 
-/* Memory has come free.  Relaxed: who needs memory reads how much there is. */
-static inline void cuckoo_count_left(struct cuckoo *c)
-{
-  atomic_fetch_add_explicit(&c->left, 1, memory_order_relaxed);
-}
-
 /* Called after an entry has left a bucket. */
 static inline void segment_has_room(const struct cuckoo_geometry *g, struct segment *segment)
 {
@@ -447,21 +441,16 @@ static inline void segment_has_room(const struct cuckoo_geometry *g, struct segm
     fullness_has_room(&segment->fullness, &segment->vacated, cuckoo_buckets(g));
 }
 
-static inline uint64_t cuckoo_left(const struct cuckoo *c)
-{
-  return atomic_load_explicit(&c->left, memory_order_relaxed);
-}
-
 static inline bool segment_is_full(const struct cuckoo *c, const struct segment *segment)
 {
-  return fullness_is(&segment->fullness, FULLNESS_FULL, cuckoo_left(c));
+  return fullness_is(&segment->fullness, FULLNESS_FULL, fullness_counted(&c->rooms));
 }
 
 /* Whether a copy that has no lane, and cannot be counted, is refused. */
 static inline bool segment_refuses_copies(const struct cuckoo *c, const struct segment *segment)
 {
   return segment_is_full(c, segment) ||
-         fullness_is(&segment->fullness, FULLNESS_COPIES, cuckoo_left(c));
+         fullness_is(&segment->fullness, FULLNESS_COPIES, fullness_counted(&c->rooms));
 }
 
 #endif

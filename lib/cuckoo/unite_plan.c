@@ -258,5 +258,5 @@ void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const 
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
   stripe_unlock(&growth->opening);
-  cuckoo_count_left(c); /* there may be rate for another generation */
+  fullness_count(&c->rooms); /* there may be rate for another generation */
 }

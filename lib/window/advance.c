@@ -74,7 +74,7 @@ static void let_layers_leave(struct window *w, uint64_t swept,
     if (!epoch_publish(&w->epoch, &epoch, next))
       continue;
     epoch = next;
-    atomic_fetch_add_explicit(&w->freed, 1, memory_order_relaxed);
+    fullness_count(&w->rooms);
   }
 }
 

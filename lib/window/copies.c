@@ -177,7 +177,7 @@ static void release(struct window *w, const struct window_copies *c)
   if (!c->records)
     return;
   atomic_fetch_sub_explicit(&w->bytes, bytes_for(c->bits), memory_order_relaxed);
-  atomic_fetch_add_explicit(&w->freed, 1, memory_order_relaxed);
+  fullness_count(&w->rooms);
   tamis__memory_release(filter_allocator(&w->head), c->records, bytes_for(c->bits));
 }
 

@@ -85,8 +85,7 @@ static int plan_locked(struct window *w, const struct window_layer *full, uint64
   return next->result;
 }
 
-/* The caller holds `opening`. */
-static int open_locked(struct window *w, const struct window_layer *full)
+int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 {
   uint64_t epoch = epoch_before(&w->epoch);
   if (epoch_newest(epoch) != full->number)
@@ -118,17 +117,9 @@ static int open_locked(struct window *w, const struct window_layer *full)
   return TAMIS_OK;
 }
 
-int tamis__window_open_layer(struct window *w, const struct window_layer *full)
-{
-  if (!w->spec.growable)
-    return TAMIS_EFULL;
-  stripe_lock(&w->opening);
-  int result = open_locked(w, full);
-  stripe_unlock(&w->opening);
-  return result;
-}
-
-/* The caller holds `opening`, with which alone segments are searched for a mark. */
+/* The caller holds `opening`, without which nobody searches a segment for a mark.  How full a single
+ * segment is, is not counted.  A search fails in one that is nearly full, unless somebody has chosen
+ * keys for that. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_place *place)
 {
@@ -141,11 +132,10 @@ static int grow_locked(struct window *w, struct window_layer *full,
     if (tamis__window_path_exists(w, full, place))
       return TAMIS_OK;
   }
-  int result = w->spec.growable ? open_locked(w, full) : TAMIS_EFULL;
-  if (result == TAMIS_EFULL)
-    fullness_mark(mark, &full->vacated[at], FULLNESS_FULL, rooms, FULLNESS_NEARLY);
-  else if (result == TAMIS_ENOMEM) /* there may be some later */
-    fullness_mark(mark, &full->vacated[at], FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
+  int result = w->spec.growable ? tamis__window_open_layer(w, full) : TAMIS_EFULL;
+  if (result != TAMIS_OK) /* an allocator that refuses may have memory later */
+    fullness_mark(mark, &full->vacated[at],
+                  result == TAMIS_EFULL ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms, FULLNESS_NEARLY);
   return result;
 }
 

@@ -11,12 +11,13 @@
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                      const struct window_geometry *g);
 
-/* Opens the layer after `full`, if `full` still is the newest one.  The caller holds no stripe.
+/* Opens the layer after `full`, if `full` still is the newest one.  The caller holds `opening`, and
+ * no stripe.
  *   Errors  TAMIS_EFULL: the filter may not grow any more; TAMIS_ENOMEM */
 int tamis__window_open_layer(struct window *w, const struct window_layer *full);
 
-/* The same, unless there is room in `full` for a key.  Marks the key's segment as full if there is
- * none and the filter does not grow. */
+/* The same for a filter that grows, if no moves make room for a key in `full`.  Errors are marked
+ * there.  The caller holds no lock. */
 int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_place *place);
 

@@ -407,7 +407,7 @@ static void expect_record(struct window_copies *c, const struct window_name *nam
                           uint64_t further)
 {
   (void) name, (void) stamp, (void) further;
-  c->used++;
+  c->used++; /* of a table that there is not yet */
 }
 
 static void write_record(struct window_copies *c, const struct window_name *name, unsigned stamp,

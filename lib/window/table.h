@@ -171,7 +171,7 @@ struct window {
   struct stripe saving;
   _Atomic uint64_t frozen; /* evict.h */
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
-  _Atomic uint64_t freed;  /* how often memory has come free, or an index; relaxed, too */
+  fullness_rooms rooms;    /* how often memory has come free, or an index for a layer */
   size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
@@ -257,10 +257,10 @@ static inline void window_has_room(struct window_layer *layer, uint64_t bucket)
                           window_segment_buckets(&layer->geometry));
 }
 
-/* The number for marks.  Lanes become free when a period ends; later, perhaps, an index for a layer. */
+/* The count of rooms for marks.  The end of a period makes room, too: lanes become free. */
 static inline uint64_t window_rooms(const struct window *w, uint64_t epoch)
 {
-  return epoch_period(epoch) + atomic_load_explicit(&w->freed, memory_order_relaxed);
+  return epoch_period(epoch) + fullness_counted(&w->rooms);
 }
 
 /* ---- buckets ---- */
