@@ -12,8 +12,9 @@
  *      SEARCHED becomes a mark, if it is        another search is worth while
  *      still that
  *
- * Only one call at a time searches for a mark: it holds a lock that all such calls take.  It
- * writes SEARCHED, the other call reads the state, and both access the bucket, all seq_cst.  So if the search did not see that a lane was cleared, it had written
+ * Only one call at a time searches for a mark: it holds a lock that all such calls take.  It writes
+ * SEARCHED and then reads buckets.  The other call writes a bucket and then reads the state.  All
+ * four accesses are seq_cst.  So if the search did not see that a lane was cleared, it had written
  * SEARCHED before the other call read the state; that call then removes the state, before or after
  * it becomes a mark.
  *
@@ -34,7 +35,7 @@
  * search that finds room takes two off.  When the number is at its most, a failure sets the mark.
  *
  * Another search is worth while when it would probably find one of the lanes that have become free:
- * at once in a small segment, of which it sees all, and in a large one after several removes.
+ * at once in a small segment, of which it sees much, and in a large one after several removes.
  * (Whoever has a free lane in a bucket of its own needs no search, and takes no notice of marks.)
  *
  *      31                           6 5          3 2       0
