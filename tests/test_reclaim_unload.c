@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,53 @@ static void *look_up(void *plugin)
   return NULL;
 }
 
+/* The program reads by liburcu itself, for longer than the end of a process would wait. */
+static void *read_for_a_while(void *plugin)
+{
+  void (*lock)(void), (*unlock)(void);
+  *(void **) &lock = dlsym(((struct plugin *) plugin)->handle, "urcu_bp_read_lock");
+  *(void **) &unlock = dlsym(((struct plugin *) plugin)->handle, "urcu_bp_read_unlock");
+  lock();
+  sem_post(&looked_up);
+  usleep(1500000);
+  unlock();
+  return NULL;
+}
+
+static void a_plugin_goes_when_readers_have_left(void **state)
+{
+  (void) state;
+  pthread_t thread;
+  sem_init(&looked_up, 0, 0);
+  struct plugin plugin = load();
+  assert_int_equal(pthread_create(&thread, NULL, read_for_a_while, &plugin), 0);
+  sem_wait(&looked_up);
+  assert_true(plugin.work(1));
+  unload(&plugin);
+  pthread_join(thread, NULL);
+  usleep(100000); /* in which a thread that was left behind would return to the plugin's code */
+}
+
+/* A reader that never leaves does not keep a process that has a plugin from ending. */
+static void a_process_with_a_plugin_ends(void **state)
+{
+  (void) state;
+  fflush(NULL);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    struct plugin plugin = load();
+    void (*lock)(void);
+    *(void **) &lock = dlsym(plugin.handle, "urcu_bp_read_lock");
+    lock();
+    alarm(PATIENCE_SECONDS);
+    exit(plugin.work(1) ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
 /* liburcu has code to run when it ends. */
 static void a_thread_may_end_after_the_plugin(void **state)
 {
@@ -159,6 +207,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_plugin_goes_while_the_thread_idles),
       cmocka_unit_test(a_plugin_goes_while_the_thread_waits),
+      cmocka_unit_test(a_plugin_goes_when_readers_have_left),
+      cmocka_unit_test(a_process_with_a_plugin_ends),
       cmocka_unit_test(a_thread_may_end_after_the_plugin),
       cmocka_unit_test(a_fork_may_come_after_the_plugin),
       cmocka_unit_test(a_plugin_on_the_shared_library_goes),

@@ -44,8 +44,9 @@
  *     argument for the lists.  If the forking thread was inside as a registered reader, it is
  *     counted as well until that section ends.
  * R4  The library ends its thread and joins it before the library is unloaded or the process ends.
- *     It waits for at most a second, as a reader may stay inside for ever.  liburcu is kept loaded,
- *     because it has code to run at the end of each thread that it knows.
+ *     To be unloaded, it waits as long as a reader is inside: the thread returns to its code.  The
+ *     end of the process waits for at most a second, as a reader may stay inside for ever.  liburcu
+ *     is kept loaded, because it has code to run at the end of each thread that it knows.
  * R5  When something is refused, memory waits: without a thread until one can be started, and
  *     without membarrier until that is allowed.  Registered readers rely on membarrier for their
  *     barriers, and liburcu ends the process when it is denied.  So it is tried before each grace
@@ -58,8 +59,8 @@
 #include "base/counted.h"
 #include "base/hook.h"
 #include "base/slots.h"
+#include "base/unload.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -401,8 +402,12 @@ __attribute__((destructor)) static void stop(void)
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
   pthread_cond_signal(&waiter.more);
-  while (waiter.running && pthread_cond_timedwait(&waiter.ended, &waiter.lock, &until) != ETIMEDOUT)
-    ;
+  while (waiter.running)
+    if (pthread_cond_timedwait(&waiter.ended, &waiter.lock, &until) == ETIMEDOUT) {
+      if (tamis__process_ends())
+        break;
+      until = in_nanoseconds(exit_time);
+    }
   bool ended = !waiter.running;
   pthread_mutex_unlock(&waiter.lock);
   if (ended)
@@ -441,25 +446,11 @@ static void after_fork_in_child(void)
   tamis__reader = &tamis__no_reader[0];
 }
 
-/* liburcu takes a thread that ends out of its registry: not to be unloaded with a plugin that
- * contains us.  (Weak, and looked up: a program that is linked statically has no dlopen, and needs
- * none.) */
-static void keep_liburcu_loaded(void)
-{
-#pragma weak dladdr
-#pragma weak dlsym
-  void *(*open)(const char *, int);
-  void (*function)(void) = urcu_bp_register_thread;
-  Dl_info liburcu;
-  if (dladdr && dlsym && dladdr(*(void **) &function, &liburcu) &&
-      (*(void **) &open = dlsym(RTLD_DEFAULT, "dlopen")))
-    open(liburcu.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 static void begin(void)
 {
   make_conditions();
-  keep_liburcu_loaded();
+  tamis__keep_loaded(urcu_bp_register_thread);
+  tamis__watch_for_exit();
   if (!handler_registered)
     handler_registered = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
 }
