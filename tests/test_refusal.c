@@ -103,6 +103,20 @@ static void every_reason_has_words(void **state)
           o.kind = TAMIS_COUNTING_BLOOM, o.fpp = 1e-6);
   REFUSED(EUNSUPPORTED, "layout is 1;", "of a counting Bloom filter it must be 0",
           o.kind = TAMIS_COUNTING_BLOOM, o.layout = TAMIS_LAYOUT_CLASSIC);
+  /* Where no capacity would do, it is not the capacity that is to be mended. */
+  REFUSED(EINVAL, "fpp is 1e-06;",
+          "with this kind and layout it must be at least 1e-05, and below 1",
+          o.kind = TAMIS_COUNTING_BLOOM, o.fpp = 1e-6, o.capacity = 0);
+  REFUSED(EINVAL, "fpp is 1e-06;", "it must be at least 1e-05", o.kind = TAMIS_COUNTING_BLOOM,
+          o.fpp = 1e-6, o.capacity = UINT64_MAX);
+  REFUSED(EINVAL, "capacity is 0;", "from 1 to ", o.kind = TAMIS_COUNTING_BLOOM, o.fpp = 1e-5,
+          o.capacity = 0);
+  REFUSED(EINVAL, "fpp is 1e-06;", "with this kind and layout it must be at least ",
+          o.layout = TAMIS_LAYOUT_WORD, o.fpp = 1e-6, o.capacity = 0);
+  REFUSED(EINVAL, "capacity is 0;", "it must be at least 1", o.kind = TAMIS_COUNTING_BLOOM,
+          o.layout = TAMIS_LAYOUT_CLASSIC, o.capacity = 0);
+  REFUSED(EUNSUPPORTED, "layout is 1;", "of a counting Bloom filter it must be 0",
+          o.kind = TAMIS_COUNTING_BLOOM, o.layout = TAMIS_LAYOUT_CLASSIC, o.capacity = UINT64_MAX);
   REFUSED(EFULL, "max_bytes is 1000;", "or 0 for no limit", o.max_bytes = 1000);
   REFUSED(EFULL, "max_bytes is 1;", "at least ", o.kind = TAMIS_CUCKOO, o.max_bytes = 1);
   const tamis_allocator first_half = {no_memory, NULL, NULL},

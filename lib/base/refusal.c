@@ -53,6 +53,33 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
+/* No capacity is legal: because of the rate, or of another field, which is named when the capacity is
+ * not 0. */
+static int refuse_rate_of_any(const struct refusal *why, const tamis_options *options,
+                              int (*bytes_for)(const tamis_options *, uint64_t *))
+{
+  tamis_options trial = *options;
+  double refused = log(options->fpp), legal = log(0.5);
+  uint64_t bytes;
+  trial.capacity = 1;
+  trial.fpp = 0.5;
+  if (bytes_for(&trial, &bytes) != TAMIS_OK)
+    return tamis__refuse(why, TAMIS_EINVAL, "capacity is %" PRIu64 "; it must be at least 1",
+                         options->capacity);
+  for (unsigned i = 0; i < 40; i++) {
+    double middle = refused + (legal - refused) / 2;
+    trial.fpp = exp(middle);
+    *(bytes_for(&trial, &bytes) == TAMIS_OK ? &legal : &refused) = middle;
+  }
+  legal -= 1e-9; /* more than the halves leave: a round number may be the lowest rate */
+  trial.fpp = strtod(text_of_bound(exp(legal)).text, NULL);
+  if (bytes_for(&trial, &bytes) != TAMIS_OK)
+    legal += 1e-9;
+  return tamis__refuse(why, TAMIS_EINVAL,
+                       "fpp is %s; with this kind and layout it must be at least %s, and below 1",
+                       tamis__rate_text(options->fpp).text, text_of_bound(exp(legal)).text);
+}
+
 int tamis__refuse_capacity(const struct refusal *why, const tamis_options *options,
                            int (*bytes_for)(const tamis_options *, uint64_t *))
 {
@@ -67,6 +94,8 @@ int tamis__refuse_capacity(const struct refusal *why, const tamis_options *optio
     else
       beyond = trial.capacity;
   }
+  if (fits == 0)
+    return refuse_rate_of_any(why, options, bytes_for);
   return tamis__refuse(why, TAMIS_EINVAL,
                        "capacity is %" PRIu64 "; with this kind and this fpp it must be from 1 to "
                        "%" PRIu64,

@@ -171,16 +171,24 @@ double tamis__bloom_lowest_rate(tamis_layout layout, uint64_t capacity)
   return good;
 }
 
+static bool layout_is_possible(const tamis_options *options)
+{
+  return options->kind != TAMIS_COUNTING_BLOOM || options->layout == TAMIS_LAYOUT_BLOCKED;
+}
+
+static int refuse_layout(const struct refusal *why, const tamis_options *options)
+{
+  return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                       "layout is %d; of a counting Bloom filter it must be %d "
+                       "(TAMIS_LAYOUT_BLOCKED)",
+                       (int) options->layout, TAMIS_LAYOUT_BLOCKED);
+}
+
 static int refuse_rate(const struct refusal *why, const tamis_options *options)
 {
   if (!why || !why->text) /* the word layout's lowest rate takes a while to find */
     return TAMIS_EUNSUPPORTED;
   bool counting = options->kind == TAMIS_COUNTING_BLOOM;
-  if (counting && options->layout != TAMIS_LAYOUT_BLOCKED)
-    return tamis__refuse(why, TAMIS_EUNSUPPORTED,
-                         "layout is %d; of a counting Bloom filter it must be %d "
-                         "(TAMIS_LAYOUT_BLOCKED)",
-                         (int) options->layout, TAMIS_LAYOUT_BLOCKED);
   return tamis__refuse_rate(why, options,
                             counting ? "a counting Bloom filter"
                             : options->layout == TAMIS_LAYOUT_WORD
@@ -193,6 +201,8 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
                   const struct refusal *why, tamis_filter **out)
 {
   struct bloom_plan plan;
+  if (!layout_is_possible(options))
+    return refuse_layout(why, options);
   int result = make_plan(options, &plan);
   if (result == TAMIS_EINVAL)
     return tamis__refuse_capacity(why, options, bytes_for);
