@@ -21,6 +21,8 @@ static const struct format {
     {"bzip2", "bzcat", 10, "BZh.1AY&SY"},
     {"lz4", "lz4cat", 4, "\x04\x22\x4d\x18"},
     {"compress", "zcat", 3, "\x1f\x9d\x90"},
+    {"lzip", "lzip -dc", 5, "LZIP\x01"},
+    {"zip", "funzip", 4, "PK\x03\x04"},
 };
 
 static bool begins_with(const char *first, size_t size, const struct format *format)

@@ -418,6 +418,10 @@ printf '\3757zXZ\000\000\004\346\326' >compressed
 check "compressed by xz" refused xz xzcat
 printf 'BZh91AY&SY\027\162' >compressed
 check "compressed by bzip2" refused bzip2 bzcat
+printf 'LZIP\001\014\000' >compressed
+check "compressed by lzip" refused lzip 'lzip -dc'
+printf 'PK\003\004\024\000' >compressed
+check "compressed by zip" refused zip funzip
 printf '\004\042\115\030\144\100' >compressed
 check "compressed by lz4" refused lz4 lz4cat
 printf '\037\235\220\141' >compressed
