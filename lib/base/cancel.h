@@ -10,7 +10,9 @@
 #include <time.h>
 
 /* Around everything that is a cancellation point, or may be: system calls that wait, and functions
- * of the user.  Returns what cancellation_restore() needs. */
+ * of the user that allocate, read or write.  (Hash functions are called without it, as it would cost
+ * more than they do; the header forbids that they end the thread.)  Returns what
+ * cancellation_restore() needs. */
 static inline int cancellation_disable(void)
 {
   int before;
