@@ -412,6 +412,7 @@ __attribute__((destructor)) static void stop(void)
   pthread_mutex_unlock(&waiter.lock);
   if (ended)
     join_last_thread();
+  tamis__stop_watching();
   cancellation_restore(cancellation);
 }
 

@@ -2,8 +2,6 @@
 #include "base/unload.h"
 
 #include <dlfcn.h>
-#include <semaphore.h>
-#include <stdlib.h>
 
 /* Weak, and looked up: a program that is linked statically has no dlopen, and needs none. */
 void tamis__keep_loaded(void (*function)(void))
@@ -17,25 +15,30 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Posted by exit(), which does that before destructors run.  NULL: it could not be arranged. */
-static sem_t *exiting;
+static bool exit_was_called;
 
-/* A handler that belongs to no library runs when the process ends, and not when a library goes.  A
- * function of ours might have gone by then.  So the handler is sem_post() itself, and its semaphore
- * stays when the library goes. */
+/* Of the C++ ABI, in the C library: a handler that belongs to a key runs in exit(), before
+ * destructors, unless it has been run and taken off for the key before. */
+int __cxa_atexit(void (*function)(void *), void *argument, void *key);
+void __cxa_finalize(void *key);
+
+static void note_exit(void *noted)
+{
+  *(bool *) noted = true;
+}
+
 void tamis__watch_for_exit(void)
 {
-  int __cxa_atexit(void (*)(void *), void *, void *); /* of the C++ ABI, in the C library */
-  sem_t *semaphore = malloc(sizeof *semaphore);
-  if (semaphore && sem_init(semaphore, 0, 0) == 0 &&
-      __cxa_atexit((void (*)(void *))(void (*)(void)) sem_post, semaphore, NULL) == 0)
-    exiting = semaphore;
-  else
-    free(semaphore);
+  /* Without the handler, as if the process always ended. */
+  exit_was_called = __cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0;
+}
+
+void tamis__stop_watching(void)
+{
+  __cxa_finalize(&exit_was_called);
 }
 
 bool tamis__process_ends(void)
 {
-  int posted = 1;
-  return !exiting || (sem_getvalue(exiting, &posted) == 0 && posted > 0);
+  return exit_was_called;
 }

@@ -2,8 +2,8 @@
  *
  * Layer 1: what a plugin that contains the library needs, so that it may be unloaded.
  *
- * Threads: the first two are called once, before any other call of the library returns that starts a
- * thread; the last one from anywhere after that.  None of them blocks.
+ * Threads: the first two are called once, before a thread of the library is started, and the others
+ * by the destructor only.  None of them blocks.
  */
 #ifndef TAMIS_LIB_UNLOAD_H
 #define TAMIS_LIB_UNLOAD_H
@@ -13,8 +13,10 @@
 /* The shared library that contains this function stays when a plugin that is linked with it goes. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* Lets tamis__process_ends() know of exit(). */
+/* Lets tamis__process_ends() know of exit(), until the second is called: by the destructor, as
+ * exit() must not call what has been unloaded. */
 void tamis__watch_for_exit(void);
+void tamis__stop_watching(void);
 
 /* Tells a destructor whether it runs because the process ends, rather than because a plugin is
  * unloaded.  True if that is not known. */
