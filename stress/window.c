@@ -416,8 +416,8 @@ static bool run_round(const struct settings *s, uint64_t round)
   struct worker workers[MAX_THREADS];
   harness_run(s->shared.threads + 1, seed, deliver_or_end, &run, workers);
   look_at_bytes(&run);
-  /* An id that is taken for its neighbour in time is so each time when both come again.  So it is
-   * such groups that are independent. */
+  /* Ids come again with the same neighbours, so one that is taken for a neighbour is found as often
+   * as it comes.  Independent are pairs of ids, not calls. */
   double times = (double) run.forgotten / (double) run.n + 1, found = (double) run.found / times,
          bound = 1.1 * s->fpp * (double) run.forgotten / times, most = bound + 8 * sqrt(bound + 1);
   uint64_t left = left_in_the_end(&run);

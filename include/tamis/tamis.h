@@ -28,11 +28,9 @@
  *   Errors   every result that the call can return, and what it has changed then
  *   Source   where a formula comes from
  *
- * The library prints nothing, never aborts and never exits.  (One case is beyond it: a seccomp
- * filter that is installed for all threads, and denies membarrier(2) while memory of a growing
- * cuckoo filter waits for readers.  liburcu ends the process then.)  No call is async-signal-safe.
- * No call is a cancellation point.  errno is part of a contract only with TAMIS_EIO.  docs/space.md
- * lists measured sizes and rates.
+ * The library prints nothing, never aborts and never exits (docs/growth.md, "membarrier", has a
+ * case in which liburcu does).  No call is async-signal-safe, or a cancellation point.  errno is
+ * part of a contract only with TAMIS_EIO.  docs/space.md lists measured sizes and rates.
  *
  * The library supports Linux on 64-bit processors (docs/platforms.md).
  *
@@ -282,11 +280,9 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
 
 /* The bytes that a filter with these options takes, everything included.  (Beyond its capacity, a
  * filter that grows takes more.  A cuckoo filter that grows takes them at its capacity at the
- * latest, a large one as keys come.  Of small ones that grow, up to 4 in 10^5 take more a little
- * before, or refuse a key if max_bytes is no more than that.  Counts of copies come on top, if
- * max_bytes allows it; at rates above 0.05 a few false positives may be counted, too.)  To remember
- * a max_bytes that leaves room for growth, a small Bloom filter takes up to 136 bytes more than
- * without one.
+ * latest, a large one as keys come; up to 4 in 10^5 small ones exceed them before, or refuse a key
+ * with that max_bytes.  Counts of copies, above 0.05 also of false positives, come on top within
+ * max_bytes.)  One that leaves room for growth costs a small Bloom filter up to 136 bytes.
  *   Threads  any      Blocks  never
  *   Errors   as tamis_create, without TAMIS_EFULL and TAMIS_ENOMEM; *bytes is written only with
  *            TAMIS_OK */

@@ -10,8 +10,8 @@
 #include <time.h>
 
 /* Around everything that is a cancellation point, or may be: system calls that wait, and functions
- * of the user that allocate, read or write.  (Hash functions are called without it, as it would cost
- * more than they do; the header forbids that they end the thread.)  Returns what
+ * of the user that allocate, read or write.  (Hash functions are called without it, as it would
+ * cost more than they do; the header forbids that they end the thread.)  Returns what
  * cancellation_restore() needs. */
 static inline int cancellation_disable(void)
 {

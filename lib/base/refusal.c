@@ -53,10 +53,10 @@ static struct rate_text text_of_bound(double rate)
   return out;
 }
 
-/* No capacity is legal: because of the rate, or of another field, which is named when the capacity is
- * not 0. */
-static int refuse_rate_of_any(const struct refusal *why, const tamis_options *options,
-                              int (*bytes_for)(const tamis_options *, uint64_t *))
+/* No capacity is legal with this rate.  (If it is not the rate's fault but another field's, that
+ * one is named once the capacity is not 0.) */
+static int refuse_all_capacities(const struct refusal *why, const tamis_options *options,
+                                 int (*bytes_for)(const tamis_options *, uint64_t *))
 {
   tamis_options trial = *options;
   double refused = log(options->fpp), legal = log(0.5);
@@ -95,7 +95,7 @@ int tamis__refuse_capacity(const struct refusal *why, const tamis_options *optio
       beyond = trial.capacity;
   }
   if (fits == 0)
-    return refuse_rate_of_any(why, options, bytes_for);
+    return refuse_all_capacities(why, options, bytes_for);
   return tamis__refuse(why, TAMIS_EINVAL,
                        "capacity is %" PRIu64 "; with this kind and this fpp it must be from 1 to "
                        "%" PRIu64,

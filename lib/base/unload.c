@@ -2,6 +2,7 @@
 #include "base/unload.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 
 /* Weak, and looked up: a program that is linked statically has no dlopen, and needs none. */
 void tamis__keep_loaded(void (*function)(void))
@@ -15,22 +16,24 @@ void tamis__keep_loaded(void (*function)(void))
     open(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static bool exit_was_called;
+/* Relaxed: exit() may be called while another thread unloads a plugin.  It decides only whether
+ * that thread waits any longer. */
+static _Atomic bool exit_was_called;
 
-/* Of the C++ ABI, in the C library: a handler that belongs to a key runs in exit(), before
- * destructors, unless it has been run and taken off for the key before. */
+/* Of the C++ ABI, in the C library.  A handler with a key runs in exit(), before destructors, or
+ * when the second function is called with that key; it runs once. */
 int __cxa_atexit(void (*function)(void *), void *argument, void *key);
 void __cxa_finalize(void *key);
 
 static void note_exit(void *noted)
 {
-  *(bool *) noted = true;
+  atomic_store_explicit((_Atomic bool *) noted, true, memory_order_relaxed);
 }
 
 void tamis__watch_for_exit(void)
 {
-  /* Without the handler, as if the process always ended. */
-  exit_was_called = __cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0;
+  if (__cxa_atexit(note_exit, &exit_was_called, &exit_was_called) != 0)
+    note_exit(&exit_was_called); /* without the handler, as if the process always ended */
 }
 
 void tamis__stop_watching(void)
@@ -40,5 +43,5 @@ void tamis__stop_watching(void)
 
 bool tamis__process_ends(void)
 {
-  return exit_was_called;
+  return atomic_load_explicit(&exit_was_called, memory_order_relaxed);
 }

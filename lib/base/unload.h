@@ -10,11 +10,11 @@
 
 #include <stdbool.h>
 
-/* The shared library that contains this function stays when a plugin that is linked with it goes. */
+/* The library that contains this function stays when a plugin that is linked with it goes. */
 void tamis__keep_loaded(void (*function)(void));
 
-/* Lets tamis__process_ends() know of exit(), until the second is called: by the destructor, as
- * exit() must not call what has been unloaded. */
+/* Lets tamis__process_ends() know of exit(), until tamis__stop_watching() is called.  The
+ * destructor calls that last, as exit() must not call code that has been unloaded. */
 void tamis__watch_for_exit(void);
 void tamis__stop_watching(void);
 
