@@ -172,7 +172,7 @@ const struct shape unique_shapes[] = {
     {"unique_makes", "one winner of two that make a segment?", 2, false, set_up_make, run_unique,
      check_unique_opens, BOUND(2), BOUND(2)},
     {"unique_and_open", "one winner while another add opens a generation?", 3, false, set_up_open,
-     run_unique_and_open, check_unique_and_open, BOUND(1), BOUND(1)},
+     run_unique_and_open, check_unique_and_open, BOUND(2), BOUND(1)},
     {"unique_room_and_open", "... and there is room for one in the old one?", 3, false,
      set_up_room_and_open, run_unique_and_open, check_room_and_open, BOUND(2), BOUND(1)},
     {"unique_late", "... and one of two does not know it yet?", 2, false, set_up_open_elsewhere,
