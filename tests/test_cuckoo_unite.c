@@ -603,6 +603,73 @@ static void memory_may_be_refused(void **state)
   tamis_destroy(from);
 }
 
+/* What unions leave behind for growth. */
+struct left_behind {
+  uint32_t unions;
+  unsigned limit; /* of the newest generation */
+  double excess;
+};
+
+static struct left_behind left_behind_in(const tamis_filter *f)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  return (struct left_behind){
+      atomic_load(&cuckoo_growth(c)->unions),
+      generation_split_limit(cuckoo_generation(c, cuckoo_generations(c) - 1)), cuckoo_excess(c)};
+}
+
+/* Unites a new filter with some others.  Then the first, the second, ... block of further ones is
+ * refused, each time before an entry has come: the last one is for the copies of the first keys. */
+static tamis_filter *unite_some(const tamis_options *options, unsigned unions, unsigned failures)
+{
+  tamis_filter *into = make_with(options);
+  for (unsigned i = 0; i < unions + failures; i++) {
+    struct bank bank = {0};
+    tamis_allocator allocator = {bank_allocate, bank_release, &bank};
+    tamis_options with_bank = *options;
+    with_bank.allocator = &allocator;
+    tamis_filter *from = make_with(&with_bank);
+    struct keys keys = {(i < unions ? i : unions) * 500, 500};
+    add_copies(from, keys, 40);
+    uint64_t count = stats_of(into).count;
+    bank.fail_at = i < unions ? 0 : bank.calls + 1 + i - unions;
+    assert_int_equal(tamis_merge(into, from), i < unions ? TAMIS_OK : TAMIS_ENOMEM);
+    assert_true(i < unions || stats_of(into).count == count);
+    bank.fail_at = 0;
+    tamis_destroy(from);
+  }
+  return into;
+}
+
+/* A union that fails before an entry has come leaves nothing behind: the filter grows on like a twin
+ * that has not seen the union. */
+static void a_union_that_fails_leaves_nothing(void **state)
+{
+  (void) state;
+  const tamis_options options = options_for(100, 0.002);
+  bool took_splits = false;
+  for (unsigned unions = 1; unions <= 2; unions++) {
+    tamis_filter *f = unite_some(&options, unions, 5);
+    tamis_filter *twin = unite_some(&options, unions, 0);
+    tamis_filter *more = unite_some(&options, unions + 1, 0);
+    struct left_behind a = left_behind_in(f), b = left_behind_in(twin);
+    assert_int_equal(a.unions, 0);
+    assert_int_equal(a.limit, b.limit);
+    assert_true(a.excess == b.excess);
+    took_splits |= left_behind_in(more).limit < b.limit;
+    add_range(f, 1000000, 1000000 + 20000);
+    add_range(twin, 1000000, 1000000 + 20000);
+    tamis_stats x = stats_of(f), y = stats_of(twin);
+    assert_same_contents(&x, &y);
+    assert_true(x.fpp_estimate == y.fpp_estimate);
+    assert_valid(f);
+    tamis_destroy(f);
+    tamis_destroy(twin);
+    tamis_destroy(more);
+  }
+  assert_true(took_splits); /* otherwise there is nothing to give back */
+}
+
 /* ---- while both are in use ---- */
 
 enum { THREADS = 4, TOUCHED = 5000, STABLE = 30000 / SCALE, ROUNDS = SCALE > 1 ? 2 : 6 };
@@ -817,6 +884,7 @@ int main(void)
       cmocka_unit_test(a_snapshot_of_the_filter_is_not_changed),
       cmocka_unit_test(max_bytes_holds),
       cmocka_unit_test(memory_may_be_refused),
+      cmocka_unit_test(a_union_that_fails_leaves_nothing),
       TEST_WITH_THREADS(filters_of_one_generation_in_use),
       TEST_WITH_THREADS(filters_of_two_generations_in_use),
       TEST_WITH_THREADS(unions_in_both_directions),

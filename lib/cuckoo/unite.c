@@ -377,26 +377,35 @@ static int unite_pieces(struct union_of *u, struct cuckoo_snapshot *s)
   return result == TAMIS_ABSENT ? note_removed(u, s) : result;
 }
 
+static bool have_come(const struct union_of *u)
+{
+  double entries = 0;
+  for (unsigned j = 0; j < CUCKOO_MAX_GENERATIONS; j++)
+    entries += u->come[j].entries;
+  return entries > 0;
+}
+
 /* The entries of a later generation come in an order in which a generation of fewer pairs fills
- * pair by pair.  After an error it stays so.  (Relaxed: see is_skewed().) */
+ * pair by pair.  It stays so if an error ends the union after some have come.  (Relaxed: see
+ * is_skewed().) */
 static int unite_snapshot(struct union_of *u, struct cuckoo_snapshot *s)
 {
   struct cuckoo_growth *growth = cuckoo_has_growth(u->into);
   if (growth)
     atomic_fetch_add_explicit(&growth->unions, 1, memory_order_relaxed);
   int result = unite_pieces(u, s);
-  if (growth && result == TAMIS_OK)
+  if (growth && (result == TAMIS_OK || !have_come(u)))
     atomic_fetch_sub_explicit(&growth->unions, 1, memory_order_relaxed);
   return result;
 }
 
-static int provide_growth(struct cuckoo *into)
+static int reserve(struct cuckoo *into, struct union_plan *plan)
 {
   struct stripe *growth = growth_stripe(&into->first, 0);
   stripe_lock(growth);
   int result = tamis__growth_provide(into);
   stripe_unlock(growth);
-  return result;
+  return result == TAMIS_OK ? tamis__union_reserve(into, plan) : result;
 }
 
 int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
@@ -407,9 +416,9 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   if (!cuckoo_same_geometry(&cuckoo_generation(u.into, 0)->geometry,
                             &cuckoo_generation(from, 0)->geometry))
     return TAMIS_EINVAL;
-  int result = u.into->growable ? provide_growth(u.into) : TAMIS_OK;
-  if (result == TAMIS_OK)
-    result = tamis__union_plan(u.into, from, &plan);
+  int result = tamis__union_plan(u.into, from, &plan);
+  if (result == TAMIS_OK && u.into->growable)
+    result = reserve(u.into, &plan);
   if (result != TAMIS_OK)
     return result;
   struct cuckoo_snapshot s;
@@ -419,6 +428,6 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   tamis__snapshot_end(&s);
   result = remove_noted(&u, result);
   if (u.into->growable)
-    tamis__union_settle(u.into, &plan, u.come);
+    tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);
   return result;
 }

@@ -197,9 +197,10 @@ static bool plan_generation(const struct cuckoo *into, unsigned n, const struct 
 
 /* Makes the filter keep its promise with the planned excess.  The caller holds the opening
  * stripe. */
-static int reserve_rate_locked(struct cuckoo *into, unsigned n, const struct union_plan *plan)
+static int reserve_rate_locked(struct cuckoo *into, struct union_plan *plan)
 {
-  struct generation *newest = cuckoo_generation(into, n - 1);
+  struct generation *newest = plan->newest;
+  unsigned n = newest->number + 1U;
   unsigned limit = generation_split_limit(newest), lower = limit;
   double most = (cuckoo_rate_left(into, n) - plan->rate) / 2, full = generation_rate(newest, limit);
   if (plan->rate > 0 && most < 0)
@@ -209,9 +210,12 @@ static int reserve_rate_locked(struct cuckoo *into, unsigned n, const struct uni
   if (plan->excess > 0 && plan->excess - full + generation_rate(newest, lower) > most)
     return TAMIS_EUNSUPPORTED;
   if (plan->excess > 0)
-    atomic_store_explicit(&newest->split_limit, (uint8_t) lower, memory_order_relaxed);
-  atomic_store_explicit(&cuckoo_growth(into)->excess, cuckoo_excess(into) + plan->excess,
+    plan->splits = limit - lower;
+  atomic_store_explicit(&newest->split_limit, (uint8_t) (limit - plan->splits),
                         memory_order_relaxed);
+  plan->former = cuckoo_excess(into);
+  plan->reserved = plan->former + plan->excess;
+  atomic_store_explicit(&cuckoo_growth(into)->excess, plan->reserved, memory_order_relaxed);
   return TAMIS_OK;
 }
 
@@ -225,7 +229,7 @@ static uint64_t copies_in(const struct cuckoo *c)
   return copies;
 }
 
-int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
+int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan)
 {
   *plan = (struct union_plan){0};
   if (copies_in(into) + copies_in(from) >= saved_most_united)
@@ -237,26 +241,49 @@ int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct uni
                : TAMIS_OK;
   }
   unsigned n = cuckoo_generations(into), of_from = cuckoo_generations(from);
+  plan->newest = cuckoo_generation(into, n - 1);
   for (unsigned j = 0; j < n; j++)
     plan->before[j] = (double) cuckoo_count(cuckoo_generation(into, j), ENTRIES);
   for (unsigned i = 0; i < of_from; i++)
     if (!plan_generation(into, n, from, i, plan))
       return TAMIS_EUNSUPPORTED;
+  return TAMIS_OK;
+}
+
+int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
+{
   struct stripe *opening = &cuckoo_growth(into)->opening;
   stripe_lock(opening);
-  int result = reserve_rate_locked(into, n, plan);
+  int result = reserve_rate_locked(into, plan);
   stripe_unlock(opening);
   return result;
 }
 
-void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come)
+/* Other unions take splits, and give them back, one by one as well, so the order does not
+ * matter. */
+static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
+{
+  unsigned limit = generation_split_limit(plan->newest);
+  double left = cuckoo_rate_left(c, cuckoo_generations(c));
+  double split = generation_rate(plan->newest, 1) - generation_rate(plan->newest, 0);
+  for (unsigned i = 0; i < plan->splits && left >= split; i++, left -= split)
+    limit++;
+  atomic_store_explicit(&plan->newest->split_limit, (uint8_t) limit, memory_order_relaxed);
+}
+
+void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
+                         bool failed)
 {
   struct cuckoo_growth *growth = cuckoo_growth(c);
   stripe_lock(&growth->opening);
-  double excess = atomic_load_explicit(&growth->excess, memory_order_relaxed) - plan->excess;
+  double excess = cuckoo_excess(c);
+  /* If no other union has changed it, what it was before is exact, and a difference is not. */
+  excess = excess == plan->reserved ? plan->former : excess - plan->excess;
   for (unsigned j = 0; j < cuckoo_generations(c); j++)
     excess += excess_of(cuckoo_generation(c, j), plan->before[j], come[j].entries, come[j].rate);
   atomic_store_explicit(&growth->excess, fmax(excess, 0), memory_order_relaxed);
+  if (failed)
+    give_splits_back_locked(c, plan);
   stripe_unlock(&growth->opening);
   fullness_count(&c->rooms); /* there may be rate for another generation */
 }

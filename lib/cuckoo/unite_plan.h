@@ -54,23 +54,32 @@ struct survey {
 };
 
 struct union_plan {
-  double excess;    /* of the rate */
-  double rate;      /* of generations that are to be opened */
-  unsigned deepest; /* segments of the newest generation, if they take entries */
+  double excess;           /* of the rate */
+  double former, reserved; /* the excess of `into` without it and with it */
+  double rate;             /* of generations that are to be opened */
+  unsigned deepest;        /* segments of the newest generation, if they take entries */
+  struct generation *newest;
+  unsigned splits; /* of the newest generation, which the union has taken from its limit */
   double before[CUCKOO_MAX_GENERATIONS]; /* entries of the generations of `into` */
   double taken[CUCKOO_MAX_GENERATIONS];  /* entries that they are to take */
 };
 
-/* Whether the union can be; the excess that is planned is reserved.
+/* Whether the union can be.  Nothing is changed.
  *   TAMIS_EFULL         a filter that does not grow would hold more than its capacity, or there
  *                       would be too many copies
- *   TAMIS_EUNSUPPORTED  the union could not keep its rate, or has no room for entries of `from`
- *                       that know too little for other places */
-int tamis__union_plan(struct cuckoo *into, const struct cuckoo *from, struct union_plan *plan);
+ *   TAMIS_EUNSUPPORTED  the union has no room for entries of `from` that know too little for other
+ *                       places */
+int tamis__union_plan(const struct cuckoo *into, const struct cuckoo *from,
+                      struct union_plan *plan);
+
+/* Reserves the excess that is planned, of a filter that has growth.
+ *   TAMIS_EUNSUPPORTED  the union could not keep its rate; nothing is changed */
+int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan);
 
 /* After the union: what was reserved becomes what it is.  `come`: the entries that have come to
- * each generation. */
-void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan,
-                         const struct survey *come);
+ * each generation.  `failed`: the splits that the union has taken come back as far as these entries
+ * leave the rate for them. */
+void tamis__union_settle(struct cuckoo *c, const struct union_plan *plan, const struct survey *come,
+                         bool failed);
 
 #endif
