@@ -326,6 +326,34 @@ static void a_union_keeps_within_max_bytes(void **state)
   assert_int_equal(counts.now, 0);
 }
 
+/* ---- more lanes than 32 bits count ---- */
+
+/* A single stripe, which seems to cover nearly 2^32 lanes in use already. */
+static void lanes_of_a_stripe_pass_32_bits(void **state)
+{
+  (void) state;
+  const uint64_t others = UINT32_MAX - UINT64_C(2);
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_options options = options_for(kinds[i], 3, 1000, false);
+    options.stripes = 1;
+    tamis_filter *f = create(&options), *from = create(&options);
+    struct window *w = window_of(f);
+    assert_int_equal(w->stripes.mask, 0);
+    atomic_fetch_add(&w->stripes.all[0].lanes, others);
+    for (uint64_t key = 0; key < 10; key++)
+      add(f, key, 1);
+    assert_int_equal(stats_of(f).count, others + 10);
+    add(from, 100, 1);
+    assert_int_equal(tamis_merge(f, from), TAMIS_EFULL);
+    advance(f, 4);
+    assert_int_equal(stats_of(f).count, others);
+    atomic_fetch_sub(&w->stripes.all[0].lanes, others);
+    assert_valid(f);
+    tamis_destroy(f);
+    tamis_destroy(from);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -338,6 +366,7 @@ int main(void)
       cmocka_unit_test(layers_have_no_union),
       cmocka_unit_test(copies_have_an_end),
       cmocka_unit_test(a_union_keeps_within_max_bytes),
+      cmocka_unit_test(lanes_of_a_stripe_pass_32_bits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

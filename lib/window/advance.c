@@ -33,7 +33,7 @@ static uint64_t sweep_block(const struct window *w, const struct window_layer *l
   stripe_lock(stripe);
   for (uint64_t i = begin; i < end && i < words; i++)
     cleared += sweep_word_locked(&g->whole, &layer->words[i], dead, &left);
-  stripe_use(stripe, -(int32_t) cleared);
+  window_use(stripe, -(int64_t) cleared);
   stripe_unlock(stripe);
   HOOK(window_block_swept);
   return left;

@@ -126,9 +126,9 @@ static enum moved move_locked(struct window *w, struct window_layer *layer, cons
   HOOK(window_version_bumped);
   window_store(layer, move->from, move->lane, 0);
   fullness_reset(&layer->full[window_mark_of(layer, move->from)]);
-  stripe_use(window_stripe(w, layer, move->from), -1);
+  window_use(window_stripe(w, layer, move->from), -1);
   if (!was_used)
-    stripe_use(window_stripe(w, layer, move->to), 1);
+    window_use(window_stripe(w, layer, move->to), 1);
   return DONE;
 }
 

@@ -369,7 +369,7 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
     struct stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
     uint64_t used = window_used(&layer->geometry.whole, word_load(&layer->words[i]));
     stripe_lock(stripe);
-    stripe_use(stripe, (int32_t) window_count(used));
+    window_use(stripe, (int64_t) window_count(used));
     stripe_unlock(stripe);
   }
 }

@@ -150,7 +150,7 @@ static inline bool take_lane_locked(const struct window *w, const struct pair *p
   at->bucket = to_lower ? pair->place.lower : pair->place.upper;
   at->lane = window_first(s, to_lower ? lower_free : upper_free);
   if (!window_lane(s, to_lower ? view->lower : view->upper, at->lane))
-    stripe_use(window_stripe(w, pair->layer, at->bucket), 1);
+    window_use(window_stripe(w, pair->layer, at->bucket), 1);
   return true;
 }
 

@@ -75,7 +75,7 @@ static int remove_locked(struct window *w, const struct home *home, uint64_t epo
     return TAMIS_OK;
   }
   window_store(pair->layer, home->found.bucket, home->found.lane, 0);
-  stripe_use(window_stripe(w, pair->layer, home->found.bucket), -1);
+  window_use(window_stripe(w, pair->layer, home->found.bucket), -1);
   window_has_room(pair->layer, home->found.bucket);
   return TAMIS_OK;
 }

@@ -223,6 +223,15 @@ static inline struct stripe *window_stripe_of_block(const struct window *w, uint
   return stripe_of(&w->stripes, block);
 }
 
+/* Counts lanes in use. */
+static inline void window_use(struct stripe *stripe, int64_t change)
+{
+  assert(stripe_held(stripe));
+  struct padded_stripe *padded = (struct padded_stripe *) (void *) stripe;
+  uint64_t lanes = atomic_load_explicit(&padded->lanes, memory_order_relaxed);
+  atomic_store_explicit(&padded->lanes, lanes + (uint64_t) change, memory_order_relaxed);
+}
+
 static inline struct stripe *window_stripe(const struct window *w, const struct window_layer *layer,
                                            uint64_t bucket)
 {
@@ -235,7 +244,7 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
 {
   uint64_t sum = 0;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
-    sum += stripe_used(&w->stripes.all[i].stripe);
+    sum += atomic_load_explicit(&w->stripes.all[i].lanes, memory_order_relaxed);
   return sum;
 }
 

@@ -75,6 +75,10 @@ void model_counted_set_up(void);
 void model_counted_read(void);
 void model_counted_replace(void);
 
+/* In a set-up: a word of the world on which nothing depends.  Threads are not switched where it is
+ * read or written. */
+void model_mark_figure(const void *address);
+
 /* The offset of the count of entries in a stripe, on which nothing depends. */
 extern const size_t model_stripe_used;
 

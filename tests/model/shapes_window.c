@@ -35,6 +35,8 @@ static void make_window_of(bool growable, bool copies)
   struct window *w = tamis__window_create(&head, &plan);
   expect(w != NULL, "create");
   w->first.block_shift = 0;
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    model_mark_figure(&w->stripes.all[i].lanes);
   t.filter = &w->head;
 }
 
@@ -234,7 +236,7 @@ static void set_up_window_move(void)
     struct stripe *stripe = window_stripe(window(), layer, buckets[i]);
     stripe_lock(stripe);
     window_store(layer, buckets[i], lanes[i], fingerprint | 1); /* the first stamp */
-    stripe_use(stripe, 1);
+    window_use(stripe, 1);
     stripe_unlock(stripe);
   }
   t.y = window_key(LOWER, UPPER);

@@ -522,6 +522,11 @@ void model::mark_figure(const void *address)
     w.figure[index_of(address)] = true;
 }
 
+extern "C" void model_mark_figure(const void *address)
+{
+  w.figure[index_of(address)] = true;
+}
+
 extern "C" int model_mutex_lock(void *mutex)
 {
   lock(mutex);
@@ -798,12 +803,12 @@ model_report model_check(const shape *s, const model_effort *effort, bool acq_re
   w.used = w.block_count = 0;
   model_reset_reclaim();
   tamis__thread_index = 1;
+  memset(w.figure, 0, sizeof w.figure);
   s->set_up();
   w.used_at_start = w.used;
   w.blocks_at_start = w.block_count;
   memcpy(w.snapshot, w.arena, w.used);
   memset(w.uses, 0, sizeof w.uses);
-  memset(w.figure, 0, sizeof w.figure);
   w.outside_count = 0;
   switch (s->threads + s->grace) {
   case 2:
