@@ -202,8 +202,8 @@ static void failed_calls_leave_no_trace(void **state)
 }
 
 /* An add that was refused memory is made again, once there is memory.  Growable filters only: a
- * filter that does not grow may give a copy a lane where memory for its count is refused, and then
- * it has less room beyond its capacity. */
+ * cuckoo filter that does not grow, and that is fuller than its capacity, then refuses a key that
+ * the twin takes.  The reason is not known. */
 static void refused_memory_leaves_no_trace(void **state)
 {
   (void) state;
