@@ -8,15 +8,15 @@
 # The file NAME.bug says what the bug is, how the broken library is built, and which check must fail;
 # `seed`, beside this script, describes the format and applies the bug.
 #
-# WORK_DIR keeps trees that are built without a bug, one for each that runs at the same time: so only
-# what a bug changes is compiled.
+# WORK_DIR/merged is one tree with all bugs that can be merged, and a build of it for each kind: such a bug
+# is a number in the environment.  The other bugs have trees that are built without a bug, one for each that
+# runs at the same time: so only what a bug changes is compiled.
 set -u
 source=$1 work=$2 name=$3 list=${4:-}
 seed=$source/tests/negative/seed
-field() { "$seed" field "$name" "$1"; }
-build=$(field Build) says=$(field Says) reason=$(field Survives)
-read -r -a check <<<"$(field Check)"
-test=$(field Test)
+mapfile -t fields < <("$seed" field "$name" Build Says Survives Test Check)
+build=${fields[0]} says=${fields[1]} reason=${fields[2]} test=${fields[3]}
+read -r -a check <<<"${fields[4]}"
 if [ -n "$reason" ]; then
   build=release check=(tamis_static)
 elif [ -z "$build" ] || [ -z "$says" ] || [ ${#check[@]} -eq 0 ]; then
@@ -29,42 +29,72 @@ target=${check[0]}
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
 [ -z "$list" ] || target=all
 
-# ---- a tree that nobody else uses ----
+copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests)
+make_target() {
+  cmake --build "build/$build" --target "$target" >"build.$build.log" 2>&1 ||
+    { tail -n 30 "build.$build.log"; return 1; }
+}
+configure() { # FLAGS
+  [ ! -f "build/$build/build.ninja" ] || return 0
+  # As the other builds are, so that a cache of compilations has most of it already.
+  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF "$@" >"build.$build.log" 2>&1 ||
+    { tail -n 30 "build.$build.log"; return 1; }
+}
+
+# ---- the tree of all bugs ----
+
+use_merged() { # sets number, which is empty if the bug is not merged
+  tree=$work/merged
+  mkdir -p "$tree" && cd "$tree" || exit 2
+  export CCACHE_BASEDIR=$tree
+  exec {lock}>"$work/merged.lock"
+  flock "$lock"
+  if [ ! -f merged.stamp ] || [ -n "$(cd "$source" && find "${copied[@]}" -newer "$tree/merged.stamp" -print -quit)" ]; then
+    touch merged.stamp.new
+    "$seed" merge "$source" . && mv merged.stamp.new merged.stamp || exit 2
+  fi
+  number=$(sed -n "s/^$name //p" merged.list)
+  if [ -n "$number" ]; then
+    configure -DCMAKE_C_FLAGS="-include $tree/tests/negative/seeded.h" && make_target ||
+      { echo "$name: the merged library does not build"; exit 2; }
+  fi
+  exec {lock}>&-
+}
+
+# ---- a tree of its own ----
+
+use_own() {
+  for ((slot = 0;; slot++)); do
+    exec {lock}>"$work/$slot.lock"
+    flock -n "$lock" && break
+    exec {lock}>&-
+  done
+  tree=$work/$slot clean=$work/$slot.clean
+  export CCACHE_BASEDIR=$tree # if a cache of compilations is used, it looks at no path of this tree
+  reset() { [ ! -d "$clean" ] || { rm -rf "$tree" && mv "$clean" "$tree"; }; }
+  reset # the one before was killed
+  trap reset EXIT
+  mkdir -p "$tree" && cd "$tree" || exit 2
+  # With their times, by which ninja knows what has changed.
+  (cd "$source" && cp -a "${copied[@]}" "$tree") || exit 2
+  configure || exit 2
+  make_target || { echo "$name: the library does not build without it"; exit 2; }
+  rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
+  "$seed" apply . "$name" || { echo "$name: the bug does not apply"; exit 2; }
+  make_target || { echo "$name: the broken library does not build"; exit 2; }
+}
 
 mkdir -p "$work" || exit 2
-for ((slot = 0;; slot++)); do
-  exec {lock}>"$work/$slot.lock"
-  flock -n "$lock" && break
-  exec {lock}>&-
-done
-tree=$work/$slot clean=$work/$slot.clean
-export CCACHE_BASEDIR=$tree # if a cache of compilations is used, it looks at no path of this tree
-reset() { [ ! -d "$clean" ] || { rm -rf "$tree" && mv "$clean" "$tree"; }; }
-reset # the one before was killed
-trap reset EXIT
+use_merged
+[ -n "$number" ] || use_own
+output=$work/$name.out
 
-make_target() {
-  cmake --build "build/$build" --target "$target" >build.log 2>&1 || { tail -n 30 build.log; return 1; }
-}
-configure() {
-  # As the other builds are, so that a cache of compilations has most of it already.
-  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF >build.log 2>&1 ||
-    { tail -n 30 build.log; return 1; }
-}
-mkdir -p "$tree" && cd "$tree" || exit 2
-# With their times, by which ninja knows what has changed.
-(cd "$source" && cp -a CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests "$tree") || exit 2
-[ -f "build/$build/build.ninja" ] || configure || exit 2
-make_target || { echo "$name: the library does not build without it"; exit 2; }
-rm -rf "$clean.part" && cp -a "$tree" "$clean.part" && mv "$clean.part" "$clean" || exit 2
+# ---- the check ----
 
-# ---- the bug ----
-
-"$seed" apply . "$name" || { echo "$name: the bug does not apply"; exit 2; }
-make_target || { echo "$name: the broken library does not build"; exit 2; }
 program() { find "build/$build/tests" "build/$build/stress" -maxdepth 1 -type f -name "$1" -perm -u+x; }
 # A check that hangs is ended, however busy the machine is.
-run_check() {
+run_check() { # NUMBER
+  local -x TAMIS_SEEDED_BUG=$1
   case ${check[0]} in
   redis/*) timeout 600 "${check[@]}" --server redis --module "build/$build/redis/tamis-redis.so" ${test:+"$test"} ;;
   examples/*) timeout 600 "${check[@]}" --short --programs "build/$build/$(dirname "${check[0]}")" ;;
@@ -74,7 +104,8 @@ run_check() {
 
 if [ -n "$list" ]; then
   while read -r -a check; do
-    timeout -s KILL 60 "$(program "${check[0]}")" "${check[@]:1}" >out.log 2>&1 || echo "found by: ${check[*]}"
+    TAMIS_SEEDED_BUG=$number timeout -s KILL 60 "$(program "${check[0]}")" "${check[@]:1}" >"$output" 2>&1 ||
+      echo "found by: ${check[*]}"
   done <"$list"
   exit 0
 fi
@@ -90,17 +121,25 @@ deadline=$((SECONDS + 60)) least=10
 [ -z "$test" ] || { export TAMIS_TEST=$test; deadline=$((SECONDS + 1)) least=1; }
 while [ $status -eq 0 ] && { [ $tries -lt $least ] || [ $SECONDS -lt $deadline ]; }; do
   tries=$((tries + 1))
-  run_check >out.log 2>&1
+  run_check "$number" >"$output" 2>&1
   status=$?
 done
 if [ $status -eq 0 ]; then
-  tail -n 20 out.log
+  tail -n 20 "$output"
   echo "NOT CAUGHT: $name by ${check[*]} in $tries tries"
   exit 1
 fi
-if ! grep -aEq -- "$says" out.log; then
-  tail -n 20 out.log
+if ! grep -aEq -- "$says" "$output"; then
+  tail -n 20 "$output"
   echo "NOT CAUGHT: $name: ${check[*]} failed (status $status) without saying '$says'"
   exit 1
 fi
-echo "caught: $name by ${check[*]}, try $tries: $(grep -aEm1 -- "$says" out.log)"
+# Without a bug the merged build passes, which is tried once for each check.
+if [ -n "$number" ]; then
+  passed=build/$build/passed/$(printf '%s' "${check[*]} $test" | sha1sum | cut -c1-16)
+  if [ ! "$passed" -nt "$(program "${check[0]}" | grep . || echo merged.stamp)" ]; then
+    run_check 0 >"$output.0" 2>&1 || { tail -n 20 "$output.0"; echo "$name: ${check[*]} fails without it"; exit 1; }
+    mkdir -p "${passed%/*}" && touch "$passed"
+  fi
+fi
+echo "caught: $name by ${check[*]}, try $tries: $(grep -aEm1 -- "$says" "$output")"
