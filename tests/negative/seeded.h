@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Included before every C file of a build that has many seeded bugs (seed, beside this file): which of them
- * this process has.  Without includes, because a file's own macros choose what those declare. */
+/* Which of many seeded bugs this process has: the first line of each file in which `seed merge` has put
+ * some.  It includes nothing, because macros of the file that follows choose what that would declare. */
 #ifndef SEEDED_BUG
 #define SEEDED_BUG(number) __builtin_expect(tamis__seeded_bug == (number), 0)
 
