@@ -9,9 +9,10 @@
 # `seed`, beside this script, describes the format and applies the bug.
 #
 # WORK_DIR/merged is one tree with all bugs that can be merged, and a build of it for each kind: such a bug
-# is a number in the environment.  If TAMIS_SAMPLE names some bugs, WORK_DIR/sample is a tree that has these
-# alone: few files differ from the library's, so a cache of compilations has the others.  The other bugs have trees that are built without a bug, one for each that
-# runs at the same time: so only what a bug changes is compiled.
+# is a number in the environment.  If TAMIS_SAMPLE names some bugs, WORK_DIR/sample is a tree that has
+# these alone: few files differ from the library's, so a cache of compilations has the others.  A bug that
+# cannot be merged has a tree that is built without a bug first, one for each that runs at the same time:
+# so only what the bug changes is compiled.
 set -u
 source=$1 work=$2 name=$3 list=${4:-}
 seed=$source/tests/negative/seed
@@ -38,7 +39,8 @@ make_target() {
 configure() { # FLAGS
   [ ! -f "build/$build/build.ninja" ] || return 0
   # As the other builds are, so that a cache of compilations has most of it already.
-  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF "$@" >"build.$build.log" 2>&1 ||
+  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF "$@" \
+    >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
 }
 
@@ -60,7 +62,8 @@ use_merged() { # sets number, which is empty if the bug is not merged
   fi
   number=$(sed -n "s/^$name //p" merged.list)
   if [ -n "$number" ]; then
-    configure ${sample:+-DTAMIS_BUILD_REDIS=OFF -DTAMIS_BUILD_EXAMPLES=OFF} && make_target || { echo "$name: the merged library does not build"; exit 2; }
+    configure ${sample:+-DTAMIS_BUILD_REDIS=OFF -DTAMIS_BUILD_EXAMPLES=OFF} || exit 2
+    make_target || { echo "$name: the library does not build with all bugs"; exit 2; }
   fi
   exec {lock}>&-
 }
@@ -143,7 +146,8 @@ fi
 if [ -n "$number" ] && [ -z "${TAMIS_SAMPLE:-}" ]; then
   passed=build/$build/passed/$(printf '%s' "${check[*]} $test" | sha1sum | cut -c1-16)
   if [ ! "$passed" -nt "$(program "${check[0]}" | grep . || echo merged.stamp)" ]; then
-    run_check 0 >"$output.0" 2>&1 || { tail -n 20 "$output.0"; echo "$name: ${check[*]} fails without it"; exit 1; }
+    run_check 0 >"$output.0" 2>&1 ||
+      { tail -n 20 "$output.0"; echo "$name: ${check[*]} fails without it"; exit 1; }
     mkdir -p "${passed%/*}" && touch "$passed"
   fi
 fi
