@@ -31,76 +31,6 @@ void tamis_load_options_init(tamis_load_options *options)
   options->struct_size = FIRST_LOAD_OPTIONS_SIZE;
 }
 
-/* ---- saving ---- */
-
-/* Figures of the filter, but only such as are the same on every machine: see saved.h. */
-static void add_figures(const tamis_filter *f, struct saved_head *head)
-{
-  tamis_stats *s = &head->figures;
-  uint64_t bytes = s->bytes;
-  tamis__fill_stats(f, s);
-  s->bytes = bytes;
-  s->fpp_estimate = (float) s->fpp_estimate;
-  if (operations_of(f)->kind->figures)
-    s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
-}
-
-static int save(const tamis_filter *f, tamis_write_function write, void *context)
-{
-  const struct filter_kind *kind = operations_of(f)->kind;
-  if (!kind->save)
-    return TAMIS_EUNSUPPORTED;
-  struct saved_head head = {.own_hash = filter_has_own_hash(f), .probe = filter_probe(f)};
-  kind->describe(f, &head);
-  head.options.kind = kind->kind;
-  head.options.seed = f->keys.seed;
-  add_figures(f, &head);
-  struct saved_writer w = {.write = write, .context = context, .allocator = *filter_allocator(f)};
-  tamis__saved_begin(&w, &head);
-  if (w.result == TAMIS_OK)
-    w.result = kind->save(f, &w);
-  return tamis__saved_end(&w);
-}
-
-int tamis_save(const tamis_filter *f, tamis_write_function write, void *context)
-{
-  if (!f || !write)
-    return TAMIS_EINVAL;
-  int cancellation = cancellation_disable();
-  int result = save(f, write, context);
-  cancellation_restore(cancellation);
-  return result;
-}
-
-static int write_to_file(void *file, const void *data, size_t size)
-{
-  return tamis__file_write(file, data, size);
-}
-
-static int save_file(const tamis_filter *f, const char *path)
-{
-  struct new_file file;
-  int result = tamis__file_begin(&file, path);
-  if (result != TAMIS_OK)
-    return result;
-  result = save(f, write_to_file, &file);
-  if (result == TAMIS_OK)
-    result = tamis__file_commit(&file);
-  if (result != TAMIS_OK)
-    tamis__file_abandon(&file);
-  return result;
-}
-
-int tamis_save_file(const tamis_filter *f, const char *path)
-{
-  if (!f || !path)
-    return TAMIS_EINVAL;
-  int cancellation = cancellation_disable();
-  int result = save_file(f, path);
-  cancellation_restore(cancellation);
-  return result;
-}
-
 /* ---- loading ---- */
 
 /* Copies the options, as far as both the program and this library know them. */
@@ -173,6 +103,103 @@ static int load(const tamis_load_options *options, struct saved_reader *r, tamis
   tamis__saved_close(r);
   return result;
 }
+
+/* ---- saving ---- */
+
+/* Figures of the filter, but only such as are the same on every machine: see saved.h. */
+static void add_figures(const tamis_filter *f, struct saved_head *head)
+{
+  tamis_stats *s = &head->figures;
+  uint64_t bytes = s->bytes;
+  tamis__fill_stats(f, s);
+  s->bytes = bytes;
+  s->fpp_estimate = (float) s->fpp_estimate;
+  if (operations_of(f)->kind->figures)
+    s->load = s->fpp_estimate = s->estimated_count = s->occupancy = 0;
+}
+
+/* A file that was mapped without a look at its bits is checked before these get sums of their own,
+ * with which they would pass for whole ones: it is mapped once more, where it already lies. */
+static int check_mapping(const tamis_filter *f)
+{
+  const struct saved_mapping mapping = operations_of(f)->kind->mapping(f);
+  if (mapping.checked)
+    return TAMIS_OK;
+  struct saved_reader r = {
+      .mapping = mapping.at, .mapping_size = mapping.size, .check_all = true, .borrowed = true};
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  options.allocator = filter_allocator(f);
+  if (filter_has_own_hash(f)) {
+    options.hash = filter_own_more(f)->hash;
+    options.hash_context = filter_own_more(f)->hash_context;
+  }
+  tamis_filter *checked;
+  int result = load(&options, &r, &checked);
+  if (result == TAMIS_OK)
+    tamis_destroy(checked);
+  return result;
+}
+
+static int save(const tamis_filter *f, tamis_write_function write, void *context)
+{
+  const struct filter_kind *kind = operations_of(f)->kind;
+  if (!kind->save)
+    return TAMIS_EUNSUPPORTED;
+  int result = operations_of(f)->read_only ? check_mapping(f) : TAMIS_OK;
+  if (result != TAMIS_OK)
+    return result;
+  struct saved_head head = {.own_hash = filter_has_own_hash(f), .probe = filter_probe(f)};
+  kind->describe(f, &head);
+  head.options.kind = kind->kind;
+  head.options.seed = f->keys.seed;
+  add_figures(f, &head);
+  struct saved_writer w = {.write = write, .context = context, .allocator = *filter_allocator(f)};
+  tamis__saved_begin(&w, &head);
+  if (w.result == TAMIS_OK)
+    w.result = kind->save(f, &w);
+  return tamis__saved_end(&w);
+}
+
+int tamis_save(const tamis_filter *f, tamis_write_function write, void *context)
+{
+  if (!f || !write)
+    return TAMIS_EINVAL;
+  int cancellation = cancellation_disable();
+  int result = save(f, write, context);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+static int write_to_file(void *file, const void *data, size_t size)
+{
+  return tamis__file_write(file, data, size);
+}
+
+static int save_file(const tamis_filter *f, const char *path)
+{
+  struct new_file file;
+  int result = tamis__file_begin(&file, path);
+  if (result != TAMIS_OK)
+    return result;
+  result = save(f, write_to_file, &file);
+  if (result == TAMIS_OK)
+    result = tamis__file_commit(&file);
+  if (result != TAMIS_OK)
+    tamis__file_abandon(&file);
+  return result;
+}
+
+int tamis_save_file(const tamis_filter *f, const char *path)
+{
+  if (!f || !path)
+    return TAMIS_EINVAL;
+  int cancellation = cancellation_disable();
+  int result = save_file(f, path);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+/* ---- the calls that load ---- */
 
 int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
                tamis_filter **out)

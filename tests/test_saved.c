@@ -5,6 +5,7 @@
 #include "saved_unit.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static tamis_filter *filter_of(uint64_t capacity, uint64_t seed)
 {
@@ -343,6 +344,116 @@ static void filters_that_do_not_fit_together_are_refused(void **state)
   tamis_destroy(b);
 }
 
+/* ---- files that were mapped unchecked ---- */
+
+static const char path[] = "test_saved.tamis";
+
+static void write_file(const struct bytes *b)
+{
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(b->data, 1, b->size, file), b->size);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void add_copies(tamis_filter *f, uint64_t first, uint64_t n)
+{
+  for (uint64_t key = first; key < first + n; key++)
+    for (unsigned copies = 0; copies <= key % 16 / 8 * 20; copies++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+}
+
+/* The mapped filter is saved to the bytes of its file or, if they are damaged, not at all. */
+static int save_mapped(const tamis_filter *f, const struct bytes *whole)
+{
+  struct bytes again = {0};
+  int result = tamis_save(f, write_bytes, &again);
+  if (result == TAMIS_OK) {
+    assert_int_equal(again.size, whole->size);
+    assert_memory_equal(again.data, whole->data, whole->size);
+  } else {
+    assert_int_equal(result, TAMIS_ECORRUPT);
+    assert_int_equal(again.size, 0);
+  }
+  free(again.data);
+  return result;
+}
+
+/* Whatever comes from the mapped filter, what is saved can be loaded. */
+static void save_union(tamis_filter *into, const tamis_filter *mapped)
+{
+  (void) tamis_merge(into, mapped);
+  struct bytes b = saved_bytes(into);
+  tamis_destroy(load_bytes(&b));
+  free(b.data);
+  tamis_destroy(into);
+}
+
+static void damage(tamis_filter *(*make)(unsigned), unsigned shape)
+{
+  tamis_filter *f = make(shape), *mapped;
+  add_copies(f, 0, 400);
+  struct bytes b = saved_bytes(f);
+  unsigned found = 0;
+  write_file(&b);
+  assert_int_equal(tamis_map_file(NULL, path, &mapped), TAMIS_OK);
+  assert_int_equal(save_mapped(mapped, &b), TAMIS_OK);
+  tamis_destroy(mapped);
+  for (size_t at = 0; at < b.size; at += 59) {
+    unsigned char was = b.data[at];
+    b.data[at] ^= (unsigned char) (at % 2 ? 0xff : 1 << at / 2 % 8);
+    write_file(&b);
+    b.data[at] = was;
+    if (tamis_map_file(NULL, path, &mapped) != TAMIS_OK)
+      continue;
+    assert_int_equal(save_mapped(mapped, &b), TAMIS_ECORRUPT);
+    found++;
+    tamis_filter *into = make(shape);
+    add_copies(into, 1000, 100);
+    save_union(into, mapped);
+    tamis_destroy(mapped);
+  }
+  assert_true(found > 5);
+  tamis_destroy(f);
+  free(b.data);
+  unlink(path);
+}
+
+static tamis_filter *make_to_map(unsigned shape)
+{
+  static const struct {
+    tamis_kind kind;
+    tamis_layout layout;
+    bool growable;
+  } shapes[] = {{TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, false},
+                {TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, true},
+                {TAMIS_BLOOM, TAMIS_LAYOUT_WORD, false},
+                {TAMIS_BLOOM, TAMIS_LAYOUT_WORD, true},
+                {TAMIS_COUNTING_BLOOM, TAMIS_LAYOUT_BLOCKED, false},
+                {TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, false}};
+  if (shape == sizeof shapes / sizeof *shapes)
+    return NULL;
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.kind = shapes[shape].kind;
+  options.layout = shapes[shape].layout;
+  options.growable = shapes[shape].growable;
+  options.capacity = shapes[shape].growable ? 200 : 8000; /* it has layers */
+  options.seed = 7;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+static void what_was_mapped_unchecked_is_saved_whole_or_not_at_all(void **state)
+{
+  (void) state;
+  tamis_filter *f;
+  for (unsigned shape = 0; (f = make_to_map(shape)) != NULL; shape++) {
+    tamis_destroy(f);
+    damage(make_to_map, shape);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -355,6 +466,7 @@ int main(void)
       cmocka_unit_test(a_filter_is_loaded_with_its_own_hash_function_only),
       cmocka_unit_test(the_limit_of_a_filter_is_saved),
       cmocka_unit_test(filters_that_do_not_fit_together_are_refused),
+      cmocka_unit_test(what_was_mapped_unchecked_is_saved_whole_or_not_at_all),
   };
   return cmocka_run_group_tests_name("saved", tests, NULL, NULL);
 }

@@ -656,8 +656,8 @@ typedef int64_t (*tamis_read_function)(void *context, void *data, size_t size);
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f or write is NULL; TAMIS_EIO: `write` failed, errno is as it
  *            has left it; TAMIS_ENOMEM: less than 4 MiB of memory are needed (with a window, 5),
  *            from the filter's allocator, beside what max_bytes counts.
- *            TAMIS_ECORRUPT: f is a cuckoo filter that was mapped without check_all, and its
- *            duplicate counts are damaged */
+ *            TAMIS_ECORRUPT: f was mapped without check_all, and its file is damaged: all of it is
+ *            checked before anything is written */
 TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void *context);
 
 /* The same to a file, which is replaced only when all of it is on the disk: whatever happens

@@ -47,6 +47,7 @@ struct filter_operations {
 };
 
 struct saved_head;
+struct saved_mapping;
 struct saved_writer;
 struct saved_reader;
 
@@ -76,6 +77,7 @@ struct filter_kind {
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
+  struct saved_mapping (*mapping)(const tamis_filter *f); /* of one that is read-only */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);

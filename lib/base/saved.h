@@ -224,6 +224,7 @@ struct saved_reader {
   const unsigned char *mapping; /* NULL: there is none */
   uint64_t mapping_size;
   bool check_all; /* of what is mapped */
+  bool borrowed;  /* the mapping is another filter's */
   bool ended;     /* the trailer has been read, and is right */
   bool jumped;    /* parts of the mapping have been passed over */
   int error;      /* errno, as the user's function has left it when it failed */
@@ -285,12 +286,14 @@ void tamis__saved_close(struct saved_reader *r);
 
 struct saved_mapping {
   const void *at; /* NULL: none */
-  uint64_t size;
+  uint64_t size : 62;
+  uint64_t checked : 1, borrowed : 1; /* as in the reader */
 };
 
 static inline struct saved_mapping saved_mapping_of(const struct saved_reader *r)
 {
-  return (struct saved_mapping){r->mapping, r->mapping_size};
+  return (struct saved_mapping){r->mapping, r->mapping_size & UINT64_MAX >> 2, r->check_all,
+                                r->borrowed};
 }
 
 void tamis__saved_unmap(const struct saved_mapping *mapping);

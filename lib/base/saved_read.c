@@ -433,7 +433,7 @@ void tamis__saved_close(struct saved_reader *r)
 
 void tamis__saved_unmap(const struct saved_mapping *mapping)
 {
-  if (mapping->at)
+  if (mapping->at && !mapping->borrowed)
     munmap((void *) mapping->at, (size_t) mapping->size);
 }
 

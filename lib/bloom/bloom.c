@@ -373,6 +373,11 @@ static bool validate(const tamis_filter *f, const char **reason)
   return !*reason;
 }
 
+static struct saved_mapping mapping_of(const tamis_filter *f)
+{
+  return bloom_mapping(const_bloom_of(f));
+}
+
 /* What both kinds have, and further members. */
 #define KIND(of_kind, ...)                                                           \
   {                                                                                  \
@@ -380,7 +385,7 @@ static bool validate(const tamis_filter *f, const char **reason)
     .create = create, .destroy = destroy, .stats = stats, .validate = validate,      \
     .describe = tamis__bloom_describe, .figures = tamis__bloom_figures,              \
     .bytes_beside = tamis__bloom_saved_beside, .save = tamis__bloom_save,            \
-    .load = tamis__bloom_load, __VA_ARGS__                                           \
+    .load = tamis__bloom_load, .mapping = mapping_of, __VA_ARGS__                    \
   }
 
 const struct filter_kind tamis__bloom_kind =

@@ -191,7 +191,7 @@ static inline uint32_t bloom_cleared_from(const struct bloom *b)
 
 static inline struct saved_mapping bloom_mapping(const struct bloom *b)
 {
-  return bloom_is_long(b) ? const_bloom_long_of(b)->mapping : (struct saved_mapping){NULL, 0};
+  return bloom_is_long(b) ? const_bloom_long_of(b)->mapping : (struct saved_mapping){.at = NULL};
 }
 
 /* The layer before; NULL: this is the first one. */

@@ -283,7 +283,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
     if (!words)
       return TAMIS_ENOMEM;
   }
-  *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){NULL, 0});
+  *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){.at = NULL});
   if (!*out)
     tamis__memory_release(filter_allocator(head), words, words_bytes);
   return *out ? TAMIS_OK : TAMIS_ENOMEM;

@@ -264,6 +264,11 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->occupancy = lanes ? (double) entries_in_all / (double) lanes : 0;
 }
 
+static struct saved_mapping mapping_of(const tamis_filter *f)
+{
+  return cuckoo_mapped(const_cuckoo_of(f))->file;
+}
+
 const struct filter_kind tamis__cuckoo_kind = {
     .kind = TAMIS_CUCKOO,
     .name = "TAMIS_CUCKOO",
@@ -276,6 +281,7 @@ const struct filter_kind tamis__cuckoo_kind = {
     .merge = tamis__cuckoo_merge,
     .describe = tamis__cuckoo_describe,
     .bytes_beside = tamis__cuckoo_saved_beside,
+    .mapping = mapping_of,
     .save = tamis__cuckoo_save,
     .load = load,
 };

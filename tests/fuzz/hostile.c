@@ -391,7 +391,7 @@ static const char *file_with(const unsigned char *data, size_t size)
 }
 
 /* What may be done to a filter that does not change.  If the file has not been checked, answers may
- * be wrong, and what is saved need not load. */
+ * be wrong, but it is saved only if it is whole. */
 static void use_mapped(tamis_filter *f, bool own_hash, bool checked, const tamis_filter *same)
 {
   bool found[HASHES], expected[HASHES];
@@ -408,15 +408,14 @@ static void use_mapped(tamis_filter *f, bool own_hash, bool checked, const tamis
            "a mapped filter has other answers");
     demand(!checked || stats.count == stats_of(same).count, "a mapped filter has another count");
   }
-  if (checked) {
-    demand_valid(f, "when it was mapped");
-    load_again(f, own_hash, found);
-    return;
-  }
   int result = tamis_save(f, write_bytes, &saved);
-  demand(result == TAMIS_OK || result == TAMIS_ECORRUPT || result == TAMIS_EUNSUPPORTED,
-         "to save a mapped filter: %s", tamis_strerror(result));
   free(saved.data);
+  demand(result == TAMIS_OK || (result == TAMIS_ECORRUPT && !checked && !same),
+         "to save a mapped filter: %s", tamis_strerror(result));
+  if (result != TAMIS_OK)
+    return;
+  demand_valid(f, "when it was mapped");
+  load_again(f, own_hash, found);
 }
 
 /* Adds the keys of a mapped filter to one that was loaded from the same bytes. */
