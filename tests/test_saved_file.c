@@ -19,7 +19,7 @@
 
 /* ---- the system ---- */
 
-enum what { NOTHING, DIE_BEFORE, DIE_AFTER, DIE_INSIDE, FAIL };
+enum what { NOTHING, DIE_BEFORE, DIE_AFTER, DIE_INSIDE, FAIL, WAIT };
 
 static struct {
   bool armed;
@@ -31,6 +31,8 @@ static struct {
   size_t most;      /* that a write or a read does at once; 0: all */
   int error;
   bool renamed; /* the new file */
+  bool no_locks, network;
+  int ready[2], go[2]; /* pipes, of a call that waits */
 } sys;
 
 /* Whether the call goes on.  `may_be` says that it may be interrupted. */
@@ -50,6 +52,11 @@ static bool begin_call(bool may_be)
     return true;
   if (sys.what == DIE_BEFORE)
     _exit(0);
+  if (sys.what == WAIT) {
+    char c = 0;
+    (void) !__real_write(sys.ready[1], &c, 1);
+    (void) !__real_read(sys.go[0], &c, 1);
+  }
   errno = sys.error;
   return sys.what != FAIL;
 }
@@ -130,6 +137,23 @@ int __wrap_close(int fd)
   return result;
 }
 
+int __wrap_flock(int fd, int operation)
+{
+  int result;
+  CALL(result, true, __real_flock(fd, operation));
+  errno = sys.no_locks ? ENOLCK : errno;
+  return sys.no_locks ? -1 : result;
+}
+
+/* The folder is on a system whose locks count. */
+int __wrap_fstatfs(int fd, struct statfs *system)
+{
+  int result;
+  CALL(result, false, __real_fstatfs(fd, system));
+  system->f_type = sys.network ? 0x6969 /* NFS */ : 0xEF53;
+  return result;
+}
+
 int __wrap_unlinkat(int folder, const char *path, int flags)
 {
   int result;
@@ -150,8 +174,10 @@ static int set_up(void **state)
   return mkdir(folder, 0755);
 }
 
-/* How many entries the folder has; it removes them, or only those that are unfinished. */
-static unsigned count_files(bool all)
+enum { NONE, UNFINISHED, ALL };
+
+/* How many entries the folder has; it removes them, or only those that are unfinished, or none. */
+static unsigned count_files(int removed)
 {
   unsigned n = 0;
   DIR *d = opendir(folder);
@@ -160,7 +186,7 @@ static unsigned count_files(bool all)
     if (e->d_name[0] == '.')
       continue;
     n++;
-    if (all || strstr(e->d_name, ".tamis-"))
+    if (removed == ALL || (removed == UNFINISHED && strstr(e->d_name, ".tamis-")))
       unlinkat(dirfd(d), e->d_name, 0);
   }
   closedir(d);
@@ -171,7 +197,7 @@ static int tear_down(void **state)
 {
   (void) state;
   memset(&sys, 0, sizeof sys);
-  count_files(true);
+  count_files(ALL);
   return rmdir(folder);
 }
 
@@ -231,7 +257,7 @@ static void a_file_is_replaced_by_one_for_its_owner(void **state)
   assert_int_equal(fstat(fd, &status), 0);
   assert_int_equal(status.st_nlink, 0);
   close(fd);
-  assert_int_equal(count_files(false), 1);
+  assert_int_equal(count_files(UNFINISHED), 1);
   tamis_destroy(old);
   tamis_destroy(new);
 }
@@ -267,7 +293,7 @@ static void a_process_that_is_killed_leaves_a_whole_file(void **state)
           assert_true(!seen_new || there == NEW);
           seen_new |= there == NEW;
         }
-        assert_in_range(count_files(false), 0, 2);
+        assert_in_range(count_files(UNFINISHED), 0, 2);
       }
       assert_int_equal(what_is_there(), NEW);
     }
@@ -297,7 +323,7 @@ static void a_call_that_fails_leaves_a_whole_file(void **state)
       sys.armed = false;
       assert_true(result == TAMIS_OK || (result == TAMIS_EIO && error == errors[e]));
       assert_int_equal(what_is_there(), sys.renamed ? NEW : OLD);
-      assert_int_equal(count_files(false), 1);
+      assert_int_equal(count_files(UNFINISHED), 1);
       assert_true(result != TAMIS_OK || sys.renamed);
       if (!happened)
         break;
@@ -352,6 +378,142 @@ static void reads_that_fail_are_reported(void **state)
   tamis_destroy(new);
 }
 
+/* ---- files that killed saves have left ---- */
+
+/* A child saves, and what happens at a call of it. */
+static pid_t save_in_child(const tamis_filter *f, enum what what, unsigned at)
+{
+  pid_t child = fork();
+  if (child)
+    return child;
+  sys.armed = true;
+  sys.what = what;
+  sys.at = at;
+  sys.most = SAVED_CHUNK / 4;
+  int result = tamis_save_file(f, path);
+  if (what == WAIT && sys.calls < at) /* it has not waited */
+    (void) !__real_write(sys.ready[1], "", 1);
+  _exit(result != TAMIS_OK ? 3 : sys.calls < at ? 1 : 2);
+}
+
+static int end_of(pid_t child)
+{
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+/* However often saves are killed, and at whatever call, there is at most one unfinished file, and
+ * none after a save that is not killed. */
+static void killed_saves_do_not_fill_the_folder(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+  unsigned left = 0;
+  for (enum what what = DIE_BEFORE; what <= DIE_INSIDE; what++)
+    for (unsigned at = 1; end_of(save_in_child(new, what, at)) != 1; at++) {
+      unsigned files = count_files(NONE);
+      assert_in_range(files, 1, 2);
+      left += files == 2;
+    }
+  assert_true(left > 10);
+  assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+  assert_int_equal(count_files(NONE), 1);
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+/* A save stands still at each call in turn while another one comes and goes.  What it writes is not
+ * taken away, and it is whole in the end. */
+static void a_file_that_is_being_written_is_no_leftover(void **state)
+{
+  (void) state;
+  tamis_filter *old = filter_with(OLD), *new = filter_with(NEW);
+  assert_int_equal(pipe(sys.ready) | pipe(sys.go), 0);
+  int end = 0;
+  bool beside = false;
+  for (unsigned at = 1; end != 1; at++) {
+    char c = 0;
+    unlink(path);
+    pid_t child = save_in_child(new, WAIT, at);
+    assert_int_equal(read(sys.ready[0], &c, 1), 1);
+    bool renamed = what_is_there() == NEW;
+    assert_int_equal(tamis_save_file(old, path), TAMIS_OK);
+    assert_int_equal(what_is_there(), OLD);
+    beside |= count_files(NONE) == 2;
+    assert_int_equal(write(sys.go[1], &c, 1), 1);
+    end = end_of(child);
+    if (end == 1)
+      assert_int_equal(read(sys.go[0], &c, 1), 1); /* it has not waited */
+    assert_in_range(end, 1, 2);
+    assert_int_equal(what_is_there(), renamed ? OLD : NEW);
+    assert_int_equal(count_files(NONE), 1);
+  }
+  assert_true(beside);
+  for (unsigned i = 0; i < 2; i++) {
+    close(sys.ready[i]);
+    close(sys.go[i]);
+  }
+  tamis_destroy(old);
+  tamis_destroy(new);
+}
+
+/* Makes an entry of the folder whose name is one of an unfinished file. */
+static int make_beside(const char *more, int flags)
+{
+  char beside[128];
+  snprintf(beside, sizeof beside, "%s.tamis-unfinished-%s", path, more);
+  int fd = __real_open(beside, flags | O_CREAT | O_RDWR, 0600);
+  assert_true(fd >= 0);
+  return fd;
+}
+
+/* Only files of one's own that nobody has locked are leftovers, and no link is followed. */
+static void what_is_not_a_leftover_stays(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  char beside[128];
+  int locked = make_beside("0", 0), leftover = make_beside("2", 0);
+  assert_int_equal(__real_flock(locked, LOCK_EX), 0);
+  snprintf(beside, sizeof beside, "%s.tamis-unfinished-1", path);
+  assert_int_equal(symlink("list.tamis.tamis-unfinished-2", beside), 0);
+  snprintf(beside, sizeof beside, "%s.tamis-unfinished-3", path);
+  assert_int_equal(mkfifo(beside, 0600), 0);
+  if (geteuid() == 0)
+    assert_int_equal(fchown(make_beside("4", 0), 65534, 65534), 0);
+  unsigned before = count_files(NONE);
+  assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+  assert_int_equal(count_files(NONE), before); /* one more, one less */
+  struct stat status;
+  assert_int_equal(fstat(leftover, &status), 0);
+  assert_int_equal(status.st_nlink, 0);
+  assert_int_equal(fstat(locked, &status), 0);
+  assert_int_equal(status.st_nlink, 1);
+  close(locked);
+  close(leftover);
+  tamis_destroy(f);
+}
+
+/* Without locks that all can see, nothing is taken for a leftover, and saves are as good. */
+static void without_locks_nothing_is_a_leftover(void **state)
+{
+  (void) state;
+  tamis_filter *f = filter_with(NEW);
+  close(make_beside("0", 0));
+  for (unsigned i = 0; i < 2; i++) {
+    sys.network = i == 0;
+    sys.no_locks = i == 1;
+    unlink(path);
+    assert_int_equal(tamis_save_file(f, path), TAMIS_OK);
+    assert_int_equal(what_is_there(), NEW);
+    assert_int_equal(count_files(NONE), 2);
+  }
+  tamis_destroy(f);
+}
+
 /* ---- a disk that is full ---- */
 
 static void a_full_disk_leaves_the_old_file(void **state)
@@ -371,7 +533,7 @@ static void a_full_disk_leaves_the_old_file(void **state)
     assert_int_equal(result, TAMIS_EIO);
     assert_int_equal(error, EFBIG);
     assert_int_equal(what_is_there(), OLD);
-    assert_int_equal(count_files(false), 1);
+    assert_int_equal(count_files(UNFINISHED), 1);
   }
   signal(SIGXFSZ, SIG_DFL);
   assert_int_equal(tamis_save_file(new, "/dev/full"), TAMIS_EIO);
@@ -440,7 +602,7 @@ static void a_link_stays_and_its_file_is_replaced(void **state)
     struct stat status;
     assert_int_equal(lstat(second, &status), 0);
     assert_true(S_ISLNK(status.st_mode));
-    assert_int_equal(count_files(false), 3);
+    assert_int_equal(count_files(UNFINISHED), 3);
   }
   unlink(link);
   assert_int_equal(symlink("link", link), 0);
@@ -563,6 +725,10 @@ int main(void)
       TEST(a_call_that_fails_leaves_a_whole_file),
       TEST(calls_that_are_interrupted_or_short_are_repeated),
       TEST(reads_that_fail_are_reported),
+      TEST(killed_saves_do_not_fill_the_folder),
+      TEST(a_file_that_is_being_written_is_no_leftover),
+      TEST(what_is_not_a_leftover_stays),
+      TEST(without_locks_nothing_is_a_leftover),
       TEST(a_full_disk_leaves_the_old_file),
       TEST(paths_that_lead_nowhere_are_reported),
       TEST(a_link_stays_and_its_file_is_replaced),

@@ -248,6 +248,16 @@ int __wrap_close(int fd)
   return begin_call() ? result : -1;
 }
 
+int __wrap_flock(int fd, int operation)
+{
+  return begin_call() ? __real_flock(fd, operation) : -1;
+}
+
+int __wrap_fstatfs(int fd, struct statfs *system)
+{
+  return begin_call() ? __real_fstatfs(fd, system) : -1;
+}
+
 int __wrap_unlinkat(int at, const char *removed, int flags)
 {
   if (!begin_call())

@@ -5,7 +5,9 @@
 #ifndef TAMIS_TESTS_WRAPPED_FILES_H
 #define TAMIS_TESTS_WRAPPED_FILES_H
 
+#include <sys/file.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -21,6 +23,10 @@ int __real_renameat(int from_folder, const char *from, int to_folder, const char
 int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
 int __real_close(int fd);
 int __wrap_close(int fd);
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __real_fstatfs(int fd, struct statfs *system);
+int __wrap_fstatfs(int fd, struct statfs *system);
 int __real_unlinkat(int folder, const char *path, int flags);
 int __wrap_unlinkat(int folder, const char *path, int flags);
 

@@ -664,8 +664,8 @@ TAMIS_API int tamis_save(const tamis_filter *f, tamis_write_function write, void
  * meanwhile (the process is killed, power fails, the disk is full), the path leads to the old file
  * or to the new one, whole.  The new one is written beside the old one, synchronised, and renamed,
  * and its folder is synchronised.  Nobody but its owner can read it (mode 0600).  A process that is
- * killed may leave the unfinished file behind, whose name is that of the file with ".tamis-" and
- * numbers appended.
+ * killed may leave the unfinished file behind (its name goes on with ".tamis-"); the next save to
+ * the path removes it, but on a network's file system, or if another user has left it.
  *
  * Of a symbolic link, the file that it leads to is replaced.  To a path that leads to anything but
  * a regular file, such as a pipe, the filter is written directly.

@@ -6,14 +6,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
   MOST_LINKS = 40,    /* as in the kernel */
   MOST_NAMES = 10000, /* that are tried for the new file */
+  MOST_ABSENT = 4,    /* in a row, and no leftovers are looked for beyond */
+  MOST_LOST = 4,      /* new files that others have taken for leftovers */
   NAME_KEPT = 200,    /* bytes of the old name that the new one begins with */
   OWNER_ONLY = 0600
 };
@@ -71,24 +76,137 @@ static int open_folder(const char *path)
 
 /* ---- the new file ---- */
 
-/* Names that are in use are those of other saves, or of processes that were killed. */
-static int open_beside(struct new_file *file)
+/* In the names of files that are removed if nobody has locked them: nobody else uses these. */
+static const char unfinished[] = "unfinished-";
+
+/* Puts an unfinished file's name together: that of the file, and what follows. */
+static void put_beside(struct new_file *file, const char *more, unsigned number)
 {
   const char *name = file->path + folder_length(file->path);
+  (void) snprintf(file->beside, sizeof file->beside, "%.*s.tamis-%s%u", NAME_KEPT, name, more,
+                  number);
+}
+
+static int open_named(const struct new_file *file, int flags)
+{
+  int fd;
+  do
+    fd = openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, OWNER_ONLY);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+static int lock(int fd)
+{
+  int result;
+  do
+    result = flock(fd, LOCK_EX | LOCK_NB);
+  while (result && errno == EINTR);
+  return result;
+}
+
+/* Whether a lock is one for all who can reach the folder.  Of a folder that other machines share, a
+ * lock may be one for this machine only, and who cannot see it would take a file for a leftover
+ * that is being written.  So only systems count that have no other machine. */
+static bool locks_hold(int folder)
+{
+  static const uint32_t local[] = {
+      /* as statfs(2) and linux/magic.h have them */
+      0xEF53 /* ext2 to ext4 */,  0x58465342 /* xfs */,   0x9123683E /* btrfs */,
+      0xF2F52010 /* f2fs */,      0x01021994 /* tmpfs */, 0x858458F6 /* ramfs */,
+      0x794C7630 /* overlayfs */, 0x2FC12FC1 /* ZFS */,   0xCA451A4E /* bcachefs */};
+  struct statfs system;
+  bool found = false;
+  if (fstatfs(folder, &system))
+    return false;
+  for (unsigned i = 0; i < sizeof local / sizeof *local; i++)
+    found |= (uint32_t) system.f_type == local[i];
+  return found;
+}
+
+/* Whether the name still leads to the open file. */
+static bool is_named(const struct new_file *file, int fd)
+{
+  struct stat named, opened;
+  return fstatat(file->folder, file->beside, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         fstat(fd, &opened) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+static bool is_own(int fd)
+{
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+}
+
+/* Removes the file with this name if it is a leftover: one that nobody has locked.  Returns whether
+ * there was a file. */
+static bool remove_leftover(const struct new_file *file)
+{
+  int fd = open_named(file, O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return errno == EACCES;
+  if (is_own(fd) && lock(fd) == 0 && is_named(file, fd))
+    unlinkat(file->folder, file->beside, 0);
+  close(fd);
+  return true;
+}
+
+static void remove_leftovers(struct new_file *file)
+{
+  for (unsigned i = 0, absent = 0; i < MOST_NAMES && absent < MOST_ABSENT; i++) {
+    put_beside(file, unfinished, i);
+    absent = remove_leftover(file) ? 0 : absent + 1;
+  }
+}
+
+static int open_new(struct new_file *file, const char *more)
+{
   for (unsigned i = 0; i < MOST_NAMES; i++) {
-    (void) snprintf(file->beside, sizeof file->beside, "%.*s.tamis-%ld-%u", NAME_KEPT, name,
-                    (long) getpid(), i);
-    do
-      file->fd =
-          openat(file->folder, file->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, OWNER_ONLY);
-    while (file->fd < 0 && errno == EINTR);
+    put_beside(file, more, i);
+    file->fd = open_named(file, O_CREAT | O_EXCL);
     if (file->fd >= 0 || errno != EEXIST)
       break;
   }
-  if (file->fd < 0)
+  return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
+}
+
+/* A name that no other process of this machine has, and that nobody removes. */
+static int open_unlocked(struct new_file *file)
+{
+  char process[32];
+  (void) snprintf(process, sizeof process, "%ld-", (long) getpid());
+  return open_new(file, process);
+}
+
+/* Another save may take the new file for a leftover before it is locked.  Then there is another
+ * try. */
+static int open_locked(struct new_file *file)
+{
+  bool lost = true;
+  for (unsigned i = 0; i < MOST_LOST && lost; i++) {
+    if (open_new(file, unfinished) != TAMIS_OK)
+      return TAMIS_EIO;
+    bool locked = lock(file->fd) == 0;
+    lost = locked || errno == EWOULDBLOCK;
+    if (locked && is_named(file, file->fd))
+      return TAMIS_OK;
+    if (!lost)
+      unlinkat(file->folder, file->beside, 0);
+    close(file->fd);
+  }
+  return open_unlocked(file);
+}
+
+static int open_beside(struct new_file *file)
+{
+  bool locks = locks_hold(file->folder);
+  if (locks)
+    remove_leftovers(file);
+  if ((locks ? open_locked(file) : open_unlocked(file)) != TAMIS_OK)
     return TAMIS_EIO;
   (void) fchmod(file->fd, OWNER_ONLY); /* whatever the umask has left of it */
-  return TAMIS_OK;
+  file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+  return file->lock < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
 static int begin_beside(struct new_file *file, const char *path)
@@ -105,13 +223,7 @@ static int begin_beside(struct new_file *file, const char *path)
   file->folder = open_folder(file->path);
   if (file->folder < 0)
     return TAMIS_EIO;
-  result = open_beside(file);
-  if (result != TAMIS_OK) {
-    int error = errno;
-    close(file->folder);
-    errno = error;
-  }
-  return result;
+  return open_beside(file);
 }
 
 static int begin_directly(struct new_file *file, const char *path)
@@ -125,11 +237,15 @@ static int begin_directly(struct new_file *file, const char *path)
 int tamis__file_begin(struct new_file *file, const char *path)
 {
   struct stat old;
-  *file = (struct new_file){.fd = -1, .folder = -1};
+  *file = (struct new_file){.fd = -1, .lock = -1, .folder = -1};
   bool exists = stat(path, &old) == 0;
   if (!exists && errno != ENOENT)
     return TAMIS_EIO;
-  return exists && !S_ISREG(old.st_mode) ? begin_directly(file, path) : begin_beside(file, path);
+  int result =
+      exists && !S_ISREG(old.st_mode) ? begin_directly(file, path) : begin_beside(file, path);
+  if (result != TAMIS_OK)
+    tamis__file_abandon(file);
+  return result;
 }
 
 bool tamis__file_again(int fd, short events)
@@ -174,7 +290,8 @@ static int sync_folder(int fd)
   return sync_file(fd) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;
 }
 
-/* The descriptor is closed in any case.  After a signal there is nothing that could be repeated. */
+/* The descriptor is closed in any case.  After a signal there is nothing that could be repeated.
+ * The other descriptor keeps the lock until the file has its name. */
 static int close_file(struct new_file *file)
 {
   int result = close(file->fd);
@@ -191,21 +308,26 @@ int tamis__file_commit(struct new_file *file)
       renameat(file->folder, file->beside, file->folder, name))
     return TAMIS_EIO;
   file->beside[0] = '\0';
-  int result = sync_folder(file->folder), error = errno;
-  close(file->folder);
-  file->folder = -1;
-  errno = error;
+  int result = sync_folder(file->folder);
+  tamis__file_abandon(file);
   return result;
+}
+
+static void close_if_open(int *fd)
+{
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
 }
 
 void tamis__file_abandon(struct new_file *file)
 {
   int error = errno;
-  if (file->folder >= 0 && file->beside[0])
+  bool made = file->fd >= 0 || file->lock >= 0;
+  if (file->folder >= 0 && file->beside[0] && made)
     unlinkat(file->folder, file->beside, 0);
-  if (file->fd >= 0)
-    close(file->fd);
-  if (file->folder >= 0)
-    close(file->folder);
+  close_if_open(&file->fd);
+  close_if_open(&file->lock);
+  close_if_open(&file->folder);
   errno = error;
 }

@@ -12,6 +12,14 @@
  * The folder is synchronised last because its entry must not lead to the new file before the new
  * file is on the disk; and the file is synchronised before it is renamed for the same reason.
  *
+ * A process that is killed leaves the new file behind.  So whoever writes one holds a lock on it,
+ * and the next save removes those that nobody has locked: a *leftover*.  The names of such files are
+ * numbered, so it need not read the folder.  Whoever has locked a file that still has its name may
+ * remove it, or rename it.  A new file is not locked yet when it is made: who then finds that its
+ * name leads elsewhere makes another one.  The lock is held until the file has been renamed.  A file
+ * of another user is no leftover.  Where a lock may not be seen by everybody (locks_hold()), names
+ * have the number of the process, and what a killed one leaves stays.
+ *
  * A path that leads to anything but a regular file is written to directly.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
@@ -24,6 +32,7 @@
 
 struct new_file {
   int fd;
+  int lock;                  /* the same file */
   int folder;                /* -1: the path is written to directly */
   char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
