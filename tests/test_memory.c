@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "base/memory.h"
+#include "tamis/tamis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,75 @@ static void a_users_allocator_gets_back_what_it_gave(void **state)
   assert_int_equal(balance.bytes, 0);
 }
 
+/* ---- an allocator that does not align ---- */
+
+struct crooked {
+  bool armed; /* blocks begin 8 bytes after a cache line */
+  size_t blocks, refused;
+};
+
+static void *crooked_allocate(void *context, size_t alignment, size_t size)
+{
+  struct crooked *c = context;
+  char *block = aligned_alloc(alignment, (size / alignment + 2) * alignment);
+  assert_non_null(block);
+  c->blocks++;
+  c->refused += c->armed;
+  return block + (c->armed ? 8 : 0);
+}
+
+static void crooked_release(void *context, void *block, size_t alignment, size_t size)
+{
+  struct crooked *c = context;
+  (void) size;
+  c->blocks--;
+  free((char *) block - (uintptr_t) block % alignment);
+}
+
+/* Adds keys, and all of those that were added stay. */
+static void add_while_crooked(tamis_filter *f, struct crooked *c)
+{
+  enum { KEYS = 5000 };
+  static bool added[KEYS];
+  for (uint64_t key = 0; key < KEYS; key++) {
+    c->armed = key >= KEYS / 8;
+    int result = tamis_add_hash(f, key);
+    added[key] = result == TAMIS_OK;
+    assert_true(result == TAMIS_OK || (c->armed && result == TAMIS_ENOMEM));
+  }
+  c->armed = false;
+  for (uint64_t key = 0; key < KEYS; key++)
+    assert_true(!added[key] || tamis_contains_hash(f, key));
+}
+
+/* Every kind: the block is given back, and the call says that there is no memory. */
+static void blocks_that_are_not_aligned_are_given_back(void **state)
+{
+  (void) state;
+  static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO, TAMIS_COUNTING_BLOOM};
+  for (unsigned i = 0; i < 5; i++)
+    for (unsigned large = 0; large < 2; large++) {
+      struct crooked c = {.armed = true};
+      const tamis_allocator allocator = {crooked_allocate, crooked_release, &c};
+      tamis_options options = TAMIS_OPTIONS_INIT;
+      options.kind = kinds[i % 3];
+      options.window = i < 3 ? 0 : 2;
+      options.capacity = large ? 1000000 : 100;
+      options.seed = 5;
+      options.allocator = &allocator;
+      tamis_filter *f;
+      assert_int_equal(tamis_create(&options, &f), TAMIS_ENOMEM);
+      assert_true(c.refused > 0 && c.blocks == 0);
+      c.armed = false;
+      assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+      c.refused = 0;
+      add_while_crooked(f, &c);
+      assert_true(large || kinds[i % 3] == TAMIS_COUNTING_BLOOM || c.refused > 0);
+      tamis_destroy(f);
+      assert_int_equal(c.blocks, 0);
+    }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -115,6 +185,7 @@ int main(void)
       cmocka_unit_test(large_blocks_leave_nothing_mapped),
       cmocka_unit_test(too_much_is_refused),
       cmocka_unit_test(a_users_allocator_gets_back_what_it_gave),
+      cmocka_unit_test(blocks_that_are_not_aligned_are_given_back),
   };
   return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

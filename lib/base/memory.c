@@ -47,19 +47,24 @@ static bool move_pages(void *block, size_t size, void *larger)
 }
 
 /* The user's functions may contain cancellation points, and are called with locks held. */
-static void *allocate_from(const tamis_allocator *from, size_t size)
-{
-  int cancellation = cancellation_disable();
-  void *block = from->allocate(from->context, ALIGNMENT, size);
-  cancellation_restore(cancellation);
-  return block;
-}
-
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
   int cancellation = cancellation_disable();
   from->release(from->context, block, ALIGNMENT, size);
   cancellation_restore(cancellation);
+}
+
+/* A block that is not aligned is of no use: fields are where the code for them expects whole cache
+ * lines, and low bits of addresses mean something. */
+static void *allocate_from(const tamis_allocator *from, size_t size)
+{
+  int cancellation = cancellation_disable();
+  void *block = from->allocate(from->context, ALIGNMENT, size);
+  cancellation_restore(cancellation);
+  if ((uintptr_t) block % ALIGNMENT == 0)
+    return block;
+  release_to(from, block, size);
+  return NULL;
 }
 
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared)
