@@ -10,6 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Words are read by memcpy().  With gcc, xxHash reads them by a type that may be unaligned but not
+ * alias others.  Inlined into a caller that has just written the key as something else, such a read
+ * may come before the write: a wrong hash.  Later versions than Debian's have may_alias; memcpy()
+ * is right in all, and as fast.
+ * Source: https://github.com/Cyan4973/xxHash/pull/1013 */
+#define XXH_FORCE_MEMORY_ACCESS 0
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
