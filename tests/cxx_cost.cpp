@@ -75,6 +75,15 @@ APART std::size_t contains_many()
     batch[i].data = texts[i], batch[i].len = lengths[i];
   return tamis_contains_many(filter, batch, batch_size, found);
 }
+APART std::size_t integers()
+{
+  std::size_t sum = 0;
+  for (int i = 0; i < static_cast<int>(keys); i++) {
+    auto bytes = static_cast<std::uint64_t>(i);
+    sum += tamis_contains(filter, &bytes, sizeof bytes);
+  }
+  return sum;
+}
 APART std::size_t remove()
 {
   std::size_t sum = 0;
@@ -137,6 +146,13 @@ APART std::size_t contains_many()
     batch[i] = {texts[i], lengths[i]};
   return filter.contains_many(batch, found);
 }
+APART std::size_t integers()
+{
+  std::size_t sum = 0;
+  for (int i = 0; i < static_cast<int>(keys); i++)
+    sum += filter.contains(i);
+  return sum;
+}
 APART std::size_t remove()
 {
   std::size_t sum = 0;
@@ -160,7 +176,7 @@ extern "C" APART std::size_t work(tamis_kind kind)
 {
   create(kind);
   add();
-  std::size_t sum = add_unique() + contains() + contains_hash() + contains_many();
+  std::size_t sum = add_unique() + contains() + contains_hash() + contains_many() + integers();
   if (kind == TAMIS_CUCKOO)
     sum += remove();
   destroy();

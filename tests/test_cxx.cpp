@@ -57,6 +57,37 @@ struct accepts<Hash,
 };
 static_assert(accepts<const length_hash &>::value && !accepts<length_hash>::value);
 
+/* What is a key, and what must not compile: what is no key, and what could mean several. */
+template <typename T, typename = void> struct is_key : std::false_type {
+};
+template <typename T>
+struct is_key<T, std::void_t<decltype(std::declval<tamis::filter &>().contains(std::declval<T>()))>>
+    : std::true_type {
+};
+template <typename... T> constexpr bool all_keys = std::conjunction_v<is_key<T>...>;
+template <typename... T> constexpr bool no_keys = std::conjunction_v<std::negation<is_key<T>>...>;
+enum plain_enum { some };
+enum class scoped_enum : std::uint64_t {};
+static_assert(all_keys<const char *, char *, const char (&)[4], char (&)[4], std::string,
+                       const std::string &, std::string_view>);
+static_assert(all_keys<std::vector<unsigned char>, std::vector<char>, std::array<std::byte, 4>,
+                       const unsigned char (&)[4], std::byte (&)[4]>);
+static_assert(all_keys<short, unsigned short, int, unsigned, long, unsigned long, long long,
+                       unsigned long long, std::int8_t, std::uint8_t, const int &>);
+static_assert(no_keys<std::nullptr_t, void *, const unsigned char *, std::byte *, int *,
+                      std::string *, const wchar_t *, const char16_t (&)[4], std::wstring>);
+static_assert(no_keys<bool, char, wchar_t, char16_t, char32_t, std::byte, plain_enum, scoped_enum,
+                      float, double>);
+static_assert(
+    no_keys<std::vector<int>, std::vector<bool>, std::vector<std::string>, const int (&)[4]>);
+#ifdef __cpp_char8_t
+static_assert(all_keys<const char8_t *, const char8_t (&)[4], std::u8string, std::u8string_view>);
+static_assert(no_keys<char8_t>);
+#endif
+/* A key of a batch has no room for the bytes of an integer. */
+static_assert(!std::is_convertible_v<int, tamis::key> &&
+              !std::is_convertible_v<std::nullptr_t, tamis::key>);
+
 tamis::options plain(std::uint64_t capacity)
 {
   return tamis::options(capacity).fpp(1e-6).seed(7);
@@ -150,6 +181,87 @@ void test_keys()
   CHECK(f.try_remove("one") == TAMIS_ABSENT && !f.contains("one"));
   CHECK(f.try_add_hash(17) == TAMIS_OK && f.try_add_unique_hash(17) == TAMIS_PRESENT);
   CHECK(made(plain(10)).try_remove("one") == TAMIS_EUNSUPPORTED);
+}
+
+/* The same key in several forms. */
+void test_bytes()
+{
+  tamis::filter f = made(plain(1000).kind(TAMIS_CUCKOO));
+  const unsigned char array[] = {'a', 0, 'b'};
+  std::vector<unsigned char> row(array, array + 3);
+  CHECK(f.try_add_unique(array) == TAMIS_OK && f.try_add_unique(row) == TAMIS_PRESENT);
+  CHECK(f.contains({array, 3}) && f.contains(std::string_view("a\0b", 3)) && !f.contains("a"));
+  const signed char chars[] = {'a', 0, 'b'};
+  CHECK(f.count(chars) == 1 && f.hash(row) == f.hash(array));
+  CHECK(f.contains(std::array<std::byte, 3>{std::byte{'a'}, std::byte{0}, std::byte{'b'}}));
+  CHECK(f.try_remove(std::vector<char>{'a', 0, 'b'}) == TAMIS_OK && !f.contains(array));
+  const char text[8] = "text"; // ends before the first 0
+  CHECK(f.try_add(text) == TAMIS_OK && f.contains("text"));
+  std::vector<tamis::key> keys{array, row, text};
+  CHECK(f.contains_many(keys) == 1 && keys[0].len == 3 && keys[1].data == row.data());
+#ifdef __cpp_char8_t
+  std::u8string wide = u8"\u00e9";
+  CHECK(f.try_add_unique(u8"\u00e9") == TAMIS_OK && f.contains("\xc3\xa9") && f.contains(wide));
+  CHECK(f.contains(wide.c_str()) && f.contains(std::u8string_view(wide)));
+  CHECK(f.contains_many(std::vector<tamis::key>{u8"\u00e9", wide}) == 2);
+#endif
+#ifdef __cpp_lib_span
+  CHECK(f.try_add(std::as_bytes(std::span(array))) == TAMIS_OK && f.contains(row));
+  CHECK(f.contains_many(std::vector<tamis::key>{std::as_bytes(std::span(row))}) == 1);
+#endif
+}
+
+/* Integers of equal value are one key: that of the 8 bytes which the head of tamis.hpp names. */
+void test_integers()
+{
+  tamis::filter f = made(plain(1000).kind(TAMIS_CUCKOO));
+  CHECK(f.try_add_unique(0) == TAMIS_OK && !f.contains("") && !f.contains("0"));
+  CHECK(f.contains(0ull) && f.contains(std::uint8_t{0}) &&
+        f.contains(std::string_view("\0\0\0\0\0\0\0", 8)));
+  CHECK(f.try_add(0x123456789) == TAMIS_OK && f.count(0x123456789u) == 1);
+  CHECK(f.contains({"\x89\x67\x45\x23\x01\0\0", 8}) && !f.contains(0x23456789));
+  CHECK(f.try_add(std::int8_t{-2}) == TAMIS_OK && f.contains(-2ll) && f.contains(-2ull));
+  CHECK(f.contains("\xfe\xff\xff\xff\xff\xff\xff\xff") && !f.contains(254) &&
+        !f.contains(0xfffffffe));
+  CHECK(f.hash(7) == f.hash({"\7\0\0\0\0\0\0", 8}) && f.hash(7) != f.hash(std::string(1, 7)));
+  CHECK(f.try_remove(0l) == TAMIS_OK && f.try_remove(0) == TAMIS_ABSENT);
+  CHECK(tamis::filter().try_add(0) == TAMIS_EINVAL);
+}
+
+/* More integers than are made keys at a time. */
+void test_batches_of_integers()
+{
+  tamis::filter f = made(plain(1000).kind(TAMIS_CUCKOO));
+  std::vector<int> numbers;
+  for (int i = -100; i < 100; i++)
+    numbers.push_back(i);
+  std::array<int, 200> results;
+  results.fill(9);
+  CHECK(f.try_add(50) == TAMIS_OK && f.try_add(-100) == TAMIS_OK);
+  CHECK(f.try_add_unique_many(numbers, results) == TAMIS_OK && f.stats().count == 200);
+  for (std::size_t i = 0; i < results.size(); i++)
+    CHECK(results[i] == (i == 0 || i == 150 ? TAMIS_PRESENT : TAMIS_OK));
+  CHECK(f.contains(99) && !f.contains(100) && f.contains(-1) && f.contains_many(numbers) == 200);
+  CHECK(f.try_remove(50) == TAMIS_OK);
+  std::array<bool, 200> found{};
+  CHECK(f.contains_many(numbers, found) == 199 && found[149] && !found[150] && found[199]);
+  const std::uint64_t three[] = {std::uint64_t(-7), 99, 100};
+  std::uint64_t counts[3];
+  CHECK(f.try_add_many(three) == TAMIS_OK && f.count_many(three, counts) == 5);
+  CHECK(counts[0] == 2 && counts[1] == 2 && counts[2] == 1 && f.count_many(three) == 5);
+  /* No integer; too few results; no filter. */
+  CHECK(f.try_add_many(std::vector<int>()) == TAMIS_OK && f.contains_many(std::vector<int>()) == 0);
+  CHECK(f.try_add_many(numbers, tamis::span<int>(results.data(), 199)) == TAMIS_EINVAL);
+  CHECK(f.contains_many(numbers, tamis::span<bool>(found.data(), 1)) == 0 && f.count(99) == 2);
+  CHECK(tamis::filter().try_add_many(std::vector<int>()) == TAMIS_EINVAL);
+  CHECK(tamis::filter().contains_many(numbers) == 0);
+  /* The failure of an early piece; the keys after it were tried. */
+  tamis::filter full = made(plain(10).growable(false));
+  CHECK(full.try_add_many(numbers, results) == TAMIS_EFULL && results[9] == TAMIS_OK);
+  CHECK(results[20] == TAMIS_EFULL && results[199] == TAMIS_EFULL);
+  for (std::size_t i = 100; i < 200; i++)
+    numbers[i] = -100;
+  CHECK(full.try_add_many(numbers, results) == TAMIS_EFULL && results[199] == TAMIS_OK);
 }
 
 void test_batches()
@@ -318,6 +430,14 @@ void test_exceptions(const std::string &path)
   CHECK(thrown([] { tamis::filter::load_file("/dev/null"); }) == TAMIS_ECORRUPT);
   CHECK(f.similarity(tamis::filter(plain(2).growable(false))).common < 0.5);
   tamis::filter cuckoo(plain(10).kind(TAMIS_CUCKOO));
+  std::vector<int> numbers{1, 2, 3};
+  CHECK(thrown([&] { f.add(0); }) == TAMIS_EFULL &&
+        thrown([&] { f.add_many(numbers); }) == TAMIS_EFULL);
+  CHECK(thrown([&] { f.add_unique_many(numbers, results); }) == TAMIS_EINVAL);
+  CHECK(cuckoo.add_unique(1) && !cuckoo.add_unique(1u) && cuckoo.remove(1ll));
+  cuckoo.add_many(numbers), cuckoo.add_unique_many(numbers);
+  CHECK(cuckoo.count_many(numbers) == 3 && cuckoo.remove(1) && cuckoo.remove(2) &&
+        cuckoo.remove(3));
   CHECK(cuckoo.add_unique_hash(1) && cuckoo.remove_hash(1) && !cuckoo.remove("one"));
   CHECK(tamis::options(1000).bytes() > 1000 && tamis::options(1000).fpp_within(8192) < 0.01);
   CHECK(thrown([] { tamis::options(0).bytes(); }) == TAMIS_EINVAL);
@@ -375,7 +495,10 @@ int main()
   test_life();
   test_options();
   test_keys();
+  test_bytes();
+  test_integers();
   test_batches();
+  test_batches_of_integers();
   test_saved(path);
   test_several();
   test_threads();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tamis for C++17 and later: a filter that frees itself, string views as keys, and errors as
- * exceptions or as results.
+ * tamis for C++17 and later: a filter that frees itself, text, bytes and integers as keys, and
+ * errors as exceptions or as results.
  *
  *     tamis::filter seen(tamis::options(1000000).kind(TAMIS_CUCKOO).fpp(0.001));
  *     if (seen.add_unique(key))
@@ -12,6 +12,21 @@
  * All of this is inline, and comes down to the calls of tamis.h with the same arguments.  The
  * contract of a call (threads, blocking, memory order, results) is that of the C call of its name,
  * in tamis.h.  The names of results, kinds and layouts are those of tamis.h, too.
+ *
+ * What is a key:
+ *   Text     its bytes: std::string, std::string_view and what converts to it, and their forms of
+ *            char8_t.  A pointer to char or char8_t, or an array of them, is text that ends before
+ *            the first 0.
+ *   Bytes    all of them: whatever has data() and size() of char, unsigned char, signed char,
+ *            char8_t or std::byte (std::vector, std::array, std::span), an array of unsigned char,
+ *            signed char or std::byte, and {pointer, size}.
+ *   Integer  8 bytes: its value as a 64-bit number in two's complement, lowest byte first.  So
+ *            equal values are one key, whatever their types.  (-1 is the same key as 2^64 - 1.)
+ *            In Python, these bytes are (n % 2**64).to_bytes(8, "little").  signed char and
+ *            unsigned char, which std::int8_t and std::uint8_t are, are integers here.
+ *   Nothing else compiles: not nullptr; not bool, which would hide a mistake; not a single char,
+ *   which may be meant as text or as a number, and has another sign on other processors; no other
+ *   character, enumeration, or number that is no integer.  A cast says what is meant.
  *
  * Errors by choice: a call that can fail comes in two forms.  `add` throws tamis::error.  `try_add`
  * never throws, and returns TAMIS_OK or another result of tamis.h.  A program that is compiled with
@@ -30,6 +45,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -74,14 +90,73 @@ private:
   std::size_t size_ = 0;
 };
 
-/* A key of a batch: a tamis_key that is made from a string view, or from bytes.  The bytes are not
- * copied. */
+namespace detail
+{
+
+template <typename T, typename... Ts>
+inline constexpr bool is_one_of = std::disjunction_v<std::is_same<T, Ts>...>;
+template <typename T> inline constexpr bool is_char8 = false;
+#ifdef __cpp_char8_t
+template <> inline constexpr bool is_char8<char8_t> = true;
+#endif
+template <typename T>
+inline constexpr bool is_byte =
+    is_one_of<T, char, signed char, unsigned char, std::byte> || is_char8<T>;
+/* Whether a value of type T is a key as an integer. */
+template <typename T>
+inline constexpr bool is_integer =
+    is_one_of<T, signed char, unsigned char, short, unsigned short, int, unsigned, long,
+              unsigned long, long long, unsigned long long>;
+
+/* What the elements are of an object that has data() and size(), or of an array; else void. */
+template <typename Row, typename = void> struct element {
+  using type = void;
+};
+template <typename Row>
+struct element<Row, std::void_t<decltype(std::data(std::declval<const Row &>())),
+                                decltype(std::size(std::declval<const Row &>()))>> {
+  using type =
+      std::remove_const_t<std::remove_pointer_t<decltype(std::data(std::declval<const Row &>()))>>;
+};
+template <typename Row> using element_t = typename element<Row>::type;
+
+/* The head of this file says what is text, and what is bytes. */
+template <typename T>
+inline constexpr bool is_text =
+    std::is_convertible_v<const T &, std::string_view> && !std::is_same_v<T, std::nullptr_t>;
+template <typename T>
+inline constexpr bool is_text_of_char8 = /* a pointer, or an array */
+    std::is_convertible_v<const T &, const void *>
+        &&is_char8<std::remove_const_t<std::remove_pointer_t<std::decay_t<T>>>>;
+template <typename T> inline constexpr bool is_bytes = is_byte<element_t<T>>;
+
+template <typename T> constexpr tamis_key key_of(const T &from)
+{
+  if constexpr (is_text<T>) {
+    std::string_view text = from;
+    return {text.data(), text.size()};
+  } else if constexpr (is_text_of_char8<T>) {
+    std::size_t size = 0;
+    while (from[size] != 0)
+      size++;
+    return {from, size};
+  } else {
+    return {std::data(from), std::size(from)};
+  }
+}
+
+} // namespace detail
+
+/* A key of a batch: a tamis_key that is made from text, or from bytes, which are not copied. */
 struct key : tamis_key {
   key() = default;
-  constexpr key(std::string_view bytes) noexcept : tamis_key{bytes.data(), bytes.size()} {}
-  constexpr key(const char *text) noexcept : key(std::string_view(text)) {}
-  key(const std::string &bytes) noexcept : key(std::string_view(bytes)) {}
   constexpr key(const void *bytes, std::size_t size) noexcept : tamis_key{bytes, size} {}
+  template <typename T,
+            typename = std::enable_if_t<detail::is_text<T> || detail::is_text_of_char8<T> ||
+                                        detail::is_bytes<T>>>
+  constexpr key(const T &from) : tamis_key(detail::key_of(from))
+  {
+  }
 };
 static_assert(sizeof(key) == sizeof(tamis_key) && std::is_standard_layout_v<key>,
               "an array of keys is an array of tamis_key");
@@ -112,6 +187,51 @@ private:
 
 namespace detail
 {
+
+/* What has in memory the bytes of an integer that is a key: lowest byte first. */
+template <typename Integer> std::uint64_t number_of(Integer value) noexcept
+{
+  auto number = static_cast<std::uint64_t>(value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  number = __builtin_bswap64(number);
+#endif
+  return number;
+}
+
+/* What the calls with one key take: a key, or an integer. */
+class one_key
+{
+public:
+  one_key() noexcept : key_(nullptr, 0) {}
+  one_key(const void *bytes, std::size_t size) noexcept : key_(bytes, size) {}
+  template <typename T, typename = decltype(key(std::declval<const T &>()))>
+  one_key(const T &from) : key_(from)
+  {
+  }
+  template <typename Integer, std::enable_if_t<is_integer<Integer>, int> = 0>
+  one_key(Integer value) noexcept : number_(number_of(value)), is_number_(true)
+  {
+  }
+
+  /* Passes the key to a C call.  (The copy of the number spares compilers the rest of the object:
+   * nothing that the call could see has its address.) */
+  template <typename Call, typename Filter> auto to(Call call, Filter *raw) const noexcept
+  {
+    std::uint64_t number = number_;
+    return is_number_ ? call(raw, &number, sizeof number) : call(raw, key_.data, key_.len);
+  }
+
+private:
+  key key_;
+  std::uint64_t number_ = 0;
+  bool is_number_ = false;
+};
+
+/* What the calls with many keys take: an array, or what has data() and size(), of keys or of
+ * integers. */
+template <typename Keys>
+using if_batch = std::enable_if_t<std::is_convertible_v<const Keys &, span<const key>> ||
+                                  is_integer<element_t<Keys>>>;
 
 /* A path: text that ends in 0, or an object with c_str(), as std::string and
  * std::filesystem::path are. */
@@ -430,38 +550,38 @@ public:
 
   /* ---- one key ---- */
 
-  std::uint64_t hash(std::string_view key) const noexcept
+  std::uint64_t hash(const detail::one_key &key) const noexcept
   {
-    return tamis_hash(raw_, key.data(), key.size());
+    return key.to(tamis_hash, raw_);
   }
-  bool contains(std::string_view key) const noexcept
+  bool contains(const detail::one_key &key) const noexcept
   {
-    return tamis_contains(raw_, key.data(), key.size());
+    return key.to(tamis_contains, raw_);
   }
   bool contains_hash(std::uint64_t hash) const noexcept
   {
     return tamis_contains_hash(raw_, hash);
   }
-  std::uint64_t count(std::string_view key) const noexcept
+  std::uint64_t count(const detail::one_key &key) const noexcept
   {
-    return tamis_count(raw_, key.data(), key.size());
+    return key.to(tamis_count, raw_);
   }
   std::uint64_t count_hash(std::uint64_t hash) const noexcept
   {
     return tamis_count_hash(raw_, hash);
   }
 
-  [[nodiscard]] int try_add(std::string_view key) noexcept
+  [[nodiscard]] int try_add(const detail::one_key &key) noexcept
   {
-    return tamis_add(raw_, key.data(), key.size());
+    return key.to(tamis_add, raw_);
   }
   [[nodiscard]] int try_add_hash(std::uint64_t hash) noexcept
   {
     return tamis_add_hash(raw_, hash);
   }
-  [[nodiscard]] int try_add_unique(std::string_view key) noexcept
+  [[nodiscard]] int try_add_unique(const detail::one_key &key) noexcept
   {
-    return tamis_add_unique(raw_, key.data(), key.size());
+    return key.to(tamis_add_unique, raw_);
   }
   [[nodiscard]] int try_add_unique_hash(std::uint64_t hash) noexcept
   {
@@ -469,9 +589,9 @@ public:
   }
   /* Never remove a key that was not added, or more often than it was added: that can take another
    * key away. */
-  [[nodiscard]] int try_remove(std::string_view key) noexcept
+  [[nodiscard]] int try_remove(const detail::one_key &key) noexcept
   {
-    return tamis_remove(raw_, key.data(), key.size());
+    return key.to(tamis_remove, raw_);
   }
   [[nodiscard]] int try_remove_hash(std::uint64_t hash) noexcept
   {
@@ -479,7 +599,7 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
-  void add(std::string_view key)
+  void add(const detail::one_key &key)
   {
     detail::checked(try_add(key));
   }
@@ -488,7 +608,7 @@ public:
     detail::checked(try_add_hash(hash));
   }
   /* Whether the key was new, and this call added it. */
-  bool add_unique(std::string_view key)
+  bool add_unique(const detail::one_key &key)
   {
     return detail::checked(try_add_unique(key)) == TAMIS_OK;
   }
@@ -497,7 +617,7 @@ public:
     return detail::checked(try_add_unique_hash(hash)) == TAMIS_OK;
   }
   /* Whether such a key was in.  See try_remove. */
-  bool remove(std::string_view key)
+  bool remove(const detail::one_key &key)
   {
     return detail::checked(try_remove(key)) == TAMIS_OK;
   }
@@ -509,12 +629,13 @@ public:
 
   /* ---- batches ----
    * `found`, `counts` and `results` have an element for each key, or none at all.  Where they have
-   * fewer than there are keys, nothing is done: look-ups return 0, and adds TAMIS_EINVAL. */
+   * fewer than there are keys, nothing is done: look-ups return 0, and adds TAMIS_EINVAL.
+   * Integers, in an array or whatever has data() and size(), are keys as they are one by one. */
 
-  std::size_t contains_many(span<const key> keys, span<bool> found = {}) const noexcept
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  std::size_t contains_many(const Keys &keys, span<bool> found = {}) const noexcept
   {
-    return fits(keys, found) ? tamis_contains_many(raw_, keys.data(), keys.size(), found.data())
-                             : 0;
+    return sum_of<std::size_t>(tamis_contains_many, keys, found);
   }
   std::size_t contains_many_hash(span<const std::uint64_t> hashes,
                                  span<bool> found = {}) const noexcept
@@ -523,9 +644,10 @@ public:
                ? tamis_contains_many_hash(raw_, hashes.data(), hashes.size(), found.data())
                : 0;
   }
-  std::uint64_t count_many(span<const key> keys, span<std::uint64_t> counts = {}) const noexcept
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  std::uint64_t count_many(const Keys &keys, span<std::uint64_t> counts = {}) const noexcept
   {
-    return fits(keys, counts) ? tamis_count_many(raw_, keys.data(), keys.size(), counts.data()) : 0;
+    return sum_of<std::uint64_t>(tamis_count_many, keys, counts);
   }
   std::uint64_t count_many_hash(span<const std::uint64_t> hashes,
                                 span<std::uint64_t> counts = {}) const noexcept
@@ -534,10 +656,10 @@ public:
                ? tamis_count_many_hash(raw_, hashes.data(), hashes.size(), counts.data())
                : 0;
   }
-  [[nodiscard]] int try_add_many(span<const key> keys, span<int> results = {}) noexcept
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  [[nodiscard]] int try_add_many(const Keys &keys, span<int> results = {}) noexcept
   {
-    return fits(keys, results) ? tamis_add_many(raw_, keys.data(), keys.size(), results.data())
-                               : TAMIS_EINVAL;
+    return first_failure(tamis_add_many, keys, results);
   }
   [[nodiscard]] int try_add_many_hash(span<const std::uint64_t> hashes,
                                       span<int> results = {}) noexcept
@@ -546,11 +668,10 @@ public:
                ? tamis_add_many_hash(raw_, hashes.data(), hashes.size(), results.data())
                : TAMIS_EINVAL;
   }
-  [[nodiscard]] int try_add_unique_many(span<const key> keys, span<int> results = {}) noexcept
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  [[nodiscard]] int try_add_unique_many(const Keys &keys, span<int> results = {}) noexcept
   {
-    return fits(keys, results)
-               ? tamis_add_unique_many(raw_, keys.data(), keys.size(), results.data())
-               : TAMIS_EINVAL;
+    return first_failure(tamis_add_unique_many, keys, results);
   }
   [[nodiscard]] int try_add_unique_many_hash(span<const std::uint64_t> hashes,
                                              span<int> results = {}) noexcept
@@ -562,7 +683,8 @@ public:
 
 #if TAMIS_HPP_THROWS
   /* These throw if any key failed, after all keys have been tried. */
-  void add_many(span<const key> keys, span<int> results = {})
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  void add_many(const Keys &keys, span<int> results = {})
   {
     detail::checked(try_add_many(keys, results));
   }
@@ -570,7 +692,8 @@ public:
   {
     detail::checked(try_add_many_hash(hashes, results));
   }
-  void add_unique_many(span<const key> keys, span<int> results = {})
+  template <typename Keys = span<const key>, typename = detail::if_batch<Keys>>
+  void add_unique_many(const Keys &keys, span<int> results = {})
   {
     detail::checked(try_add_unique_many(keys, results));
   }
@@ -672,6 +795,54 @@ private:
   static bool fits(span<Key> keys, span<Value> values) noexcept
   {
     return values.data() == nullptr || values.size() >= keys.size();
+  }
+
+  /* Calls `call` with the keys and the places of their values.  Of integers it makes keys on the
+   * stack, some at a time.  Returns whether there is a value for each key; nothing is called if
+   * not. */
+  template <typename Keys, typename Value, typename Call>
+  static bool by_pieces(const Keys &from, span<Value> values, Call call) noexcept
+  {
+    if constexpr (std::is_convertible_v<const Keys &, span<const key>>) {
+      span<const key> keys(from);
+      return fits(keys, values) && (call(keys.data(), keys.size(), values.data()), true);
+    } else {
+      std::uint64_t numbers[64];
+      key keys[64];
+      span integers(std::data(from), std::size(from));
+      if (!fits(integers, values))
+        return false;
+      std::size_t at = 0;
+      do {
+        std::size_t n = 0;
+        for (; n < 64 && at + n < integers.size(); n++) {
+          numbers[n] = detail::number_of(integers.data()[at + n]);
+          keys[n] = {&numbers[n], sizeof numbers[n]};
+        }
+        call(static_cast<const key *>(keys), n, values.data() ? values.data() + at : nullptr);
+        at += n;
+      } while (at < integers.size());
+      return true;
+    }
+  }
+  template <typename Sum, typename Call, typename Keys, typename Value>
+  Sum sum_of(Call many, const Keys &from, span<Value> values) const noexcept
+  {
+    Sum sum = 0;
+    by_pieces(from, values, [&](const key *keys, std::size_t n, Value *of_these) {
+      sum += many(raw_, keys, n, of_these);
+    });
+    return sum;
+  }
+  template <typename Call, typename Keys>
+  int first_failure(Call many, const Keys &from, span<int> results) noexcept
+  {
+    int first = TAMIS_OK;
+    bool fit = by_pieces(from, results, [&](const key *keys, std::size_t n, int *of_these) {
+      int result = many(raw_, keys, n, of_these);
+      first = first == TAMIS_OK ? result : first;
+    });
+    return fit ? first : TAMIS_EINVAL;
   }
 
   tamis_filter *raw_ = nullptr;
