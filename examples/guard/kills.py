@@ -5,7 +5,7 @@ import random
 import time
 
 from loopback import wait_until
-from parts import Client, Sql, check, replace, table
+from parts import Client, Sql, check, legend, replace, table
 
 CLIENTS = 3
 CLIENT_RANGE = 10**7  # of ids that one client has for itself
@@ -182,6 +182,12 @@ def kills(scene, a, b):
         here += ids
     table([("killed", *killed), ("times", *map(str, killed.values()))])
     table([tuple(counts), tuple(map(str, counts.values()))])
+    legend({"killed": "by -9, and started again at once; a server process serves one connection of the database",
+            "inserts, deletes": "acknowledged",
+            "reads": "of rows that exist: the filter may refuse none",
+            "unknown": "inserts and deletes without an answer, as what would have answered was killed: the row may be"
+                       " there or not, and its id is not used again",
+            "unanswered": "reads that got no answer, or 503 while the database was away"})
     check(not refused, "no id is refused after its insert was acknowledged", f"{len(refused)} were", refused[:5])
     for guard in (a, b):
         if not guard.process.alive():

@@ -68,6 +68,12 @@ def table(rows):
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip(), flush=True)
 
 
+def legend(words):
+    """What the columns of a table mean."""
+    for word, meaning in words.items():
+        print(f"    {word}: {meaning}", flush=True)
+
+
 # ---- PostgreSQL ----
 
 

@@ -36,6 +36,18 @@ REPLICAS = 1
 FAILOVER_MS = 5000  # the timeout of nodes while a replica is to take over
 
 
+LEGEND = """
+delivered        each message comes to several consumers; one of them is to handle it
+slots            parts of the key space, which the cluster moves from one master to another, with their filters
+MOVED / ASK      the server's word that a slot has gone, or is going, to another one: the consumer asks that one
+longest wait     until a batch was acknowledged; a consumer waits while its master is dead and the replica takes over
+broken           the add was carried out or not, nobody knows: it is sent again, and its message is handled
+sent again       those, adds that a server refused for the moment, and adds that no replica had in time
+acknowledged     a replica has the add, too (WAIT 1): it outlives its master
+handled twice    the price of not losing a message: only messages whose first add was broken or sent again
+wrongly dropped  messages that nobody handled, as a false positive hid them"""
+
+
 def shard(message):
     return f"seen:{{{message * 2654435761 % 4294967296 % SHARDS}}}"
 
@@ -234,6 +246,7 @@ def compare(client, folder, consumers, disturbed, elapsed):
     print()
     for label, value in rows:
         print(f"{label:{width}}  {value:>12}")
+    print(LEGEND)
     good = lost == 0 and total["repeated"] == 0 and missing <= allowed and twice <= total["unsure"] + total["retried"]
     good = good and disturbed["slots"] > 0 and disturbed["keys"] > 0
     print("\n" + ("nothing that was acknowledged is lost" if good else "BAD: see the table"))

@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What script/ does on a machine that has little: which packages it asks for, what it tells users who are not
+# root, and what it shows while it builds.
+#
+#   check_scripts.sh SOURCE_DIR
+set -eu
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "$*"; exit 1; }
+
+# ---- script/packages, by a user who is not root, on a Debian without packages ----
+
+mkdir "$work/bin"
+printf '#!/bin/sh\necho 1000\n' >"$work/bin/id"
+printf '#!/bin/sh\nexit 1\n' >"$work/bin/dpkg-query"
+chmod +x "$work"/bin/*
+told() { ! PATH=$work/bin:$PATH "$source/script/packages" "$@" 2>&1 || fail "packages that are missing are there: $*"; }
+told one two | grep -qx '  apt-get update && apt-get install --no-install-recommends one two' ||
+  fail "the command for packages of the release: $(told one two)"
+# apt-get does not find a package of the backports, but script/packages does.
+told one two/backports | grep -qx "  $(cd "$source" && pwd)/script/packages one two/backports" ||
+  fail "the command for a package of the backports: $(told one two/backports)"
+
+# ---- script/quiet ----
+
+cat >"$work/build" <<'END'
+#!/bin/sh
+echo first step
+echo "second step" >&2
+exit "$1"
+END
+chmod +x "$work/build"
+quiet() { "$source/script/quiet" "$work/build" "$@" 2>&1; }
+[ -z "$(quiet 0)" ] || fail "quiet prints what a command prints that succeeds"
+status=0
+quiet 3 >"$work/out" || status=$?
+[ $status -eq 3 ] || fail "quiet returns $status, not the command's status"
+grep -qx 'first step' "$work/out" && grep -qx 'second step' "$work/out" ||
+  fail "quiet does not print what a command has printed that fails"
+script -qec "'$source/script/quiet' '$work/build' 0" /dev/null >"$work/out" </dev/null
+# Each line begins at the left, and the last one is removed.
+printf '\rfirst step\033[K\rsecond step\033[K\r\033[K' | cmp - "$work/out" ||
+  fail "a terminal does not get the last line, renewed"
+status=0
+script -qec "'$source/script/quiet' '$work/build' 3" /dev/null >"$work/out" </dev/null || status=$?
+[ $status -eq 3 ] && grep -q $'first step\r$' "$work/out" || fail "on a terminal, a failure is not shown"
+
+# ---- packages that are named in several places ----
+
+names() { grep -v '^#' "$source/script/build-packages"; }
+line=$(grep -o 'apt-get install [^`]*' "$source/README.md" | head -n 1)
+for package in $(names) python3; do
+  [[ " $line " = *" $package "* ]] || fail "README.md does not name $package, which a build with manual pages needs"
+done
+deb=$(names | tr '\n' ' ')$(sed -n 's/^script\/packages .*}" //p' "$source/script/deb")
+needed=$(awk '/^Build-Depends:/ { on = 1; sub(/^[^ ]*/, ""); print; next } /^[^ ]/ { on = 0 } on' \
+  "$source/script/debian/control" | sed 's/([^)]*)//g; s/:any//g; s/,/ /g')
+[[ $needed = *cmake*python3* ]] || fail "what Debian's tools need was not found: $needed"
+for package in build-essential ${needed//debhelper-compat/debhelper}; do
+  [[ " $deb " = *" $package "* ]] || fail "script/deb does not install $package"
+done
+
+# ---- Python leaves no compiled files in the tree ----
+
+! grep -n 'COMMAND ${PYTHON_WITH_' "$source/tests/CMakeLists.txt" | grep -v ' -B' || fail "a test in Python without -B"
+echo "good"
