@@ -49,6 +49,7 @@ def main(path):
     tamis.tamis_add_unique.argtypes = [c_void_p, c_char_p, c_size_t]
     tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
     tamis.tamis_get_stats.argtypes = [c_void_p, POINTER(Stats)]
+    tamis.tamis_advance.argtypes = [c_void_p]
     tamis.tamis_destroy.argtypes, tamis.tamis_destroy.restype = [c_void_p], None
 
     room = Guarded()
@@ -77,6 +78,14 @@ def main(path):
         check(tamis.tamis_get_stats(filter_, byref(stats)) == 0, "get_stats")
         check((stats.count, stats.capacity, stats.kind) == (1, 1000, kind), "the figures")
         tamis.tamis_destroy(filter_)
+
+    options.window = 1
+    check(tamis.tamis_create(byref(options), byref(filter_)) == 0, "create a window")
+    check(tamis.tamis_add_unique(filter_, b"key", 3) == 0, "add_unique to a window")
+    for remembered in True, False:
+        check(tamis.tamis_advance(filter_) == 0, "advance")
+        check(tamis.tamis_contains(filter_, b"key", 3) == remembered, f"remembered: {remembered}")
+    tamis.tamis_destroy(filter_)
     print("good")
 
 
