@@ -93,8 +93,8 @@ TAMIS_API const char *tamis_version(void);
 /* ---- tamis_create: what to create, and what it takes ---- */
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1,  /* add, add_unique and contains; add and contains are lock-free, and in the word
-                      layout add_unique too */
+  TAMIS_BLOOM = 1,  /* add, add_unique, contains; contains is lock-free, without a window add too,
+                      and in the word layout add_unique */
   TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
   TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes: a counter of four bits in place of each
                               bit; add and contains are lock-free.  A cuckoo filter takes a fraction
@@ -410,7 +410,8 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
 
 /* Removes one copy of a key that was added before.  Never remove a key that was not added, or more
  * often than it was added: with the filter's false-positive probability that takes another key
- * away.
+ * away.  With a window, a tamis_advance that runs meanwhile may forget the key before the remove
+ * takes it: docs/window.md ("Copies and removes") says how a program keeps the two apart.
  *   Threads  any
  *   Blocks   as tamis_add; counting Bloom: for the lock that its unique adds take
  *   Order    sequentially consistent
@@ -418,10 +419,9 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *            TAMIS_EUNSUPPORTED on a Bloom filter that does not count, whatever the key;
  *            TAMIS_EINVAL: invalid arguments.  (If giving memory back would itself need memory that
  *            is not there, it is left for later.)
- *            TAMIS_ENOMEM: keys with many copies each, whose counts are packed tightly, need memory
- *            while the counts become different, and there is none (or max_bytes is reached);
- *            nothing changed.  Many are dozens or, in a filter that does not grow, at rates above
- *            0.01, a few */
+ *            TAMIS_ENOMEM: keys with many copies each (dozens or, in a filter that does not grow,
+ *            at rates above 0.01, a few), whose counts are packed tightly, need memory while these
+ *            become different, and there is none (or max_bytes is reached); nothing changed */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 
