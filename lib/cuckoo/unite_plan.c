@@ -266,8 +266,10 @@ static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *p
   unsigned limit = generation_split_limit(plan->newest);
   double left = cuckoo_rate_left(c, cuckoo_generations(c));
   double split = generation_rate(plan->newest, 1) - generation_rate(plan->newest, 0);
-  for (unsigned i = 0; i < plan->splits && left >= split; i++, left -= split)
+  for (unsigned i = 0; i < plan->splits && left >= split; i++) {
+    left -= split;
     limit++;
+  }
   atomic_store_explicit(&plan->newest->split_limit, (uint8_t) limit, memory_order_relaxed);
 }
 
