@@ -292,6 +292,8 @@ static void sizes_go_to_2_to_40_keys(void **state)
 static void filters_of_several_gigabytes_are_whole(void **state)
 {
   (void) state;
+  if (!is_long())
+    skip();
   for (unsigned kind = 0; kind < KINDS; kind++) {
     tamis_options o = options_of(kind, UINT64_C(1300000000), 1e-6);
     uint64_t bytes;
@@ -323,6 +325,8 @@ static void keys_are_longer_than_4_gigabytes(void **state)
 {
   (void) state;
   enum { TAIL = 8192 };
+  if (!is_long())
+    skip();
   const size_t four_gigabytes = (size_t) 1 << 32, size = four_gigabytes + TAIL;
   unsigned char *key =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -340,12 +344,11 @@ static void keys_are_longer_than_4_gigabytes(void **state)
   munmap(key, size);
 }
 
-/* Half a minute, so only by name: TAMIS_LONG=1 in the environment. */
 static void batches_are_longer_than_2_to_32_keys(void **state)
 {
   (void) state;
   const size_t n = ((size_t) 1 << 32) + 3;
-  if (!getenv("TAMIS_LONG")) /* NOLINT(concurrency-mt-unsafe) */
+  if (!is_long())
     skip();
   uint64_t *zeroes =
       mmap(NULL, n * sizeof *zeroes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -24,6 +24,13 @@ enum { SCALE = 10 };
 enum { SCALE = 1 };
 #endif
 
+/* Whether tests are to be as long as they can be: script/test --all wants that, in builds that are not
+ * slow. */
+static inline bool is_long(void)
+{
+  return SCALE == 1 && getenv("TAMIS_LONG"); /* NOLINT(concurrency-mt-unsafe) */
+}
+
 /* For what comes by and by, such as memory that waits for readers: long, as the machine may be
  * busy. */
 enum { PATIENCE_SECONDS = 30 };

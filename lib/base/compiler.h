@@ -17,16 +17,16 @@ __extension__ typedef unsigned __int128 uint128;
  * filter, or whether a cuckoo filter grows.  It must never become a call that takes the constant in
  * a register.  The same holds for what such a function calls with its constant, as clang inlines
  * less than gcc does, and a call would copy the geometry.  Without optimisation there are no
- * constants to gain from.  AddressSanitizer and UndefinedBehaviorSanitizer check each copy of an
- * access, and make large functions of them, which take long to compile, and so do the counters of
- * coverage: one copy shows as much. */
+ * constants to gain from.  Sanitizers check each copy of an access, and make large functions of them,
+ * which take long to compile, and so do the counters of coverage: one copy shows as much.  (The build
+ * says so for ThreadSanitizer, as the model is instrumented for it, too, and runs the copies.) */
 #if defined(__has_feature)
 #define HAS_FEATURE(feature) __has_feature(feature)
 #else
 #define HAS_FEATURE(feature) 0
 #endif
-#if defined(__OPTIMIZE__) && !defined(TAMIS_COVERAGE) && !defined(__SANITIZE_ADDRESS__) && \
-    !HAS_FEATURE(address_sanitizer)
+#if defined(__OPTIMIZE__) && !defined(TAMIS_COVERAGE) && !defined(TAMIS_ONE_COPY) && \
+    !defined(__SANITIZE_ADDRESS__) && !HAS_FEATURE(address_sanitizer)
 #define FORCE_INLINE static inline __attribute__((always_inline))
 #else
 #define FORCE_INLINE static inline
