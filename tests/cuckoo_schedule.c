@@ -118,41 +118,9 @@ void finish_tiny(struct tiny *t)
 
 /* ---- calls in threads ---- */
 
-int contains(tamis_filter *f, uint64_t hash)
-{
-  return tamis_contains_hash(f, hash);
-}
-
-static void *run(void *arg)
-{
-  struct call *call = arg;
-  reader_leave(reader_enter()); /* the thread is registered: its next call takes the fast path */
-  call->result = call->make(call->filter, call->hash);
-  HOOK(call_returned);
-  return NULL;
-}
-
 struct call call_of(const struct tiny *t, int (*make)(tamis_filter *, uint64_t), uint64_t hash)
 {
-  return (struct call){.filter = t->filter, .hash = hash, .make = make};
-}
-
-void start(struct call *call)
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, run, call), 0);
-}
-
-int finish(struct call *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
-  return call->result;
-}
-
-void start_and_stop(struct call *call, const char *point)
-{
-  schedule_stop_at(point);
-  start(call);
-  schedule_wait_either(point, 1, "call_returned", 1);
+  return (struct call){.filter = t->filter, .hash = hash, .function = make};
 }
 
 /* ---- splits, joins, generations ---- */

@@ -9,14 +9,10 @@
 #ifndef TAMIS_TESTS_CUCKOO_SCHEDULE_H
 #define TAMIS_TESTS_CUCKOO_SCHEDULE_H
 
-#include "unit.h"
+#include "calls.h"
 
-#include "base/hook.h"
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
-#include "schedule.h"
-
-#include <pthread.h>
 
 enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 2048 };
 
@@ -64,23 +60,7 @@ void finish_tiny(struct tiny *t);
 
 /* ---- calls in threads ---- */
 
-struct call {
-  tamis_filter *filter;
-  uint64_t hash;
-  int (*make)(tamis_filter *f, uint64_t hash);
-  int result;
-  pthread_t thread;
-};
-
-int contains(tamis_filter *f, uint64_t hash);
-
 struct call call_of(const struct tiny *t, int (*make)(tamis_filter *, uint64_t), uint64_t hash);
-
-void start(struct call *call);
-
-int finish(struct call *call);
-
-void start_and_stop(struct call *call, const char *point);
 
 /* ---- splits, joins, generations ---- */
 

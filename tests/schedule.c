@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { MAX_POINTS = 16 };
+enum { MAX_POINTS = 128 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct {
   const char *stop_at;
+  unsigned only; /* the number of the one thread that stops; 0: all of them */
   struct {
     const char *name;
     unsigned count;
@@ -40,18 +41,25 @@ static void at_hook(const char *point)
   if (passes_by)
     return;
   pthread_mutex_lock(&mutex);
-  ++*reached(point);
+  unsigned n = ++*reached(point);
+  bool may_stop = !now.only || n == now.only;
   pthread_cond_broadcast(&changed);
-  while (now.stop_at && strcmp(now.stop_at, point) == 0)
+  while (may_stop && now.stop_at && strcmp(now.stop_at, point) == 0)
     pthread_cond_wait(&changed, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
 void schedule_stop_at(const char *point)
 {
+  schedule_stop_at_nth(point, 0);
+}
+
+void schedule_stop_at_nth(const char *point, unsigned n)
+{
   pthread_mutex_lock(&mutex);
   memset(&now, 0, sizeof now);
   now.stop_at = point;
+  now.only = n;
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&mutex);
   atomic_store_explicit(&tamis__hook, at_hook, memory_order_release);
@@ -76,4 +84,28 @@ void schedule_wait_either(const char *point, unsigned n, const char *other, unsi
 void schedule_wait(const char *point, unsigned n)
 {
   schedule_wait_either(point, n, point, n);
+}
+
+static bool any_reached(const char *const *points)
+{
+  bool any = false;
+  for (; *points && !any; points++)
+    any = *reached(*points) > 0;
+  return any;
+}
+
+void schedule_wait_any(const char *const *points)
+{
+  pthread_mutex_lock(&mutex);
+  while (!any_reached(points))
+    pthread_cond_wait(&changed, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+unsigned schedule_reached(const char *point)
+{
+  pthread_mutex_lock(&mutex);
+  unsigned n = *reached(point);
+  pthread_mutex_unlock(&mutex);
+  return n;
 }

@@ -10,6 +10,9 @@
  * that have stopped at another one go on. */
 void schedule_stop_at(const char *point);
 
+/* The same for the thread alone that is the `n`th to reach `point`; the others pass. */
+void schedule_stop_at_nth(const char *point, unsigned n);
+
 /* Lets all stopped threads go on, and stops none from now on. */
 void schedule_go(void);
 
@@ -22,5 +25,11 @@ void schedule_wait(const char *point, unsigned n);
 
 /* The same, or until `m` have reached `other`. */
 void schedule_wait_either(const char *point, unsigned n, const char *other, unsigned m);
+
+/* Waits until a thread has reached any of these points; the list ends with NULL. */
+void schedule_wait_any(const char *const *points);
+
+/* How many threads have reached `point` since the last schedule_stop_at. */
+unsigned schedule_reached(const char *point);
 
 #endif

@@ -2,7 +2,10 @@
  *
  * Races between the steps of the Bloom filter, each replayed exactly.  Built with the hooks.
  */
-#include "bloom_schedule.h"
+#include "calls.h"
+
+#include "bloom/bloom.h"
+#include "filter_unit.h"
 
 #include <string.h>
 
@@ -17,8 +20,7 @@ static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
   start(&a);
   start(&b);
   schedule_wait("bloom_key_missed", 2);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
@@ -32,16 +34,13 @@ static void a_second_unique_add_waits_while_bits_are_set(void **state)
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_word_set");
-  start(&a);
-  schedule_wait("bloom_word_set", 1);
+  start_and_stop(&a, "bloom_word_set");
   start(&b);
   /* b waits for the stripe or, if something is wrong, gets as far as a */
   schedule_wait_either("stripe_wait", 1, "bloom_word_set", 2);
   assert_false(
       tamis_contains_hash(f, 7)); /* a reader does not wait, and does not find a half-added key */
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   tamis_destroy(f);
@@ -60,14 +59,10 @@ static void a_present_key_does_not_wait(void **state)
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8, .result = TAMIS_EINVAL};
-  schedule_stop_at("bloom_key_missed_under_stripe");
-  start(&a);
-  schedule_wait("bloom_key_missed_under_stripe", 1);
-  start(&b);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_and_stop(&a, "bloom_key_missed_under_stripe");
+  start_beside(&b);
   int result = b.result; /* if it waits, it has none until a goes on */
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal(result, TAMIS_PRESENT);
   tamis_destroy(f);
@@ -79,15 +74,12 @@ static void a_half_added_key_is_absent(void **state)
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, other = {.filter = f, .hash = 8};
-  schedule_stop_at("bloom_word_set");
-  start(&a);
-  schedule_wait("bloom_word_set", 1);
+  start_and_stop(&a, "bloom_word_set");
   assert_false(tamis_contains_hash(f, 7));
   go_on(&a);
   assert_true(tamis_contains_hash(f, 7));
   start(&other);
-  finish(&other);
-  assert_int_equal(other.result, TAMIS_OK);
+  assert_int_equal(finish(&other), TAMIS_OK);
   tamis_destroy(f);
 }
 
@@ -99,14 +91,11 @@ static void a_unique_add_that_is_overtaken_does_not_win(void **state)
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_key_missed_under_stripe");
-  start(&a);
-  schedule_wait("bloom_key_missed_under_stripe", 1);
+  start_and_stop(&a, "bloom_key_missed_under_stripe");
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
   go_on(&a);
   start(&b);
-  finish(&b);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(finish(&b), TAMIS_PRESENT);
   assert_int_equal(b.result, TAMIS_PRESENT);
   assert_int_equal(stats_of(f).count, 1);
   assert_valid(f);
@@ -126,17 +115,12 @@ static void adds_that_share_a_key_count_it_once(void **state)
   tamis_filter *f;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8};
-  schedule_stop_at("bloom_word_set");
-  start(&a);
-  schedule_wait("bloom_word_set", 1);
-  schedule_pass_by(); /* the main thread does not stop */
+  stop_at(&a, "bloom_word_set"); /* the main thread does not stop */
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   assert_int_equal(stats_of(f).count, 1);
   start(&b);
-  finish(&b);
-  assert_int_equal(b.result, TAMIS_OK);
+  assert_int_equal(finish(&b), TAMIS_OK);
   assert_int_equal(stats_of(f).count, 2);
   assert_valid(f);
   tamis_destroy(f);
@@ -168,8 +152,7 @@ static void in_a_word_one_of_two_unique_adds_wins(void **state)
     start(&a);
     start(&b);
     schedule_wait(growable ? "bloom_key_missed" : "bloom_word_has_room", 2);
-    schedule_go();
-    finish(&a);
+    go_on(&a);
     finish(&b);
     assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
     assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
@@ -186,15 +169,11 @@ static void in_a_word_nobody_waits(void **state)
   for (int growable = 0; growable < 2; growable++) {
     tamis_filter *f = make_word_filter(1000, growable);
     struct call a = {.filter = f, .hash = 7};
-    schedule_stop_at(growable ? "bloom_key_missed" : "bloom_word_has_room");
-    start(&a);
-    schedule_wait(growable ? "bloom_key_missed" : "bloom_word_has_room", 1);
-    schedule_pass_by();
+    stop_at(&a, growable ? "bloom_key_missed" : "bloom_word_has_room");
     assert_false(tamis_contains_hash(f, 7));
     assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
     assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-    go_on(&a);
-    assert_int_equal(a.result, TAMIS_PRESENT);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
     assert_int_equal(stats_of(f).count, 2);
     assert_valid(f);
     tamis_destroy(f);
@@ -213,8 +192,7 @@ static void in_a_word_a_refusal_is_final(void **state)
   stop_at(&a, "bloom_word_has_room");
   assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_EFULL);
+  assert_int_equal(go_on(&a), TAMIS_EFULL);
   assert_false(tamis_contains_hash(f, 7));
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_EFULL);
@@ -233,13 +211,10 @@ static void in_a_word_a_refusal_may_come_too_late(void **state)
   assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
   assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7};
-  schedule_stop_at("bloom_word_refused");
-  start(&a);
-  schedule_wait("bloom_word_refused", 1);
+  start_and_stop(&a, "bloom_word_refused");
   for (unsigned i = 0; i < bloom_of(f)->word_count; i++)
     word_or(&bloom_of(f)->words[i], word_load(&bloom_of(twin)->words[i]));
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
   assert_true(tamis_contains_hash(f, 7));
   tamis_destroy(f);
   tamis_destroy(twin);
@@ -262,8 +237,7 @@ static void a_union_loses_no_bit_that_is_set_meanwhile(void **state)
       }
       stop_at(&a, "bloom_union_word_read");
       assert_int_equal(tamis_add_hash(a.filter, key), TAMIS_OK);
-      go_on(&a);
-      assert_int_equal(a.result, TAMIS_OK);
+      assert_int_equal(go_on(&a), TAMIS_OK);
       for (uint64_t i = 0; i < 3; i++)
         assert_true(tamis_contains_hash(a.filter, i) && tamis_contains_hash(a.filter, 10 + i));
       assert_true(tamis_contains_hash(a.filter, key));
@@ -281,15 +255,12 @@ static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
   tamis_filter *from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   assert_int_equal(tamis_add_hash(from, 7), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("bloom_key_missed_under_stripe");
-  start(&a);
-  schedule_wait("bloom_key_missed_under_stripe", 1);
+  start_and_stop(&a, "bloom_key_missed_under_stripe");
   assert_int_equal(tamis_merge(f, from), TAMIS_OK); /* takes no lock, so it does not wait */
   assert_true(tamis_contains_hash(f, 7));
   go_on(&a);
   start(&b);
-  finish(&b);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(finish(&b), TAMIS_PRESENT);
   assert_int_equal(b.result, TAMIS_PRESENT);
   assert_int_equal(stats_of(f).count, 1);
   assert_valid(f);
@@ -330,8 +301,7 @@ static void a_union_changes_no_marked_word(void **state)
   stop_at(&m, "bloom_union_word_read");
   assert_int_equal(tamis_add_hash(m.filter, 2), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_EFULL);
-  go_on(&m);
-  assert_int_equal(m.result, TAMIS_EFULL);
+  assert_int_equal(go_on(&m), TAMIS_EFULL);
   assert_false(tamis_contains_hash(m.filter, 7));
   assert_int_equal(stats_of(m.filter).count, 2);
   assert_valid(m.filter);
@@ -357,8 +327,7 @@ static void a_union_stops_where_the_filter_is_full(void **state)
   while (tamis_add_hash(m.filter, key) == TAMIS_OK)
     key++;
   tamis_stats before = stats_of(m.filter);
-  go_on(&m);
-  assert_int_equal(m.result, TAMIS_EFULL);
+  assert_int_equal(go_on(&m), TAMIS_EFULL);
   assert_in_range(stats_of(m.filter).bits_set - before.bits_set, 0, 64 * 512);
   assert_valid(m.filter);
   tamis_destroy(m.filter);
@@ -392,8 +361,7 @@ static void of_two_unique_adds_across_an_opening_one_wins(void **state)
   assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK); /* opens the third one */
   assert_int_equal(stats_of(f).layers, 3);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
   assert_valid(f);
   tamis_destroy(f);
 }
@@ -410,8 +378,7 @@ static void a_full_layer_takes_no_unique_add(void **state)
   assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK);
   assert_int_equal(stats_of(f).layers, 2);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
   assert_valid(f);
   tamis_destroy(f);
 }
@@ -453,8 +420,7 @@ static void a_word_and_a_later_layer_have_one_winner(void **state)
   struct call a;
   stop_in_a_word(&a, 0);
   assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_OK);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
   assert_valid(a.filter);
   tamis_destroy(a.filter);
 }
@@ -465,8 +431,7 @@ static void a_word_wins_after_an_opening(void **state)
   (void) state;
   struct call a;
   stop_in_a_word(&a, 0);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   assert_true(tamis_contains_hash(a.filter, 7));
   assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_PRESENT);
   assert_valid(a.filter);
@@ -511,8 +476,7 @@ static void a_plain_add_is_not_refused_after_it_has_set_its_bits(void **state)
   outgrow(a.filter, true);
   assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
   uint64_t count = stats_of(a.filter).count;
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   assert_int_equal(stats_of(a.filter).count, count + 1);
   assert_true(tamis_contains_hash(a.filter, 7));
   assert_valid(a.filter);
@@ -534,8 +498,7 @@ static void a_refusal_after_a_word_may_come_too_late(void **state)
     assert_true(i || is_alone(first)); /* so the other one wins */
     for (unsigned j = 0; j < first->word_count; j++)
       word_or(&first->words[j], word_load(&bloom_of(twin)->words[j]));
-    go_on(&a);
-    assert_int_equal(a.result, TAMIS_PRESENT);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
     tamis_destroy(a.filter);
     tamis_destroy(twin);
   }
@@ -552,8 +515,7 @@ static void a_layer_is_empty_when_it_is_published(void **state)
   for (uint64_t i = 0; i < 100000; i++)
     found += tamis_contains_hash(f, 1000000 + i);
   assert_in_range(found, 0, 250);
-  go_on(&a);
-  assert_int_equal(a.result, TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   tamis_destroy(f);
 }
 
@@ -571,8 +533,7 @@ static void of_two_layers_one_is_thrown_away(void **state)
   schedule_wait("bloom_layer_created", 2);
   start(&c);
   schedule_wait("bloom_layer_awaited", 1);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   finish(&c);
   assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK && c.result == TAMIS_OK);

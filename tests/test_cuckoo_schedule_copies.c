@@ -13,8 +13,7 @@ static int count(tamis_filter *f, uint64_t hash)
 static void start_and_wait(struct call *call)
 {
   schedule_stop_at("no point");
-  start(call);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(call);
 }
 
 /* An entry that is moved stands in both its buckets for a moment. */
@@ -25,10 +24,8 @@ static void a_key_that_is_moved_is_counted_once(void **state)
   struct call mover = call_of(&p.t, tamis_add_hash, p.next);
   struct call counter = call_of(&p.t, count, p.moved);
   start_and_stop(&mover, "cuckoo_entry_copied");
-  start(&counter);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  schedule_go();
-  assert_int_equal(finish(&mover), TAMIS_OK);
+  start_beside(&counter);
+  assert_int_equal(go_on(&mover), TAMIS_OK);
   assert_int_equal(finish(&counter), 1);
   expect_in(&p.t, p.next);
   finish_tiny(&p.t);
@@ -54,10 +51,8 @@ static void all_generations_are_counted_at_one_moment(void **state)
   assert_int_equal(count(t.filter, x), 2);
   struct call counter = call_of(&t, count, x), replacer = call_of(&t, replace, x);
   start_and_stop(&counter, "cuckoo_pair_counted");
-  start(&replacer);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  schedule_go();
-  assert_int_equal(finish(&counter), 2);
+  start_beside(&replacer);
+  assert_int_equal(go_on(&counter), 2);
   assert_int_equal(finish(&replacer), TAMIS_OK);
   assert_int_equal(entries_of(&t, 1), 3); /* the remove took the older one, which knows more */
   finish_tiny(&t);
@@ -75,10 +70,8 @@ static void a_segment_that_splits_is_counted_once(void **state)
   struct call splitter = call_of(&t, tamis_add_hash, hash_at(&t, LOWER, UPPER));
   struct call counter = call_of(&t, count, x);
   start_and_stop(&splitter, "cuckoo_split_copied");
-  start(&counter);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  schedule_go();
-  assert_int_equal(finish(&splitter), TAMIS_OK);
+  start_beside(&counter);
+  assert_int_equal(go_on(&splitter), TAMIS_OK);
   expect_in(&t, splitter.hash);
   assert_int_equal(finish(&counter), LANES);
   assert_int_equal(stats_of(t.filter).growths, 1);

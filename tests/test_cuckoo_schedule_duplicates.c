@@ -39,15 +39,13 @@ static void a_copy_is_folded_between_two_reads(void **state)
   add_at(&t, HOME, UPPER, LANES - 1);
   add_at(&t, LOWER, UPPER, 2 * LANES - 2);
   add_at(&t, HOME, UPPER, 1);
-  struct call reader = call_of(&t, contains, hash);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  schedule_pass_by();
+  struct call reader = call_of(&t, call_contains, hash);
+  stop_at(&reader, "cuckoo_lower_read");
   assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
   assert_true(stands_in_bucket(&t, hash, HOME));
   assert_int_equal(fold(t.filter, hash_at(&t, LOWER, UPPER)), TAMIS_OK);
   assert_false(stands_in_bucket(&t, hash, UPPER));
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   assert_int_equal(tamis_remove_hash(t.filter, hash), TAMIS_OK);
   finish_tiny(&t);
 }
@@ -69,8 +67,7 @@ static void folding_waits_for_a_writer(void **state)
   struct stripe *stripe = stripe_of_bucket(&t.geometry, segment, HOME);
   schedule_stop_at("no point");
   stripe_lock(stripe);
-  start(&folder);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&folder);
   assert_int_equal(segment_used(&t.geometry, segment), used);
   stripe_unlock(stripe);
   assert_int_equal(finish(&folder), TAMIS_OK);
@@ -96,8 +93,7 @@ static void copies_are_counted_under_their_lock(void **state)
     uint64_t count = stats_of(t.filter).count;
     schedule_stop_at("no point");
     stripe_lock(&segment->duplicates_lock);
-    start(call);
-    schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+    start_beside(call);
     assert_int_equal(stats_of(t.filter).count, count);
     stripe_unlock(&segment->duplicates_lock);
     assert_int_equal(finish(call), TAMIS_OK);

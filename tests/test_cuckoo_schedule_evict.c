@@ -25,8 +25,7 @@ static void a_move_half_done(void **state)
   assert_true(tamis_contains_hash(p.t.filter, p.moved));
   assert_true(stands_in_bucket(&p.t, p.moved, HOME));
   assert_true(stands_in_bucket(&p.t, p.moved, p.upper));
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
@@ -42,8 +41,7 @@ static void a_move_waits_for_the_stripe_of_its_target(void **state)
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   schedule_stop_at("no point");
   stripe_lock(stripe);
-  start(&writer);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&writer);
   bool moved = stands_in_bucket(&p.t, p.moved, HOME);
   stripe_unlock(stripe);
   assert_int_equal(finish(&writer), TAMIS_OK);
@@ -59,10 +57,8 @@ static void a_remove_of_a_key_that_moves(void **state)
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   struct call remover = call_of(&p.t, tamis_remove_hash, p.moved);
   start_and_stop(&writer, "cuckoo_entry_copied");
-  start(&remover);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
-  schedule_go();
-  assert_int_equal(finish(&remover), TAMIS_OK);
+  start_beside(&remover);
+  assert_int_equal(go_on(&remover), TAMIS_OK);
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
   expect_out(&p.t, p.moved);
@@ -83,8 +79,7 @@ static void a_planned_entry_is_replaced(void **state)
   uint64_t other = hash_at(&p.t, LOWER, UPPER);
   add(&p.t, other);
   assert_true(stands_in_bucket(&p.t, other, UPPER));
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   assert_true(tamis_contains_hash(p.t.filter, other));
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
@@ -98,8 +93,7 @@ static void a_planned_entry_is_removed(void **state)
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
   start_and_stop(&writer, "cuckoo_path_planned");
   take(&p.t, p.moved);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   assert_false(tamis_contains_hash(p.t.filter, p.moved));
   finish_tiny(&p.t);
@@ -111,11 +105,9 @@ static void planned_room_is_taken(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_path_planned");
-  schedule_pass_by();
+  stop_at(&writer, "cuckoo_path_planned");
   add_at(&p.t, HOME, OTHER_UPPER, 2 * LANES);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }
@@ -133,8 +125,7 @@ static void an_entry_is_replaced_while_planning(void **state)
   take(&p.t, p.moved);
   uint64_t other = hash_at(&p.t, LOWER, UPPER);
   add(&p.t, other);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   assert_true(tamis_contains_hash(p.t.filter, other));
   finish_tiny(&p.t);
@@ -146,11 +137,9 @@ static void a_split_between_plan_and_move(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  start_and_stop(&writer, "cuckoo_path_planned");
-  schedule_pass_by();
+  stop_at(&writer, "cuckoo_path_planned");
   split(&p.t);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   expect_in(&p.t, p.next);
   finish_tiny(&p.t);
 }

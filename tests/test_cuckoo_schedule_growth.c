@@ -13,11 +13,9 @@ static void a_split_under_a_writer(void **state)
   struct tiny t = make_tiny(64 / LANES);
   uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
   struct call writer = call_of(&t, tamis_add_hash, hash);
-  start_and_stop(&writer, "cuckoo_pair_found");
-  schedule_pass_by();
+  stop_at(&writer, "cuckoo_pair_found");
   split(&t);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   assert_true(tamis_contains_hash(t.filter, hash));
   expect_in(&t, hash);
   finish_tiny(&t);
@@ -37,12 +35,10 @@ static void write_while_a_segment_is_copied(uint32_t lower, uint32_t upper,
   struct call splitter = call_of(&t, tamis_add_hash, splits_it);
   struct call writer = call_of(&t, make, hash);
   start_and_stop(&splitter, "cuckoo_split_copied");
-  start(&writer);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&writer);
   for (unsigned i = 0; i < t.n; i++)
     assert_true(tamis_contains_hash(t.filter, t.in[i]));
-  schedule_go();
-  assert_int_equal(finish(&splitter), TAMIS_OK);
+  assert_int_equal(go_on(&splitter), TAMIS_OK);
   assert_int_equal(finish(&writer), TAMIS_OK);
   assert_true(tamis_contains_hash(t.filter, hash));
   expect_in(&t, splits_it);
@@ -70,8 +66,7 @@ static void a_segment_is_retired_when_it_has_left(void **state)
   struct call splitter = call_of(&t, tamis_add_hash, splits_it);
   start_and_stop(&splitter, "cuckoo_directory_published");
   uint64_t held = cuckoo_growth(cuckoo_of(t.filter))->backlog.held;
-  schedule_go();
-  assert_int_equal(finish(&splitter), TAMIS_OK);
+  assert_int_equal(go_on(&splitter), TAMIS_OK);
   assert_int_equal(held, 0);
   assert_true(stats_of(t.filter).growths > 0);
   expect_in(&t, splits_it);
@@ -196,8 +191,7 @@ static void join_under_a_writer(unsigned child)
   struct call writer = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&writer, "cuckoo_pair_found");
   join(&t);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   assert_true(tamis_contains_hash(t.filter, hash));
   expect_in(&t, hash);
   finish_tiny(&t);
@@ -249,8 +243,7 @@ static void an_entry_comes_before_a_drop(void **state)
   struct call remover = call_of(&t, tamis_remove_hash, last);
   schedule_stop_at("no point");
   stripe_lock(stripe);
-  start(&remover);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&remover);
   word_store(&segment_words(&t.geometry, pair.segment)[HOME], pair.entry);
   stripe_use(stripe, 1);
   cuckoo_count_change(first, ENTRIES, 1);
@@ -272,11 +265,9 @@ static void a_new_generation_under_a_writer(void **state)
   uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
   split(&t);
   struct call writer = call_of(&t, tamis_add_hash, hash);
-  start_and_stop(&writer, "cuckoo_pair_found");
-  schedule_pass_by();
+  stop_at(&writer, "cuckoo_pair_found");
   open_generation(&t);
-  schedule_go();
-  assert_int_equal(finish(&writer), TAMIS_OK);
+  assert_int_equal(go_on(&writer), TAMIS_OK);
   assert_false(stands_in_bucket(&t, hash, HOME) || stands_in_bucket(&t, hash, OTHER_UPPER));
   expect_in(&t, hash);
   finish_tiny(&t);
@@ -321,8 +312,7 @@ static void a_new_generation_while_a_segment_is_made(void **state)
   struct call writer = call_of(&t, tamis_add_hash, hash_in_root(&t, 1, LOWER, UPPER));
   schedule_stop_at("no point");
   stripe_lock(&cuckoo_growth(c)->opening);
-  start(&writer);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&writer);
   open_without_keys(&t);
   stripe_unlock(&cuckoo_growth(c)->opening);
   assert_int_equal(finish(&writer), TAMIS_OK);
@@ -364,12 +354,10 @@ static void a_first_growth_under_a_union(void **state)
                  2 * cuckoo_segment_bytes(g);
   struct call unite = call_of(&t, unite_with_other, 0);
   struct call add = call_of(&t, tamis_add_hash, in);
-  start_and_stop(&unite, "cuckoo_growth_made");
-  schedule_pass_by();
+  stop_at(&unite, "cuckoo_growth_made");
   start(&add);
   schedule_wait_either("stripe_wait", 1, "cuckoo_growth_made", 2);
-  schedule_go();
-  assert_int_equal(finish(&unite), TAMIS_OK);
+  assert_int_equal(go_on(&unite), TAMIS_OK);
   assert_int_equal(finish(&add), TAMIS_OK);
   assert_int_equal(stats_of(t.filter).growths, 1);
   expect_in(&t, in);

@@ -16,8 +16,7 @@ static void two_unique_adds(void **state)
   start(&b);
   schedule_wait_either("stripe_wait", 1, "cuckoo_unique_checked", 2);
   assert_false(tamis_contains_hash(t.filter, hash)); /* a reader does not wait */
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
@@ -34,13 +33,11 @@ static void two_unique_adds_and_a_new_generation(void **state)
   uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
   split(&t);
   struct call a = call_of(&t, tamis_add_unique_hash, hash), b = a;
-  start_and_stop(&a, "cuckoo_unique_checked");
-  schedule_pass_by();
+  stop_at(&a, "cuckoo_unique_checked");
   open_generation(&t);
   start(&b);
   schedule_wait_either("stripe_wait", 1, "cuckoo_unique_checked", 2);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   expect_in(&t, hash);
@@ -59,11 +56,9 @@ static void a_unique_add_of_a_present_key_does_not_wait(void **state)
   struct call asker = call_of(&t, tamis_add_unique_hash, there);
   asker.result = TAMIS_EINVAL;
   start_and_stop(&holder, "cuckoo_unique_checked");
-  start(&asker);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&asker);
   int result = asker.result; /* if it waits, it has none until the holder goes on */
-  schedule_go();
-  assert_int_equal(finish(&holder), TAMIS_OK);
+  assert_int_equal(go_on(&holder), TAMIS_OK);
   finish(&asker);
   assert_int_equal(result, TAMIS_PRESENT);
   expect_in(&t, hash);
@@ -79,12 +74,10 @@ static void a_unique_add_that_knows_a_generation_too_few(void **state)
   uint64_t hash = hash_at(&t, HOME, OTHER_UPPER);
   split(&t);
   struct call late = call_of(&t, tamis_add_unique_hash, hash);
-  start_and_stop(&late, "cuckoo_generations_read");
-  schedule_pass_by();
+  stop_at(&late, "cuckoo_generations_read");
   open_generation(&t);
   assert_int_equal(tamis_add_unique_hash(t.filter, hash), TAMIS_OK);
-  schedule_go();
-  assert_int_equal(finish(&late), TAMIS_PRESENT);
+  assert_int_equal(go_on(&late), TAMIS_PRESENT);
   expect_in(&t, hash);
   finish_tiny(&t);
 }
@@ -98,11 +91,9 @@ static void a_lane_is_taken_before_the_stripe(void **state)
   struct tiny t = make_tiny(64 / LANES);
   uint64_t hash = hash_at(&t, HOME, UPPER);
   struct call late = call_of(&t, tamis_add_hash, hash);
-  start_and_stop(&late, "cuckoo_place_chosen");
-  schedule_pass_by();
+  stop_at(&late, "cuckoo_place_chosen");
   add_at(&t, HOME, OTHER_UPPER, 1);
-  schedule_go();
-  assert_int_equal(finish(&late), TAMIS_OK);
+  assert_int_equal(go_on(&late), TAMIS_OK);
   expect_in(&t, hash);
   finish_tiny(&t);
 }
@@ -117,8 +108,7 @@ static void an_add_waits_for_one_to_its_bucket(void **state)
   start_and_stop(&a, "cuckoo_place_checked");
   start(&b);
   schedule_wait_either("stripe_wait", 1, "cuckoo_place_checked", 2);
-  schedule_go();
-  assert_int_equal(finish(&a), TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   assert_int_equal(finish(&b), TAMIS_OK);
   expect_in(&t, first);
   expect_in(&t, second);
@@ -134,11 +124,9 @@ static void an_add_waits_for_a_unique_one(void **state)
   struct call unique = call_of(&t, tamis_add_unique_hash, hash);
   struct call plain = call_of(&t, tamis_add_hash, hash);
   start_and_stop(&unique, "cuckoo_unique_checked");
-  start(&plain);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&plain);
   assert_false(tamis_contains_hash(t.filter, hash));
-  schedule_go();
-  assert_int_equal(finish(&unique), TAMIS_OK);
+  assert_int_equal(go_on(&unique), TAMIS_OK);
   assert_int_equal(finish(&plain), TAMIS_OK);
   expect_in(&t, hash);
   expect_in(&t, hash);
@@ -155,12 +143,10 @@ static void an_add_holds_one_stripe(void **state)
   struct call b = call_of(&t, tamis_add_unique_hash, second);
   b.result = TAMIS_EINVAL;
   start_and_stop(&a, "cuckoo_place_checked");
-  start(&b);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&b);
   int result = b.result; /* if it waits, it has none until the add goes on */
   bool written = tamis_contains_hash(t.filter, first);
-  schedule_go();
-  assert_int_equal(finish(&a), TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_OK);
   finish(&b);
   assert_int_equal(result, TAMIS_OK);
   assert_false(written);
@@ -177,8 +163,7 @@ static void copies_come_to_the_other_bucket(void **state)
   struct tiny t = make_tiny(64 / LANES);
   uint64_t hash = hash_at(&t, HOME, UPPER), fills[LANES];
   struct call late = call_of(&t, tamis_add_hash, hash);
-  start_and_stop(&late, "cuckoo_place_chosen");
-  schedule_pass_by();
+  stop_at(&late, "cuckoo_place_chosen");
   add_at(&t, LOWER, OTHER_UPPER, 2 * LANES);
   for (unsigned i = 0; i < LANES; i++)
     add(&t, fills[i] = hash_at(&t, HOME, OTHER_UPPER));
@@ -187,8 +172,7 @@ static void copies_come_to_the_other_bucket(void **state)
   for (unsigned i = 0; i < LANES; i++)
     take(&t, fills[i]);
   assert_true(stands_in_bucket(&t, hash, UPPER));
-  schedule_go();
-  assert_int_equal(finish(&late), TAMIS_OK);
+  assert_int_equal(go_on(&late), TAMIS_OK);
   assert_false(stands_in_bucket(&t, hash, HOME)); /* the fourth one is counted */
   expect_in(&t, hash);
   finish_tiny(&t);

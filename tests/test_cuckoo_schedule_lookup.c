@@ -16,18 +16,16 @@ static void move_between_two_reads(void **state, int (*lookup)(tamis_filter *, u
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
   struct call reader = call_of(&p.t, lookup, p.moved);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_lower_read");
   push(&p);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   assert_int_equal(stats_of(p.t.filter).lookup_retries, 1);
   finish_tiny(&p.t);
 }
 
 static void a_move_between_two_reads(void **state)
 {
-  move_between_two_reads(state, contains);
+  move_between_two_reads(state, call_contains);
 }
 
 static int contains_in_a_batch(tamis_filter *f, uint64_t hash)
@@ -43,11 +41,10 @@ static void a_move_between_two_reads_of_a_batch(void **state)
 static void a_move_before_the_first_read(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
-  struct call reader = call_of(&p.t, contains, p.moved);
+  struct call reader = call_of(&p.t, call_contains, p.moved);
   start_and_stop(&reader, "cuckoo_versions_read");
   push(&p);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&p.t);
 }
 
@@ -57,7 +54,7 @@ static void moves_there_and_back(void **state)
 {
   struct pushed p = make_pushed_in(*(const unsigned *) *state);
   uint64_t growths = stats_of(p.t.filter).growths;
-  struct call reader = call_of(&p.t, contains, p.moved);
+  struct call reader = call_of(&p.t, call_contains, p.moved);
   start_and_stop(&reader, "cuckoo_versions_read");
   push(&p);
   /* Another entry of the full pair leaves, and HOME becomes full: the key is pushed back. */
@@ -66,8 +63,7 @@ static void moves_there_and_back(void **state)
   add_at(t, HOME, p.other_upper, 2U * t->geometry.shape.lanes - 1);
   add_at(t, HOME, p.other_upper, 1);
   assert_int_equal(stats_of(t->filter).growths, growths);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(t);
 }
 
@@ -79,12 +75,10 @@ static void a_split_under_a_reader(void **state)
 {
   (void) state;
   struct pushed p = make_pushed();
-  struct call reader = call_of(&p.t, contains, p.moved);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  schedule_pass_by();
+  struct call reader = call_of(&p.t, call_contains, p.moved);
+  stop_at(&reader, "cuckoo_lower_read");
   split(&p.t);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&p.t);
 }
 
@@ -99,11 +93,10 @@ static void a_join_under_a_reader(void **state)
   assert_int_equal(tamis_add_hash(t.filter, hash), TAMIS_OK);
   assert_true(stands_in_bucket(&t, hash, OTHER_UPPER));
   split(&t);
-  struct call reader = call_of(&t, contains, hash);
+  struct call reader = call_of(&t, call_contains, hash);
   start_and_stop(&reader, "cuckoo_lower_read");
   join(&t);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   expect_in(&t, hash);
   finish_tiny(&t);
 }
@@ -121,7 +114,7 @@ static int contains_on_the_general_path(tamis_filter *f, uint64_t hash)
 
 static struct call reader_of(const struct tiny *t, unsigned variant, uint64_t hash)
 {
-  return call_of(t, variant & GENERAL ? contains_on_the_general_path : contains, hash);
+  return call_of(t, variant & GENERAL ? contains_on_the_general_path : call_contains, hash);
 }
 
 /* Whether there is no room for a key, or it seems to be there already. */
@@ -194,8 +187,7 @@ static void a_copy_goes_into_a_joined_segment(void **state)
   start_and_stop(&reader, "cuckoo_older_pair_found");
   join_by_removing(&t, in_first);
   take_back(&t, key);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   expect_in(&t, key);
   finish_tiny(&t);
 }
@@ -264,8 +256,7 @@ static void a_copy_goes_to_an_older_generation(void **state)
   struct call reader = reader_of(&t, *variant, key);
   start_and_stop(&reader, "cuckoo_versions_read");
   take_back(&t, key);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   expect_in(&t, key);
   finish_tiny(&t);
 }
@@ -319,8 +310,7 @@ static void moves_in_an_older_generation(void **state)
   move_by_hand(&t, &pair, HOME, OTHER_UPPER);
   go_on_to("cuckoo_older_lower_read_again");
   move_by_hand(&t, &pair, OTHER_UPPER, HOME);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&t);
 }
 
@@ -336,16 +326,14 @@ static void copy_goes_where_nothing_was(bool third, unsigned variant)
   add(&t, key);
   open_without_keys(&t);
   struct call reader = reader_of(&t, variant, key);
-  start_and_stop(&reader, "cuckoo_older_pair_found");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_older_pair_found");
   if (third)
     open_without_keys(&t);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), 1);
   assert_int_equal(entries_of(&t, third ? 2 : 1), 1);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&t);
 }
 
@@ -370,8 +358,7 @@ static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
     add(&t, hash_at(&t, LOWER, UPPER)); /* until one has come to the key's root */
   uint64_t first_has = entries_of(&t, 0);
   struct call reader = reader_of(&t, variant, key);
-  start_and_stop(&reader, "cuckoo_older_pair_found");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_older_pair_found");
   while (!third && pair_find(second, hash_mix(&t.keys, key)).segment == pair.segment) {
     uint64_t other = hash_at(&t, LOWER, UPPER);
     if (pair_find(second, hash_mix(&t.keys, other)).segment == pair.segment)
@@ -382,8 +369,7 @@ static void copy_goes_to_a_segment_that_has_split(bool third, unsigned variant)
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&t);
 }
 
@@ -419,8 +405,7 @@ static void a_copy_changes_generations(void **state)
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&t);
 }
 
@@ -433,14 +418,12 @@ static void a_generation_opens_under_a_reader(void **state)
   (void) state;
   struct tiny t = make_tiny(64 / LANES);
   uint64_t key = hash_at(&t, LOWER, UPPER);
-  struct call reader = call_of(&t, contains, key);
+  struct call reader = call_of(&t, call_contains, key);
   split(&t);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_lower_read");
   open_generation(&t);
   add(&t, key);
-  schedule_go();
-  finish(&reader); /* either answer is right: the add has overlapped with the look-up */
+  go_on(&reader); /* either answer is right: the add has overlapped with the look-up */
   assert_true(tamis_contains_hash(t.filter, key));
   finish_tiny(&t);
 }
@@ -480,13 +463,11 @@ static void a_key_goes_to_a_generation_that_is_new(void **state)
 {
   (void) state;
   struct aged a = make_aged();
-  struct call reader = call_of(&a.t, contains, a.lower);
-  start_and_stop(&reader, "cuckoo_versions_read");
-  schedule_pass_by();
+  struct call reader = call_of(&a.t, call_contains, a.lower);
+  stop_at(&reader, "cuckoo_versions_read");
   open_generation(&a.t);
   replace_by_a_younger_copy(&a.t, a.lower, HOME);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&a.t);
 }
 
@@ -513,14 +494,12 @@ static void a_batch_answers_in_order(void **state)
                             hash_in_root(&t, 1, HOME, OTHER_UPPER)};
   two_keys = keys;
   struct call reader = call_of(&t, contains_two, 0);
-  start_and_stop(&reader, "cuckoo_versions_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_versions_read");
   while (stats_of(t.filter).growths == 0)
     add(&t, hash_in_root(&t, 1, LOWER, UPPER));
   add(&t, keys[1]);
   add(&t, keys[0]);
-  schedule_go();
-  assert_int_equal(finish(&reader), 3); /* the first one is found, so the second one must be */
+  assert_int_equal(go_on(&reader), 3); /* the first one is found, so the second one must be */
   finish_tiny(&t);
 }
 
@@ -538,15 +517,13 @@ static void a_batch_answers_in_order_with_two_generations(void **state)
   drain(&t);
   two_keys = keys;
   struct call reader = call_of(&t, contains_two, 0);
-  start_and_stop(&reader, "cuckoo_older_lower_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_older_lower_read");
   join_by_removing(&t, in_first - 2);
   uint64_t first_has = entries_of(&t, 0);
   take(&t, keys[1]);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
   take(&t, keys[0]);
-  schedule_go();
-  assert_int_equal(finish(&reader), 0); /* the first one is gone, so the second one must be */
+  assert_int_equal(go_on(&reader), 0); /* the first one is gone, so the second one must be */
   finish_tiny(&t);
 }
 
@@ -561,12 +538,10 @@ static void a_batch_asks_again_where_there_was_no_segment(void **state)
   lose_segment(&t, 1);
   two_keys = keys;
   struct call reader = call_of(&t, contains_two, 0);
-  start_and_stop(&reader, "cuckoo_versions_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_versions_read");
   add(&t, keys[1]);
   add(&t, keys[0]);
-  schedule_go();
-  assert_int_equal(finish(&reader), 3);
+  assert_int_equal(go_on(&reader), 3);
   finish_tiny(&t);
 }
 
@@ -588,15 +563,13 @@ static void a_copy_changes_generations_under_a_batch(void **state)
   uint64_t key = hash_at(&t, HOME, OTHER_UPPER);
   add(&t, key);
   struct call reader = call_of(&t, contains_after_another, key);
-  start_and_stop(&reader, "cuckoo_lower_read");
-  schedule_pass_by();
+  stop_at(&reader, "cuckoo_lower_read");
   open_generation(&t);
   uint64_t first_has = entries_of(&t, 0);
   assert_int_equal(tamis_add_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(tamis_remove_hash(t.filter, key), TAMIS_OK);
   assert_int_equal(entries_of(&t, 0), first_has - 1);
-  schedule_go();
-  assert_true(finish(&reader));
+  assert_true(go_on(&reader));
   finish_tiny(&t);
 }
 

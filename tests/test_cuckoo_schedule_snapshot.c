@@ -417,12 +417,10 @@ static void a_writer_while_a_segment_is_copied(void **state)
   struct call saver = call_of(&t, save, 0), writer = call_of(&t, tamis_add_hash, other);
   writer.result = NOT_YET;
   start_and_stop(&saver, "cuckoo_snapshot_copied");
-  start(&writer);
-  schedule_wait_either("stripe_wait", 1, "call_returned", 1);
+  start_beside(&writer);
   assert_true(tamis_contains_hash(t.filter, key));
   assert_int_equal(writer.result, NOT_YET);
-  schedule_go();
-  assert_int_equal(finish(&saver), 1);
+  assert_int_equal(go_on(&saver), 1);
   assert_int_equal(finish(&writer), TAMIS_OK);
   expect_in(&t, key);
   expect_in(&t, other);

@@ -24,44 +24,16 @@ static void add_range(tamis_filter *f, uint64_t from, uint64_t to)
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
 }
 
-struct merge {
-  tamis_filter *into, *from;
-  int result;
-  pthread_t thread;
-};
-
-static void *merge(void *arg)
+static void finish_merge(struct call *call)
 {
-  struct merge *call = arg;
-  call->result = tamis_merge(call->into, call->from);
-  HOOK(merge_returned);
-  return NULL;
-}
-
-static void start_merge(struct merge *call)
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, merge, call), 0);
-}
-
-static void start_merge_and_stop(struct merge *call, const char *point)
-{
-  schedule_stop_at(point);
-  start_merge(call);
-  schedule_wait(point, 1);
-  schedule_pass_by();
-}
-
-static void finish_merge(struct merge *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
-  assert_int_equal(call->result, TAMIS_OK);
-  assert_valid(call->into);
+  assert_int_equal(finish(call), TAMIS_OK);
+  assert_valid(call->filter);
   assert_valid(call->from);
 }
 
-static void destroy(struct merge *call)
+static void destroy(struct call *call)
 {
-  tamis_destroy(call->into);
+  tamis_destroy(call->filter);
   tamis_destroy(call->from);
 }
 
@@ -70,20 +42,20 @@ static void destroy(struct merge *call)
 static void a_segment_leaves_before_an_entry_comes(void **state)
 {
   (void) state;
-  struct merge m = {make_usual(1000), make_usual(1000), 0, 0};
+  struct call m = {.filter = make_usual(1000), .from = make_usual(1000)};
   uint64_t first = 100, next = 3000;
   add_range(m.from, 7, 8);
-  add_range(m.into, first, next);
-  assert_true(stats_of(m.into).growths > 0);
-  start_merge_and_stop(&m, "cuckoo_union_pair_found");
-  while (stats_of(m.into).joins == 0)
-    assert_int_equal(tamis_remove_hash(m.into, first++), TAMIS_OK);
+  add_range(m.filter, first, next);
+  assert_true(stats_of(m.filter).growths > 0);
+  stop_at(&m, "cuckoo_union_pair_found");
+  while (stats_of(m.filter).joins == 0)
+    assert_int_equal(tamis_remove_hash(m.filter, first++), TAMIS_OK);
   schedule_go();
   finish_merge(&m);
-  assert_true(tamis_contains_hash(m.into, 7));
-  assert_int_equal(tamis_remove_hash(m.into, 7), TAMIS_OK);
+  assert_true(tamis_contains_hash(m.filter, 7));
+  assert_int_equal(tamis_remove_hash(m.filter, 7), TAMIS_OK);
   for (uint64_t i = first; i < next; i++)
-    assert_true(tamis_contains_hash(m.into, i));
+    assert_true(tamis_contains_hash(m.filter, i));
   destroy(&m);
 }
 
@@ -92,21 +64,19 @@ static void a_segment_leaves_before_an_entry_comes(void **state)
 static void a_union_waits_for_a_unique_add(void **state)
 {
   (void) state;
-  struct merge m = {make_usual(1000), make_usual(1000), 0, 0};
+  struct call m = {.filter = make_usual(1000), .from = make_usual(1000)};
   add_range(m.from, 7, 8);
-  struct call a = {.filter = m.into, .hash = 7, .make = tamis_add_unique_hash};
+  struct call a = {.filter = m.filter, .hash = 7, .function = tamis_add_unique_hash};
   start_and_stop(&a, "cuckoo_unique_checked");
-  start_merge(&m);
-  schedule_wait_either("stripe_wait", 1, "merge_returned", 1);
-  assert_false(tamis_contains_hash(m.into, 7));
-  schedule_go();
-  assert_int_equal(finish(&a), TAMIS_OK);
+  start_beside(&m);
+  assert_false(tamis_contains_hash(m.filter, 7));
+  assert_int_equal(go_on(&a), TAMIS_OK);
   finish_merge(&m);
-  assert_int_equal(stats_of(m.into).count, 2);
-  assert_int_equal(tamis_add_unique_hash(m.into, 7), TAMIS_PRESENT);
-  assert_int_equal(tamis_remove_hash(m.into, 7), TAMIS_OK);
-  assert_int_equal(tamis_remove_hash(m.into, 7), TAMIS_OK);
-  assert_int_equal(tamis_remove_hash(m.into, 7), TAMIS_ABSENT);
+  assert_int_equal(stats_of(m.filter).count, 2);
+  assert_int_equal(tamis_add_unique_hash(m.filter, 7), TAMIS_PRESENT);
+  assert_int_equal(tamis_remove_hash(m.filter, 7), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(m.filter, 7), TAMIS_OK);
+  assert_int_equal(tamis_remove_hash(m.filter, 7), TAMIS_ABSENT);
   destroy(&m);
 }
 
@@ -117,7 +87,7 @@ static void a_key_that_leaves_and_comes_again_comes_once(void **state)
 {
   (void) state;
   const uint64_t keys = 4000;
-  struct merge m = {make_usual(10), make_usual(10), 0, 0};
+  struct call m = {.filter = make_usual(10), .from = make_usual(10)};
   add_range(m.from, 0, keys);
   assert_true(stats_of(m.from).generations > 1);
   const struct cuckoo_geometry *g = &cuckoo_generation(cuckoo_of(m.from), 0)->geometry;
@@ -125,15 +95,15 @@ static void a_key_that_leaves_and_comes_again_comes_once(void **state)
   while (cuckoo_address(g, hash_mix(&m.from->keys, key)).index > 0)
     key++;
   assert_true(key < keys / 4);
-  start_merge_and_stop(&m, "cuckoo_union_piece");
+  stop_at(&m, "cuckoo_union_piece");
   assert_int_equal(tamis_remove_hash(m.from, key), TAMIS_OK);
   assert_int_equal(tamis_add_hash(m.from, key), TAMIS_OK);
   schedule_go();
   finish_merge(&m);
-  assert_int_equal(stats_of(m.into).count, keys);
+  assert_int_equal(stats_of(m.filter).count, keys);
   for (uint64_t i = 0; i < keys; i++)
-    assert_int_equal(tamis_remove_hash(m.into, i), TAMIS_OK);
-  assert_int_equal(stats_of(m.into).count, 0);
+    assert_int_equal(tamis_remove_hash(m.filter, i), TAMIS_OK);
+  assert_int_equal(stats_of(m.filter).count, 0);
   destroy(&m);
 }
 

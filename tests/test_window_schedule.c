@@ -4,16 +4,13 @@
  *
  * The window is one period, so there are three stamps: the tightest case.
  */
-#include "unit.h"
+#include "calls.h"
 
-#include "base/hook.h"
 #include "filter_unit.h"
-#include "schedule.h"
 #include "window/evict.h"
 #include "window/layers.h"
 #include "window_unit.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 
@@ -22,52 +19,6 @@
 static tamis_filter *make(uint64_t capacity, bool growable)
 {
   return make_for_races(TAMIS_BLOOM, capacity, growable);
-}
-
-struct call {
-  tamis_filter *filter;
-  uint64_t hash;
-  int result;
-  pthread_t thread;
-};
-
-static void *call_add(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_add_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_unique(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_add_unique_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_contains(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_contains_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_advance(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_advance(call->filter);
-  HOOK(advance_returned);
-  return NULL;
-}
-
-static void start(struct call *call, void *(*what)(void *) )
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, what, call), 0);
-}
-
-static void finish(struct call *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
 }
 
 /* ---- adds that meet the end of a period ---- */
@@ -81,13 +32,12 @@ static void an_add_that_meets_the_end_of_a_period_is_in_the_next_one(void **stat
   for (unsigned i = 0; i < 4; i++) {
     tamis_filter *f = make(1000, i / 2);
     struct call add = {.filter = f, .hash = 7}, end = add;
-    schedule_stop_at(points[i % 2]);
-    start(&add, i == 1 ? call_add : call_unique);
-    schedule_wait(points[i % 2], 1);
-    start(&end, call_advance);
+    add.function = i == 1 ? tamis_add_hash : tamis_add_unique_hash;
+    start_and_stop(&add, points[i % 2]);
+    end.function = call_advance;
+    start(&end);
     schedule_wait("window_published", 1);
-    schedule_go();
-    finish(&add);
+    go_on(&add);
     finish(&end);
     assert_int_equal(add.result, TAMIS_OK);
     assert_true(tamis_contains_hash(f, 7));
@@ -108,13 +58,12 @@ static void a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one(void **s
   struct call add = {.filter = f, .hash = 7}, end = add;
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   advance(f, 1);
-  schedule_stop_at("window_epoch_read_locked");
-  start(&add, call_add);
-  schedule_wait("window_epoch_read_locked", 1);
-  start(&end, call_advance);
+  add.function = tamis_add_hash;
+  start_and_stop(&add, "window_epoch_read_locked");
+  end.function = call_advance;
+  start(&end);
   schedule_wait("window_published", 1);
-  schedule_go();
-  finish(&add);
+  go_on(&add);
   finish(&end);
   assert_true(tamis_contains_hash(f, 7));
   advance(f, 1);
@@ -130,16 +79,11 @@ static void a_call_that_waits_for_stripes_reads_the_epoch_under_them(void **stat
 {
   (void) state;
   tamis_filter *f = make(1000, false);
-  struct call late = {.filter = f, .hash = 7};
-  schedule_stop_at("window_stripes_wanted");
-  start(&late, call_unique);
-  schedule_wait("window_stripes_wanted", 1);
-  schedule_pass_by();
+  struct call late = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&late, "window_stripes_wanted");
   advance(f, 1);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&late);
-  assert_int_equal(late.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&late), TAMIS_PRESENT);
   assert_valid(f);
   tamis_destroy(f);
 }
@@ -150,15 +94,14 @@ static void a_second_advance_waits_for_the_first_one(void **state)
   (void) state;
   tamis_filter *f = make(1000, false);
   struct call first = {.filter = f}, second = first, add = {.filter = f, .hash = 7};
-  schedule_stop_at("window_published");
-  start(&first, call_advance);
-  schedule_wait("window_published", 1);
-  start(&second, call_advance);
+  first.function = call_advance;
+  start_and_stop(&first, "window_published");
+  second.function = call_advance;
+  start(&second);
   schedule_wait_either("window_published", 2, "stripe_wait", 1);
   schedule_pass_by();
-  call_add(&add);
-  schedule_go();
-  finish(&first);
+  add.result = tamis_add_hash(f, add.hash);
+  go_on(&first);
   finish(&second);
   assert_int_equal(add.result, TAMIS_OK);
   assert_true(tamis_contains_hash(f, 7));
@@ -183,10 +126,8 @@ static void a_sweep_leaves_what_is_added_beside_it(void **state)
     advance(f, 1);
     for (uint64_t key = 0; key < KEYS; key += 2) /* half of them stay */
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-    schedule_stop_at("window_published");
-    start(&end, call_advance);
-    schedule_wait("window_published", 1);
-    schedule_pass_by();
+    end.function = call_advance;
+    stop_at(&end, "window_published");
     for (uint64_t key = 0; key < KEYS; key++)
       assert_int_equal(tamis_contains_hash(f, key), key % 2 == 0);
     for (uint64_t key = 1; key < KEYS; key += 2)
@@ -195,8 +136,7 @@ static void a_sweep_leaves_what_is_added_beside_it(void **state)
       assert_true(tamis_contains_hash(f, key));
       assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_PRESENT);
     }
-    schedule_go();
-    finish(&end);
+    go_on(&end);
     for (uint64_t key = 0; key < KEYS; key++)
       assert_true(tamis_contains_hash(f, key));
     assert_int_equal(stats_of(f).count, KEYS);
@@ -211,14 +151,12 @@ static void a_sweep_waits_for_an_add(void **state)
   (void) state;
   tamis_filter *f = make(1000, false);
   struct call add = {.filter = f, .hash = 7}, end = {.filter = f, .result = TAMIS_EINVAL};
-  schedule_stop_at("window_epoch_read_locked");
-  start(&add, call_add);
-  schedule_wait("window_epoch_read_locked", 1);
-  start(&end, call_advance);
-  schedule_wait_either("stripe_wait", 1, "advance_returned", 1);
+  add.function = tamis_add_hash;
+  start_and_stop(&add, "window_epoch_read_locked");
+  end.function = call_advance;
+  start_beside(&end);
   int result = end.result; /* none, as long as it waits */
-  schedule_go();
-  finish(&add);
+  go_on(&add);
   finish(&end);
   assert_int_equal(result, TAMIS_EINVAL);
   assert_valid(f);
@@ -238,14 +176,11 @@ static void a_look_up_that_is_overtaken_by_a_period_begins_anew(void **state)
     tamis_filter *f = make(1000, i / 3);
     struct call look = {.filter = f, .hash = 7};
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    schedule_stop_at(points[i % 3]);
-    start(&look, call_contains);
-    schedule_wait(points[i % 3], 1);
-    schedule_pass_by();
+    look.function = call_contains;
+    stop_at(&look, points[i % 3]);
     advance(f, 1);
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    schedule_go();
-    finish(&look);
+    go_on(&look);
     assert_true(look.result);
     tamis_destroy(f);
   }
@@ -259,12 +194,10 @@ static void a_look_up_takes_no_lock(void **state)
   struct call add = {.filter = f, .hash = 7};
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   advance(f, 1);
-  schedule_stop_at("window_epoch_read_locked");
-  start(&add, call_add);
-  schedule_wait("window_epoch_read_locked", 1);
+  add.function = tamis_add_hash;
+  start_and_stop(&add, "window_epoch_read_locked");
   assert_true(tamis_contains_hash(f, 7)); /* while the key's stripes are held */
-  schedule_go();
-  finish(&add);
+  go_on(&add);
   tamis_destroy(f);
 }
 
@@ -276,11 +209,12 @@ static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
   tamis_filter *f = make(1000, false);
   struct call a = {.filter = f, .hash = 7}, b = a;
   schedule_stop_at("window_stripes_wanted");
-  start(&a, call_unique);
-  start(&b, call_unique);
+  a.function = tamis_add_unique_hash;
+  start(&a);
+  b.function = tamis_add_unique_hash;
+  start(&b);
   schedule_wait("window_stripes_wanted", 2);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
@@ -295,13 +229,12 @@ static void a_second_unique_add_waits_for_the_stripes(void **state)
   (void) state;
   tamis_filter *f = make(1000, false);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  schedule_stop_at("window_epoch_read_locked");
-  start(&a, call_unique);
-  schedule_wait("window_epoch_read_locked", 1);
-  start(&b, call_unique);
+  a.function = tamis_add_unique_hash;
+  start_and_stop(&a, "window_epoch_read_locked");
+  b.function = tamis_add_unique_hash;
+  start(&b);
   schedule_wait_either("stripe_wait", 1, "window_epoch_read_locked", 2);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
   assert_int_equal(stats_of(f).count, 1);
@@ -318,12 +251,12 @@ static void a_present_key_does_not_wait(void **state)
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   advance(f, 1);
   schedule_stop_at("window_epoch_read_locked");
-  start(&add, call_add); /* renews it, and holds its stripes */
+  add.function = tamis_add_hash;
+  start(&add); /* renews it, and holds its stripes */
   schedule_wait("window_epoch_read_locked", 1);
   schedule_pass_by();
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
-  schedule_go();
-  finish(&add);
+  go_on(&add);
   tamis_destroy(f);
 }
 
@@ -404,14 +337,10 @@ static void a_look_up_notices_a_move(void **state)
 {
   (void) state;
   struct moves m = prepare_moves();
-  struct call look = {.filter = m.f, .hash = m.x};
-  schedule_stop_at("window_lower_read");
-  start(&look, call_contains);
-  schedule_wait("window_lower_read", 1);
-  schedule_pass_by();
+  struct call look = {.filter = m.f, .hash = m.x, .function = call_contains};
+  stop_at(&look, "window_lower_read");
   assert_int_equal(tamis_add_hash(m.f, m.z), TAMIS_OK);
-  schedule_go();
-  finish(&look);
+  go_on(&look);
   assert_true(look.result);
   assert_true(stats_of(m.f).lookup_retries >= 1);
   end_moves(&m);
@@ -448,18 +377,15 @@ static void a_key_that_is_moved_is_there(void **state)
   for (unsigned i = 0; i < 2; i++) {
     struct moves m = prepare_moves();
     struct call add = {.filter = m.f, .hash = m.z}, look = {.filter = m.f, .hash = m.x};
-    schedule_stop_at(points[i]);
-    start(&add, call_add);
-    schedule_wait(points[i], 1);
-    schedule_pass_by();
+    add.function = tamis_add_hash;
+    stop_at(&add, points[i]);
     assert_true(tamis_contains_hash(m.f, m.x));
     assert_int_equal(tamis_add_unique_hash(m.f, m.x), TAMIS_PRESENT);
-    start(&look, call_contains);
+    look.function = call_contains;
+    start(&look);
     finish(&look);
     assert_true(look.result);
-    schedule_go();
-    finish(&add);
-    assert_int_equal(add.result, TAMIS_OK);
+    assert_int_equal(go_on(&add), TAMIS_OK);
     end_moves(&m);
   }
 }
@@ -476,11 +402,11 @@ static void a_forgotten_entry_is_not_moved(void **state)
     struct call add = {.filter = m.f, .hash = m.z}, end = add;
     struct stripe *stripe = window_stripe(w, &w->first, m.g->half);
     assert_true(stripe > window_stripe(w, &w->first, L0));
-    schedule_stop_at("window_path_planned");
-    start(&add, call_add);
-    schedule_wait("window_path_planned", 1);
+    add.function = tamis_add_hash;
+    start_and_stop(&add, "window_path_planned");
     stripe_lock(stripe);
-    start(&end, call_advance);
+    end.function = call_advance;
+    start(&end);
     schedule_wait("stripe_wait", 1);
     schedule_go();
     for (unsigned i = 0; i < 100; i++)
@@ -499,12 +425,9 @@ static void a_forgotten_entry_is_not_moved(void **state)
 
 /* ---- saves ---- */
 
-static void *call_save(void *arg)
+static int call_save(struct call *call)
 {
-  struct call *call = arg;
-  FILE *file = (FILE *) (uintptr_t) call->hash;
-  call->result = tamis_save(call->filter, write_to, file);
-  return NULL;
+  return tamis_save(call->filter, write_to, call->context);
 }
 
 /* L0 has been copied, and U0 has not, when an add would move x from U0 to L0.  It waits. */
@@ -514,19 +437,19 @@ static void nothing_is_moved_around_a_copy(void **state)
   struct moves m = prepare_moves();
   FILE *file = tmpfile();
   assert_non_null(file);
-  struct call save = {.filter = m.f, .hash = (uint64_t) (uintptr_t) file},
-              add = {.filter = m.f, .hash = m.z}, end = add;
-  schedule_stop_at("window_word_copied");
-  start(&save, call_save);
-  schedule_wait("window_word_copied", 1);
-  start(&add, call_add);
+  struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z},
+              end = add;
+  save.whole = call_save;
+  start_and_stop(&save, "window_word_copied");
+  add.function = tamis_add_hash;
+  start(&add);
   schedule_wait_either("stripe_wait", 1, "window_entry_copied", 1);
-  start(&end, call_advance); /* it waits, too */
+  end.function = call_advance;
+  start(&end); /* it waits, too */
   schedule_pass_by();
   assert_true(tamis_contains_hash(m.f, m.x));
   assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* a renewal does not wait */
-  schedule_go();
-  finish(&save);
+  go_on(&save);
   finish(&add);
   finish(&end);
   assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK && end.result == TAMIS_OK);
@@ -550,15 +473,13 @@ static void a_copy_waits_for_a_move(void **state)
     struct moves m = prepare_moves_with(stripes);
     FILE *file = tmpfile();
     assert_non_null(file);
-    struct call save = {.filter = m.f, .hash = (uint64_t) (uintptr_t) file},
-                add = {.filter = m.f, .hash = m.z};
-    schedule_stop_at("window_entry_copied");
-    start(&add, call_add);
-    schedule_wait("window_entry_copied", 1);
-    start(&save, call_save);
+    struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z};
+    add.function = tamis_add_hash;
+    start_and_stop(&add, "window_entry_copied");
+    save.whole = call_save;
+    start(&save);
     schedule_wait_either("stripe_wait", 1, "window_word_copied", (unsigned) m.g->half + 1);
-    schedule_go();
-    finish(&save);
+    go_on(&save);
     finish(&add);
     assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK);
     tamis_filter *loaded;
@@ -580,27 +501,20 @@ static void a_layer_that_is_opened_meanwhile_is_noticed(void **state)
   (void) state;
   tamis_filter *f = make(10, true);
   struct window *w = window_of(f);
-  struct call late = {.filter = f, .hash = 7};
-  schedule_stop_at("window_stripes_wanted");
-  start(&late, call_unique);
-  schedule_wait("window_stripes_wanted", 1);
-  schedule_pass_by();
+  struct call late = {.filter = f, .hash = 7, .function = tamis_add_unique_hash};
+  stop_at(&late, "window_stripes_wanted");
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&late);
-  assert_int_equal(late.result, TAMIS_PRESENT);
+  assert_int_equal(go_on(&late), TAMIS_PRESENT);
   assert_int_equal(stats_of(f).count, 1);
   assert_valid(f);
   tamis_destroy(f);
 }
 
-static void *call_open(void *arg)
+static int call_open(struct call *call)
 {
-  struct call *call = arg;
   struct window *w = window_of(call->filter);
-  call->result = open_layer_after(w, &w->first);
-  return NULL;
+  return open_layer_after(w, &w->first);
 }
 
 /* A layer that is linked, but not published yet, is in no look-up's way, and periods end
@@ -614,16 +528,12 @@ static void a_period_ends_while_a_layer_is_opened(void **state)
     tamis_filter *f = make(10, true);
     struct call open = {.filter = f};
     assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-    schedule_stop_at(points[i]);
-    start(&open, call_open);
-    schedule_wait(points[i], 1);
-    schedule_pass_by();
+    open.whole = call_open;
+    stop_at(&open, points[i]);
     advance(f, 1);
     assert_true(tamis_contains_hash(f, 7));
     assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-    schedule_go();
-    finish(&open);
-    assert_int_equal(open.result, TAMIS_OK);
+    assert_int_equal(go_on(&open), TAMIS_OK);
     assert_int_equal(stats_of(f).layers, 2);
     assert_true(tamis_contains_hash(f, 7) && tamis_contains_hash(f, 8));
     advance(f, 1);
@@ -646,17 +556,15 @@ static void a_layer_stays_for_an_add_that_is_late(void **state)
   tamis_filter *f = make(10, true);
   struct window *w = window_of(f);
   struct call late = {.filter = f, .hash = 7}, end = late;
-  schedule_stop_at("window_epoch_read_locked");
-  start(&late, call_add);
-  schedule_wait("window_epoch_read_locked", 1);
-  schedule_pass_by();
+  late.function = tamis_add_hash;
+  stop_at(&late, "window_epoch_read_locked");
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   schedule_stop_at("window_lane_written");
   schedule_wait("window_lane_written", 1);
-  start(&end, call_advance);
+  end.function = call_advance;
+  start(&end);
   schedule_wait("window_published", 1);
-  schedule_go();
-  finish(&late);
+  go_on(&late);
   finish(&end);
   assert_int_equal(late.result, TAMIS_OK);
   for (unsigned now = 1; now < 5; now++) {
@@ -678,17 +586,15 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   struct stripe *last = &w->stripes.all[w->stripes.mask].stripe;
   struct call end = {.filter = f};
   stripe_lock(last);
-  schedule_stop_at("window_published");
-  start(&end, call_advance);
-  schedule_wait("window_published", 1);
+  end.function = call_advance;
+  start_and_stop(&end, "window_published");
   schedule_stop_at("stripe_wait");
   schedule_wait("stripe_wait", 1);
   schedule_pass_by();
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   stripe_unlock(last);
-  schedule_go();
-  finish(&end);
+  go_on(&end);
   for (unsigned now = 0; now < 3; now++) {
     assert_int_equal(tamis_contains_hash(f, 7), now < 2);
     assert_int_equal(stats_of(f).layers, now < 2 ? 2 : 1);
@@ -733,9 +639,8 @@ static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
   struct window *w = window_of(f);
   struct call add = {.filter = f, .hash = 7};
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  schedule_stop_at("window_epoch_read_locked");
-  start(&add, call_add);
-  schedule_wait("window_epoch_read_locked", 1);
+  add.function = tamis_add_hash;
+  start_and_stop(&add, "window_epoch_read_locked");
   unsigned held = 0, wanted = 0;
   for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
     struct window_place place =
@@ -744,8 +649,7 @@ static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
     held += stripe_held(window_stripe(w, layer, place.upper));
     wanted += 2;
   }
-  schedule_go();
-  finish(&add);
+  go_on(&add);
   assert_int_equal(wanted, 4);
   assert_int_equal(held, wanted);
   tamis_destroy(f);
@@ -760,16 +664,14 @@ static void a_look_up_that_is_overtaken_in_layers_begins_anew(void **state)
   struct call look = {.filter = f, .hash = 7};
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  schedule_stop_at("window_lower_read");
-  start(&look, call_contains);
-  schedule_wait("window_lower_read", 1);
+  look.function = call_contains;
+  start_and_stop(&look, "window_lower_read");
   schedule_stop_at("window_epoch_read");
   schedule_wait("window_epoch_read", 1);
   schedule_pass_by();
   advance(f, 1);
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  schedule_go();
-  finish(&look);
+  go_on(&look);
   assert_true(look.result);
   tamis_destroy(f);
 }
@@ -781,13 +683,12 @@ static void one_of_two_threads_opens_a_layer(void **state)
   (void) state;
   tamis_filter *f = make(10, true);
   struct call a = {.filter = f}, b = a;
-  schedule_stop_at("window_layer_linked");
-  start(&a, call_open);
-  schedule_wait("window_layer_linked", 1);
-  start(&b, call_open);
+  a.whole = call_open;
+  start_and_stop(&a, "window_layer_linked");
+  b.whole = call_open;
+  start(&b);
   schedule_wait_either("stripe_wait", 1, "window_layer_linked", 2);
-  schedule_go();
-  finish(&a);
+  go_on(&a);
   finish(&b);
   assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK);
   assert_int_equal(stats_of(f).layers, 2);

@@ -4,79 +4,21 @@
  * exactly.  Built with the hooks.  The window is one period, so there are three stamps: the
  * tightest case.
  */
-#include "unit.h"
+#include "calls.h"
 
-#include "base/hook.h"
 #include "filter_unit.h"
-#include "schedule.h"
 #include "window/copies.h"
 #include "window/layers.h"
 #include "window/pair.h"
 #include "window_unit.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 /* ---- filters and calls ---- */
 
-struct call {
-  tamis_filter *filter, *from;
-  uint64_t hash;
-  FILE *file;
-  int result;
-  pthread_t thread;
-};
-
-static void *call_add(void *arg)
+static int call_save(struct call *call)
 {
-  struct call *call = arg;
-  call->result = tamis_add_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_unique(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_add_unique_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_remove(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_remove_hash(call->filter, call->hash);
-  return NULL;
-}
-
-static void *call_advance(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_advance(call->filter);
-  return NULL;
-}
-
-static void *call_merge(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_merge(call->filter, call->from);
-  return NULL;
-}
-
-static void *call_save(void *arg)
-{
-  struct call *call = arg;
-  call->result = tamis_save(call->filter, write_to, call->file);
-  return NULL;
-}
-
-static void start(struct call *call, void *(*what)(void *) )
-{
-  assert_int_equal(pthread_create(&call->thread, NULL, what, call), 0);
-}
-
-static void finish(struct call *call)
-{
-  assert_int_equal(pthread_join(call->thread, NULL), 0);
+  return tamis_save(call->filter, write_to, call->context);
 }
 
 /* ---- removes ---- */
@@ -89,13 +31,12 @@ static void a_copy_is_removed_once(void **state)
     tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
     struct call a = {.filter = f, .hash = 7}, b = a;
     add(f, 7, copies);
-    schedule_stop_at("window_home_found");
-    start(&a, call_remove);
-    schedule_wait("window_home_found", 1);
-    start(&b, call_remove);
+    a.function = tamis_remove_hash;
+    start_and_stop(&a, "window_home_found");
+    b.function = tamis_remove_hash;
+    start(&b);
     schedule_wait_either("stripe_wait", 1, "window_home_found", 2);
-    schedule_go();
-    finish(&a);
+    go_on(&a);
     finish(&b);
     assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), copies);
     assert_int_equal(tamis_count_hash(f, 7), 0);
@@ -114,15 +55,13 @@ static void a_key_is_won_again_when_it_has_been_removed(void **state)
   add(f, 7, 1);
   advance(f, 2);
   add(f, 7, 1); /* with a stamp of its own */
-  schedule_stop_at("window_home_found");
-  start(&gone, call_remove);
-  schedule_wait("window_home_found", 1);
-  schedule_pass_by();
+  gone.function = tamis_remove_hash;
+  stop_at(&gone, "window_home_found");
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT); /* it takes no stripe */
-  start(&again, call_add);
+  again.function = tamis_add_hash;
+  start(&again);
   schedule_wait("stripe_wait", 1);
-  schedule_go();
-  finish(&gone);
+  go_on(&gone);
   finish(&again);
   assert_int_equal(gone.result, TAMIS_OK);
   assert_int_equal(tamis_count_hash(f, 7), 1);
@@ -139,17 +78,14 @@ static void a_key_that_is_not_swept_yet_is_absent(void **state)
   add(f, 7, 3);
   add(f, 8, 3);
   advance(f, 1);
-  schedule_stop_at("window_published");
-  start(&end, call_advance);
-  schedule_wait("window_published", 1);
-  schedule_pass_by();
+  end.function = call_advance;
+  stop_at(&end, "window_published");
   assert_int_equal(tamis_count_hash(f, 7), 0);
   assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
   add(f, 8, 1); /* in the lane and beside the record that are to be swept */
   assert_int_equal(tamis_count_hash(f, 8), 1);
   add(f, 8, 1);
-  schedule_go();
-  finish(&end);
+  go_on(&end);
   assert_int_equal(tamis_count_hash(f, 8), 2);
   assert_int_equal(stats_of(f).count, 2);
   assert_valid(f);
@@ -163,13 +99,12 @@ static void a_copy_that_meets_the_end_of_a_period_keeps_its_record(void **state)
   tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct call late = {.filter = f, .hash = 7}, end = late;
   add(f, 7, 2);
-  schedule_stop_at("window_lane_written");
-  start(&late, call_add);
-  schedule_wait("window_lane_written", 1);
-  start(&end, call_advance);
+  late.function = tamis_add_hash;
+  start_and_stop(&late, "window_lane_written");
+  end.function = call_advance;
+  start(&end);
   schedule_wait("window_published", 1);
-  schedule_go();
-  finish(&late);
+  go_on(&late);
   finish(&end);
   assert_valid(f);
   advance(f, 1);
@@ -187,16 +122,11 @@ static void a_remove_looks_in_a_layer_that_is_opened_meanwhile(void **state)
   (void) state;
   tamis_filter *f = make_for_races(TAMIS_CUCKOO, 10, true);
   struct window *w = window_of(f);
-  struct call late = {.filter = f, .hash = 7};
-  schedule_stop_at("window_stripes_wanted");
-  start(&late, call_remove);
-  schedule_wait("window_stripes_wanted", 1);
-  schedule_pass_by();
+  struct call late = {.filter = f, .hash = 7, .function = tamis_remove_hash};
+  stop_at(&late, "window_stripes_wanted");
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
   add(f, 7, 1);
-  schedule_go();
-  finish(&late);
-  assert_int_equal(late.result, TAMIS_OK);
+  assert_int_equal(go_on(&late), TAMIS_OK);
   assert_int_equal(stats_of(f).count, 0);
   assert_valid(f);
   tamis_destroy(f);
@@ -221,29 +151,25 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
   struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
-  struct call save = {.filter = f, .file = tmpfile()};
-  assert_non_null(save.file);
+  struct call save = {.filter = f, .context = tmpfile()};
+  assert_non_null(save.context);
   assert_int_equal(g->bucket_shift, 0);
   add(f, key, 1);
   assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
-  schedule_stop_at("window_word_copied");
-  start(&save, call_save);
-  schedule_wait("window_word_copied", 1);
-  schedule_pass_by();
+  save.whole = call_save;
+  stop_at(&save, "window_word_copied");
   assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
   add(f, other, 1);
   add(f, key, 1);
   struct pair pair = pair_in(&w->first, window_mixed(w, key));
   assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, pair.place.upper))),
                    1);
-  schedule_go();
-  finish(&save);
-  assert_int_equal(save.result, TAMIS_OK);
-  rewind(save.file);
-  assert_int_equal(tamis_load(NULL, read_from, save.file, &loaded), TAMIS_OK);
+  assert_int_equal(go_on(&save), TAMIS_OK);
+  rewind(save.context);
+  assert_int_equal(tamis_load(NULL, read_from, save.context, &loaded), TAMIS_OK);
   assert_valid(loaded);
   assert_int_equal(tamis_count_hash(loaded, key), 1);
-  fclose(save.file);
+  fclose(save.context);
   tamis_destroy(loaded);
   tamis_destroy(f);
 }
@@ -265,13 +191,10 @@ static void a_table_is_not_replaced_by_one_that_is_too_small(void **state)
   advance(f, 1);
   for (uint64_t key = 0; key < LEFT; key++)
     add(f, OLD + key, 2);
-  schedule_stop_at("window_records_wanted");
-  start(&end, call_advance);
-  schedule_wait("window_records_wanted", 1);
-  schedule_pass_by();
+  end.function = call_advance;
+  stop_at(&end, "window_records_wanted");
   add(f, OLD + LEFT, 2);
-  schedule_go();
-  finish(&end);
+  go_on(&end);
   const struct window_copies *c = const_window_of(f)->copies;
   assert_int_equal(c->used, LEFT + 1);
   assert_true(4 * c->used <= 3 * (UINT64_C(1) << c->bits));
@@ -294,13 +217,11 @@ static void a_union_and_a_unique_add_have_one_winner(void **state)
                  *from = make_for_races(kinds[i], 100, true);
     struct call merge = {.filter = f, .from = from}, win = {.filter = f, .hash = 7};
     add(from, 7, 1);
-    schedule_stop_at("window_epoch_read_locked");
-    start(&merge, call_merge);
-    schedule_wait("window_epoch_read_locked", 1);
-    start(&win, call_unique);
+    start_and_stop(&merge, "window_epoch_read_locked");
+    win.function = tamis_add_unique_hash;
+    start(&win);
     schedule_wait_either("stripe_wait", 1, "window_epoch_read_locked", 2);
-    schedule_go();
-    finish(&merge);
+    go_on(&merge);
     finish(&win);
     assert_int_equal(merge.result, TAMIS_OK);
     assert_int_equal(win.result, TAMIS_PRESENT);
@@ -321,14 +242,9 @@ static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
     struct call merge = {.filter = f, .from = from};
     struct window *w = window_of(f);
     add(from, 7, 1);
-    schedule_stop_at("window_word_copied");
-    start(&merge, call_merge);
-    schedule_wait("window_word_copied", 1);
-    schedule_pass_by();
+    stop_at(&merge, "window_word_copied");
     assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-    schedule_go();
-    finish(&merge);
-    assert_int_equal(merge.result, TAMIS_EFULL);
+    assert_int_equal(go_on(&merge), TAMIS_EFULL);
     assert_false(tamis_contains_hash(f, 7));
     assert_int_equal(stats_of(f).count, 0);
     advance(f, 1);
@@ -351,13 +267,11 @@ static void a_union_that_meets_the_end_of_a_period_leaves_no_dead_key(void **sta
     struct call merge = {.filter = f, .from = from}, end = {.filter = f};
     add(from, 7, 1);
     advance(from, old);
-    schedule_stop_at("window_epoch_read_locked");
-    start(&merge, call_merge);
-    schedule_wait("window_epoch_read_locked", 1);
-    start(&end, call_advance);
+    start_and_stop(&merge, "window_epoch_read_locked");
+    end.function = call_advance;
+    start(&end);
     schedule_wait("window_published", 1);
-    schedule_go();
-    finish(&merge);
+    go_on(&merge);
     finish(&end);
     assert_int_equal(merge.result, TAMIS_OK);
     assert_int_equal(tamis_count_hash(f, 7), !old);
