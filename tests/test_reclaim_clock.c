@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits of the library end in time, whatever happens to the clock on the wall: all of them are on
- * the monotonic clock.
+ * How the library calls what it waits with: all waits are on the monotonic clock, so that they end in
+ * time, whatever happens to the clock on the wall; and signals are sent without a lock.
  */
-#include "unit.h"
+#include "reclaim_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 
 enum { MOST_CONDITIONS = 16, LONGEST_WAIT = 60 };
@@ -83,9 +82,59 @@ static void waits_are_on_the_monotonic_clock(void **state)
   assert_int_equal(wrong, 0);
 }
 
+/* ---- signals ---- */
+
+static _Thread_local int held; /* mutexes, by this thread */
+static _Atomic unsigned signals, signals_under_a_lock;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+  int result = __real_pthread_mutex_lock(mutex);
+  held++;
+  return result;
+}
+
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+  held--;
+  return __real_pthread_mutex_unlock(mutex);
+}
+
+int __real_pthread_cond_signal(pthread_cond_t *condition);
+int __wrap_pthread_cond_signal(pthread_cond_t *condition);
+int __wrap_pthread_cond_signal(pthread_cond_t *condition)
+{
+  signals_under_a_lock += held > 0;
+  signals++;
+  return __real_pthread_cond_signal(condition);
+}
+
+/* A signal is a system call, in which the thread may lose the processor, and all filters share the
+ * lock. */
+static void signals_are_sent_without_a_lock(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  for (unsigned tries = 0; !signals && tries < 10000; tries++) { /* each of them is in a hurry */
+    struct block *block = make_block(&x);
+    x.retired++;
+    tamis__backlog_retire(&x.backlog, &block->retired, sizeof *block, true);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+  end(&x);
+  assert_true(signals > 0);
+  assert_int_equal(signals_under_a_lock, 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(signals_are_sent_without_a_lock),
       cmocka_unit_test(waits_are_on_the_monotonic_clock),
   };
   return cmocka_run_group_tests_name("reclaim_clock", tests, NULL, NULL);

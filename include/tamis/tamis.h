@@ -337,8 +337,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            are held for one look-up and one insert or, while the segment is split or joined, for
  *            the time it takes to copy one (and to allocate memory for its counted copies).  An add
  *            that must make room, and a remove that gives memory back, also wait for another such
- *            call on the same part of the filter, which may be in the allocator.  Waiting may yield
- *            or sleep.  The call never waits for readers to leave, but when more than 32 KiB and
+ *            call on the same part of the filter, which may be in the allocator, and for a lock
+ *            that filters share, held for a few steps.  Waiting may yield or sleep.  The call never waits for readers to leave, but when more than 32 KiB and
  *            more than 1/32 of the filter's memory wait for that, an add or remove that splits or
  *            joins sleeps for 50 microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
@@ -579,7 +579,7 @@ TAMIS_API void tamis_stats_init(tamis_stats *stats);
  * the formula for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory
  * that has waited for readers.)
  *   Threads  any
- *   Blocks   Bloom: never.  Cuckoo: for a lock on the memory that waits, held for a few steps
+ *   Blocks   Bloom: never.  Cuckoo: for a lock that filters share, held for a few steps
  *   Errors   TAMIS_OK; TAMIS_EINVAL: an argument is NULL, or struct_size is smaller than the
  *            struct of version 0.1; *out is not written then
  *   Source   estimated_count: Swamidass and Baldi, "Mathematical correction for fingerprint

@@ -182,3 +182,16 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
     n *= 2;
   return n;
 }
+
+/* ---- a thread of the library's own ---- */
+
+void tamis__schedule_as_the_process(void)
+{
+  const struct sched_param ordinary = {0};
+  if (sched_getscheduler(0) != SCHED_OTHER)
+    sched_setscheduler(0, SCHED_OTHER, &ordinary);
+  cpu_set_t process, thread;
+  if (sched_getaffinity(getpid(), sizeof process, &process) == 0 &&
+      sched_getaffinity(0, sizeof thread, &thread) == 0 && !CPU_EQUAL(&process, &thread))
+    sched_setaffinity(0, sizeof process, &process);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: sizes that follow the number of processor cores that the process may use: those of its
- * affinity mask, and no more than the CPU quota of its control groups pays for.
+ * Layer 1: the processor cores that the process may use: those of its affinity mask, and no more
+ * than the CPU quota of its control groups pays for.  Sizes follow their number.
  */
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
@@ -14,5 +14,10 @@ unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned 
  * like /proc/self/cgroup, and `root` a folder like /sys/fs/cgroup.  What cannot be read or
  * understood sets no limit. */
 unsigned tamis__quota_cores(const char *membership, const char *root);
+
+/* A new thread has the policy and the cores of the one that starts it, which may be a real-time
+ * thread, or one that is bound to a core.  This makes the calling thread an ordinary one, on the
+ * cores of the process. */
+void tamis__schedule_as_the_process(void);
 
 #endif

@@ -33,8 +33,11 @@
  *       and all threads of a forked child.  A thread may become registered only while it is not
  *       inside.
  * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a
- *     few steps.  Nothing is called with it that could wait or take another lock: not liburcu, not
- *     malloc (and so not pthread_create), no callback.
+ *     few steps.  Nothing is called with it that could wait, take another lock or enter the kernel:
+ *     not liburcu, not malloc (and so not pthread_create), no callback, no signal to a condition.
+ *     A signal after the lock has been released is not lost.  What it tells of was written under
+ *     the lock: the thread either sees it before it sleeps, or sleeps when the signal comes.  And a
+ *     signal that comes late, to a later sleep or a later thread, only makes it look again.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
@@ -56,6 +59,7 @@
 #include "base/reclaim.h"
 
 #include "base/cancel.h"
+#include "base/cores.h"
 #include "base/counted.h"
 #include "base/hook.h"
 #include "base/slots.h"
@@ -63,7 +67,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -329,32 +332,19 @@ static bool request_comes_locked(void)
   return !waiter.stopping;
 }
 
-/* A new thread has the policy and the cores of the one that starts it, which may be a real-time
- * thread, or one that is bound to a core. */
-static void schedule_as_the_process(void)
-{
-  const struct sched_param ordinary = {0};
-  if (sched_getscheduler(0) != SCHED_OTHER)
-    sched_setscheduler(0, SCHED_OTHER, &ordinary);
-  cpu_set_t process, thread;
-  if (sched_getaffinity(getpid(), sizeof process, &process) == 0 &&
-      sched_getaffinity(0, sizeof thread, &thread) == 0 && !CPU_EQUAL(&process, &thread))
-    sched_setaffinity(0, sizeof process, &process);
-}
-
 /* The thread ends when a grace period is refused: a seccomp filter may be its own, and not the next
- * one's. */
+ * one's.  Whoever its last signal wakes joins it before the library can go. */
 static void *wait_in_place_of_callers(void *unused)
 {
-  schedule_as_the_process();
+  tamis__schedule_as_the_process();
   pthread_mutex_lock(&waiter.lock);
   waiter.thread = pthread_self();
   waiter.unjoined = true;
   while (request_comes_locked() && grace_period_locked())
     ;
   waiter.running = false;
-  pthread_cond_signal(&waiter.ended);
   pthread_mutex_unlock(&waiter.lock);
+  pthread_cond_signal(&waiter.ended);
   return unused;
 }
 
@@ -388,8 +378,8 @@ static void start_thread(void)
   if (!started) {
     pthread_mutex_lock(&waiter.lock);
     waiter.running = false;
-    pthread_cond_signal(&waiter.ended);
     pthread_mutex_unlock(&waiter.lock);
+    pthread_cond_signal(&waiter.ended);
   }
   cancellation_restore(cancellation);
 }
@@ -401,7 +391,9 @@ __attribute__((destructor)) static void stop(void)
   slots_forget();
   pthread_mutex_lock(&waiter.lock);
   waiter.stopping = true;
+  pthread_mutex_unlock(&waiter.lock);
   pthread_cond_signal(&waiter.more);
+  pthread_mutex_lock(&waiter.lock);
   while (waiter.running)
     if (pthread_cond_timedwait(&waiter.ended, &waiter.lock, &until) == ETIMEDOUT) {
       if (tamis__process_ends())
@@ -518,19 +510,30 @@ static struct retired *take_elapsed_locked(struct backlog *backlog)
   return elapsed;
 }
 
-/* True: the caller is to start the thread, without the lock. */
-static bool request_locked(const struct backlog *backlog, bool hurry)
+/* What the caller is to do for the thread, without the lock. */
+struct errand {
+  bool wake, start;
+};
+
+static struct errand request_locked(const struct backlog *backlog, bool hurry)
 {
   if (!backlog->waiting || waiter.stopping)
-    return false;
+    return (struct errand){false, false};
   bool new = waiter.wanted < backlog->grace_period;
   if (new)
     waiter.wanted = backlog->grace_period;
-  if (waiter.looking ? hurry : new)
-    pthread_cond_signal(&waiter.more);
-  bool start = !waiter.running;
+  struct errand errand = {.wake = waiter.running && (waiter.looking ? hurry : new),
+                          .start = !waiter.running};
   waiter.running = true;
-  return start;
+  return errand;
+}
+
+static void run(struct errand errand)
+{
+  if (errand.wake)
+    pthread_cond_signal(&waiter.more);
+  if (errand.start)
+    start_thread();
 }
 
 static bool release_elapsed(struct backlog *backlog, struct retired *block, bool hurry)
@@ -542,10 +545,10 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
     backlog->fresh = block;
   }
   struct retired *elapsed = take_elapsed_locked(backlog);
-  bool released = elapsed != NULL, start = request_locked(backlog, hurry);
+  bool released = elapsed != NULL;
+  struct errand errand = request_locked(backlog, hurry);
   pthread_mutex_unlock(&waiter.lock);
-  if (start)
-    start_thread();
+  run(errand);
   release_all(backlog, &elapsed);
   return released;
 }
