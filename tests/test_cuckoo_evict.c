@@ -99,7 +99,7 @@ static void a_path_is_found_and_taken_up_to_its_longest(void **state)
       struct cuckoo c = {.first = {.shards = &b.shard}};
       bool possible = moves <= MAX_PATH_MOVES;
       assert_int_equal(tamis__path_exists(&b.g, b.segment, 0, upper), possible);
-      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper, false),
                        possible ? TAMIS_OK : TAMIS_ABSENT);
       /* the room has moved to the key's bucket, or stays where it was */
       assert_int_equal(free_lanes(&b, 0), possible);
@@ -122,11 +122,11 @@ static void copies_are_carried_along(void **state)
       stripe_init(&b.segment->duplicates_lock);
       uint64_t sum = 0;
       for (unsigned i = refused ? moves - 1 : 0; i < moves; i++, sum += i)
-        assert_int_equal(
-            tamis__segment_add_copies(&c, &b.g, b.segment, (struct lane){link_of(&b, i), 1}, i + 1),
-            TAMIS_OK);
+        assert_int_equal(tamis__segment_add_copies(&c, &b.g, b.segment,
+                                                   (struct lane){link_of(&b, i), 1}, i + 1, false),
+                         TAMIS_OK);
       c.max_bytes = refused ? c.bytes : 0;
-      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper),
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper, false),
                        refused ? TAMIS_EFULL : TAMIS_OK);
       c.max_bytes = 0;
       assert_int_equal(free_lanes(&b, 0), !refused);
@@ -167,7 +167,7 @@ static void a_full_segment_has_no_path(void **state)
       uint32_t upper = (uint32_t) cuckoo_buckets(&b.g) - 1;
       assert_false(tamis__path_exists(&b.g, b.segment, 0, upper));
       struct cuckoo c = {.first = {.shards = &b.shard}};
-      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper), TAMIS_ABSENT);
+      assert_int_equal(tamis__evict(&c, &b.g, b.segment, 0, upper, false), TAMIS_ABSENT);
       end(&b);
     }
 }

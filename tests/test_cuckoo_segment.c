@@ -29,7 +29,7 @@ static void counts_take_memory_while_there_are_any(void **state)
   for (uint64_t n = 1; n <= 2000; n = n * 2 + 1) {
     for (uint64_t i = 0; i < n; i++)
       assert_int_equal(
-          tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, i * 7), 2),
+          tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, i * 7), 2, false),
           TAMIS_OK);
     assert_true(has_duplicates(x.segment));
     assert_true(x.bank.bytes > before);
@@ -55,10 +55,11 @@ static void a_moved_count_is_in_one_lane(void **state)
     const struct cuckoo_geometry *g = geometry_of(&x);
     struct lane from = {0, 0}, to = {(uint32_t) cuckoo_buckets(g) - 1, 1};
     for (uint64_t i = 0; i < 8; i++) /* more would need another block of memory */
-      assert_int_equal(tamis__segment_add_copies(x.c, g, x.segment, lane_at(&x, i), 5), TAMIS_OK);
+      assert_int_equal(tamis__segment_add_copies(x.c, g, x.segment, lane_at(&x, i), 5, false),
+                       TAMIS_OK);
     size_t bytes = x.bank.bytes;
     x.bank.fail_at = fail ? x.bank.calls + fail : 0;
-    int result = tamis__segment_move_copies(x.c, g, x.segment, from, to, fail % 2);
+    int result = tamis__segment_move_copies(x.c, g, x.segment, from, to, fail % 2, false);
     bool moved = result == TAMIS_OK;
     assert_true(moved || result == TAMIS_ENOMEM);
     assert_true(moved || x.bank.bytes == bytes);
@@ -79,15 +80,17 @@ static void a_refused_count_leaves_nothing(void **state)
     size_t bytes = x.bank.bytes;
     size_t object = tamis__duplicates_bytes((uint32_t) cuckoo_buckets(geometry_of(&x)));
     x.bank.fail_at = x.bank.calls + fail;
-    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
-                     TAMIS_ENOMEM);
+    assert_int_equal(
+        tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1, false),
+        TAMIS_ENOMEM);
     assert_int_equal(x.bank.bytes, bytes);
     assert_false(has_duplicates(x.segment));
     x.bank.fail_at = 0;
     end(&x);
     begin(&x, fail == 1 ? 0 : object);
-    assert_int_equal(tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1),
-                     TAMIS_EFULL);
+    assert_int_equal(
+        tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1, false),
+        TAMIS_EFULL);
     assert_false(has_duplicates(x.segment));
     end(&x);
   }

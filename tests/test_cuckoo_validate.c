@@ -122,9 +122,9 @@ static void validate_notices_whatever_is_broken(void **state)
     empty = empty.lane + 1 < d->lanes ? (struct lane){empty.bucket, empty.lane + 1}
                                       : (struct lane){empty.bucket + 1, 0};
   struct cuckoo *c = cuckoo_of(f);
-  assert_int_equal(tamis__segment_move_copies(c, g, segment, counted, empty, 0), TAMIS_OK);
+  assert_int_equal(tamis__segment_move_copies(c, g, segment, counted, empty, 0, false), TAMIS_OK);
   assert_broken(f, "copies are counted of a lane without an entry");
-  assert_int_equal(tamis__segment_move_copies(c, g, segment, empty, counted, 0), TAMIS_OK);
+  assert_int_equal(tamis__segment_move_copies(c, g, segment, empty, counted, 0, false), TAMIS_OK);
   assert_valid(f);
   tamis_destroy(f);
 }

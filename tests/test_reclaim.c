@@ -64,6 +64,48 @@ static void nothing_is_released_under_a_reader(void **state)
   end(&x);
 }
 
+/* A call that waits for something leaves its section for a while. */
+static void a_pause_lets_grace_periods_pass(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  reader_token pass = reader_enter();
+  retire(&x, make_block(&x));
+  enum reader_pause pause = tamis__reader_pause(true);
+  assert_true(released_by_and_by(&x, 1));
+  tamis__reader_resume(pause);
+  unsigned before = x.retired;
+  for (unsigned i = 0; i < 100; i++, usleep(500)) {
+    retire(&x, make_block(&x));
+    assert_true(atomic_load(&released) <= before);
+  }
+  reader_leave(pass);
+  assert_true(released_by_and_by(&x, before + 100));
+  end(&x);
+}
+
+/* A section that the program has opened by itself is never left. */
+static void a_pause_leaves_sections_of_the_program_alone(void **state)
+{
+  (void) state;
+  struct fixture x;
+  begin(&x);
+  urcu_bp_read_lock();
+  assert_int_equal(tamis__reader_pause(false), READER_OUTSIDE);
+  assert_true(urcu_bp_read_ongoing());
+  reader_token pass = reader_enter();
+  tamis__reader_resume(tamis__reader_pause(true));
+  enum reader_pause pause = tamis__reader_pause(true);
+  assert_true(urcu_bp_read_ongoing());
+  tamis__reader_resume(pause);
+  reader_leave(pass);
+  assert_true(urcu_bp_read_ongoing());
+  urcu_bp_read_unlock();
+  assert_false(urcu_bp_read_ongoing());
+  end(&x);
+}
+
 /* Readers that come later do not hold up what was retired before. */
 static void later_readers_hold_up_nothing(void **state)
 {
@@ -329,7 +371,7 @@ __attribute__((noinline)) static void retire_when_cancelled(atomic_bool *came_ba
   reader_token pass = reader_enter();
   pthread_cancel(pthread_self());
   for (unsigned i = 0; i < BLOCKS; i++) {
-    struct retired *block = tamis__memory_allocate(&counting, SIZE);
+    struct retired *block = plain_allocate(NULL, 64, SIZE);
     atomic_fetch_add(&x.bytes, SIZE);
     x.retired++;
     tamis__backlog_retire(&x.backlog, block, SIZE, false);
@@ -504,6 +546,8 @@ int main(void)
       cmocka_unit_test(destroy_releases_everything_at_once),
       cmocka_unit_test(destroy_is_fine_after_a_failed_init),
       cmocka_unit_test(nothing_is_released_under_a_reader),
+      cmocka_unit_test(a_pause_lets_grace_periods_pass),
+      cmocka_unit_test(a_pause_leaves_sections_of_the_program_alone),
       cmocka_unit_test(later_readers_hold_up_nothing),
       cmocka_unit_test(what_comes_during_a_grace_period_waits_for_the_next),
       cmocka_unit_test(what_one_filter_retires_meanwhile_waits_too),

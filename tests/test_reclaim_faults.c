@@ -35,19 +35,23 @@ static void release_to_user(void *bytes, struct retired *block, size_t size)
   atomic_fetch_sub((_Atomic uint64_t *) bytes, size);
 }
 
+enum { MOST_BLOCKS = 64 };
+
 /* Retires blocks, of a filter that takes so many bytes, under a reader: nothing can be released. */
 static uint64_t pauses_of(uint64_t filter_bytes, size_t size, unsigned n)
 {
   struct backlog backlog;
+  struct retired *blocks[MOST_BLOCKS];
   _Atomic uint64_t bytes = filter_bytes + n * size;
   uint64_t before = pauses;
   assert_true(tamis__backlog_init(&backlog, release_to_user, &bytes, &bytes));
-  reader_token pass = reader_enter();
   for (unsigned i = 0; i < n; i++) {
-    struct retired *block = tamis__memory_allocate(&user, size);
-    assert_non_null(block);
-    tamis__backlog_retire(&backlog, block, size, false);
+    blocks[i] = tamis__memory_allocate(&user, size);
+    assert_non_null(blocks[i]);
   }
+  reader_token pass = reader_enter();
+  for (unsigned i = 0; i < n; i++)
+    tamis__backlog_retire(&backlog, blocks[i], size, false);
   reader_leave(pass);
   tamis__backlog_destroy(&backlog);
   assert_int_equal(bytes, filter_bytes);

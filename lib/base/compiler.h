@@ -35,6 +35,7 @@ __extension__ typedef unsigned __int128 uint128;
 /* A function that is rarely called from a hot one, which would need more registers with it
  * inside. */
 #define NEVER_INLINE __attribute__((noinline))
+#define RARELY_CALLED __attribute__((cold)) /* so callers keep their registers for other paths */
 
 /* Unrolls the next loop completely, if the number of its rounds is a constant of at most 8. */
 #if defined(__clang__)

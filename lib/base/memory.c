@@ -2,6 +2,9 @@
 #include "base/memory.h"
 
 #include "base/cancel.h"
+#include "base/reclaim.h"
+
+#include <assert.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,9 +49,11 @@ static bool move_pages(void *block, size_t size, void *larger)
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
-/* The user's functions may contain cancellation points, and are called with locks held. */
+/* The user's functions may contain cancellation points, and are called with locks held.  But they
+ * are not called in a read section: they may wait, and so would the grace periods of all filters. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
 {
+  assert(tamis__read_sections == 0);
   int cancellation = cancellation_disable();
   from->release(from->context, block, ALIGNMENT, size);
   cancellation_restore(cancellation);
@@ -58,6 +63,7 @@ static void release_to(const tamis_allocator *from, void *block, size_t size)
  * lines, and low bits of addresses mean something. */
 static void *allocate_from(const tamis_allocator *from, size_t size)
 {
+  assert(tamis__read_sections == 0);
   int cancellation = cancellation_disable();
   void *block = from->allocate(from->context, ALIGNMENT, size);
   cancellation_restore(cancellation);

@@ -1,28 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How memory comes back that readers may still see.
- *
- *    a filter's calls                      the waiting thread            readers
- *
- *      retire: block ──► fresh
- *                          │ needs grace
- *                          ▼ period n+1
- *                        waiting ── wanted ──► begins n+1 ───────────►  inside? registered: liburcu
- *                          │                   waits                            counted: counted.h
- *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
- *        release ◄─────────┘
- *
- * A block that has been unlinked is retired into its filter's backlog.  It is released after a
- * grace period: a stretch of time in which every reader that was inside at its beginning has left.
- * No caller waits for one.  The library has one thread for that, which the first request starts,
- * and which ends after a second without any.  (After each grace period it looks for the next
- * request for a moment: see request_comes_locked().)  It releases nothing: later calls of the
- * filter do, so the user's allocator is called from the user's calls only.
- *
- * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
- * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
- * there is nothing that filter and thread would have to own together.  (call_rcu() would allocate,
- * and ends the process when it cannot start its thread.)
+ * How memory comes back that readers may still see: reclaim.h has the picture.
  *
  * R1  Nothing is released under a reader.  Readers are of two sorts, and a grace period waits for
  *     both:
@@ -35,9 +13,9 @@
  * R2  No call waits for a reader, and none is a cancellation point.  The lock below is held for a
  *     few steps.  Nothing is called with it that could wait, take another lock or enter the kernel:
  *     not liburcu, not malloc (and so not pthread_create), no callback, no signal to a condition.
- *     A signal after the lock has been released is not lost.  What it tells of was written under
- *     the lock: the thread either sees it before it sleeps, or sleeps when the signal comes.  And a
- *     signal that comes late, to a later sleep or a later thread, only makes it look again.
+ *     A signal after the lock has been released is not lost: what it tells of was written under the
+ *     lock, so the thread sees it before it sleeps, or sleeps when the signal comes.  One that comes
+ *     late only makes the thread look again.
  * R3  A fork waits for nothing: there is no handler in the parent.  In the child, the other threads
  *     have vanished at an arbitrary step, and may have held any lock.  So the child's handler makes
  *     our lock anew, and no function of liburcu that takes a lock is called again: its locks may be
@@ -62,18 +40,15 @@
 #include "base/cores.h"
 #include "base/counted.h"
 #include "base/hook.h"
+#include "base/monotonic.h"
 #include "base/slots.h"
 #include "base/unload.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-
-#define SECOND INT64_C(1000000000) /* in nanoseconds */
 
 static const int64_t idle_time = SECOND; /* until the thread ends */
 /* After a grace period the thread looks for requests at growing intervals: the first and the
@@ -90,8 +65,7 @@ enum {
   BACKLOG_DIVISOR = 32,      /* a backlog of more than this part of the filter is large */
   SMALL_BACKLOG = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
   MAX_PAUSES = 4,
-  PAUSE_NANOSECONDS = 50 * 1000,
-  REGISTRY_BYTES = 256 << 10 /* what liburcu maps at once for a thousand more threads */
+  PAUSE_NANOSECONDS = 50 * 1000
 };
 
 static struct {
@@ -131,6 +105,8 @@ static _Thread_local struct {
 struct urcu_bp_reader *tamis__no_reader[2];
 _Thread_local struct urcu_bp_reader **tamis__reader = &tamis__no_reader[0];
 
+_Thread_local unsigned tamis__read_sections;
+
 #ifdef TAMIS_TSAN
 char tamis__readers;
 #endif
@@ -146,15 +122,6 @@ static struct urcu_bp_reader **registered_reader(void)
   static struct urcu_bp_reader *known = (struct urcu_bp_reader *) &somewhere;
   return &known;
 #endif
-}
-
-/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.
- * (Another thread may still take the memory in between.) */
-static bool registry_may_grow(void)
-{
-  void *probe =
-      mmap(NULL, REGISTRY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
 }
 
 /* Of a thread that is not inside.  False: it is to be counted. */
@@ -219,6 +186,7 @@ static void inherited_section_end(void)
 void tamis__reader_enter(void)
 {
   inherited_section_end();
+  READ_SECTIONS(++);
   if (own.counter)
     own.depth++;
   else if (tamis__reader == &tamis__no_reader[1] || register_reader())
@@ -229,6 +197,7 @@ void tamis__reader_enter(void)
 
 void tamis__reader_leave(void)
 {
+  READ_SECTIONS(--);
   if (own.depth > 0)
     own.depth--;
   else if (own.counter && !own.inherited)
@@ -239,18 +208,39 @@ void tamis__reader_leave(void)
   }
 }
 
+enum reader_pause tamis__reader_pause(bool inside)
+{
+  inherited_section_end();
+  bool is_registered = tamis__reader != &tamis__no_reader[0] && in_registered_section();
+  if (!inside || (!own.counter && !is_registered))
+    return READER_OUTSIDE;
+  enum reader_pause pause = own.depth > 0                   ? READER_NESTED
+                            : own.counter && !own.inherited ? READER_COUNTED
+                                                            : READER_REGISTERED;
+  tamis__reader_leave();
+  inherited_section_end();
+  return pause;
+}
+
+/* If the process has been forked meanwhile, a section that was registered goes on as one that was
+ * open at the fork. */
+void tamis__reader_resume(enum reader_pause pause)
+{
+  if (pause == READER_OUTSIDE)
+    return;
+  READ_SECTIONS(++);
+  own.depth += pause == READER_NESTED;
+  if (pause == READER_REGISTERED)
+    urcu_bp_read_lock();
+  bool inherited = pause == READER_REGISTERED && is_forked() && !own.counter;
+  own.inherited |= inherited;
+  if (pause == READER_COUNTED || inherited)
+    own.counter = counted_enter(&counted, own_shard());
+}
+
 /* ---- the waiting thread: how it waits ----
  *
  * Functions called _locked are called with the lock. */
-
-static struct timespec in_nanoseconds(int64_t nanoseconds)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  t.tv_sec += (time_t) ((t.tv_nsec + nanoseconds) / SECOND);
-  t.tv_nsec = (long) ((t.tv_nsec + nanoseconds) % SECOND);
-  return t;
-}
 
 static bool membarrier_is_refused(void)
 {
@@ -410,16 +400,6 @@ __attribute__((destructor)) static void stop(void)
 
 /* ---- once in each process ---- */
 
-static void make_conditions(void)
-{
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&waiter.more, &monotonic);
-  pthread_cond_init(&waiter.ended, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-}
-
 static bool handler_registered;
 
 /* On the one thread that there is.  See R3. */
@@ -428,7 +408,8 @@ static void after_fork_in_child(void)
   handler_registered = true; /* also if the fork came before begin() had noted it */
   atomic_store_explicit(&forked, true, memory_order_relaxed);
   pthread_mutex_init(&waiter.lock, NULL);
-  make_conditions();
+  monotonic_init(&waiter.more);
+  monotonic_init(&waiter.ended);
   waiter.running = waiter.unjoined = waiter.looking = false;
   counted_reset(&counted);
   bool registered = tamis__reader != &tamis__no_reader[0];
@@ -441,7 +422,8 @@ static void after_fork_in_child(void)
 
 static void begin(void)
 {
-  make_conditions();
+  monotonic_init(&waiter.more);
+  monotonic_init(&waiter.ended);
   tamis__keep_loaded(urcu_bp_register_thread);
   tamis__watch_for_exit();
   if (!handler_registered)
@@ -464,21 +446,21 @@ bool tamis__backlog_init(struct backlog *backlog, backlog_release *release, void
   return tamis__readers_init();
 }
 
-static void release_all(struct backlog *backlog, struct retired **list)
+static void release_first(struct backlog *backlog, struct retired **list)
 {
-  while (*list) {
-    struct retired *block = *list;
-    size_t size = block->size;
-    *list = block->next;
-    backlog->release(backlog->owner, block, size);
-    atomic_fetch_sub_explicit(&backlog->held, size, memory_order_relaxed); /* a figure */
-  }
+  struct retired *block = *list;
+  size_t size = block->size;
+  *list = block->next;
+  backlog->release(backlog->owner, block, size);
+  atomic_fetch_sub_explicit(&backlog->held, size, memory_order_relaxed); /* a figure */
 }
 
 void tamis__backlog_destroy(struct backlog *backlog)
 {
-  release_all(backlog, &backlog->waiting);
-  release_all(backlog, &backlog->fresh);
+  while (backlog->waiting)
+    release_first(backlog, &backlog->waiting);
+  while (backlog->fresh)
+    release_first(backlog, &backlog->fresh);
 }
 
 /* A fork may come after any step, and the child goes on from there with a lock made anew.  It finds
@@ -536,6 +518,29 @@ static void run(struct errand errand)
     start_thread();
 }
 
+static void put_back(struct backlog *backlog, struct retired *block)
+{
+  pthread_mutex_lock(&waiter.lock);
+  block->next = backlog->fresh;
+  backlog->fresh = block;
+  pthread_mutex_unlock(&waiter.lock);
+}
+
+/* What is still in use waits for another grace period.  True if something has been released. */
+static bool release_unused(struct backlog *backlog, struct retired *elapsed)
+{
+  bool released = false;
+  for (struct retired *block; (block = elapsed) != NULL;)
+    if (backlog->in_use && backlog->in_use(block)) {
+      elapsed = block->next;
+      put_back(backlog, block);
+    } else {
+      release_first(backlog, &elapsed);
+      released = true;
+    }
+  return released;
+}
+
 static bool release_elapsed(struct backlog *backlog, struct retired *block, bool hurry)
 {
   inherited_section_end();
@@ -545,12 +550,10 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
     backlog->fresh = block;
   }
   struct retired *elapsed = take_elapsed_locked(backlog);
-  bool released = elapsed != NULL;
   struct errand errand = request_locked(backlog, hurry);
   pthread_mutex_unlock(&waiter.lock);
   run(errand);
-  release_all(backlog, &elapsed);
-  return released;
+  return release_unused(backlog, elapsed);
 }
 
 /* Whether `times` the backlog is large in comparison with the filter, and with a block. */

@@ -3,11 +3,28 @@
  * Layer 1: memory that readers may still see.  The only user of liburcu (the bp flavour: threads of
  * the caller need no registration).  reclaim.c says how it works.
  *
- *    reader_enter()                    take the block out of what new readers can reach
- *      reads what is shared            tamis__backlog_retire()
- *    reader_leave()                        │ a grace period: all readers that were inside have left
- *                                          ▼
- *                                      released by a later call: tamis__backlog_drain()
+ *
+ *    a filter's calls                      the waiting thread            readers
+ *
+ *      retire: block ──► fresh
+ *                          │ needs grace
+ *                          ▼ period n+1
+ *                        waiting ── wanted ──► begins n+1 ───────────►  inside? registered: liburcu
+ *                          │                   waits                            counted: counted.h
+ *      drain:              ◄──── elapsed ───── all have left  ◄───────  leave
+ *        release ◄─────────┘
+ *
+ * A block that has been unlinked is retired into its filter's backlog.  It is released after a
+ * grace period: a stretch of time in which every reader that was inside at its beginning has left.
+ * No caller waits for one.  The library has one thread for that, which the first request starts,
+ * and which ends after a second without any.  (After each grace period it looks for the next
+ * request for a moment: see request_comes_locked().)  It releases nothing: later calls of the
+ * filter do, so the user's allocator is called from the user's calls only.
+ *
+ * Grace periods are numbered.  While n is the last one begun, a block that is retired needs n + 1:
+ * n may have begun before the block was unlinked.  So a filter keeps a number and two lists, and
+ * there is nothing that filter and thread would have to own together.  (call_rcu() would allocate,
+ * and ends the process when it cannot start its thread.)
  */
 #ifndef TAMIS_LIB_RECLAIM_H
 #define TAMIS_LIB_RECLAIM_H
@@ -46,6 +63,14 @@ extern char tamis__readers; /* stands for all registered readers, as liburcu tel
 extern _Thread_local struct urcu_bp_reader **tamis__reader DIRECT_TLS;
 extern struct urcu_bp_reader *tamis__no_reader[2];
 
+/* The read sections of the library's that the thread is in; for assert(). */
+extern _Thread_local unsigned tamis__read_sections;
+#if defined(NDEBUG) || defined(TAMIS_TSAN)
+#define READ_SECTIONS(change) ((void) 0)
+#else
+#define READ_SECTIONS(change) ((void) (tamis__read_sections change))
+#endif
+
 /* What a reader leaves by. */
 typedef struct urcu_bp_reader *reader_token;
 
@@ -65,6 +90,7 @@ static inline reader_token registered_reader_enter(void)
   reader_token reader = *tamis__reader;
   if (!reader)
     return NULL;
+  READ_SECTIONS(++);
 #ifdef TAMIS_INLINE_READERS
   bool inside = reader->ctr & URCU_BP_GP_CTR_NEST_MASK;
   CMM_STORE_SHARED(reader->ctr,
@@ -79,6 +105,7 @@ static inline reader_token registered_reader_enter(void)
 static inline void registered_reader_leave(reader_token reader)
 {
   TSAN(__tsan_release(&tamis__readers));
+  READ_SECTIONS(--);
 #ifdef TAMIS_INLINE_READERS
   cmm_barrier();
   CMM_STORE_SHARED(reader->ctr, reader->ctr - URCU_BP_GP_COUNT);
@@ -104,6 +131,21 @@ static inline void reader_leave(reader_token reader)
     tamis__reader_leave();
 }
 
+/* ---- what may wait, in a read section ----
+ *
+ * Nothing may: a thread that stays inside holds up the grace periods of all filters.  So it leaves
+ * before, and enters again after.  Meanwhile something else must keep alive what it goes on to use. */
+
+/* How a thread has left, and is to enter again. */
+enum reader_pause { READER_OUTSIDE, READER_REGISTERED, READER_COUNTED, READER_NESTED };
+
+/* Leaves the read section of the library's that the thread is in.  `inside`: whether it is in one; a
+ * program that uses liburcu itself may be in another one, which is none of the library's business. */
+enum reader_pause tamis__reader_pause(bool inside);
+
+/* The section goes on, and ends as it would have ended. */
+void tamis__reader_resume(enum reader_pause pause);
+
 /* ---- backlogs ---- */
 
 /* The first member of every block that is retired.  Readers do not look at it. */
@@ -116,9 +158,14 @@ struct retired {
  * theirs. */
 typedef void backlog_release(void *owner, struct retired *block, size_t size);
 
+/* Whether a block is still in use after its grace period, by a thread that has paused its section.
+ * Then it stays in the backlog. */
+typedef bool backlog_in_use(const struct retired *block);
+
 /* A filter's blocks between their last use and their release. */
 struct backlog {
   backlog_release *release;
+  backlog_in_use *in_use; /* NULL: no block ever is */
   void *owner;
   const _Atomic uint64_t *bytes; /* of the filter, those in its backlog among them */
   _Atomic uint64_t held;         /* bytes in the backlog */

@@ -19,8 +19,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
-enum { KNOWN_SLOTS = 64 };
+enum {
+  KNOWN_SLOTS = 64,
+  REGISTRY_BYTES = 256 << 10 /* what liburcu maps at once for a thousand more threads */
+};
 
 /* They are filled in from the first one on. */
 static struct known_slot {
@@ -67,6 +71,15 @@ static inline void slot_remember(const volatile int *taken)
                                                 memory_order_relaxed, memory_order_relaxed))
       break;
   }
+}
+
+/* liburcu ends the process when it cannot map memory for its registry, so it is not asked then.
+ * (Another thread may still take the memory in between.) */
+static inline bool registry_may_grow(void)
+{
+  void *probe =
+      mmap(NULL, REGISTRY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return probe != MAP_FAILED && munmap(probe, REGISTRY_BYTES) == 0;
 }
 
 #endif

@@ -83,6 +83,16 @@ static inline bool stripe_held(struct stripe *stripe)
   return ck_spinlock_fas_locked(&stripe->lock);
 }
 
+/* False: another thread holds it. */
+static inline bool stripe_trylock(struct stripe *stripe)
+{
+  TSAN(__tsan_mutex_pre_lock(stripe, __tsan_mutex_try_lock));
+  bool taken = ck_spinlock_fas_trylock(&stripe->lock);
+  TSAN(__tsan_mutex_post_lock(
+      stripe, __tsan_mutex_try_lock | (taken ? 0 : __tsan_mutex_try_lock_failed), 0));
+  return taken;
+}
+
 static inline void stripe_lock(struct stripe *stripe)
 {
   TSAN(__tsan_mutex_pre_lock(stripe, 0));

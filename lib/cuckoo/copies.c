@@ -56,7 +56,7 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   bool duplicates = has_duplicates(pair->segment);
   if (duplicates)
-    stripe_lock(&pair->segment->duplicates_lock);
+    segment_lock_counts(pair->segment, pair->generation->geometry.shape.ages);
   uint64_t copies = count_in_bucket(pair, pair->lower, duplicates) +
                     count_in_bucket(pair, pair->upper, duplicates);
   if (duplicates)

@@ -182,7 +182,7 @@ bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *s
  * TAMIS_ENOMEM: the copies of the entry could not be counted in its new lane.  The caller holds the
  * stripes of both buckets. */
 static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
-                             struct segment *segment, const struct move *move)
+                             struct segment *segment, const struct move *move, bool inside)
 {
   word *words = segment_words(g, segment);
   struct stripe *stripe_from = stripe_of_bucket(g, segment, move->from);
@@ -197,7 +197,7 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
   struct lane old = {move->from, move->lane}, new = {move->to, bucket_first(&g->shape, room)};
   int result = TAMIS_OK;
   if (has_duplicates(segment))
-    result = tamis__segment_move_copies(c, g, segment, old, new, 0);
+    result = tamis__segment_move_copies(c, g, segment, old, new, 0, inside);
   if (result != TAMIS_OK)
     return result;
   word_store(&words[move->to], bucket_replace(&g->shape, to, new.lane, move->entry));
@@ -211,7 +211,7 @@ static int move_entry_locked(struct cuckoo *c, const struct cuckoo_geometry *g,
 }
 
 int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
-                 uint32_t lower, uint32_t upper)
+                 uint32_t lower, uint32_t upper, bool inside)
 {
   struct search search;
   struct cuckoo_path path;
@@ -225,8 +225,9 @@ int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segme
   int result = TAMIS_OK;
   for (unsigned i = 0; i < path.moves && result == TAMIS_OK; i++) {
     const struct move *move = &path.move[i];
-    segment_lock(g, segment, move->from, move->to);
-    result = move_entry_locked(c, g, segment, move);
+    if (!segment_lock(g, segment, move->from, move->to))
+      return TAMIS_OK;
+    result = move_entry_locked(c, g, segment, move, inside);
     segment_unlock(g, segment, move->from, move->to);
   }
   if (result == TAMIS_OK)

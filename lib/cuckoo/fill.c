@@ -94,10 +94,10 @@ static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
         store_private(g, segment, both[i], bucket_replace(&g->shape, value, lane, entry));
         count_private(g, segment, both[i], 1);
         return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
-                                                        copies) == TAMIS_OK;
+                                                        copies, false) == TAMIS_OK;
       }
     }
-  } while (tamis__evict(c, g, segment, both[0], both[1]) == TAMIS_OK);
+  } while (tamis__evict(c, g, segment, both[0], both[1], false) == TAMIS_OK);
   return false;
 }
 

@@ -80,7 +80,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  int result = tamis__segment_move_copies(c, g, segment, from, to, 1);
+  int result = tamis__segment_move_copies(c, g, segment, from, to, 1, false);
   if (result != TAMIS_OK)
     return result;
   struct stripe *stripe = stripe_of_bucket(g, segment, from.bucket);

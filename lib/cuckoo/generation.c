@@ -255,6 +255,7 @@ int tamis__growth_provide(struct cuckoo *c)
     tamis__cuckoo_release(c, growth, sizeof *growth);
     return TAMIS_ENOMEM;
   }
+  growth->backlog.in_use = tamis__segment_in_use;
   stripe_init(&growth->opening);
   tamis__ready_init(&growth->ready);
   /* Relaxed: the growth stripe is held, with which alone segments come and go. */

@@ -61,8 +61,9 @@
 #include "cuckoo/snapshot.h"
 
 /* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
- * addition, the segment is known to be full.  RETRY: the structure has changed. */
-enum { NO_ROOM = 100, FULL, RETRY };
+ * addition, the segment is known to be full.  RETRY: the structure has changed.  LEFT: so it has,
+ * and the segment must not be touched any more. */
+enum { NO_ROOM = 100, FULL, RETRY, LEFT };
 
 /* ---- step 3: with the stripes of the pair ---- */
 
@@ -70,7 +71,7 @@ static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
   int result = tamis__segment_add_copies(c, &pair->generation->geometry, pair->segment,
-                                         (struct lane){best->bucket, best->lane}, 1);
+                                         (struct lane){best->bucket, best->lane}, 1, true);
   if (result == TAMIS_OK)
     cuckoo_count_change(pair->generation, DUPLICATES, 1);
   return result;
@@ -177,7 +178,7 @@ FORCE_INLINE int insert_locked(struct cuckoo *c, const struct bucket_pair *pair,
 }
 
 /* Step 3 with the stripe of one bucket: see [O].  `n` is the number of generations before the pair
- * was found.  Returns TAMIS_OK, NO_ROOM, or RETRY: the add needs both stripes. */
+ * was found.  Returns TAMIS_OK, NO_ROOM, LEFT, or RETRY: the add needs both stripes. */
 FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pair *pair,
                                         const struct cuckoo_geometry *g, unsigned n)
 {
@@ -189,7 +190,8 @@ FORCE_INLINE int insert_with_one_stripe(struct cuckoo *c, const struct bucket_pa
   struct place place = choose_place(pair, &g->shape, words);
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, place.bucket);
   HOOK(cuckoo_place_chosen);
-  stripe_lock(stripe);
+  if (!segment_lock_one(g, pair->segment, stripe))
+    return LEFT;
   const word *both = segment_words(g, pair->segment);
   bool changed =
       (word_load(&both[pair->lower]) ^ words.lower) | (word_load(&both[pair->upper]) ^ words.upper);
@@ -348,7 +350,8 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
     return NO_ROOM;
   if (attempt->older > 0)
     return add_with_both_stripes(c, pair, n, attempt->no_path);
-  return add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
+  int result = add_at(c, pair, &pair->generation->geometry, n, attempt->no_path);
+  return result == LEFT ? RETRY : result;
 }
 
 static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
@@ -381,8 +384,8 @@ static int make_path(struct cuckoo *c, const struct bucket_pair *full)
 {
   return fullness_has_no_path(&full->segment->fullness)
              ? TAMIS_ABSENT
-             : tamis__evict(c, &full->generation->geometry, full->segment, full->lower,
-                            full->upper);
+             : tamis__evict(c, &full->generation->geometry, full->segment, full->lower, full->upper,
+                            true);
 }
 
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)

@@ -12,19 +12,20 @@ void tamis__unlock_pairs(const struct locked_pairs *locked)
 void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked)
 {
   for (;;) {
-    unsigned n = cuckoo_generations(c);
+    unsigned n = cuckoo_generations(c), i = 0;
     HOOK(cuckoo_generations_read);
     struct cuckoo_hash_string string = cuckoo_hash_string(&cuckoo_generation(c, 0)->geometry, hash);
-    for (locked->n = 0; locked->n < n; locked->n++) {
-      struct generation *generation = cuckoo_generation(c, locked->n);
+    for (; i < n; i++) {
+      struct generation *generation = cuckoo_generation(c, i);
       const struct cuckoo_geometry *g = &generation->geometry;
-      struct bucket_pair *pair = &locked->pair[locked->n];
+      struct bucket_pair *pair = &locked->pair[i];
       *pair = pair_at(g, generation, cuckoo_address_of(g, string, hash));
       if (pair->segment && !pair_lock(pair, g))
         break;
     }
+    locked->n = i;
     HOOK(cuckoo_pairs_locked);
-    if (locked->n == n && cuckoo_generations(c) == n)
+    if (i == n && cuckoo_generations(c) == n)
       return;
     tamis__unlock_pairs(locked);
   }

@@ -10,10 +10,12 @@
 
 /* ---- one pair ---- */
 
-/* Takes the stripes of a pair.  False: the segment has left the directory, and none is held. */
+/* Takes the stripes of a pair.  False: the segment has left the directory, none is held, and the
+ * caller must not touch the segment any more. */
 FORCE_INLINE bool pair_lock(const struct bucket_pair *pair, const struct cuckoo_geometry *g)
 {
-  segment_lock(g, pair->segment, pair->lower, pair->upper);
+  if (!segment_lock(g, pair->segment, pair->lower, pair->upper))
+    return false;
   if (!stripe_has_left(stripe_of_bucket(g, pair->segment, pair->lower)))
     return true;
   segment_unlock(g, pair->segment, pair->lower, pair->upper);

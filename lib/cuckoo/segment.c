@@ -5,6 +5,8 @@
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
+#include "base/hook.h"
+
 enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */ };
 
 /* ---- memory of duplicate counts ---- */
@@ -135,6 +137,71 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
   fullness_count(&c->rooms);
 }
 
+/* ---- waiting for stripes ---- */
+
+static _Atomic uint64_t *waiting_calls(struct segment *segment)
+{
+  return &segment->duplicates_lock.version;
+}
+
+static void wait_outside(struct stripe *stripe, bool inside)
+{
+  enum reader_pause pause = tamis__reader_pause(inside);
+  stripe_lock(stripe);
+  HOOK(cuckoo_waited);
+  tamis__reader_resume(pause);
+}
+
+/* Relaxed: whoever waits has said so in a read section, which the grace period has waited for.
+ * ORDER segment.waited (release)
+ *   pairs with     segment.in_use
+ *   makes visible  that the call has done with a segment that has left
+ *   if weakened    its memory is released while the call still unlocks a stripe
+ *   checked by     negative/waiting_calls_not_looked_at (that they are looked at at all) */
+bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
+{
+  atomic_fetch_add_explicit(waiting_calls(segment), 1, memory_order_relaxed);
+  wait_outside(stripe, inside);
+  bool left = stripe_has_left(stripe);
+  if (left)
+    stripe_unlock(stripe);
+  atomic_fetch_sub_explicit(waiting_calls(segment), 1, memory_order_release);
+  return !left;
+}
+
+bool tamis__segment_wait_second(bool inside, struct stripe *first, struct stripe *second)
+{
+  bool left = stripe_has_left(first);
+  if (left)
+    stripe_unlock(first);
+  else
+    wait_outside(second, inside);
+  return !left;
+}
+
+bool tamis__segment_wait_both(bool inside, struct segment *segment, struct stripe *first,
+                              struct stripe *second)
+{
+  return tamis__segment_wait(inside, segment, first) &&
+         (first == second || stripe_trylock(second) ||
+          tamis__segment_wait_second(inside, first, second));
+}
+
+/* ORDER segment.in_use (acquire)
+ *   pairs with     segment.waited
+ *   makes visible  see there
+ *   if weakened    see there
+ *   checked by     see there */
+bool tamis__segment_in_use(const struct retired *block)
+{
+  return atomic_load_explicit(waiting_calls((struct segment *) block), memory_order_acquire) != 0;
+}
+
+void tamis__segment_wait_for_counts(struct segment *segment, bool inside)
+{
+  wait_outside(&segment->duplicates_lock, inside);
+}
+
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
 {
   struct cuckoo *c = owner;
@@ -201,22 +268,25 @@ static bool step(const struct segment *segment, struct lane lane, uint64_t more)
 }
 
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
-                      struct lane lane, uint64_t n)
+                      struct lane lane, uint64_t n, bool inside)
 {
   struct request request = {.c = c};
+  enum reader_pause pause = tamis__reader_pause(inside);
   struct duplicates *d = provide(g, segment, &request);
   uint64_t count = count_of(d, lane);
-  if (d && change(d, lane, count, count + n, &request))
-    return TAMIS_OK;
-  release_if_empty(c, segment);
-  return request.result;
+  bool added = d && change(d, lane, count, count + n, &request);
+  if (!added)
+    release_if_empty(c, segment);
+  tamis__reader_resume(pause);
+  return added ? TAMIS_OK : request.result;
 }
 
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                              struct segment *segment, struct lane lane, uint64_t n)
+                              struct segment *segment, struct lane lane, uint64_t n, bool inside)
 {
-  stripe_lock(&segment->duplicates_lock);
-  int result = step(segment, lane, n) ? TAMIS_OK : add_copies(c, g, segment, lane, n);
+  inside &= c->growable;
+  segment_lock_counts(segment, inside);
+  int result = step(segment, lane, n) ? TAMIS_OK : add_copies(c, g, segment, lane, n, inside);
   stripe_unlock(&segment->duplicates_lock);
   return result;
 }
@@ -224,10 +294,12 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
 {
   struct request request = {.c = c, .result = TAMIS_ABSENT};
+  enum reader_pause pause = tamis__reader_pause(c->growable);
   struct duplicates *d = duplicates_of(segment);
   uint64_t count = count_of(d, lane);
   bool removed = count > 0 && change(d, lane, count, count - 1, &request);
   request.released |= release_if_empty(c, segment);
+  tamis__reader_resume(pause);
   if (request.released && c->max_bytes)
     fullness_count(&c->rooms);
   return removed ? TAMIS_OK : request.result;
@@ -237,7 +309,7 @@ int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct
 {
   if (!has_duplicates(segment))
     return TAMIS_ABSENT;
-  stripe_lock(&segment->duplicates_lock);
+  segment_lock_counts(segment, c->growable);
   const uint64_t one_less = UINT64_MAX;
   int result = step(segment, lane, one_less) ? TAMIS_OK : remove_copy(c, segment, lane);
   stripe_unlock(&segment->duplicates_lock);
@@ -246,11 +318,12 @@ int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct
 
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
-                               uint64_t more)
+                               uint64_t more, bool inside)
 {
   if (!more && !has_duplicates(segment))
     return TAMIS_OK;
   struct request request = {.c = c};
+  enum reader_pause pause = tamis__reader_pause(inside && c->growable);
   stripe_lock(&segment->duplicates_lock);
   struct duplicates *d = more ? provide(g, segment, &request) : duplicates_of(segment);
   uint64_t count = count_of(d, from), old = count_of(d, to);
@@ -261,6 +334,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
     change(d, from, count, 0, &request); /* this needs no memory */
   release_if_empty(c, segment);
   stripe_unlock(&segment->duplicates_lock);
+  tamis__reader_resume(pause);
   return moved ? TAMIS_OK : request.result;
 }
 

@@ -37,10 +37,31 @@ void tamis__segment_retire(struct cuckoo *c, const struct cuckoo_geometry *g,
 /* What the backlog calls for a retired segment after the grace period. */
 void tamis__segment_reclaim(void *owner, struct retired *block, size_t size);
 
+/* Whether a call waits for one of its stripes. */
+bool tamis__segment_in_use(const struct retired *block);
+
+/* ---- waiting for stripes ----
+ *
+ * Who holds a stripe may be in the user's allocator, so nobody waits for one in a read section.  A
+ * call that must wait says so in the segment, leaves its read section, and enters it again when it
+ * has the stripe.  Meanwhile a segment that it waits for is not released, and those that it holds
+ * stripes of cannot leave the directory, as that takes all their stripes.  So can a call that has
+ * the stripes leave its read section for a while, for memory: what it holds stripes of is in the
+ * directory when it comes back.  The call must use no other segments that it has found before. */
+
+/* Takes the lock of the counts.  The caller holds a stripe of the segment. */
+void tamis__segment_wait_for_counts(struct segment *segment, bool inside);
+static inline void segment_lock_counts(struct segment *segment, bool inside)
+{
+  if (!stripe_trylock(&segment->duplicates_lock))
+    tamis__segment_wait_for_counts(segment, inside);
+}
+
 /* ---- duplicate counts ----
  *
  * The caller holds the stripes of the buckets named, or no other thread knows the segment.  Where a
- * count changes, memory may be refused; then nothing has changed, and the result is
+ * count changes, the call leaves the read section that the caller is in (`inside`), as above, and
+ * memory may be refused; then nothing has changed, and the result is
  *   TAMIS_EFULL   max_bytes is reached
  *   TAMIS_ENOMEM  the allocator refuses */
 
@@ -51,7 +72,7 @@ struct lane {
 
 /* Counts `n` more copies of the entry in a lane. */
 int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
-                              struct segment *segment, struct lane lane, uint64_t n);
+                              struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
 /* Takes one counted copy of the entry in a lane out.  TAMIS_ABSENT: none is counted. */
 int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane);
@@ -65,7 +86,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 /* Adds the count of one lane, and `more`, to that of another.  The first one then has none. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                struct segment *segment, struct lane from, struct lane to,
-                               uint64_t more);
+                               uint64_t more, bool inside);
 
 /* The bytes of all counts.  The caller holds no duplicates lock. */
 uint64_t tamis__segment_counts_bytes(struct segment *segment);

@@ -62,7 +62,7 @@ struct segment {
   /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
   _Atomic(struct duplicates *) duplicates;
   /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
-   * written without the lock: see fold.h. */
+   * written without the lock: see fold.h.  Its version counts the calls that wait for a stripe. */
   struct stripe duplicates_lock;
   struct slab *slab; /* the slab that the segment has a slot in; NULL: none */
 };
@@ -373,17 +373,39 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
   return &segment_stripes(segment)[bucket & g->stripe_mask];
 }
 
+/* Takes a stripe that another thread holds (segment.h says how).  `inside`: the caller is in a read
+ * section.  False: the segment has left the directory, and it does not. */
+RARELY_CALLED bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
+
+/* The same for two stripes, or for one that is named twice; in the second call, the caller holds
+ * the first one.  False: it holds none. */
+RARELY_CALLED bool tamis__segment_wait_both(bool inside, struct segment *segment,
+                                            struct stripe *first, struct stripe *second);
+RARELY_CALLED bool tamis__segment_wait_second(bool inside, struct stripe *first,
+                                              struct stripe *second);
+
+/* Takes a stripe.  False: it does not, as the segment has left the directory; and the caller must
+ * not touch the segment any more. */
+FORCE_INLINE bool segment_lock_one(const struct cuckoo_geometry *g, struct segment *segment,
+                                   struct stripe *stripe)
+{
+  return __builtin_expect(stripe_trylock(stripe), 1) ||
+         tamis__segment_wait(g->shape.ages, segment, stripe);
+}
+
 /* Takes the stripes of two buckets in the order of their indices, or the one stripe that both
- * have. */
-FORCE_INLINE void segment_lock(const struct cuckoo_geometry *g, const struct segment *segment,
-                               uint32_t a, uint32_t b)
+ * have.  False: as above. */
+FORCE_INLINE bool segment_lock(const struct cuckoo_geometry *g, struct segment *segment, uint32_t a,
+                               uint32_t b)
 {
   uint32_t i = a & g->stripe_mask, j = b & g->stripe_mask;
   uint32_t first = i < j ? i : j, second = i ^ j ^ first; /* without a branch */
   struct stripe *stripes = segment_stripes(segment);
-  stripe_lock(&stripes[first]);
-  if (first != second)
-    stripe_lock(&stripes[second]);
+  if (__builtin_expect(!stripe_trylock(&stripes[first]), 0))
+    return tamis__segment_wait_both(g->shape.ages, segment, &stripes[first], &stripes[second]);
+  if (first != second && __builtin_expect(!stripe_trylock(&stripes[second]), 0))
+    return tamis__segment_wait_second(g->shape.ages, &stripes[first], &stripes[second]);
+  return true;
 }
 
 FORCE_INLINE void segment_unlock(const struct cuckoo_geometry *g, const struct segment *segment,

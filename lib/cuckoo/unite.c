@@ -144,7 +144,8 @@ static int put_into_lane_locked(struct cuckoo *c, const struct bucket_pair *pair
   unsigned lane = bucket_first(&g->shape, bucket_free(&g->shape, value));
   int result = TAMIS_OK;
   if (copies) /* first: the entry comes with all of them, or not at all */
-    result = tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies);
+    result =
+        tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies, true);
   if (result != TAMIS_OK)
     return result;
   word_store(w, bucket_replace(&g->shape, value, lane, pair->entry));
@@ -181,7 +182,7 @@ static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const st
   if (best.matches && (best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment) ||
                        (!room && no_path))) {
     struct lane lane = {best.bucket, best.lane};
-    int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1);
+    int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
       count_copies(pair->generation, e->copies + 1);
     if (result != TAMIS_EFULL || !room) /* at a limit a lane will do */
@@ -233,8 +234,8 @@ static int put(struct cuckoo *c, const struct place *place, const struct incomin
     if (pair.segment) {
       result = try_put(c, &pair, place, e, no_path, come);
       if (result == NO_ROOM && !no_path) {
-        int evicted =
-            tamis__evict(c, &place->generation->geometry, pair.segment, pair.lower, pair.upper);
+        int evicted = tamis__evict(c, &place->generation->geometry, pair.segment, pair.lower,
+                                   pair.upper, true);
         no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }

@@ -24,7 +24,7 @@ void set_up_move(void)
 
 static bool evict(unsigned lower, unsigned upper)
 {
-  return tamis__evict(cuckoo(), &t.geometry, pair_of(t.x).segment, lower, upper) == TAMIS_OK;
+  return tamis__evict(cuckoo(), &t.geometry, pair_of(t.x).segment, lower, upper, true) == TAMIS_OK;
 }
 
 void move_to_and_fro(unsigned times)
