@@ -9,6 +9,7 @@
 #include "cuckoo/growth.h"
 
 #include <math.h>
+#include <time.h>
 
 static void growing_loses_nothing_and_keeps_the_rate(void **state)
 {
@@ -406,6 +407,42 @@ static void a_segment_that_may_not_split_is_no_limit(void **state)
   tamis_destroy(f);
 }
 
+/* A reader that stands still, in a look-up of whatever filter, holds up all that is retired.  What
+ * waits stays in proportion to the filter, and takes no room that keys of a filter with a limit
+ * need. */
+static void what_waits_stays_in_proportion(void **state)
+{
+  (void) state;
+  enum { KEYS = 50000, TURNS_OF_KEYS = 20, SLACK = 512 * 1024, LIMIT = 1 << 20 };
+  tamis_options options = options_for(100, 0.01);
+  options.max_bytes = LIMIT;
+  tamis_filter *f = make_with(&options);
+  add_range(f, 0, 1000); /* so that there is a backlog */
+  remove_range(f, 0, 1000);
+  const struct backlog *backlog = &cuckoo_growth(cuckoo_of(f))->backlog;
+  reader_token reader = reader_enter();
+  for (unsigned turn = 0; turn < TURNS_OF_KEYS; turn++) {
+    add_range(f, 0, KEYS);
+    remove_range(f, 0, KEYS);
+    uint64_t held = atomic_load(&backlog->held);
+    assert_true(held > 0);
+    assert_true(held <= atomic_load(&cuckoo_of(f)->bytes) - held + SLACK);
+  }
+  reader_leave(reader);
+  assert_valid(f);
+  for (unsigned i = 0; atomic_load(&backlog->held) && i < PATIENCE_SECONDS * 1000; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    stats_of(f);
+  }
+  assert_int_equal(atomic_load(&backlog->held), 0);
+  uint64_t before = stats_of(f).segments;
+  add_range(f, 0, KEYS); /* removes join what they did not join before */
+  remove_range(f, 0, KEYS);
+  assert_in_range(stats_of(f).segments, 1, before);
+  assert_true(stats_of(f).joins > 0);
+  tamis_destroy(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -415,6 +452,7 @@ int main(void)
       cmocka_unit_test(keys_of_one_pair_do_not_make_a_filter_grow),
       cmocka_unit_test(growth_ends_when_the_rate_is_used_up),
       cmocka_unit_test(memory_comes_back_when_keys_go),
+      cmocka_unit_test(what_waits_stays_in_proportion),
       cmocka_unit_test(an_empty_filter_is_not_taken_down),
       cmocka_unit_test(segments_that_join_late_are_not_taken_down),
       cmocka_unit_test(churn_at_the_border_does_not_split_and_join_for_ever),

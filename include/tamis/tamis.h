@@ -169,9 +169,9 @@ typedef struct tamis_options {
    *   place each, and so do adds that are under way.  Removes make room again. */
   bool growable;
   /* The filter never takes more bytes than this.  A growable Bloom filter gets TAMIS_EFULL when its
-   * last layer is full and the next one would exceed it.  Memory of a cuckoo filter that waits to
-   * be released counts, so near the limit an add that got TAMIS_EFULL may succeed a moment later.
-   * 0 (default): no limit. */
+   * last layer is full and the next one would exceed it.  What a cuckoo filter retires counts until
+   * all look-ups, of any filter, that began before are over: at most about as much as the rest.  So
+   * near the limit an add that got TAMIS_EFULL may succeed later.  0 (default): no limit. */
   uint64_t max_bytes;
   /* 0 (default): a fresh random seed from getrandom(2).  It keeps out those who prepare keys that
    * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
@@ -338,9 +338,9 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *            the time it takes to copy one (and to allocate memory for its counted copies).  An add
  *            that must make room, and a remove that gives memory back, also wait for another such
  *            call on the same part of the filter, which may be in the allocator, and for a lock
- *            that filters share, held for a few steps.  Waiting may yield or sleep.  The call never waits for readers to leave, but when more than 32 KiB and
- *            more than 1/32 of the filter's memory wait for that, an add or remove that splits or
- *            joins sleeps for 50 microseconds up to four times
+ *            that filters share, held for a few steps.  Waiting may yield or sleep.  The call never
+ *            waits for readers to leave, but when more than 32 KiB and more than 1/32 of the memory
+ *            wait for that, a split or a join sleeps for 50 microseconds up to four times
  *   Order    sequentially consistent: what the thread wrote before the add is visible to a thread
  *            whose contains is true because of it
  *   Errors   TAMIS_OK; TAMIS_EINVAL: invalid arguments.

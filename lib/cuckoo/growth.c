@@ -63,6 +63,8 @@ static const double join_load = 0.6, small_join_load = 0.3;
  * segments can be unlucky.) */
 enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
 
+enum { SPARE_BACKLOG = 256 * 1024 }; /* bytes that may wait however small the filter is */
+
 /* ---- directory entries and stripes ---- */
 
 /* (Without other entries, a segment of depth 0 has a single one.) */
@@ -498,10 +500,23 @@ bool tamis__may_shrink(const struct cuckoo *c, const struct bucket_pair *sparse)
          are_small(g, &siblings, 2 * lowering);
 }
 
+/* Whether what waits for readers is little, or no more than all the rest.  A split adds as much to
+ * the one as to the other.  So as long as shrinking is put off until this is true, a reader that
+ * stands still cannot make the backlog outgrow the filter, and adds are never put off for that. */
+static bool may_retire(const struct cuckoo *c)
+{
+  uint64_t held = atomic_load_explicit(&cuckoo_growth(c)->backlog.held, memory_order_relaxed);
+  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* figures, both */
+  return 2 * held <= bytes + SPARE_BACKLOG;
+}
+
+/* If it is put off, a later remove tries again. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
   struct departed departed = {NULL, 0};
   tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
+  if (!may_retire(c))
+    return;
   struct generation *generation = sparse->generation;
   const directory_entry *own = generation_directory_entry(generation, sparse->index);
   struct stripe *growth = growth_stripe(generation, sparse->index);
