@@ -94,7 +94,8 @@ static inline void word_store(word *w, uint64_t value)
 /* As large as the real one, so that filters are of the same size. */
 struct stripe {
   uint32_t used;
-  uint32_t unused[3];
+  uint32_t unused;
+  _Atomic uint64_t version;
 };
 
 enum { STRIPE_LOCK_BYTES = 4 };
@@ -136,6 +137,12 @@ static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t h
 }
 
 static inline bool stripe_held(const struct stripe *stripe)
+{
+  (void) stripe;
+  return true;
+}
+
+static inline bool stripe_trylock(struct stripe *stripe)
 {
   (void) stripe;
   return true;
@@ -293,15 +300,31 @@ static inline void registered_reader_leave(reader_token token)
   (void) token;
 }
 
+enum { tamis__read_sections = 0 };
+enum reader_pause { READER_OUTSIDE };
+
+static inline enum reader_pause tamis__reader_pause(bool inside)
+{
+  (void) inside;
+  return READER_OUTSIDE;
+}
+
+static inline void tamis__reader_resume(enum reader_pause pause)
+{
+  (void) pause;
+}
+
 struct retired {
   struct retired *next;
   size_t size;
 };
 
 typedef void backlog_release(void *owner, struct retired *block, size_t size);
+typedef bool backlog_in_use(const struct retired *block);
 
 struct backlog {
   backlog_release *release;
+  backlog_in_use *in_use;
   void *owner;
   _Atomic uint64_t held; /* always 0 */
 };

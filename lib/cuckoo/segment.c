@@ -157,7 +157,8 @@ static void wait_outside(struct stripe *stripe, bool inside)
  *   pairs with     segment.in_use
  *   makes visible  that the call has done with a segment that has left
  *   if weakened    its memory is released while the call still unlocks a stripe
- *   checked by     negative/waiting_calls_not_looked_at (that they are looked at at all) */
+ *   checked by     negative/waiting_ends_relaxed, negative/waiting_calls_read_relaxed,
+ *                  negative/waiting_calls_not_looked_at (that they are looked at at all) */
 bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe)
 {
   atomic_fetch_add_explicit(waiting_calls(segment), 1, memory_order_relaxed);

@@ -374,7 +374,9 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 }
 
 /* Takes a stripe that another thread holds (segment.h says how).  `inside`: the caller is in a read
- * section.  False: the segment has left the directory, and it does not. */
+ * section, which it is if the filter grows.  (The geometry is not passed: then the compiler could
+ * not keep it in registers, and would not know what first_geometry() says of it.)  False: the
+ * segment has left the directory, and it does not. */
 RARELY_CALLED bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* The same for two stripes, or for one that is named twice; in the second call, the caller holds

@@ -40,11 +40,12 @@ int __tsan_mutex_pre_unlock(void *, unsigned)
   return 0;
 }
 
-void __tsan_mutex_pre_lock(void *stripe, unsigned)
+void __tsan_mutex_pre_lock(void *stripe, unsigned flags)
 {
-  mark_figure(stripe); /* its word: threads have been switched before the annotation */
+  const unsigned may_fail = 1 << 4; /* __tsan_mutex_try_lock */
+  mark_figure(stripe);              /* its word: threads have been switched before the annotation */
   mark_figure(static_cast<char *>(stripe) + model_stripe_used);
-  wait_for(stripe);
+  wait_for(stripe, (flags & may_fail) != 0);
 }
 
 void __tsan_mutex_post_unlock(void *stripe, unsigned)

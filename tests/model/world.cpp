@@ -464,7 +464,7 @@ static rl::generic_mutex_data *lock_at(const void *address)
   return p.lock;
 }
 
-void model::lock(const void *address)
+void model::lock(const void *address, bool may_fail)
 {
   if (!w.searching)
     return;
@@ -473,7 +473,10 @@ void model::lock(const void *address)
     maybe_switch(index_of(address), true);
   rl::generic_mutex_data *l = lock_at(address);
   rl::ctx().disable_preemption(); /* has been done */
-  l->lock_exclusive(false, here);
+  if (may_fail)
+    l->try_lock_exclusive(here);
+  else
+    l->lock_exclusive(false, here);
   resume();
   rl::ctx().enable_preemption();
   if (in_arena(address))
@@ -482,7 +485,7 @@ void model::lock(const void *address)
 }
 
 /* Only this thread's steps change what is ordered before it, so it can be put back. */
-void model::wait_for(const void *address)
+void model::wait_for(const void *address, bool may_fail)
 {
   if (!w.searching)
     return;
@@ -490,7 +493,7 @@ void model::wait_for(const void *address)
   const unsigned threads = w.now->threads + w.now->grace;
   rl::timestamp_t before[MODEL_MAX_THREADS + 1];
   std::copy_n(me.acq_rel_order_, threads, before);
-  lock(address);
+  lock(address, may_fail);
   for (unsigned i = 0; i < threads; i++)
     if (i != self())
       me.acq_rel_order_[i] = before[i];
@@ -561,17 +564,22 @@ extern "C" int model_nanosleep(const struct timespec *, struct timespec *)
  * readers behind it; and nothing else.  In shapes without a grace period a reader does nothing. */
 
 static const char reader_locks[MODEL_MAX_THREADS] = {0};
+static bool is_reader[MODEL_MAX_THREADS + 1];
 
 extern "C" void urcu_bp_read_lock(void)
 {
-  if (w.searching && w.now->grace)
+  if (w.searching && w.now->grace) {
     lock(&reader_locks[self()]);
+    is_reader[self()] = true;
+  }
 }
 
 extern "C" void urcu_bp_read_unlock(void)
 {
-  if (w.searching && w.now->grace)
+  if (w.searching && w.now->grace) {
+    is_reader[self()] = false;
     unlock(&reader_locks[self()]);
+  }
 }
 
 extern "C" void urcu_bp_synchronize_rcu(void)
@@ -600,7 +608,7 @@ extern "C" void urcu_bp_register_thread(void)
 
 extern "C" int urcu_bp_read_ongoing(void)
 {
-  return false;
+  return w.searching && w.now->grace && is_reader[self()];
 }
 
 extern "C" int model_create(void *, const void *, void *(*run)(void *), void *)
@@ -709,6 +717,7 @@ void wait_for_grace_periods()
 void run_thread(unsigned i)
 {
   resume();
+  is_reader[i] = false;
   if (i == w.now->threads) {
     wait_for_grace_periods();
     return;

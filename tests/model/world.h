@@ -51,9 +51,9 @@ bool atomic_exchange_if(volatile void *address, size_t size, int order, int orde
 /* ---- plain accesses, and locks: nothing outside of a search ---- */
 
 void plain(const void *address, size_t size, bool write);
-void lock(const void *address);
+void lock(const void *address, bool may_fail = false);
 /* The same, but it orders nothing: that is left to the lock's own accesses and fences. */
-void wait_for(const void *address);
+void wait_for(const void *address, bool may_fail);
 void fence(bool acquire);
 void unlock(const void *address);
 
