@@ -102,6 +102,7 @@ enum { STRIPE_LOCK_BYTES = 4 };
 
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
+  uint64_t lanes;
 };
 
 struct stripes {
