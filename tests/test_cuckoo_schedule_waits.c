@@ -110,14 +110,14 @@ static bool memory_comes_back(tamis_filter *f)
 }
 
 /* Two calls of the same key: the first one waits in the allocator, the second one for the first. */
-static void expect_no_effect_on_others(tamis_filter *f, int (*make_call)(tamis_filter *, uint64_t))
+static void expect_no_effect_on_others(tamis_filter *f, int (*function)(tamis_filter *, uint64_t))
 {
   tamis_filter *other = make(false);
   struct call calls[2];
   schedule_stop_at("no point");
   arm(true);
   for (unsigned i = 0; i < 2; i++)
-    calls[i] = (struct call){.filter = f, .hash = KEY, .make = make_call};
+    calls[i] = (struct call){.filter = f, .hash = KEY, .function = function};
   start(&calls[0]);
   wait_until_it_waits();
   start(&calls[1]);

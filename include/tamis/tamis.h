@@ -122,8 +122,8 @@ typedef enum tamis_layout {
  * held, so they must not call the filter.  The thread cannot be cancelled meanwhile (deferred
  * cancellation, which is the default), even if they contain cancellation points.
  *   allocate  returns `size` bytes aligned to `alignment` (a power of two), or NULL; a block that
- *             is not aligned is released and counts as NULL.  The contents do not matter: the library
- *             clears what it uses, of a large block perhaps as keys come (see cleared_from).
+ *             is not aligned is released and counts as NULL.  The contents do not matter: what is
+ *             used is cleared, in a large block perhaps as keys come (see cleared_from).
  *   release   takes back a block, with the size and the alignment that it was allocated with. */
 typedef struct tamis_allocator {
   void *(*allocate)(void *context, size_t alignment, size_t size);
