@@ -2,17 +2,21 @@
  *
  * Operations of the machine that no filter can do without: independent reads in an array as large
  * as the filter, with and without prefetch; an atomic OR without contention; the hash of 8 bytes.
- * They show how close a filter comes to what the machine allows.
+ * They show how close a filter comes to what the machine allows.  Reads in three sorts of read
+ * sections show what the library's choice of readers saves.
  */
+#define _LGPL_SOURCE /* liburcu's readers are inlined */
 #include "base/hash.h"
 #include "subject.h"
 
+#include <ck_epoch.h>
 #include <errno.h>
 #include <error.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <urcu/urcu-bp.h>
 
 /* ---- memory ---- */
 
@@ -213,6 +217,47 @@ static uint64_t or_blind(const struct subject *subject, void *state, enum call c
   return 0;
 }
 
+/* ---- read sections ---- */
+
+static uint64_t read_in_urcu(const struct subject *subject, void *state, enum call call,
+                             const struct span *span)
+{
+  (void) subject, (void) call;
+  const struct array *array = state;
+  uint64_t sum = 0;
+  EACH_KEY(span, key, urcu_bp_read_lock(); sum += read_word(first_word(array, key));
+           urcu_bp_read_unlock());
+  return sum;
+}
+
+static uint64_t read_in_epoch(const struct subject *subject, void *state, enum call call,
+                              const struct span *span)
+{
+  (void) subject, (void) call;
+  ck_epoch_t epoch;
+  ck_epoch_record_t record;
+  const struct array *array = state;
+  uint64_t sum = 0;
+  ck_epoch_init(&epoch);
+  ck_epoch_register(&epoch, &record, NULL);
+  EACH_KEY(span, key, ck_epoch_begin(&record, NULL); sum += read_word(first_word(array, key));
+           ck_epoch_end(&record, NULL));
+  return sum;
+}
+
+/* As a counted reader of the library, but for the phase, and with a counter of its own. */
+static uint64_t read_counted(const struct subject *subject, void *state, enum call call,
+                             const struct span *span)
+{
+  (void) subject, (void) call;
+  _Alignas(64) _Atomic uint64_t inside[8] = {0};
+  const struct array *array = state;
+  uint64_t sum = 0;
+  EACH_KEY(span, key, atomic_fetch_add(inside, 1); sum += read_word(first_word(array, key));
+           atomic_fetch_sub_explicit(inside, 1, memory_order_release));
+  return sum;
+}
+
 static uint64_t keys_alone(const struct subject *subject, void *state, enum call call,
                            const struct span *span)
 {
@@ -253,6 +298,10 @@ const struct subject machine_subjects[] = {
     MACHINE("read-two", "8 bytes at each of two positions", read_two),
     MACHINE("read-ahead", "as read, prefetched 16 keys ahead", read_one_ahead),
     MACHINE("read-two-ahead", "as read-two, prefetched 16 keys ahead", read_two_ahead),
+    MACHINE("read-urcu", "as read, in a read section of liburcu (bp)", read_in_urcu),
+    MACHINE("read-epoch", "as read, in a section of ck_epoch", read_in_epoch),
+    MACHINE("read-counted", "as read, by a reader that is counted while it is inside",
+            read_counted),
     MACHINE("or", "atomic OR on a word that no other thread uses", or_own),
     MACHINE("or-any", "atomic OR at an independent position of an array", or_one),
     MACHINE("or-blind", "the same, without its old value", or_blind),
