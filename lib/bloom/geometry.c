@@ -33,7 +33,7 @@ static double one_in_a_thousand(tamis_layout layout, double deviation)
 static const double generator_reserve = 0.002;
 
 /* The number of ranges, and the first one.  The classic layout has none. */
-static unsigned ranges_of(tamis_layout layout, const struct range **ranges)
+static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
   *ranges = NULL;
@@ -380,20 +380,20 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
 
 struct plan {
   struct bloom_geometry geometry;
-  const struct range *range; /* NULL: classic */
-  struct terms terms;        /* of the range's shape */
+  const struct shape_range *range; /* NULL: classic */
+  struct terms terms;              /* of the range's shape */
 };
 
 double bloom_geometry_layout_begins(tamis_layout layout)
 {
-  const struct range *ranges;
+  const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
   return n ? ranges[n - 1].min_fpp : 0;
 }
 
 double bloom_geometry_next_shape(tamis_layout layout, double rate)
 {
-  const struct range *ranges;
+  const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
   rate *= 1 + 0x1p-40; /* one that is rounded down from such a rate does not give it again */
   if (!n) /* below such a rate a key has one probe more: choose_shape() rounds ln(1 / rate) / ln 2 */
@@ -457,7 +457,7 @@ static void choose_shape(struct plan *plan)
     shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-real_log(fpp) / LN2)));
     return;
   }
-  const struct range *last = plan->range + ranges - 1;
+  const struct shape_range *last = plan->range + ranges - 1;
   while (fpp < plan->range->min_fpp && plan->range != last)
     plan->range++;
   shape->probes = plan->range->probes;

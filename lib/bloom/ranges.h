@@ -6,7 +6,7 @@
 #define TAMIS_LIB_BLOOM_RANGES_H
 
 /* The shape for a range of rates, from the highest range down. */
-struct range {
+struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe;
   double line_deviation; /* blocked only */
@@ -16,20 +16,20 @@ struct range {
  * than the best one.  `line_deviation` is the standard deviation of the rate of a filter over its
  * mean, times the root of the number of lines, at the lower end of the range (docs/bloom.md says
  * how it was simulated). */
-static const struct range blocked_ranges[] = {
+static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 0.026}, {0.17, 1, 2, 0.053},  {0.13, 1, 3, 0.079}, {0.025, 2, 2, 0.126},
     {0.004, 3, 2, 0.30}, {0.0006, 3, 3, 0.76}, {2.5e-5, 4, 3, 2.3}, {9e-6, 5, 3, 4.0},
     {9e-7, 5, 3, 6.5},   {9e-8, 5, 3, 10.5},   {1e-8, 5, 3, 17},
 };
 
 /* The same for the counting layout. */
-static const struct range counting_ranges[] = {
+static const struct shape_range counting_ranges[] = {
     {0.4, 1, 1, 0.052}, {0.2, 1, 2, 0.117}, {0.04, 2, 2, 0.30}, {0.002, 3, 2, 1.23},
     {2e-4, 4, 2, 3.25}, {5e-5, 5, 2, 6.3},  {1e-5, 5, 2, 9.3},
 };
 
 /* The same for the word layouts. */
-static const struct range word_ranges[] = {
+static const struct shape_range word_ranges[] = {
     {0.36, 1, 1, 0},   {0.14, 1, 2, 0},   {0.047, 1, 3, 0},  {0.0135, 1, 4, 0},
     {0.0031, 1, 5, 0}, {0.0007, 1, 6, 0}, {0.0001, 1, 7, 0},
 };
