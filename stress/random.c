@@ -73,11 +73,13 @@ static void prepare(struct run *run, const struct settings *s, uint64_t number)
   run->ledger.seed = random_next(&random);
   run->ledger.odds = 2 + random_next(&random) % 8;
   run->ledger.yields = random_next(&random) % 2;
-  run->copies = zeroes(run->all, sizeof *run->copies);
-  run->won = zeroes(run->all, sizeof *run->won);
-  run->refused = zeroes(run->all, sizeof *run->refused);
-  run->earliest = zeroes(run->all, sizeof *run->earliest);
-  run->latest = zeroes(run->all, sizeof *run->latest);
+  run->spare = 2 * s->keys;
+  uint64_t most = run->all + run->spare;
+  run->copies = zeroes(most, sizeof *run->copies);
+  run->won = zeroes(most, sizeof *run->won);
+  run->refused = zeroes(most, sizeof *run->refused);
+  run->earliest = zeroes(most, sizeof *run->earliest);
+  run->latest = zeroes(most, sizeof *run->latest);
 }
 
 /* Between two phases: as many periods end as may, at most. */
@@ -108,6 +110,7 @@ static void play(struct run *run, const struct settings *s)
   }
   let_periods_end(run, c->options.window + 1);
   run_phase(run, MIX);
+  check_refusals(run);
   check_at_rest(run);
   let_periods_end(run, c->options.window + 1);
   if (removes) {

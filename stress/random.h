@@ -33,12 +33,17 @@ struct run {
   struct ledger ledger;
   enum phase phase;
   uint64_t contested, all;
+  unsigned twins; /* that check_refusals() may make; each takes a while */
+  uint64_t spare; /* keys from `all` on that check_refusals() may use */
   unsigned most_copies;
 
-  uint16_t *copies;         /* of each key; of a contested one, 1 if it was won */
-  _Atomic uint8_t *won;     /* how many unique adds of a contested key have won */
-  _Atomic uint8_t *refused; /* why one was refused; 0: none was */
-  _Atomic uint64_t offered; /* distinct keys that have been offered */
+  uint16_t *copies;          /* of each key; of a contested one, 1 if it was won */
+  _Atomic uint8_t *won;      /* how many unique adds of a contested key have won */
+  _Atomic uint8_t *refused;  /* why one was refused; 0: none was */
+  _Atomic uint64_t offered;  /* distinct keys that have been offered */
+  _Atomic uint64_t adds;     /* keys of all adds that were made */
+  _Atomic uint64_t refusals; /* of them, that got TAMIS_EFULL or TAMIS_ENOMEM */
+  uint64_t created;          /* in nanoseconds, before the filter was */
   _Atomic uint64_t wrong;
 
   /* With a window: calls of tamis_advance that have begun and ended, and how many more may in a
@@ -103,9 +108,22 @@ static inline bool may_refuse_removes(const struct run *run)
 /* Counts a wrong answer if there is one. */
 void require(struct run *run, bool good, const char *what, uint64_t value);
 
+/* Notes the result of an add, and returns it. */
+int note_add(struct run *run, int result);
+
 /* Makes a call on a key. */
 int call_on_key(struct run *run, uint64_t key,
                 int call(tamis_filter *f, const void *key, size_t len));
+
+/* ---- random_refusals.c ---- */
+
+/* Adds keys until some are refused, and checks that each refusal has a reason. */
+void check_refusals(struct run *run);
+
+/* ---- random_figures.c ---- */
+
+/* Compares each figure of the filter with what is known. */
+void check_each_figure(struct run *run);
 
 /* ---- random_window.c: periods ----
  *

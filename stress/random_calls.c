@@ -101,6 +101,8 @@ static void call_add(struct caller *caller, bool unique)
   }
   call_ends(caller->worker, began);
   check_guards(caller);
+  for (size_t i = 0; i < caller->n; i++)
+    (void) note_add(caller->run, caller->results[i]);
 }
 
 static void call_contains(struct caller *caller)

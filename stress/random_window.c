@@ -52,11 +52,11 @@ static void renew(struct run *run, uint64_t key)
 {
   window_note_add(run, key, window_call_begins(run));
   if (run->configuration.options.window_renews) {
-    require(run, call_on_key(run, key, tamis_add_unique) == TAMIS_PRESENT,
+    require(run, note_add(run, call_on_key(run, key, tamis_add_unique)) == TAMIS_PRESENT,
             "a key is not there to be renewed", key);
     return;
   }
-  int result = call_on_key(run, key, tamis_add);
+  int result = note_add(run, call_on_key(run, key, tamis_add));
   if (is_bloom(run)) {
     require(run, result == TAMIS_OK, "a key that is in cannot be renewed", key);
     return;
@@ -133,7 +133,7 @@ static void fill_again(struct run *run)
   uint64_t keys = run->configuration.keys < o->capacity ? run->configuration.keys : o->capacity,
            wins = 0;
   for (uint64_t key = 0; key < keys; key++) {
-    int result = call_on_key(run, key, tamis_add_unique);
+    int result = note_add(run, call_on_key(run, key, tamis_add_unique));
     require(run, result >= 0, "there is no room for a new window", key);
     wins += result == TAMIS_OK;
   }

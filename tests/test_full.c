@@ -220,6 +220,101 @@ static void refusals_of_copies_do_not_search(void **state)
   }
 }
 
+/* ---- the last byte ---- */
+
+struct peak {
+  size_t now, most, calls;
+};
+
+static void *rise(void *context, size_t alignment, size_t size)
+{
+  struct peak *peak = context;
+  peak->calls++;
+  peak->now += size;
+  peak->most = peak->now > peak->most ? peak->now : peak->most;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void fall(void *context, void *block, size_t alignment, size_t size)
+{
+  (void) alignment;
+  ((struct peak *) context)->now -= size;
+  free(block);
+}
+
+static const struct growing {
+  const char *name;
+  tamis_kind kind;
+  tamis_layout layout;
+  unsigned window;
+  uint64_t steps; /* what a cuckoo filter has split waits for readers, for a time not known */
+} growing[] = {
+    {"bloom, blocked", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0, 6},
+    {"bloom, classic", TAMIS_BLOOM, TAMIS_LAYOUT_CLASSIC, 0, 6},
+    {"bloom, word", TAMIS_BLOOM, TAMIS_LAYOUT_WORD, 0, 6},
+    {"cuckoo", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, 0, 1},
+    {"window", TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 3, 6},
+    {"cuckoo window", TAMIS_CUCKOO, TAMIS_LAYOUT_BLOCKED, 3, 6},
+};
+enum { GROWING = sizeof growing / sizeof *growing };
+
+static tamis_filter *grow_within(const struct growing *g, uint64_t capacity, struct peak *peak,
+                                 uint64_t max_bytes)
+{
+  tamis_options o = TAMIS_OPTIONS_INIT;
+  const tamis_allocator allocator = {.allocate = rise, .release = fall, .context = peak};
+  o.kind = g->kind, o.layout = g->layout, o.window = g->window;
+  o.capacity = capacity, o.fpp = 0.01, o.seed = 7;
+  o.allocator = &allocator, o.max_bytes = max_bytes;
+  return make(&o);
+}
+
+/* Adds keys until the filter has grown so often, or a key is refused.  (Figures take a while, so
+ * they are looked at when memory was allocated.) */
+static int add_until(tamis_filter *f, const struct peak *peak, uint64_t growths)
+{
+  int result = TAMIS_OK;
+  for (uint64_t n = 0; result >= 0; n++) {
+    size_t before = peak->calls;
+    result = tamis_add_unique_hash(f, key(n));
+    if (peak->calls != before && stats_now(f).growths >= growths)
+      break;
+  }
+  return result;
+}
+
+/* What a step takes for a moment is enough for it, and a byte less is not. */
+static void a_step_of_growth_takes_the_last_byte(void **state)
+{
+  (void) state;
+  for (const struct growing *g = growing; g < growing + GROWING; g++)
+    for (uint64_t capacity = 50; capacity < 2000; capacity = capacity * 6 + 1) {
+      struct peak peak = {0};
+      tamis_filter *f = grow_within(g, capacity, &peak, UINT64_C(1) << 40);
+      for (uint64_t steps = 1; steps <= g->steps; steps++) {
+        size_t before = peak.most;
+        assert_int_equal(add_until(f, &peak, steps), TAMIS_OK);
+        if (peak.most == before)
+          continue; /* an earlier moment needed more */
+        for (unsigned less = 0; less < 2; less++) {
+          struct peak other = {0};
+          tamis_filter *limited = grow_within(g, capacity, &other, peak.most - less);
+          int result = add_until(limited, &other, steps);
+          tamis_stats s = stats_now(limited);
+          if (s.growths != steps - less || result != (less ? TAMIS_EFULL : TAMIS_OK) ||
+              other.most > peak.most - less)
+            fail_msg("%s for %lu keys, step %lu: %lu with %zu bytes, in which there is room for it"
+                     "%s",
+                     g->name, capacity, steps, s.growths, peak.most - less,
+                     less ? " but for one" : "");
+          assert_valid(limited);
+          tamis_destroy(limited);
+        }
+      }
+      tamis_destroy(f);
+    }
+}
+
 /* ---- keys that others keep out ---- */
 
 /* Copies of one key, for whose count max_bytes leaves no memory, fill that key's buckets and no
@@ -395,6 +490,7 @@ int main(void)
       cmocka_unit_test(refusals_do_not_search),
       cmocka_unit_test(without_memory_refusals_do_not_search),
       cmocka_unit_test(refusals_of_copies_do_not_search),
+      cmocka_unit_test(a_step_of_growth_takes_the_last_byte),
       cmocka_unit_test(a_key_with_many_copies_keeps_nobody_out),
       cmocka_unit_test(a_crowded_pair_does_not_stop_growth),
       cmocka_unit_test(a_few_removes_buy_few_searches),

@@ -507,8 +507,8 @@ typedef struct tamis_stats {
   /* estimated_count / capacity. */
   double load;
   /* The false-positive rate at present.  Bloom: from the number of set bits.  Cuckoo: from how full
-   * the segments are and how often they have split, to a factor of two.  With a window: from how
-   * full the layers are. */
+   * the segments are and how often they have split, to a factor of two, or of five after removes.
+   * With a window: from how full the layers are. */
   double fpp_estimate;
   /* As asked, for `capacity` keys. */
   double fpp;

@@ -258,22 +258,29 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 
 /* ---- figures ---- */
 
-/* Of a look-up in all layers, with `used` lanes in use.  How many each layer has is not counted.
- * All layers before the newest one are taken for as full as tables of their size get, as far as
- * there are lanes in use: so they are when they are closed. */
+/* The lanes of a layer that are in use, and not dead, from a sample of its words: how many each of
+ * several layers has is not counted. */
+static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
+{
+  enum { SAMPLE = 1 << 15 }; /* 2^21 bits, as of a Bloom filter */
+  const struct window_shape *s = &layer->geometry.whole;
+  uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    uint64_t at = (uint64_t) ((uint128) i * words / n);
+    lanes += window_count(window_live(s, word_load(&layer->words[at]), dead));
+  }
+  return (uint64_t) ((uint128) lanes * words / n);
+}
+
+/* Of a look-up in all layers, with `used` lanes in use in all of them. */
 static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 {
-  const struct window_layer *layers[WINDOW_MOST_LAYERS], *layer;
-  unsigned n = 0;
+  const struct window_layer *layer = window_newest(w, epoch);
+  bool alone = !window_next(layer, epoch);
   double none = 1;
-  for (layer = window_newest(w, epoch); layer; layer = window_next(layer, epoch))
-    layers[n++] = layer;
-  while (n--) {
-    const struct window_geometry *g = &layers[n]->geometry;
-    uint64_t full = n ? (uint64_t) window_geometry_full_lanes(g) : window_lanes(g);
-    uint64_t here = used < full ? used : full;
-    none *= 1 - fmin(1, window_geometry_rate(g, here));
-    used -= here;
+  for (; layer; layer = window_next(layer, epoch)) {
+    uint64_t here = alone ? used : sample_lanes(layer, epoch_dead(epoch));
+    none *= 1 - fmin(1, window_geometry_rate(&layer->geometry, here));
   }
   return 1 - none;
 }
