@@ -114,7 +114,8 @@ struct sight {
   struct buckets buckets;
   uint64_t lower, upper;
   double full, deviation; /* the load with which a table is full */
-  bool marked;            /* others may have marked it as full, or moves may lack memory */
+  bool marked;            /* others may have marked it as full, however full it is */
+  bool lacks_memory;      /* moves may need some */
 };
 
 /* Where copies are counted, a move may need memory for the counts, which max_bytes refuses. */
@@ -134,7 +135,8 @@ static struct sight sight_in_cuckoo(const tamis_filter *f, unsigned generation, 
                     .upper = pair.upper,
                     .full = cuckoo_geometry_full_load(g),
                     .deviation = cuckoo_geometry_full_deviation(g),
-                    .marked = pair.segment && has_duplicates(pair.segment) && c->max_bytes};
+                    .lacks_memory = pair.segment && has_duplicates(pair.segment) && c->max_bytes};
+  s.marked = s.lacks_memory;
   if (s.buckets.count < nodes / 2)
     s.buckets.nodes = (unsigned) s.buckets.count * 2;
   return s;
@@ -159,15 +161,15 @@ static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
                         .marked = g->segments > 1};
 }
 
+static const char missed[] = "refused though moves make room";
+
 static const char *fault_in(const struct sight *s)
 {
   const struct buckets *b = &s->buckets;
   unsigned reach = reach_of(b), moves = moves_to_room(b, s->lower, s->upper, reach);
   if (moves == 0)
     return "refused though a lane is free";
-  return moves > reach || s->marked || is_about_full(b, s->full, s->deviation)
-             ? NULL
-             : "refused though moves make room";
+  return moves > reach || s->marked || is_about_full(b, s->full, s->deviation) ? NULL : missed;
 }
 
 /* In all generations. */
@@ -317,8 +319,13 @@ static void require_moves(struct run *run, const tamis_stats *old, const struct 
     require(run, !moved && !searched, "moves are counted where a lane was free", s.evictions);
   if (result == TAMIS_OK && !lane && !grown)
     require(run, moved, "moves are not counted", s.evictions);
-  if (result == TAMIS_EFULL && !sight->marked)
+  if (result == TAMIS_EFULL && !sight->lacks_memory)
     require(run, !moved, "moves are counted where none make room", s.evictions);
+  /* A search of its own does not miss a path. */
+  unsigned reach = reach_of(&sight->buckets);
+  if (result == TAMIS_EFULL && searched && !sight->lacks_memory)
+    require(run, moves_to_room(&sight->buckets, sight->lower, sight->upper, reach) > reach, missed,
+            s.failed_searches);
 }
 
 /* ---- all ---- */

@@ -345,12 +345,35 @@ static void a_users_hash_gets_every_bit_of_the_seed(void **state)
   }
 }
 
+static uint64_t hash_without_seed(void *context, const void *key, size_t len, uint64_t seed)
+{
+  (void) context, (void) key, (void) seed;
+  return len;
+}
+
+/* What a hash is mixed with follows from the seed in any case. */
+static void seeds_that_a_users_hash_ignores_are_compared(void **state)
+{
+  (void) state;
+  for (unsigned bit = 0; bit < 64; bit++) {
+    tamis_options o = TAMIS_OPTIONS_INIT;
+    tamis_filter *f, *other;
+    o.capacity = 10, o.seed = UINT64_C(0x5DEECE66D2B89A71), o.hash = hash_without_seed;
+    assert_int_equal(tamis_create(&o, &f), TAMIS_OK);
+    o.seed ^= UINT64_C(1) << bit;
+    assert_int_equal(tamis_create(&o, &other), TAMIS_OK);
+    assert_int_equal(tamis_merge(f, other), TAMIS_EINVAL);
+    tamis_destroy(f), tamis_destroy(other);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_index_of_a_batch),
       cmocka_unit_test(every_bit_of_a_seed),
       cmocka_unit_test(a_users_hash_gets_every_bit_of_the_seed),
+      cmocka_unit_test(seeds_that_a_users_hash_ignores_are_compared),
   };
   return cmocka_run_group_tests_name("every", tests, NULL, NULL);
 }
