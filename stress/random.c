@@ -12,6 +12,9 @@
  *       none is refused too early             overwritten, so that a late reader misses its key
  *    J  what a window has forgotten is gone, and comes back as new
  *
+ * Each figure of tamis_stats is judged (random_figures.c), and so is each refusal that keys meet
+ * which are added at rest (random_refusals.c).
+ *
  * The configuration of round K follows from the seed and K.  A failed one can be replayed by
  * itself, with --seed and --only.
  *
