@@ -122,7 +122,7 @@ int __wrap_fsync(int fd)
 int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to)
 {
   int result;
-  CALL(result, false, __real_renameat(from_folder, from, to_folder, to));
+  CALL(result, true, __real_renameat(from_folder, from, to_folder, to));
   sys.renamed = true;
   return result;
 }

@@ -14,7 +14,7 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDING = sizeof ending / sizeof ending[0] };
 
 /* Lock-free atomics may be read in a signal handler. */
-static _Atomic(const char *) unfinished;
+static _Atomic(const struct new_file *) unfinished;
 static atomic_bool line_drawn;
 static bool pipe_ends;
 static atomic_int ask_end = -1; /* of the pipe that tells the run to end; -1: signals end it */
@@ -23,9 +23,9 @@ static atomic_int asked_by;     /* the signal that has asked for it, or 0 */
 /* Makes only calls that are allowed in a signal handler. */
 static void clean_up(void)
 {
-  const char *path = atomic_load(&unfinished);
-  if (path != NULL)
-    unlink(path);
+  const struct new_file *file = atomic_load(&unfinished);
+  if (file != NULL && file->beside[0] != '\0')
+    unlinkat(file->folder, file->beside, 0);
   if (atomic_load(&line_drawn) &&
       write(STDERR_FILENO, PROGRESS_ERASE, sizeof PROGRESS_ERASE - 1) < 0)
     return; /* the terminal is gone */
@@ -106,9 +106,9 @@ _Noreturn void interrupt_end_by_closed_pipe(void)
   _exit(EXIT_FAILURE); /* if the signal is blocked */
 }
 
-void interrupt_set_file(const char *path)
+void interrupt_set_file(const struct new_file *file)
 {
-  atomic_store(&unfinished, path);
+  atomic_store(&unfinished, file);
 }
 
 void interrupt_set_drawn(bool drawn)

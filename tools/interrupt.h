@@ -10,6 +10,8 @@
 #ifndef TAMIS_TOOL_INTERRUPT_H
 #define TAMIS_TOOL_INTERRUPT_H
 
+#include "base/file.h"
+
 #include <signal.h>
 #include <stdbool.h>
 
@@ -30,9 +32,9 @@ bool interrupt_by_closed_pipe(void);
 /* Cleans up, and ends the process by SIGPIPE.  Any thread may call it. */
 _Noreturn void interrupt_end_by_closed_pipe(void);
 
-/* Names the file to remove, or none if NULL.  The caller keeps the string alive, and holds the
- * signals off while the file and its name change. */
-void interrupt_set_file(const char *path);
+/* Names the new file to remove, or none if NULL.  The caller keeps the struct alive, and holds the
+ * signals off while it changes. */
+void interrupt_set_file(const struct new_file *file);
 
 /* Says whether a progress line is on the terminal. */
 void interrupt_set_drawn(bool drawn);

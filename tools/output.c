@@ -137,7 +137,7 @@ bool output_open_filter(struct output *output, const char *path, const struct in
 
 bool output_replaces(const struct output *output)
 {
-  return output->replacement.beside != NULL;
+  return output->replacement.begun;
 }
 
 static bool write_all(int fd, const char *data, size_t length)
@@ -272,8 +272,7 @@ void output_close(struct output *output)
     cannot_write(output->name, errno);
   output->fd = -1;
   if (output_replaces(output) && !failed() &&
-      (!replace_commit(&output->replacement) ||
-       (output->durable && !replace_sync_folder(&output->replacement))))
+      !replace_commit(&output->replacement, output->durable))
     cannot_write(output->name, errno);
   replace_end(&output->replacement);
 }

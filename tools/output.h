@@ -31,7 +31,7 @@ struct output {
   bool broken;                    /* a write has failed */
   bool durable;                   /* the disk has it before its name changes */
   mode_t mode;                    /* of a new file */
-  struct replacement replacement; /* `beside` is NULL where the output is written in place */
+  struct replacement replacement; /* not begun where the output is written in place */
 };
 
 /* Refuses, with fail(), an output that is also an input: where it is written in place it would be

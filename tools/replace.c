@@ -3,6 +3,8 @@
 
 #include "interrupt.h"
 
+#include "tamis/tamis.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { MAX_LINKS = 40, MAX_NAMES = 100 };
+enum { MAX_LINKS = 40 };
 
 /* The length of the folder in `path`, with its slash; 0 if there is none. */
 static int folder_length(const char *path)
@@ -94,7 +95,8 @@ static bool is_protected(const char *path, const struct stat *old)
 
 bool replace_possible(struct replacement *r, const char *path, const struct stat *old)
 {
-  *r = (struct replacement){.path = strdup(path)};
+  r->path = strdup(path);
+  r->begun = false;
   if (r->path == NULL || (old != NULL && !S_ISREG(old->st_mode)) || !resolve(r) ||
       r->path[folder_length(r->path)] == '\0')
     return false;
@@ -136,83 +138,51 @@ static void keep_mode(int fd, const struct stat *old)
     (void) fchmod(fd, mode);
 }
 
-static int open_new(struct replacement *r, mode_t mode)
+/* Before any other thread is started that creates files. */
+static mode_t less_umask(mode_t mode)
 {
-  struct timespec now;
-  for (int i = 0; i < MAX_NAMES; i++) {
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (asprintf(&r->beside, "%.*s.tamis-%ld-%09ld", folder_length(r->path), r->path,
-                 (long) getpid(), now.tv_nsec) < 0) {
-      r->beside = NULL;
-      errno = ENOMEM;
-      return -1;
-    }
-    int fd = (int) TEMP_FAILURE_RETRY(
-        open(r->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, mode));
-    if (fd >= 0)
-      return fd;
-    int error = errno;
-    free(r->beside);
-    r->beside = NULL;
-    errno = error;
-    if (error != EEXIST)
-      return -1;
-  }
-  return -1;
+  mode_t mask = umask(0);
+  umask(mask);
+  return mode & ~mask;
 }
 
 int replace_open(struct replacement *r, const struct stat *old, mode_t mode)
 {
   sigset_t before;
   interrupt_hold(&before);
-  int fd = open_new(r, mode), error = errno;
-  interrupt_set_file(r->beside);
+  r->begun = tamis__file_begin(&r->file, r->path) == TAMIS_OK;
+  int fd = r->begun ? r->file.fd : -1, error = errno;
+  if (r->begun)
+    interrupt_set_file(&r->file);
   interrupt_restore(&before);
+  r->file.fd = -1; /* the caller's */
   if (fd >= 0 && old != NULL)
     keep_mode(fd, old);
+  else if (fd >= 0 && mode != MODE_OF_FILTERS) /* the mode that it has */
+    (void) fchmod(fd, less_umask(mode));
   errno = error;
   return fd;
 }
 
-bool replace_commit(struct replacement *r)
+bool replace_commit(struct replacement *r, bool durable)
 {
   sigset_t before;
   interrupt_hold(&before);
-  int result = (int) TEMP_FAILURE_RETRY(rename(r->beside, r->path)), error = errno;
-  if (result == 0) {
-    interrupt_set_file(NULL);
-    free(r->beside);
-    r->beside = NULL;
-  }
+  int result = tamis__file_take_name(&r->file), error = errno;
   interrupt_restore(&before);
   errno = error;
-  return result == 0;
-}
-
-bool replace_sync_folder(const struct replacement *r)
-{
-  char *name = folder_of(r->path);
-  if (name == NULL)
-    return false;
-  int fd = (int) TEMP_FAILURE_RETRY(open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  free(name);
-  if (fd < 0)
-    return false;
-  int result = (int) TEMP_FAILURE_RETRY(fsync(fd)), error = errno;
-  close(fd);
-  errno = error;
-  return result == 0 || error == EINVAL; /* some file systems cannot do this */
+  return result == TAMIS_OK && (!durable || tamis__file_sync_name(&r->file) == TAMIS_OK);
 }
 
 void replace_end(struct replacement *r)
 {
   sigset_t before;
   interrupt_hold(&before);
-  if (r->beside != NULL)
-    unlink(r->beside);
+  if (r->begun)
+    tamis__file_abandon(&r->file);
   interrupt_set_file(NULL);
-  free(r->beside);
-  free(r->path);
-  *r = (struct replacement){NULL, NULL};
   interrupt_restore(&before);
+  free(r->path);
+  r->path = NULL;
+  r->begun = false;
 }

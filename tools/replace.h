@@ -7,14 +7,17 @@
 #ifndef TAMIS_TOOL_REPLACE_H
 #define TAMIS_TOOL_REPLACE_H
 
+#include "base/file.h"
+
 #include <stdbool.h>
 #include <sys/stat.h>
 
 enum { MODE_OF_LINES = 0666, MODE_OF_FILTERS = 0600 /* they hold a secret */ };
 
 struct replacement {
-  char *path;   /* the name to take, without symbolic links */
-  char *beside; /* the name of the new file */
+  char *path; /* the name to take, without symbolic links */
+  bool begun; /* there is a new file */
+  struct new_file file;
 };
 
 /* Whether `path` can be replaced.  Not so a device, a FIFO, an open file under /proc (such as
@@ -29,11 +32,9 @@ bool replace_is_name(const struct replacement *r, const char *path);
  * Returns a descriptor for writing, or -1 with errno set. */
 int replace_open(struct replacement *r, const struct stat *old, mode_t mode);
 
-/* Renames the new file, which is closed.  False with errno set. */
-bool replace_commit(struct replacement *r);
-
-/* Waits until the disk has the new name.  False with errno set. */
-bool replace_sync_folder(const struct replacement *r);
+/* Renames the new file, which is closed; if it is to be durable, waits until the disk has the new
+ * name.  False with errno set. */
+bool replace_commit(struct replacement *r, bool durable);
 
 /* Removes the new file, unless it has been renamed, and frees the names. */
 void replace_end(struct replacement *r);

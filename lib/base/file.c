@@ -205,7 +205,7 @@ static int open_beside(struct new_file *file)
   if ((locks ? open_locked(file) : open_unlocked(file)) != TAMIS_OK)
     return TAMIS_EIO;
   (void) fchmod(file->fd, OWNER_ONLY); /* whatever the umask has left of it */
-  file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+  file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return file->lock < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
@@ -284,12 +284,6 @@ static int sync_file(int fd)
   return result;
 }
 
-/* Some file systems have no folders that can be synchronised, and say so. */
-static int sync_folder(int fd)
-{
-  return sync_file(fd) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;
-}
-
 /* The descriptor is closed in any case.  After a signal there is nothing that could be repeated.
  * The other descriptor keeps the lock until the file has its name. */
 static int close_file(struct new_file *file)
@@ -299,16 +293,32 @@ static int close_file(struct new_file *file)
   return result && errno != EINTR ? TAMIS_EIO : TAMIS_OK;
 }
 
+int tamis__file_take_name(struct new_file *file)
+{
+  const char *name = file->path + folder_length(file->path);
+  int result;
+  do
+    result = renameat(file->folder, file->beside, file->folder, name);
+  while (result && errno == EINTR);
+  if (!result)
+    file->beside[0] = '\0';
+  return result ? TAMIS_EIO : TAMIS_OK;
+}
+
+/* Some file systems have no folders that can be synchronised, and say so. */
+int tamis__file_sync_name(const struct new_file *file)
+{
+  return sync_file(file->folder) && errno != EINVAL ? TAMIS_EIO : TAMIS_OK;
+}
+
 int tamis__file_commit(struct new_file *file)
 {
   if (file->folder < 0)
     return close_file(file);
-  const char *name = file->path + folder_length(file->path);
   if (sync_file(file->fd) || close_file(file) != TAMIS_OK ||
-      renameat(file->folder, file->beside, file->folder, name))
+      tamis__file_take_name(file) != TAMIS_OK)
     return TAMIS_EIO;
-  file->beside[0] = '\0';
-  int result = sync_folder(file->folder);
+  int result = tamis__file_sync_name(file);
   tamis__file_abandon(file);
   return result;
 }

@@ -22,6 +22,8 @@
  *
  * A path that leads to anything but a regular file is written to directly.
  *
+ * The command has its output files from here, too.
+ *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_FILE_H
 #define TAMIS_LIB_FILE_H
@@ -48,5 +50,10 @@ int tamis__file_write(const struct new_file *file, const void *data, size_t size
 /* After an error, the file is still to be abandoned. */
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
+
+/* The steps of a commit, for who has synchronised and closed the file: it takes the name, which the
+ * folder is then to be synchronised for. */
+int tamis__file_take_name(struct new_file *file);
+int tamis__file_sync_name(const struct new_file *file);
 
 #endif

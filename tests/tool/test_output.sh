@@ -12,7 +12,7 @@ source "$(dirname "$(realpath "$0")")/tap.sh"
 
 # What is written in the place of an old file, and what is left beside it.
 precious() { [ "$(cat result)" = precious ]; }
-rest() { find . -name '.tamis-*'; }
+rest() { find . -name '*.tamis-*'; }
 no_rest() { [ -z "$(rest)" ]; }
 mode_is() { [ "$(stat -c %a result)" = "$1" ]; }
 

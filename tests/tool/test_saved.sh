@@ -11,7 +11,7 @@ saved=$(realpath "$(dirname "$(realpath "$0")")/../saved")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
-no_rest() { [ -z "$(find . -name '.tamis-*')" ]; }
+no_rest() { [ -z "$(find . -name '*.tamis-*')" ]; }
 mode_is() { [ "$(stat -c %a "$1")" = "$2" ]; }
 row() { sed -n "s/^$1  *\([^ ]*\).*/\1/p" "${2:-out}"; }
 # good: the last run succeeded without a message.

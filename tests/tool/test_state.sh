@@ -13,8 +13,8 @@ tamis=$(realpath "${1:?usage: test_state.sh PATH-TO-TAMIS}")
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
 
-no_rest() { [ -z "$(find . -name '.tamis-*' -o -name '*.lock')" ]; }
-no_state() { rm -f state .tamis-* state.lock; }
+no_rest() { [ -z "$(find . -name '*.tamis-*' -o -name '*.lock')" ]; }
+no_state() { rm -f state *.tamis-* state.lock; }
 rate=--fpp=5e-8
 empty() { [ "$status" -eq 0 ] && [ ! -s out ]; }
 
@@ -154,7 +154,7 @@ start_slow() {
   env --default-signal "$tamis" dedup $rate --state state "$@" slow >slow.out 2>slow.err &
   pid=$!
   for _ in $(seq 600); do
-    { [ -s slow.out ] || grep -q . .tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
+    { [ -s slow.out ] || grep -q . *.tamis-* || { [ -e state ] && [ -e state.lock ]; }; } 2>/dev/null && return
     sleep 0.05
   done
 }
@@ -227,7 +227,7 @@ no_state
 in_background 'exec 3<stuck; exec sleep 60'
 env --default-signal "$tamis" dedup $rate --threads 2 --state state --save-every 0.01 numbers >stuck 2>err &
 pid=$!
-for _ in $(seq 100); do ls .tamis-* >/dev/null 2>&1 && break; sleep 0.05; done
+for _ in $(seq 100); do ls *.tamis-* >/dev/null 2>&1 && break; sleep 0.05; done
 sleep 0.3
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
@@ -274,6 +274,7 @@ killed_runs() {
     [ "$status" -ne 0 ] || break
     [ "$status" -eq 137 ] || { echo "# status $status: $(cat err)"; return 1; }
     killed=$((killed + 1))
+    [ "$(find . -name '*.tamis-*' | wc -l)" -le 1 ] || { echo "# killed runs leave ever more"; return 1; }
     if [ -e state ]; then
       saved=$((saved + 1))
       # Whatever the state holds has been written.
@@ -285,7 +286,7 @@ killed_runs() {
     [ $delay -lt 20000 ] || return 1
   done
   echo "# $killed runs killed, $saved left a state"
-  sees_all && "$tamis" dedup --state state some >out && [ ! -s out ]
+  sees_all && no_rest && "$tamis" dedup --state state some >out && [ ! -s out ]
 } 2>/dev/null
 check "kill -9 at many moments, one thread" killed_runs 10
 check "kill -9 at many moments, four threads" killed_runs 13 --threads 4
@@ -297,7 +298,7 @@ killed_at() {
 } 2>/dev/null
 # At each system call that changes a file, the run is killed.
 if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
-  for call in write fsync rename unlink flock; do
+  for call in write fsync renameat unlink unlinkat flock; do
     no_state
     : >all
     for when in $(seq 40); do
@@ -307,6 +308,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
     check "kill -9 at $call, $when runs" sees_all
     run dedup --state state some
     check "... the state is good" empty
+    check "... with nothing beside it" no_rest
     # With an output file, which is either complete or not there.
     no_state
     : >all
@@ -318,13 +320,14 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
       [ $status -ne 0 ] || break
     done
     check "kill -9 at $call, with an output file, $when runs" sees_all
+    check "... with nothing beside it" no_rest
   done
   # The output is on the disk before the state is; the state's file before its name.
   no_state
-  strace -f -o log -e trace=fsync,rename "$tamis" dedup $rate --state state -o result some 2>err
+  strace -f -o log -e trace=fsync,renameat "$tamis" dedup $rate --state state -o result some 2>err
   sed -E 's/^[0-9]+ +//; s/\(.*"(state|result)".*/ \1/; s/\(.*//' log | grep -v '^+' >order
   check "what is synchronised, and in which order" \
-    test "$(tr '\n' ' ' <order)" = "fsync rename result fsync fsync rename state fsync "
+    test "$(tr '\n' ' ' <order)" = "fsync renameat result fsync fsync renameat state fsync "
 else
   skip "kill -9 at each system call" "strace does not run"
 fi

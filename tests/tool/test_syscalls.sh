@@ -7,7 +7,7 @@
 # these, which fails.  Either the failure does not matter: the output is right and the status is
 # 0.  Or the status is 1, one line gives the reason, and the output is a beginning of the right
 # one.  EINTR and EAGAIN must not matter.  By default each call fails in one way, with "full" in all
-# ways.
+# ways.  Then a signal ends the command at each of them: what it has written by then is right, too.
 #
 # The program is linked statically, as the dynamic loader would make calls of its own.  The calls
 # that the C library makes before main do not fail here.
@@ -69,27 +69,27 @@ dedup_stats() { traced "$tamis" dedup "${exact[@]}" --stats a >out; }
 common_files() { traced "$tamis" common "${exact[@]}" a b >out; }
 common_pipe() { cat b | traced "$tamis" common "${exact[@]}" --threads 2 a - >out; }
 common_memory() {
-  rm -f out .tamis-* # of a run that liburcu ended
+  rm -f out *.tamis-* # of a run that liburcu ended
   traced "$tamis" common "${cuckoo[@]}" --memory 1M --capacity 5k -o out b a
 }
 common_three() { traced "$tamis" common "${exact[@]}" a a b >out; }
 build_list() {
-  rm -f out .tamis-*
+  rm -f out *.tamis-*
   traced "$tamis" build "${build[@]}" a -o out
 }
 query_mapped() { traced "$tamis" query list b >out; }
 query_loaded() { traced "$tamis" query loaded b >out; }
 merge_lists() {
-  rm -f out .tamis-*
+  rm -f out *.tamis-*
   traced "$tamis" merge list list.b -o out
 }
 dedup_state() { # the state is in the middle between two runs
-  rm -f state.lock .tamis-*
+  rm -f state.lock *.tamis-*
   cp state.a state
   traced "$tamis" dedup --state state a b >out
 }
 dedup_new_state() {
-  rm -f state state.lock .tamis-*
+  rm -f state state.lock *.tamis-*
   traced "$tamis" dedup "${cuckoo[@]}" --capacity 4k --state state --save-every 0.001 a >out
 }
 print_help() { traced "$tamis" dedup --help >out; }
@@ -106,7 +106,10 @@ errors_of() {
   ftruncate) echo EIO EINTR ;;
   newfstatat | faccessat2 | fstat | readlink) echo EIO ENOMEM ;;
   fsync) echo EIO EINTR EROFS ;;
-  rename) echo EIO EINTR EBUSY ;;
+  renameat) echo EIO EINTR EBUSY ;;
+  # Without it, files are named by the process, and no leftovers are removed.
+  flock | fstatfs) echo EIO EINTR ;;
+  unlinkat) echo EIO EBUSY ;;
   mmap | munmap | mremap | mprotect | madvise) echo ENOMEM ;;
   clone3 | clone) echo EAGAIN ENOMEM ;;
   clock_nanosleep | poll) echo EINTR ;;
@@ -147,7 +150,7 @@ right() {
   esac
 }
 
-no_rest() { [ -z "$(find . -name '.tamis-*')" ]; }
+no_rest() { [ -z "$(find . -name '*.tamis-*')" ]; }
 
 # right_so_far EXPECTED: the output has no wrong line, none twice, and with one thread no gap.
 right_so_far() {
@@ -168,6 +171,9 @@ fails_rightly() {
   merge* | dedup*state) [ "$status" -eq 1 ] || [ "$status" -eq 2 ] ;;
   *) [ "$status" -eq 1 ] ;;
   esac || { echo "# status $status"; return 1; }
+  state_is_right
+}
+state_is_right() {
   [ "$shape" != dedup_state ] || cmp -s state state.a || cat state.a.lines out | state_is_within
   [ "$shape" != dedup_new_state ] || [ ! -e state ] || state_is_within <out
 }
@@ -284,20 +290,63 @@ all common_memory common.reversed
 "$tamis" dedup --help >help
 "$tamis" --version >version
 # The tests above have shown these commands to be right.
-build=(--capacity 4k --fpp 1e-11 --seed 1)
+build=(--capacity 8k --fpp 1e-11 --seed 1)
 "$tamis" build "${build[@]}" a -o list
 "$tamis" build "${build[@]}" b -o list.b
+"$tamis" merge list list.b -o merged
 "$tamis" build --capacity 4k "${cuckoo[@]}" a -o loaded
 "$tamis" dedup --kind bloom "${exact[@]}" --capacity 10k --state state.a a >state.a.lines
 gawk 'FNR == NR { in_a[$0]; next } !($0 in in_a || seen[$0]++)' a b >b.new
 all common_three common
 all build_list list
+all merge_lists merged
 all query_mapped common
 all query_loaded common
 all dedup_state b.new
 all dedup_new_state a.distinct
 all print_help help
 all print_version version
+
+# ---- a signal at each system call ----
+
+# stopped_rightly EXPECTED SIGNAL: after SIGTERM nothing is left over, after SIGKILL one file at most.
+stopped_rightly() {
+  [ "$status" -eq $((128 + $(kill -l "$2"))) ] || { echo "# status $status"; return 1; }
+  if [ "$2" = KILL ]; then
+    [ "$(find . -name '*.tamis-*' | wc -l)" -le 1 ] || { echo "# more than one file is left"; return 1; }
+    rm -f -- *.tamis-*
+  fi
+  right_so_far "$1" && state_is_right
+}
+
+# stop_each EXPECTED SIGNAL: the signal comes at each call that fail_each has found.
+stop_each() {
+  local expected=$1 signal=$2 name first last n runs=0 bad=0
+  while read -r name first last; do
+    [ "$name" != exit_group ] || continue
+    for ((n = first; n <= last; n++)); do
+      [ "$mode" = full ] || [ $((n - first)) -lt 3 ] || break
+      options=("${filtered[@]}" -e "trace=$name" -e "inject=$name:signal=$signal:when=$n")
+      $shape 2>/dev/null
+      status=$?
+      runs=$((runs + 1))
+      if [ "$status" -eq 0 ]; then
+        right "$expected" && no_rest # not every run makes the same calls
+      else
+        stopped_rightly "$expected" "$signal"
+      fi || { bad=$((bad + 1)); echo "# ^ $name $n"; }
+    done
+  done <"calls.$shape"
+  echo "# $runs runs"
+  [ $bad -eq 0 ]
+} 2>/dev/null
+
+for signal in TERM KILL; do
+  for pair in dedup_output:ab.distinct build_list:list merge_lists:merged dedup_state:b.new dedup_new_state:a.distinct; do
+    shape=${pair%:*}
+    check "$shape: SIG$signal at each system call" stop_each "${pair#*:}" $signal
+  done
+done
 
 # ---- short reads and writes ----
 
