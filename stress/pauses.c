@@ -13,8 +13,11 @@ static _Thread_local uint64_t pause_seed;
 
 /* In each round, one hook in FOCUS_GROUPS pauses threads FOCUS times as often as the others do. */
 enum { FOCUS_GROUPS = 4, FOCUS = 10, SPIN = 2000, SLEEP_NS = 20000, LONG_NS = 1000000 };
+/* Of a thread in a round: on a busy machine each may take a few milliseconds. */
+enum { MOST_PAUSES = 2000 };
 static unsigned pause_period, long_period;
 static _Thread_local uint64_t pause_focus;
+static _Thread_local unsigned pauses_left;
 
 static void pause_here(const char *hook)
 {
@@ -24,6 +27,9 @@ static void pause_here(const char *hook)
   bool focus = random_at(pause_focus, (uintptr_t) hook) % FOCUS_GROUPS == 0;
   if (random % (focus ? pause_period / FOCUS : pause_period))
     return;
+  if (pauses_left == 0)
+    return;
+  pauses_left--;
   random >>= 32;
   if (long_period && random % long_period == 0)
     nanosleep(&(struct timespec){.tv_nsec = LONG_NS}, NULL);
@@ -48,6 +54,7 @@ void pauses_on(uint64_t seed, uint64_t round)
 {
   pause_seed = seed | 1;
   pause_focus = round;
+  pauses_left = MOST_PAUSES;
 }
 
 void pauses_off(void)
