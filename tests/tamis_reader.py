@@ -107,11 +107,11 @@ class Container:
         self.growable, self.seed, self.probe = u32(header, 44), u64(header, 48), u64(header, 56)
         self.capacity, self.fpp, self.max_bytes = u64(header, 64), f64(header, 72), u64(header, 80)
         self.stripes, self.layout = u32(header, 88), u32(header, 92)
-        self.figures = struct.unpack_from("<14Q", header, 96)
+        self.figures = struct.unpack_from("<15Q", header, 96)
         self.geometry = struct.unpack_from("<31Q", header, 256)
         need(self.hash_identity in (1, 2) and u32(header, 40) == 1, "identity of the hash")
         need(self.growable <= 1 and self.capacity and 0 < self.fpp < 1 and self.seed, "options")
-        need(not any(header[208:256]), "reserved")
+        need(not any(header[216:256]), "reserved")
         if self.hash_identity == 2 and own_hash is None:
             raise Unsupported("a hash function of the user's")
         self.hash = own_hash if self.hash_identity == 2 else xxh3

@@ -54,6 +54,24 @@ static void stats_tell_the_truth(tamis_layout layout)
 }
 EACH_LAYOUT(stats_tell_the_truth)
 
+/* A sample of its bits has none or few of them. */
+static void few_keys_in_a_large_filter_are_counted(tamis_layout layout)
+{
+  tamis_filter *f = make_filter(layout, 4000000, low_rate(layout));
+  for (uint64_t n = 0; n <= 2000; n++) {
+    if (n % 500 == 0) {
+      tamis_stats s = stats_of(f);
+      assert_int_equal(s.count, n);
+      assert_true(fabs(s.estimated_count - (double) n) <= 0.001 * (double) n);
+      assert_in_range(s.bits_set, n * s.bits_per_key * 8 / 10, n * s.bits_per_key);
+      assert_true(fabs(s.load - (double) n / 4000000) <= 0.001 * s.load + 1e-12);
+    }
+    tamis_add_hash(f, n);
+  }
+  tamis_destroy(f);
+}
+EACH_LAYOUT(few_keys_in_a_large_filter_are_counted)
+
 /* A bit is cleared without the filter's knowledge, in the block of the words, which is the
  * largest. */
 static void *largest;
@@ -266,6 +284,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       EACH(stats_tell_the_truth),
+      EACH(few_keys_in_a_large_filter_are_counted),
       cmocka_unit_test(validate_notices_a_lost_bit),
       cmocka_unit_test(validate_notices_locks_and_counts),
       cmocka_unit_test(a_small_filter_takes_little),

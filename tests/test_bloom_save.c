@@ -169,6 +169,32 @@ static void a_loaded_filter_is_as_it_was(void **state)
   }
 }
 
+static void the_file_says_how_many_keys_are_estimated(void **state)
+{
+  (void) state;
+  for (unsigned sort = 0; sort < SORTS; sort++) {
+    tamis_filter *f = create_with_keys(&sorts[sort], 10000, 1000);
+    tamis_filter *g = create_with_keys(&sorts[sort], 10000, 3000);
+    assert_int_equal(stats_of(f).united_count, 0);
+    assert_int_equal(tamis_merge(f, g), TAMIS_OK);
+    tamis_stats of_f = stats_of(f), info = TAMIS_STATS_INIT;
+    if (of_f.kind == TAMIS_BLOOM)
+      assert_in_range(of_f.united_count, 1900, 2100);
+    else /* it counts copies, exactly */
+      assert_int_equal(of_f.united_count, 0);
+    struct bytes saved = saved_bytes(f);
+    struct source source = source_of(&saved);
+    assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
+    assert_int_equal(info.united_count, of_f.united_count);
+    tamis_filter *loaded = load_bytes(&saved);
+    assert_int_equal(stats_of(loaded).united_count, of_f.united_count);
+    tamis_destroy(f);
+    tamis_destroy(g);
+    tamis_destroy(loaded);
+    free(saved.data);
+  }
+}
+
 /* More than a MiB, so there are several chunks, and memory grows. */
 static void a_large_filter_is_as_it_was(void **state)
 {
@@ -465,7 +491,7 @@ static void what_no_filter_has_is_refused(void **state)
       {72, 0, TAMIS_ECORRUPT},                     /* fpp */
       {72, UINT64_MAX, TAMIS_ECORRUPT},
       {88, UINT64_C(2) << 32 | 4097, TAMIS_ECORRUPT},
-      {208, 1, TAMIS_ECORRUPT}, /* reserved */
+      {216, 1, TAMIS_ECORRUPT}, /* reserved */
       {248, 1, TAMIS_ECORRUPT},
       {256, 2, TAMIS_ECORRUPT}, /* layout */
       {256, UINT64_C(1) << 32 | 3, TAMIS_ECORRUPT},
@@ -650,6 +676,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_loaded_filter_is_as_it_was, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(the_file_says_how_many_keys_are_estimated, set_up, tear_down),
       cmocka_unit_test_setup_teardown(a_large_filter_is_as_it_was, set_up, tear_down),
       cmocka_unit_test(files_that_are_kept_load_for_ever),
       cmocka_unit_test(a_loaded_filter_keeps_its_capacity),

@@ -134,6 +134,40 @@ static void a_union_counts_its_keys(tamis_layout layout)
 }
 EACH_LAYOUT(a_union_counts_its_keys)
 
+/* A short sample of the bits would have few of them. */
+static void few_keys_in_large_filters_are_counted(tamis_layout layout)
+{
+  enum { CAPACITY = 2000000 };
+  tamis_filter *a = make(layout, CAPACITY, true), *b = make(layout, CAPACITY, true);
+  add_range(a, 0, 1000);
+  add_range(b, 250, 1000);
+  assert_int_equal(tamis_merge(a, b), TAMIS_OK);
+  tamis_stats s = stats_of(a);
+  assert_in_range(s.count, 1247, 1253);
+  assert_in_range(s.estimated_count, 1245, 1255);
+  assert_int_equal(s.united_count, s.count - 1000);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+EACH_LAYOUT(few_keys_in_large_filters_are_counted)
+
+/* What the bits of the common keys hide, each union would count again. */
+static void unions_of_nearly_the_same_keys_are_counted(tamis_layout layout)
+{
+  enum { COMMON = 10000, OWN = 100, FILTERS = 10, ALL = COMMON + FILTERS * OWN };
+  tamis_filter *a = make(layout, 20000, true);
+  for (uint64_t i = 0; i < FILTERS; i++) {
+    tamis_filter *b = make(layout, 20000, true);
+    add_range(b, 0, COMMON);
+    add_range(b, COMMON + i * OWN, OWN);
+    assert_int_equal(tamis_merge(a, b), TAMIS_OK);
+    tamis_destroy(b);
+  }
+  assert_in_range(stats_of(a).count, ALL - 30, ALL + 30);
+  tamis_destroy(a);
+}
+EACH_LAYOUT(unions_of_nearly_the_same_keys_are_counted)
+
 static void the_count_is_exact_where_it_can_be(tamis_layout layout)
 {
   for (unsigned growable = 0; growable < 2; growable++) {
@@ -716,6 +750,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       EACH(a_union_is_the_filter_of_all_keys),
       EACH(a_union_counts_its_keys),
+      EACH(few_keys_in_large_filters_are_counted),
+      EACH(unions_of_nearly_the_same_keys_are_counted),
       EACH(the_count_is_exact_where_it_can_be),
       EACH(a_union_beyond_the_capacity_is_refused),
       EACH(adds_after_a_union_keep_to_the_capacity),

@@ -132,6 +132,7 @@ static void compare(const struct shape *s, const tamis_filter *f, const tamis_fi
   if (a.field != b.field) \
   fail_msg("%s: " #field " is %g, the twin's %g", s->name, (double) a.field, (double) b.field)
   SAME(count);
+  SAME(united_count);
   SAME(growths);
   SAME(joins);
   SAME(segments);

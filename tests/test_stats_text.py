@@ -165,7 +165,7 @@ def assert_alone(texts, filter_, kind, layout):
 
 def assert_same(stats, found, kind, layout):
     """The figures of a filter, and a JSON object of them."""
-    bloom_only, cuckoo_only = ({"bits", "bits_set", "bits_per_key"},
+    bloom_only, cuckoo_only = ({"bits", "bits_set", "bits_per_key", "united_count"},
                                {"joins", "segments", "generations", "fingerprint_bits", "occupancy",
                                 "evictions", "failed_searches", "lookup_retries", "longest_growth_ns"})
     fields = {name for name, *_ in Stats._fields_} - {"struct_size", "kind", "layout", "seed"}
@@ -185,7 +185,8 @@ METRICS = {"count": "keys", "estimated_count": "estimated_keys", "capacity": "ca
            "failed_searches": "failed_searches_total", "lookup_retries": "lookup_retries_total",
            "longest_growth_ns": "longest_growth_seconds", "bits": "array_bytes",
            "bits_set": "array_set_bytes", "bits_per_key": "hashes_per_key",
-           "fingerprint_bits": "fingerprint_bytes", "oldest_part_age": "oldest_part_age_periods"}
+           "fingerprint_bits": "fingerprint_bytes", "united_count": "united_keys",
+           "oldest_part_age": "oldest_part_age_periods"}
 
 
 def assert_page(page, names, objects):

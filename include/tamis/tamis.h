@@ -490,11 +490,10 @@ typedef struct tamis_stats {
   size_t struct_size;
   /* Bloom: distinct keys, less those that a false positive hid; a key that several threads add at
    * the same time counts once (or twice, if a layer is opened at that time).  Counting Bloom: adds
-   * less removes, which is exact as long as no counter is stuck.  After tamis_merge or
-   * tamis_intersect, keys that these have brought are in it as they say there: an estimate.  With a
-   * window: keys that are remembered, less those that a false positive hid; while a tamis_advance
-   * runs, also some that have just been forgotten.  Cuckoo: adds less removes, and copies that
-   * unions have brought; with a window, copies that are remembered. */
+   * less removes, which is exact as long as no counter is stuck.  With a window: keys that are
+   * remembered, less those that a false positive hid; while a tamis_advance runs, also some just
+   * forgotten.  Cuckoo: adds less removes, and copies that unions have brought; with a window,
+   * copies that are remembered. */
   uint64_t count;
   /* As asked. */
   uint64_t capacity;
@@ -518,9 +517,9 @@ typedef struct tamis_stats {
   /* Bloom: size of the bit arrays of all layers, how many of their bits are 1, and bits of each key
    * (k) in the newest one.  Counting Bloom: size of the array, how many of its bits are in counters
    * above 0, and counters of each key.  In a layer of more than 2^21 bits that is growable, mapped
-   * or counting, bits_set comes from a sample of that many bits, and so does what is computed from
-   * it: estimated_count to 0.1 % or so.  With a window: the size of the tables; the other two are
-   * 0. */
+   * or counting, bits_set and estimated_count follow from `count`, or where that is inexact from a
+   * sample: of 2^21 bits, to 0.5 % or so, or of 2^25 if few are set.  With a window: the size of
+   * the tables; the other two are 0. */
   uint64_t bits;
   uint64_t bits_set;
   unsigned bits_per_key;
@@ -545,8 +544,7 @@ typedef struct tamis_stats {
    * of a saved one.
    * Cuckoo: how often entries were moved to make room for a key. */
   uint64_t evictions;
-  /* Cuckoo: how often no move was found that makes room: the filter then grew, counted copies, or
-   * refused the key. */
+  /* Cuckoo: how often no move made room: the filter then grew, counted copies, or refused a key. */
   uint64_t failed_searches;
   /* Adds of keys that got TAMIS_EFULL or TAMIS_ENOMEM. */
   uint64_t refused_adds;
@@ -563,19 +561,21 @@ typedef struct tamis_stats {
   unsigned parts;
   /* How many periods have ended since the oldest of those began: at most G; 0 without a window. */
   uint64_t oldest_part_age;
+  /* Bloom: how many of `count` a union or an intersection has brought: an estimate. */
+  uint64_t united_count;
 } tamis_stats;
 
 #define TAMIS_STATS_INIT                                                                           \
   {                                                                                                \
     sizeof(tamis_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 0, 0, \
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                         \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                      \
   }
 
 /* The same as *stats = TAMIS_STATS_INIT, as tamis_options_init is for options. */
 TAMIS_API void tamis_stats_init(tamis_stats *stats);
 
 /* Fills *out.  Start from TAMIS_STATS_INIT, or from tamis_stats_init().  It reads counters and at
- * most 2^21 bits of a layer, so the cost of a large filter does not depend on its size.  (Bloom:
+ * most 2^25 bits of a layer, so the cost of a large filter does not depend on its size.  (Bloom:
  * the formula for the rate takes longer the lower fpp is.  Cuckoo: the call also releases memory
  * that has waited for readers.)
  *   Threads  any
@@ -788,7 +788,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
  * Bloom: the bits of both, layer by layer; `into` opens layers that only `from` has.  A union may
  * bring a growable filter more keys than a layer was made for, and then raises its rate above fpp
  * (tamis_stats.fpp_estimate); adds do not.  tamis_stats.count of `into` rises by the count of
- * `from`, less the estimated number of common keys (tamis_similarity); exactly, if `into` is empty.
+ * `from`, less an estimate of the keys in the same layer of both; exactly, if `into` is empty.
  *
  * Cuckoo: `into` then has the copies of both.  A key that was in each of them once is in twice, and
  * two removes take it out.  The rate that was promised is kept, also when the filter goes on
@@ -877,10 +877,10 @@ TAMIS_API void tamis_similarity_stats_init(tamis_similarity_stats *stats);
  * estimated_a is sqrt(m (e^x - x - 1)) / k, where x = k a / m, and so for b and united.  That of
  * `common`, for c common keys, is the root of m (e^u - e^x - e^y + 2 e^z - z - 1), divided by k,
  * where x, y, u and z are k / m times a, b, a + b - c and c.  In the blocked layout it is up to a
- * fifth larger, in the word layout up to a third; docs/bloom.md has the formulas.  With two filters
- * at half of their capacity, an fpp of 0.01 and 10^6 keys each, it is 0.03 % of their keys: so many
- * common keys do not stand out.  (Where a filter holds far more keys than its capacity, nearly all
- * bits are set, and estimates say little.)
+ * fifth larger, in the word layout up to a third, and more if nearly empty; docs/bloom.md has the
+ * formulas.  With two filters at half of their capacity, an fpp of 0.01 and 10^6 keys each, it is
+ * 0.03 % of their keys: so many common keys do not stand out.  (Where a filter holds far more keys
+ * than its capacity, nearly all bits are set, and estimates say little.)
  *   Threads  any      Blocks  never
  *   Errors   TAMIS_OK; TAMIS_EINVAL: as tamis_intersect, or struct_size is smaller than this
  *            struct;

@@ -114,6 +114,7 @@ static void get_figures(const unsigned char *from, const tamis_options *o, tamis
                        .generations = (unsigned) figures[11],
                        .fingerprint_bits = (unsigned) figures[12],
                        .occupancy = saved_to_double(figures[13]),
+                       .united_count = figures[14],
                        .layers = 1,
                        .parts = 1,
                        .capacity = o->capacity,

@@ -86,7 +86,8 @@ static void put_figures(unsigned char *to, const tamis_stats *s)
                                            s->joins,
                                            s->generations,
                                            s->fingerprint_bits,
-                                           saved_of_double(s->occupancy)};
+                                           saved_of_double(s->occupancy),
+                                           s->united_count};
   for (unsigned i = 0; i < SAVED_FIGURES; i++)
     saved_put64(to + (size_t) i * 8, figures[i]);
 }

@@ -243,21 +243,50 @@ static bool has_mark(const struct bloom *b, uint64_t line)
   return any & ~bloom_key_bits(b->layout);
 }
 
-/* The number of set bits, from a sample of the lines, if adds do not count them, or nobody adds.
- * All lines of a small filter are in the sample.  From 2^21 bits, of which half are set, follows
- * the number of keys with a standard deviation of 0.1 %. */
-static uint64_t sample_bits_set(const struct bloom *b)
+/* A sample of the lines has so many runs of lines one after the other. */
+enum { RUNS = 4096, LONG_RUN = 16 };
+
+/* The bits of all lines of a small filter, or so many as a sample of them lets expect. */
+static uint64_t sample_lines(const struct bloom *b, uint64_t run)
 {
-  enum { SAMPLE = 4096 };
   uint64_t lines = b->word_count / LINE_WORDS, bits = 0;
-  if (lines <= SAMPLE) {
+  if (lines <= RUNS * run) {
     for (uint64_t line = 0; line < lines; line++)
       bits += count_bits(b, line);
     return bits;
   }
-  for (uint64_t i = 0; i < SAMPLE; i++)
-    bits += count_bits(b, (uint64_t) ((uint128) i * lines / SAMPLE));
-  return (uint64_t) ((uint128) bits * lines / SAMPLE);
+  for (uint64_t i = 0; i < RUNS; i++)
+    for (uint64_t j = 0; j < run; j++)
+      bits += count_bits(b, (uint64_t) ((uint128) i * lines / RUNS) + j);
+  return (uint64_t) ((uint128) bits * lines / (RUNS * run));
+}
+
+static bool is_sampled(const struct bloom *b)
+{
+  return b->word_count > RUNS * LINE_WORDS;
+}
+
+/* From 2^21 bits, of which half are set, the number of keys follows with a standard deviation of
+ * 0.5 % or less.  If less than one in 64 is set, the sample has few keys, and a longer one is read
+ * as well. */
+static uint64_t sample_bits_set(const struct bloom *b)
+{
+  uint64_t bits = sample_lines(b, 1);
+  return is_sampled(b) && bits < b->word_count ? sample_lines(b, LONG_RUN) : bits;
+}
+
+/* Sets *bits to what follows from the counted keys: a sample of a large filter with few keys may
+ * have none of them.  False: the counted keys say less than a sample does, as unions have brought
+ * keys whose number is an estimate, or false positives may have hidden more than one key of a
+ * thousand. */
+static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
+{
+  const double most_hidden = 1e-3;
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  double keys = (double) bloom_counted(b, KEYS);
+  *bits = (uint64_t) (bloom_geometry_bits_set(&g, keys) + 0.5);
+  return b->layout != BLOOM_LAYOUT_COUNTING && !bloom_counted(b, UNITED) &&
+         bloom_geometry_rate(&g, keys) <= most_hidden;
 }
 
 void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
@@ -271,7 +300,12 @@ static uint64_t bits_set(const struct bloom *b)
 {
   const struct bloom_shape shape = bloom_shape_of(b);
   bool counted = b->limited && !bloom_mapping(b).at && shape.layout != BLOOM_LAYOUT_COUNTING;
-  return counted ? bloom_counted(b, BITS) : sample_bits_set(b) * bloom_shape_width(shape);
+  uint64_t bits;
+  if (counted)
+    return bloom_counted(b, BITS);
+  if (is_sampled(b) && keys_tell_bits(b, &bits))
+    return bits;
+  return sample_bits_set(b) * bloom_shape_width(shape);
 }
 
 /* Of a layer. */
@@ -314,6 +348,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     out->bits += layer->word_count * 64;
     out->bits_set += bits[layer->number - 1];
     out->count += count_keys(layer);
+    out->united_count += layer->layout == BLOOM_LAYOUT_COUNTING ? 0 : bloom_counted(layer, UNITED);
     out->refused_adds += bloom_counted(layer, REFUSED);
     layer = bloom_older(layer);
   } while (layer);
