@@ -23,6 +23,21 @@ told one two | grep -qx '  apt-get update && apt-get install --no-install-recomm
 told one two/backports | grep -qx "  $(cd "$source" && pwd)/script/packages one two/backports" ||
   fail "the command for a package of the backports: $(told one two/backports)"
 
+# ---- --help ----
+
+# Whoever asks what a script does has not decided yet whether its packages are wanted.
+mkdir -p "$work/copy"
+cp -R "$source/script" "$work/copy"
+printf '#!/bin/sh\necho asked >>%s/asked\nexit 1\n' "$work" >"$work/copy/script/packages"
+for script in "$work"/copy/script/*; do
+  name=$(basename "$script")
+  { [ "$name" != packages ] && [ -f "$script" ] && grep -q "^ *script/packages " "$script"; } || continue
+  "$script" --help >"$work/out" 2>&1 || fail "script/$name --help fails: $(cat "$work/out")"
+  grep -q "script/$name" "$work/out" || fail "script/$name --help does not say how to call it"
+  ! "$script" --nonsense >"$work/out" 2>&1 || fail "script/$name takes --nonsense"
+  [ ! -e "$work/asked" ] || fail "script/$name --help wants packages"
+done
+
 # ---- script/quiet ----
 
 cat >"$work/build" <<'END'
