@@ -249,9 +249,10 @@ static bool fill(struct run *run)
 static void summarize(const struct run *run, const struct chain_figures *figures)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
+  char keys[KEYS_BYTES];
   summary_count("lines read", run->pass.done.lines);
   if (tamis_get_stats(chain_hasher(&run->chain), &stats) == TAMIS_OK)
-    summary_row("distinct lines", "about %.0f", stats.estimated_count);
+    summary_row("distinct lines", "%s", keys_figure(keys, &stats));
   summary_speed(run->pass.done.bytes, run->pass.done.lines, run->pass.seconds);
   summary_filter(figures);
   summary_row("false-positive rate", "%.2g now, %.2g planned", figures->fpp, run->plan.filter.fpp);

@@ -33,13 +33,26 @@ static uint64_t capacity_of_level(uint64_t first, unsigned level)
   return capacity < MAX_CAPACITY ? capacity : MAX_CAPACITY;
 }
 
+/* Whether nothing but a random seed is lacking. */
+static bool lacks_seed(const tamis_options *options, int result)
+{
+  tamis_options with_seed = *options;
+  with_seed.seed = 1;
+  return result == TAMIS_EUNSUPPORTED && options->seed == 0 &&
+         tamis_options_check(options, NULL, 0) == result &&
+         tamis_options_check(&with_seed, NULL, 0) == TAMIS_OK;
+}
+
 void fail_to_create(const tamis_options *options, int result, unsigned level)
 {
   char lines[FIGURE_BYTES];
   double lowest;
   count_figure(lines, (double) options->capacity);
-  if (result == TAMIS_EUNSUPPORTED && tamis_fpp_for(options, UINT64_MAX, &lowest) == TAMIS_OK &&
-      options->fpp < lowest)
+  if (lacks_seed(options, result))
+    fail("cannot get a random seed for a filter: the system call getrandom fails, as in a sandbox "
+         "that forbids it; only 'tamis build --seed' does without");
+  else if (result == TAMIS_EUNSUPPORTED &&
+           tamis_fpp_for(options, UINT64_MAX, &lowest) == TAMIS_OK && options->fpp < lowest)
     fail("a rate of %.2g for %s lines is lower than a %s filter can give (%.2g)%s", options->fpp,
          lines, kind_name(options->kind), lowest,
          level > 0 ? "; a --capacity from the start may help" : "");

@@ -185,7 +185,7 @@ static void report_rate(const struct tally *b, const struct chain *chain, double
   }
   summary_row("rate by formula", "%.2g", formula);
   summary_expected("written by mistake", chain != NULL ? "about" : "at most about",
-                   expected_mistakes(b, rate));
+                   expected_mistakes(b, rate), b->chosen);
 }
 
 /* ---- the run ---- */
@@ -231,6 +231,7 @@ static bool plan_stage(struct run *run, struct stage *stage, size_t file)
   size_t stages = run->inputs->count - 1;
   *options = run->options->shared;
   if (stages > 1) {
+    options->filters = 2;
     options->memory = (options->memory + 1) / 2; /* 0 is no limit */
     if (options->fpp == 0 && options->memory == 0)
       options->fpp = default_fpp(options);

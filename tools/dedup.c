@@ -118,7 +118,7 @@ static const struct argp dedup_argp = {
     "same time is refused.\n\n"
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
-    "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-9 -o urls\n"
+    "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-7 -o urls\n"
     "  tamis dedup --threads 0 --memory 4G *.txt > all.lines\n"
     "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
     "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
@@ -155,7 +155,8 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
               options->shared.memory > 0 ? "planned" : "asked");
   if (rate < 1) /* of x distinct lines, x * rate are dropped, and the others are written */
     summary_expected("wrongly dropped", "at most about",
-                     (double) pass->done.chosen * rate / (1 - rate));
+                     (double) pass->done.chosen * rate / (1 - rate),
+                     pass->done.lines - pass->done.chosen);
   plan_note_load(plan, &figures, "lines");
 }
 

@@ -6,6 +6,7 @@
 #include "options.h"
 #include "report.h"
 #include "saved.h"
+#include "summary.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -69,6 +70,13 @@ static const struct argp info_argp = {
     "Print the figures of saved filters.\v"
     "They are read from the beginning of each file, and tell what the filter was when its save "
     "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
+    "Lines are distinct ones, as they were counted, without those that a false positive hid.  "
+    "After a union of Bloom filters, and in one of kind counting, their number is an estimate, "
+    "with its standard deviation; in several layers at most so many, as a line may be in more than "
+    "one.  A filter of kind cuckoo or counting counts copies: of a line that was added twice there "
+    "are two, also if it came from both filters of a union.  (The commands add a line to a cuckoo "
+    "filter once.)  --json has them as count, united_count (of count, how many unions have "
+    "brought) and estimated_count (what the bits say).\n\n"
     "The exit status is 0 on success, and 2 if a file is damaged, or is not a saved filter.\n\n"
     "Examples:\n"
     "  tamis info known.tamis\n"
@@ -86,12 +94,6 @@ static uint64_t file_size(const char *path)
   return known ? (uint64_t) status.st_size : 0;
 }
 
-/* As --kind takes it. */
-static const char *kind_word(tamis_kind kind)
-{
-  return kind == TAMIS_CUCKOO ? "cuckoo" : kind == TAMIS_COUNTING_BLOOM ? "counting" : "bloom";
-}
-
 /* ---- text ---- */
 
 /* The lines that all layers of a Bloom filter were made for: each further one has room for as many
@@ -100,6 +102,17 @@ static double room_of_layers(const tamis_stats *stats)
 {
   return stats->layers > 1 ? ldexp((double) stats->capacity, (int) stats->layers - 1)
                            : (double) stats->capacity;
+}
+
+/* A cuckoo filter cannot tell copies of a line from lines that collide. */
+static void print_count(const tamis_stats *stats)
+{
+  char figure[FIGURE_BYTES], keys[KEYS_BYTES];
+  if (stats->kind != TAMIS_BLOOM)
+    printf("copies        %" PRIu64 " (%s)\n", stats->count,
+           count_figure(figure, (double) stats->count));
+  if (stats->kind != TAMIS_CUCKOO)
+    printf("lines         %s\n", keys_figure(keys, stats));
 }
 
 static void print_text(const struct info_options *options, const char *path,
@@ -113,8 +126,7 @@ static void print_text(const struct info_options *options, const char *path,
   bool bloom = stats->kind == TAMIS_BLOOM, window = stats->parts > 1;
   printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
          bloom ? layout_name(stats->layout) : "");
-  printf("lines         %.0f (%s)\n", stats->estimated_count,
-         count_figure(figure, stats->estimated_count));
+  print_count(stats);
   printf("capacity      %" PRIu64 " (%s)\n", stats->capacity,
          count_figure(figure, (double) stats->capacity));
   printf("load          %.3g\n", stats->load);
@@ -219,8 +231,10 @@ static void print_json(const struct info_options *options, const char *path,
     print_integer("bits", stats->bits);
     print_integer("bits_set", stats->bits_set);
     print_integer(bloom ? "bits_per_key" : "counters_per_key", stats->bits_per_key);
-    if (bloom)
+    if (bloom) {
       print_integer("layers", stats->layers);
+      print_integer("united_count", stats->united_count);
+    }
   }
   if (options->seed) /* a string, as many programs read numbers as floating point */
     printf(", \"seed\": \"0x%016" PRIx64 "\"", stats->seed);

@@ -7,8 +7,12 @@
 #include "report.h"
 #include "saved.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { VALUES_BYTES = 96 };
 
 struct merge_options {
   struct shared_options shared;
@@ -64,6 +68,23 @@ static const struct argp merge_argp = {
     NULL,
     NULL};
 
+/* How they differ, unless that is a secret or needs no words. */
+static const char *values_of(char text[VALUES_BYTES], const tamis_stats *a, const tamis_stats *b)
+{
+  text[0] = '\0';
+  if (a->kind != b->kind)
+    snprintf(text, VALUES_BYTES, " (%s, not %s)", kind_word(b->kind), kind_word(a->kind));
+  else if (a->parts != b->parts)
+    snprintf(text, VALUES_BYTES, " (%u periods, not %u)", b->parts - 1, a->parts - 1);
+  else if (a->layout != b->layout)
+    snprintf(text, VALUES_BYTES, " (%s, not %s)", layout_name(b->layout), layout_name(a->layout));
+  else if (a->capacity != b->capacity)
+    snprintf(text, VALUES_BYTES, " (%" PRIu64 ", not %" PRIu64 ")", b->capacity, a->capacity);
+  else if (a->fpp != b->fpp)
+    snprintf(text, VALUES_BYTES, " (%.15g, not %.15g)", b->fpp, a->fpp);
+  return text;
+}
+
 /* Says in what respect the filters differ. */
 static void fail_to_fit(const char *first, const char *other, const tamis_stats *a,
                         const tamis_stats *b)
@@ -75,9 +96,10 @@ static void fail_to_fit(const char *first, const char *other, const tamis_stats 
                         : a->fpp != b->fpp           ? "the rate"
                         : a->seed != b->seed         ? "the seed"
                                                      : "the size";
+  char values[VALUES_BYTES];
   set_failure_status(EXIT_UNUSABLE);
-  fail("'%s' does not fit '%s', from which %s differs; build one --like the other", other, first,
-       differs);
+  fail("'%s' does not fit '%s', from which %s differs%s; build one --like the other", other, first,
+       differs, values_of(values, a, b));
 }
 
 static bool add_one(tamis_filter *into, const char *first, const char *path)
@@ -103,7 +125,8 @@ static void note_rate(const tamis_filter *filter)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (tamis_get_stats(filter, &stats) == TAMIS_OK && stats.kind == TAMIS_BLOOM &&
       stats.fpp_estimate > 1.02 * stats.fpp)
-    note("the union holds %.1f times the lines planned for, so the rate rose from %.2g to %.2g",
+    note("the union holds about %.1f times the lines planned for, so the rate rose from %.2g to "
+         "%.2g",
          stats.load, stats.fpp, stats.fpp_estimate);
 }
 

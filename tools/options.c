@@ -52,6 +52,11 @@ const char *kind_name(tamis_kind kind)
                                         : "Bloom";
 }
 
+const char *kind_word(tamis_kind kind)
+{
+  return kind == TAMIS_CUCKOO ? "cuckoo" : kind == TAMIS_COUNTING_BLOOM ? "counting" : "bloom";
+}
+
 static const char *const layouts[] = {[TAMIS_LAYOUT_BLOCKED] = "blocked",
                                       [TAMIS_LAYOUT_CLASSIC] = "classic",
                                       [TAMIS_LAYOUT_WORD] = "word"};
@@ -152,7 +157,10 @@ static error_t parse_help(int key, char *argument, struct argp_state *state)
 static const struct argp_option filter_entries[] = {
     {"capacity", 'c', "N", 0,
      "Number of distinct lines: 500000, 1.5M, 2e9; k, M, G are powers of 1000", 1},
-    {"fpp", 'p', "RATE", 0, "Allowed rate of false positives (default 1e-6)", 1},
+    {"fpp", 'p', "RATE", 0,
+     "Allowed rate of false positives (default 1e-6); below 2e-8, a Bloom filter takes about ten "
+     "times the processor time",
+     1},
     {"memory", 'm', "SIZE", 0,
      "Limit of the filter's memory: 300000, 1.5G; K, M, G are powers of 1024", 1},
     {"kind", 'k', "KIND", 0,
@@ -195,8 +203,9 @@ const struct argp help_argp = {help_entries, parse_help, NULL, NULL, NULL, NULL,
 void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input)
 {
-  static char program[] = "tamis";
-  argv[0] = program; /* getopt begins its messages with this name */
+  static char program[64]; /* getopt begins its messages with this */
+  snprintf(program, sizeof program, "tamis: see '%s --help'", shared->command);
+  argv[0] = program;
   argp_err_exit_status = 2;
   shared->discard = fopen("/dev/null", "w");
   if (shared->discard == NULL)

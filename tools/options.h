@@ -18,7 +18,8 @@ struct shared_options {
   unsigned threads;  /* 1 to MAX_THREADS */
   uint64_t capacity; /* expected distinct lines; 0: not given */
   double fpp;        /* 0: not given */
-  uint64_t memory;   /* 0: not given */
+  uint64_t memory;   /* of one filter; 0: not given */
+  unsigned filters;  /* that are there at a time, and share what --memory gives */
   tamis_kind kind;
   bool kind_given;
   unsigned window; /* periods; 0: not given */
@@ -35,9 +36,9 @@ static inline double default_fpp(const struct shared_options *options)
   return options->kind == TAMIS_COUNTING_BLOOM ? 1e-4 : options->window > 0 ? 1e-5 : 1e-6;
 }
 
-#define SHARED_OPTIONS_INIT                                                    \
-  {                                                                            \
-    NULL, NULL, 1, 0, 0.0, 0, TAMIS_BLOOM, false, 0, false, NULL, false, false \
+#define SHARED_OPTIONS_INIT                                                       \
+  {                                                                               \
+    NULL, NULL, 1, 0, 0.0, 0, 1, TAMIS_BLOOM, false, 0, false, NULL, false, false \
   }
 
 /* Parse the options above: those of the filter, its window, those of a run over files, and --help
@@ -47,7 +48,7 @@ extern const struct argp window_argp;
 extern const struct argp run_argp;
 extern const struct argp help_argp;
 
-/* argp_parse, but without the second line ("Try ...") that argp adds to an error. */
+/* argp_parse, but an error is one line, which names the help of the command. */
 void parse_command_line(const struct argp *argp, int argc, char **argv,
                         struct shared_options *shared, void *input);
 
@@ -57,6 +58,7 @@ void parse_command_line(const struct argp *argp, int argc, char **argv,
 tamis_options shared_filter(const struct shared_options *options);
 
 const char *kind_name(tamis_kind kind);
+const char *kind_word(tamis_kind kind); /* as --kind takes it */
 
 /* The layout of this name; usage_error if there is none. */
 tamis_layout parse_layout(const char *text);

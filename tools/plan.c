@@ -5,6 +5,8 @@
 #include "numbers.h"
 #include "report.h"
 
+#include <inttypes.h>
+
 /* How many times lower the rate of the denser form must be to make up for its drawbacks: the
  * classic layout reads a dozen cache lines for a key instead of one, and a cuckoo filter that does
  * not grow fails when it is full. */
@@ -33,12 +35,27 @@ uint64_t capacity_for(const tamis_options *filter, uint64_t memory)
   return low;
 }
 
-static bool cannot_put(const tamis_options *filter, const char *lines, uint64_t memory,
-                       const char *reason)
+uint64_t least_memory(const tamis_options *filter)
+{
+  uint64_t low = 1, high = UINT64_C(1) << 50;
+  double rate;
+  while (low < high) {
+    uint64_t middle = low + (high - low) / 2;
+    if (tamis_fpp_for(filter, middle, &rate) == TAMIS_OK)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+static bool cannot_put(const tamis_options *filter, const char *lines,
+                       const struct shared_options *options, uint64_t enough)
 {
   char size[FIGURE_BYTES];
-  fail("cannot put %s into a %s filter of %s: %s", lines, kind_name(filter->kind),
-       bytes_figure(size, (double) memory), reason);
+  fail("cannot put %s into a %s filter of %s; --memory %" PRIu64 " is enough", lines,
+       kind_name(filter->kind), bytes_figure(size, (double) options->memory),
+       enough * options->filters);
   return false;
 }
 
@@ -51,8 +68,10 @@ static tamis_layout densest_layout(const tamis_options *filter)
  * form: the blocked layout, which is faster, or a cuckoo filter that leaves half of the memory for
  * growth.  If that does not reach the wanted rate, the denser form is used where it is worth it:
  * the classic layout, or a cuckoo filter that does not grow.  False after fail(). */
-static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wanted, double *rate)
+static bool rate_for_memory(tamis_options *filter, const struct shared_options *options,
+                            double wanted, double *rate)
 {
+  const uint64_t memory = options->memory;
   bool cuckoo = filter->kind == TAMIS_CUCKOO;
   int result = tamis_fpp_for(filter, cuckoo ? memory / 2 : memory, rate);
   if (result == TAMIS_OK && (*rate <= wanted || filter->kind == TAMIS_COUNTING_BLOOM))
@@ -72,7 +91,8 @@ static bool rate_for_memory(tamis_options *filter, uint64_t memory, double wante
     return true;
   char number[FIGURE_BYTES], lines[FIGURE_BYTES + sizeof " lines"];
   snprintf(lines, sizeof lines, "%s lines", count_figure(number, (double) filter->capacity));
-  return cannot_put(filter, lines, memory, tamis_strerror(denser_result));
+  uint64_t enough = least_memory(filter), of_denser = least_memory(&denser);
+  return cannot_put(filter, lines, options, of_denser < enough ? of_denser : enough);
 }
 
 /* For a number of lines that is known or estimated; there are at most `most`. */
@@ -82,7 +102,7 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
   const double asked = options->fpp;
   double rate;
   filter->growable = true; /* as far as the memory goes; a counting Bloom filter's rate rises */
-  if (!rate_for_memory(filter, options->memory, asked > 0 ? asked : default_fpp(options), &rate))
+  if (!rate_for_memory(filter, options, asked > 0 ? asked : default_fpp(options), &rate))
     return false;
   plan->holds = asked == 0 || rate <= asked;
   filter->fpp = asked > 0 && plan->holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;
@@ -115,7 +135,7 @@ static bool plan_unknown(struct plan *plan, const struct shared_options *options
     return true;
   filter->capacity = 1;
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK)
-    return cannot_put(filter, "any line", options->memory, "it needs more memory");
+    return cannot_put(filter, "any line", options, bytes);
   return true; /* chain_create says what is wrong with the rate */
 }
 

@@ -32,6 +32,9 @@ void plan_announce(const struct plan *plan, const struct shared_options *options
 void plan_note_load(const struct plan *plan, const struct chain_figures *figures,
                     const char *lines);
 
+/* The least memory for which there is a rate, with the other options as they are. */
+uint64_t least_memory(const tamis_options *filter);
+
 /* The largest capacity whose filter takes no more than `memory`, with the other options as they
  * are; 0 if there is none. */
 uint64_t capacity_for(const tamis_options *filter, uint64_t memory);

@@ -116,11 +116,12 @@ static void summarize(const struct query_options *options, const struct pass *pa
   if (tamis_get_stats(filter, &stats) != TAMIS_OK)
     return;
   double rate = stats.fpp_estimate;
-  uint64_t absent = options->absent ? pass->done.chosen : pass->done.lines - pass->done.chosen;
+  uint64_t chosen = pass->done.chosen, others = pass->done.lines - chosen;
+  uint64_t absent = options->absent ? chosen : others, present = options->absent ? others : chosen;
   summary_row("false-positive rate", "%.2g", rate);
   if (rate < 1) /* of x lines that are not in, x * rate are taken for some that are */
     summary_expected(options->absent ? "wrongly left out" : "written by mistake", "about",
-                     (double) absent * rate / (1 - rate));
+                     (double) absent * rate / (1 - rate), present);
 }
 
 /* Whether a line was written. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,40 @@
 static bool is_standard(const char *path)
 {
   return strcmp(path, "-") == 0;
+}
+
+/* Directories can be opened, but not read. */
+static int open_saved(const char *path)
+{
+  if (is_standard(path))
+    return STDIN_FILENO;
+  return (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
+}
+
+static void close_saved(const char *path, int fd)
+{
+  int error = errno;
+  if (fd >= 0 && !is_standard(path))
+    close(fd);
+  errno = error;
+}
+
+static int64_t read_bytes(void *context, void *data, size_t size)
+{
+  return TEMP_FAILURE_RETRY(read(*(const int *) context, data, size));
+}
+
+/* What can be read only once is not read again to say how large the filter is. */
+static void fail_to_fit(const char *path, const char *name)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  int fd = is_standard(path) ? -1 : open_saved(path);
+  if (fd >= 0 && tamis_saved_info(read_bytes, &fd, &stats) == TAMIS_OK)
+    fail("the filter in '%s' takes more than --memory allows; --memory %" PRIu64 " is enough", name,
+         stats.bytes);
+  else
+    fail("the filter in '%s' takes more than --memory allows", name);
+  close_saved(path, fd);
 }
 
 /* Says why the file cannot be used.  `begun`: its beginning is that of a saved filter. */
@@ -36,32 +71,11 @@ static void fail_to_read(const char *path, int result, bool begun)
     fail("'%s' was saved by a program with a hash function of its own", name);
     return;
   case TAMIS_EFULL:
-    fail("the filter in '%s' takes more than --memory allows", name);
+    fail_to_fit(path, name);
     return;
   default:
     fail("cannot load '%s': %s", name, tamis_strerror(result));
   }
-}
-
-/* Directories can be opened, but not read. */
-static int open_saved(const char *path)
-{
-  if (is_standard(path))
-    return STDIN_FILENO;
-  return (int) TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
-}
-
-static void close_saved(const char *path, int fd)
-{
-  int error = errno;
-  if (fd >= 0 && !is_standard(path))
-    close(fd);
-  errno = error;
-}
-
-static int64_t read_bytes(void *context, void *data, size_t size)
-{
-  return TEMP_FAILURE_RETRY(read(*(const int *) context, data, size));
 }
 
 bool saved_describe(const char *path, tamis_stats *stats)

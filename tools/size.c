@@ -87,11 +87,12 @@ static void check(const struct size_options *options)
     usage_error("--fixed is for cuckoo filters and windows");
 }
 
-static void fail_too_little(const tamis_options *filter, uint64_t memory)
+static void fail_too_little(const tamis_options *filter, uint64_t memory, uint64_t enough)
 {
   char size[FIGURE_BYTES];
-  fail("%s is too little for a %s filter of these keys", bytes_figure(size, (double) memory),
-       kind_name(filter->kind));
+  fail("%s is too little for a %s filter of %" PRIu64 " key%s; --memory %" PRIu64 " is enough",
+       bytes_figure(size, (double) memory), kind_name(filter->kind), filter->capacity,
+       filter->capacity == 1 ? "" : "s", enough);
 }
 
 /* The bytes of the filter.  False after fail(). */
@@ -112,7 +113,7 @@ static bool buy_capacity(tamis_options *filter, uint64_t memory)
     return true;
   filter->capacity = 1;
   if (take(filter, &bytes)) /* so the rate is possible */
-    fail_too_little(filter, memory);
+    fail_too_little(filter, memory, bytes);
   return false;
 }
 
@@ -121,7 +122,7 @@ static bool buy_rate(tamis_options *filter, uint64_t memory)
 {
   int result = tamis_fpp_for(filter, memory, &filter->fpp);
   if (result == TAMIS_EFULL)
-    fail_too_little(filter, memory);
+    fail_too_little(filter, memory, least_memory(filter));
   else if (result != TAMIS_OK)
     fail_to_create(filter, result, 0);
   return result == TAMIS_OK;

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,12 +117,36 @@ bool state_open(struct state *state, const char *path, const struct inputs *inpu
   return true;
 }
 
-static tamis_filter *refuse(const struct state *state, tamis_filter *filter, const char *option)
+static void refuse(const struct state *state, const char *option, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* `format`: the value that it was begun with, and the one that was given now. */
+static void refuse(const struct state *state, const char *option, const char *format, ...)
 {
+  char values[2 * FIGURE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(values, sizeof values, format, arguments);
+  va_end(arguments);
   set_failure_status(EXIT_UNUSABLE);
-  fail("'%s' was begun with another %s", state->path, option);
-  tamis_destroy(filter);
-  return NULL;
+  fail("'%s' was begun with another %s: %s", state->path, option, values);
+}
+
+/* Refuses options that are given, and differ from those of the state. */
+static void compare(const struct state *state, const struct shared_options *options,
+                    const tamis_stats *stats)
+{
+  unsigned window = stats->parts - 1;
+  if (options->kind_given && options->kind != stats->kind)
+    refuse(state, "--kind", "%s, not %s", kind_word(stats->kind), kind_word(options->kind));
+  else if (options->window > 0 && window == 0)
+    refuse(state, "--window", "none, not %u", options->window);
+  else if (options->window > 0 && options->window != window)
+    refuse(state, "--window", "%u, not %u", window, options->window);
+  else if (options->fpp > 0 && options->fpp != stats->fpp)
+    refuse(state, "--fpp", "%.15g, not %.15g", stats->fpp, options->fpp);
+  else if (options->capacity > 0 && options->capacity != stats->capacity)
+    refuse(state, "--capacity", "%" PRIu64 ", not %" PRIu64, stats->capacity, options->capacity);
 }
 
 tamis_filter *state_load(const struct state *state, const struct shared_options *options)
@@ -129,15 +155,11 @@ tamis_filter *state_load(const struct state *state, const struct shared_options 
   tamis_filter *filter = saved_load(state->path, options->memory);
   if (filter == NULL || tamis_get_stats(filter, &stats) != TAMIS_OK)
     return filter;
-  if (options->kind_given && options->kind != stats.kind)
-    return refuse(state, filter, "--kind");
-  if (options->window > 0 && options->window != stats.parts - 1)
-    return refuse(state, filter, "--window");
-  if (options->fpp > 0 && options->fpp != stats.fpp)
-    return refuse(state, filter, "--fpp");
-  if (options->capacity > 0 && options->capacity != stats.capacity)
-    return refuse(state, filter, "--capacity");
-  return filter;
+  compare(state, options, &stats);
+  if (!failed())
+    return filter;
+  tamis_destroy(filter);
+  return NULL;
 }
 
 /* ---- saving ---- */

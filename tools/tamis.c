@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,19 @@ static int run_command(int argc, char **argv)
               argv[0]);
 }
 
+static bool is_help(const char *word)
+{
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/* tamis help COMMAND */
+static int run_help(char *command)
+{
+  static char option[] = "--help";
+  char *arguments[] = {command, option, NULL};
+  return run_command(2, arguments);
+}
+
 int main(int argc, char **argv)
 {
   occupy_standard_error();
@@ -94,7 +108,9 @@ int main(int argc, char **argv)
   atexit(flush_standard_output);
   if (argc < 2)
     usage_error("a command is missing, such as dedup; see 'tamis --help'");
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+  if (is_help(argv[1])) {
+    if (argc > 2 && argv[1][0] != '-' && !is_help(argv[2]))
+      return run_help(argv[2]);
     print_help();
     return EXIT_SUCCESS;
   }

@@ -29,9 +29,10 @@ fi
 target=${check[0]}
 [[ $target != redis/* ]] || target=module-tests
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
+[[ $target != tests/tool/* ]] || target=tamis-tool
 [ -z "$list" ] || target=all
 
-copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests)
+copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests tools)
 make_target() {
   cmake --build "build/$build" --target "$target" >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
@@ -39,8 +40,7 @@ make_target() {
 configure() { # FLAGS
   [ ! -f "build/$build/build.ninja" ] || return 0
   # As the other builds are, so that a cache of compilations has most of it already.
-  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_TOOL=OFF -DTAMIS_BUILD_BENCH=OFF "$@" \
-    >"build.$build.log" 2>&1 ||
+  cmake --preset "$build" -DTAMIS_WERROR=OFF -DTAMIS_BUILD_BENCH=OFF "$@" >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
 }
 
@@ -105,6 +105,7 @@ run_check() { # NUMBER
   case ${check[0]} in
   redis/*) timeout 600 "${check[@]}" --server redis --module "build/$build/redis/tamis-redis.so" ${test:+"$test"} ;;
   examples/*) timeout 600 "${check[@]}" --short --programs "build/$build/$(dirname "${check[0]}")" ;;
+  tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;
   *) timeout 600 "$(program "${check[0]}")" "${check[@]:1}" ;;
   esac
 }
