@@ -366,6 +366,7 @@ static const struct figure {
     FIGURE(layers, NULL),
     FIGURE(parts, NULL),
     FIGURE(oldest_part_age, NULL),
+    FIGURE(united_count, NULL), /* there are no unions here */
 #undef FIGURE
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
