@@ -5,8 +5,6 @@ RedisBloom's, and so are the texts of errors that clients compare.
 
     test_commands.py --server redis|valkey --module PATH [WORD ...]
 """
-import time
-
 import server as servers
 from filters import chunks
 from server import ReplyError, same, wait_until
@@ -268,6 +266,8 @@ def test_cf_full(context):
         assert "filter is full" in str(replies[refused[0]]).lower(), replies[refused[0]]
         same(client("CF.INSERT", "f", "ITEMS", refused[0], refused[1])[1], no if no is False else -1)
         same(client("CF.INSERTNX", "f", "ITEMS", refused[0], refused[1])[1], -1)
+        client("CF.RESERVE", "batch", "100", "EXPANSION", "0", "SEED", "1")
+        same(client("CF.INSERT", "batch", "ITEMS", *range(101)), [yes] * 100 + [no if no is False else -1])
         held = [i for i, reply in enumerate(replies) if reply == yes]
         same(client("CF.MEXISTS", "f", *held).count(yes), len(held))
 
@@ -471,26 +471,6 @@ def test_windows_renew(context):
             client("DEL", "w")
 
 
-def test_windows_by_the_clock(context):
-    """With EVERY, commands that add end the periods that are over by the server's clock."""
-    for client, yes, no in protocols(context):
-        for kind, reserve in (("BF", ("1e-6", "1000")), ("CF", ("1000", "ERROR", "1e-5"))):
-
-            def forgotten(key):
-                client(f"{kind}.ADD", key, "another")
-                return client(f"{kind}.EXISTS", key, "a") == no
-            begin = time.monotonic()
-            for key, every in (("w", "200"), ("hours", "3600000")):
-                client(f"{kind}.RESERVE", key, *reserve, "WINDOW", "2", "EVERY", every)
-                client(f"{kind}.ADD", key, "a")
-            same(forgotten("hours"), False)
-            wait_until(lambda: forgotten("w"), "a is forgotten")
-            assert time.monotonic() - begin > 0.15, "not before a whole period is over"
-            same(client(f"{kind}.EXISTS", "w", "another"), yes)
-            same(forgotten("hours"), False)
-            client("DEL", "w", "hours")
-
-
 # ---- all commands ----
 
 
@@ -681,21 +661,6 @@ def test_acl(context):
     client("ACL", "DELUSER", "reader", "writer", "merger", "category")
 
 
-def test_expiry(context):
-    """A filter expires as other keys do, and adds leave the time as it is."""
-    for client, yes, no in protocols(context):
-        for kind in ("BF", "CF"):
-            client(f"{kind}.ADD", "f", "a")
-            client("PEXPIRE", "f", "1000000000")
-            client(f"{kind}.ADD", "f", "b")
-            assert 900000000 < client("PTTL", "f") <= 1000000000
-            client("PEXPIRE", "f", "1")
-            wait_until(lambda: client(f"{kind}.EXISTS", "f", "a") == no, "the filter expires")
-            same(client(f"{kind}.ADD", "f", "b"), yes, "a new one")
-            same(client("PTTL", "f"), -1)
-            client("DEL", "f")
-
-
 def test_cluster_slots(context):
     """In a cluster, all keys of a command are in one slot."""
     server = context.start("--cluster-enabled", "yes")
@@ -707,33 +672,6 @@ def test_cluster_slots(context):
         same(server.error(f"{kind}.MERGE", "{y}b", "{x}a")[:9], "CROSSSLOT")
         same(server.error(f"{kind}.MERGE", "{x}c", "{x}a", "{y}a")[:9], "CROSSSLOT")
         server("FLUSHALL")
-
-
-def test_notifications(context):
-    """Keyspace events, by which caches and triggers follow a key."""
-    client = context.server().connect()
-    listener = context.shared.connect()
-    client("CONFIG", "SET", "notify-keyspace-events", "KEAd")
-    listener("PSUBSCRIBE", "__keyspace@0__:*")
-
-    def events(*commands):
-        for command in (*commands, "SET last x", "DEL last"):
-            client(*command.split())
-        seen = []
-        while not seen or seen[-1] != b"del":
-            message = listener.receive()
-            seen += [message[3]] if message[0] == b"pmessage" else []
-        return [event.decode() for event in seen if event not in (b"new", b"set", b"del")]
-
-    same(events("BF.ADD f a", "BF.ADD f a", "BF.EXISTS f a"), ["bloom.reserve", "bloom.add"])
-    same(events("BF.MADD f b", "BF.INSERT f ITEMS c", "BF.MERGE g f", "BF.RESERVE h 0.01 9"),
-         ["bloom.add", "bloom.add", "bloom.merge", "bloom.reserve"])
-    same(events("CF.ADD c a", "CF.ADDNX c a", "CF.DEL c a", "CF.DEL c a"),
-         ["cuckoo.create", "cuckoo.add", "cuckoo.del"])
-    same(events("CF.RESERVE d 100", "CF.INSERT d ITEMS a b", "CF.COUNT d a"), ["cuckoo.reserve", "cuckoo.insert"])
-    same(events("BF.RESERVE i 0.01 9 WINDOW 1", "BF.ADVANCE i", "CF.RESERVE j 9 WINDOW 1", "CF.ADVANCE j"),
-         ["bloom.reserve", "bloom.advance", "cuckoo.reserve", "cuckoo.advance"])
-    client("CONFIG", "SET", "notify-keyspace-events", "")
 
 
 if __name__ == "__main__":

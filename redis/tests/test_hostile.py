@@ -257,9 +257,12 @@ def test_memory_after_refusals(context):
     server = hostile_server(context)
     generator = random.Random(5)
     trials = list(payloads(server("DUMP", "cuckoo"), generator, 300))
+    server("CF.ADD", "small", "a")
+    chunk, = chunks(server, "CF", "small")  # of the other kind
 
     def round_of_trials():
         server.client.pipeline([["RESTORE", "victim", "0", payload, "REPLACE"] for payload in trials])
+        server.client.pipeline([["BF.LOADCHUNK", "nowhere", *chunk]] * 1000)
         server("DEL", "victim")
         return server.client.info("memory", "used_memory")
     round_of_trials()

@@ -162,26 +162,6 @@ def test_chunks_between_servers(context):
     compare(answers(server), answers(other), "chunks")
 
 
-def test_copy_and_rename(context):
-    server = context.start()
-    fill(server)
-    before = answers(server)
-    for key in before:
-        same(server("COPY", key, b"copy of " + key), 1)
-        assert server("DUMP", key) == server("DUMP", b"copy of " + key), key
-    server("CF.ADD", "copy of cuckoo", "only here")
-    server("BF.ADD", "copy of bloom", "only here, too")
-    same(server("CF.EXISTS", "cuckoo", "only here"), 0, "a copy has memory of its own")
-    for key in before:
-        server("DEL", key)
-        server("RENAME", b"copy of " + key, key)
-    server("CF.DEL", "cuckoo", "only here")
-    after = answers(server)
-    del before[b"bloom"], after[b"bloom"]  # has one key more
-    before[b"cuckoo"].pop(), after[b"cuckoo"].pop()  # its count of removes differs
-    compare(before, after, "COPY, DEL, RENAME")
-
-
 def test_migrate(context):
     server, target = context.start(), context.start()
     fill(server)
@@ -279,24 +259,6 @@ def test_dump_is_of_one_moment(context):
         server(f"{kind}.ADD", "f", "another filter")
         server.error(f"{kind}.SCANDUMP", "f", pieces[0][0])
         server.kill()
-
-
-def test_chunks_out_of_order(context):
-    server = context.server()
-    for kind, reserve in (("BF", ("0.001", "3000000")), ("CF", ("3000000", ))):
-        server(f"{kind}.RESERVE", "f", *reserve)
-        server(f"{kind}.INSERT", "f", "ITEMS", *range(1000))
-        pieces = chunks(server, kind, "f")
-        cursor, data = pieces[-1]
-        server.error(f"{kind}.LOADCHUNK", "g", cursor, data)  # the last one first
-        same(server("EXISTS", "g"), 0)
-        server(f"{kind}.LOADCHUNK", "g", *pieces[0])
-        if len(pieces) > 2:
-            server.error(f"{kind}.LOADCHUNK", "g", *pieces[2])  # the second one left out
-        for cursor, data in pieces[1:]:
-            same(server(f"{kind}.LOADCHUNK", "g", cursor, data), "OK")
-        same(server(f"{kind}.MEXISTS", "g", *range(1000)).count(1), 1000)
-        server("DEL", "f", "g")
 
 
 # ---- killed ----
