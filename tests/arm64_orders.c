@@ -174,14 +174,14 @@ bool change__layer_append(struct bloom *first, struct bloom *full, struct bloom 
   return append(first, full, layer);
 }
 
-bool change__openers_begin(struct bloom *first, unsigned most)
+bool change__openers_begin(struct bloom *first, unsigned most, unsigned own)
 {
-  return begin_opening(first, most);
+  return begin_opening(first, most, own);
 }
 
-void change__openers_end(struct bloom *first)
+void change__openers_end(struct bloom *first, unsigned own)
 {
-  end_opening(first);
+  end_opening(first, own);
 }
 
 uint64_t load__epoch_before(const epoch_word *at)

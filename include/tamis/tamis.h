@@ -323,8 +323,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  * it never changes again.  A key whose counters are all stuck stays, however often it is removed.
  *   Threads  any
  *   Blocks   Bloom: never (lock-free).  An add that has to open a layer blocks in the allocator;
- *            and while two other calls are there for that layer (with a max_bytes, perhaps one), it
- *            yields until one of them is done.
+ *            and while two other calls are there for that layer (one, if it is a union or, perhaps,
+ *            with a max_bytes), it yields until one of them is done.
  *            Counting Bloom: never (lock-free; it repeats a step only when another call has changed
  *            the same word meanwhile).
  *            With a window: for the locks of the key's two buckets in each layer, held for one

@@ -91,7 +91,8 @@
  *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
  *     thrown away; a third one that needs it yields until one of them is done.  With a max_bytes
  *     that has no room for two, at most one thread does, and waits for one that still has a layer
- *     to throw away.
+ *     to throw away.  A union that needs several layers is alone as well.  It publishes all of them
+ *     by one compare-and-swap, or none.
  *
  * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a
  * layer is opened may be added to both layers, and counted in both.
@@ -116,33 +117,6 @@ enum { MOST_OPENERS = 2 };
 static void use_layers(struct bloom *first)
 {
   atomic_store_explicit(&first->head.operations, &tamis__bloom_layered, memory_order_seq_cst);
-}
-
-/* All shards together get at most a half of the room before each of them looks again. */
-int tamis__bloom_watch(struct bloom *b)
-{
-  uint64_t room = room_for_keys(b), shards = b->counter_mask + UINT64_C(1);
-  unsigned period = LEAST_WATCH_PERIOD;
-  unsigned char far = OPEN;
-  if (room <= period * shards)
-    atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
-                                            memory_order_relaxed);
-  while (period < MOST_WATCH_PERIOD && 4 * period * shards <= room)
-    period *= 2;
-  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
-    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
-  return TAMIS_OK;
-}
-
-uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount)
-{
-  const struct counters counters = bloom_counters(b);
-  return tamis__counter_add_shared(&counters, which, amount);
-}
-
-int tamis__bloom_count_shared(struct bloom *b)
-{
-  return is_watched(b, tamis__bloom_add_shared(b, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
 
 /* All layers, and the largest one. */
@@ -297,14 +271,43 @@ void tamis__layers_append(struct bloom *first, struct bloom *layer)
   (void) append(first, layer->older, layer);
 }
 
-/* By a thread that may create it. */
-static int create_layer(struct bloom *first, struct bloom *full, const struct bloom_plan *plan)
+static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
+{
+  for (struct bloom *older; newest != full; newest = older) {
+    older = newest->older;
+    tamis__bloom_destroy_layer(newest);
+  }
+}
+
+/* Creates a layer by its plan, and those after it up to the one with that number, or none.  No other
+ * thread knows them. */
+static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
+                         struct bloom **newest)
+{
+  int result = tamis__bloom_create_empty(&first->head, plan, newest);
+  if (result != TAMIS_OK || (*newest)->number >= number)
+    return result;
+  struct bloom *layer = *newest;
+  struct bloom_plan next;
+  unsigned openers;
+  atomic_store_explicit(&layer->fullness, FULL, memory_order_relaxed); /* not shared yet */
+  result = plan_layer(first, layer, &next, &openers);
+  if (result == TAMIS_OK)
+    result = create_layers(first, &next, number, newest);
+  if (result != TAMIS_OK)
+    tamis__bloom_destroy_layer(layer);
+  return result;
+}
+
+/* By a thread that may create them. */
+static int append_layers(struct bloom *first, struct bloom *full, const struct bloom_plan *plan,
+                         unsigned number)
 {
   struct bloom *layer;
   if (newest_layer(first) != full)
     return TAMIS_OK;
   HOOK(bloom_layer_wanted);
-  int result = tamis__bloom_create_empty(&first->head, plan, &layer);
+  int result = create_layers(first, plan, number, &layer);
   if (result != TAMIS_OK)
     return newest_layer(first) != full ? TAMIS_OK : result;
   atomic_store_explicit(&full->fullness, FULL,
@@ -312,7 +315,7 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
   use_layers(first);
   HOOK(bloom_layer_created);
   if (!append(first, full, layer))
-    tamis__bloom_destroy_layer(layer);
+    destroy_layers_after(full, layer);
   return TAMIS_OK;
 }
 
@@ -326,13 +329,13 @@ static int create_layer(struct bloom *first, struct bloom *full, const struct bl
  *                  take more than max_bytes
  *   checked by     negative/late_layer_not_counted (that late layers are counted); unit.arm64 (the
  *                  order) */
-static bool begin_opening(struct bloom *first, unsigned most)
+static bool begin_opening(struct bloom *first, unsigned most, unsigned own)
 {
   unsigned char openers = 0;
-  while (openers < most)
+  while (openers + own <= most)
     if (atomic_compare_exchange_strong_explicit(&first->openers, &openers,
-                                                (unsigned char) (openers + 1), memory_order_acq_rel,
-                                                memory_order_relaxed))
+                                                (unsigned char) (openers + own),
+                                                memory_order_acq_rel, memory_order_relaxed))
       return true;
   return false;
 }
@@ -343,30 +346,33 @@ static bool begin_opening(struct bloom *first, unsigned most)
  *   if weakened    a thread that waited may miss that layer, and create a second one where
  *                  max_bytes has room for one only
  *   checked by     unit.arm64 */
-static void end_opening(struct bloom *first)
+static void end_opening(struct bloom *first, unsigned own)
 {
-  atomic_fetch_sub_explicit(&first->openers, 1, memory_order_release);
+  atomic_fetch_sub_explicit(&first->openers, (unsigned char) own, memory_order_release);
 }
 
-int tamis__layers_open(struct bloom *first, struct bloom *full)
+int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 {
   struct bloom_plan plan;
-  unsigned openers;
+  unsigned openers, own = 1;
   if (atomic_load_explicit(&full->fullness, memory_order_relaxed) == LAST)
     return TAMIS_EFULL;
   int result = plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed); /* saves planning again */
+    if (!number) /* it is full, and this saves planning again */
+      atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed);
     return result;
   }
-  while (!begin_opening(first, openers)) {
+  if (number > full->number + 1U) /* of which no other thread knows how much they take */
+    openers = own = MOST_OPENERS;
+  while (!begin_opening(first, openers, own)) {
     if (newest_layer(first) != full)
       return TAMIS_OK;
     HOOK(bloom_layer_awaited);
     sched_yield();
   }
-  result = create_layer(first, full, &plan);
-  end_opening(first);
+  result = append_layers(first, full, &plan, number);
+  end_opening(first, own);
   return result;
 }
 
@@ -400,7 +406,7 @@ static int add(struct bloom *first, uint64_t mixed)
     int result = calls_of(first, newest)->insert(newest, mixed);
     if (result != TAMIS_EFULL)
       return TAMIS_OK;
-    result = tamis__layers_open(first, newest);
+    result = tamis__layers_open(first, newest, 0);
     if (result != TAMIS_OK) {
       tamis__bloom_note_refusal(first);
       return result;
@@ -478,7 +484,7 @@ static int add_unique(struct bloom *first, uint64_t mixed)
       return settle(first, mixed);
     if (result != TAMIS_EFULL)
       return result;
-    result = tamis__layers_open(first, newest);
+    result = tamis__layers_open(first, newest, 0);
     if (result == TAMIS_EFULL && is_in_by_now(first, mixed))
       return TAMIS_PRESENT;
     if (result != TAMIS_OK) {

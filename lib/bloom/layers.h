@@ -17,9 +17,10 @@ int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
  * returns what it returns. */
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
-/* Opens a layer after `full`, unless there is one.
+/* Opens a layer after `full`, unless there is one.  With a `number`: all up to the one with that
+ * number, or none; and `full` need not be full.
  *   Errors  TAMIS_EFULL: max_bytes, or 64-bit hashes cannot give the rate; final.  TAMIS_ENOMEM */
-int tamis__layers_open(struct bloom *first, struct bloom *full);
+int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number);
 
 /* Whether the layers that come after `newest` will fit together with other ones, up to the n-th. */
 bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *others, unsigned n);

@@ -348,19 +348,12 @@ static unsigned layers_of(struct bloom *b, struct bloom *layers[BLOOM_MOST_LAYER
   return n;
 }
 
-/* Opens layers until `into` has as many as `from`.  All that it had before have room. */
-static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned have, unsigned need)
+/* Opens layers until `into` has as many as `from`.  (Adds may have opened more, or some of them.) */
+static int open_layers(struct bloom *into[BLOOM_MOST_LAYERS], unsigned need)
 {
   int result = TAMIS_OK;
-  for (; have < need && result == TAMIS_OK; have++) {
-    result = tamis__layers_open(into[0], into[have - 1]);
-    if (result == TAMIS_OK) {
-      struct bloom *layer = newest_layer(into[0]); /* adds may have opened more */
-      while (layer->number > have + 1)
-        layer = bloom_older(layer);
-      into[have] = layer;
-    }
-  }
+  for (unsigned have; (have = layers_of(into[0], into)) < need && result == TAMIS_OK;)
+    result = tamis__layers_open(into[0], into[have - 1], need);
   return result;
 }
 
@@ -374,7 +367,7 @@ static int merge_growable(struct bloom *into_first, struct bloom *from_first)
       return TAMIS_EINVAL;
   if (!tamis__layers_will_fit(into[have - 1], from, n))
     return TAMIS_EINVAL; /* before any is opened */
-  int result = open_layers(into, have, n);
+  int result = open_layers(into, n);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++)
     keys[i] = counted_keys(from[i]);
   for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
