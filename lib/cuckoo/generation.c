@@ -157,14 +157,17 @@ uint64_t tamis__generation_others_bytes(const struct generation *generation)
 int tamis__generation_provide_others(struct cuckoo *c, struct generation *generation)
 {
   size_t bytes = others_bytes(&generation->geometry);
+  int result;
   if (generation_others(generation))
     return TAMIS_OK;
-  int result = tamis__growth_provide(c); /* what is split may be joined */
-  if (result != TAMIS_OK)
-    return result;
   directory_entry *others = tamis__cuckoo_allocate_cleared(c, bytes, 0, &result);
   if (!others)
     return result;
+  result = tamis__growth_provide(c); /* what is split may be joined */
+  if (result != TAMIS_OK) {
+    tamis__cuckoo_release(c, others, bytes);
+    return result;
+  }
   directory_value value = directory_load(generation->directory);
   for (size_t i = 0; i < bytes / sizeof *others; i++)
     directory_publish(&others[i], value);

@@ -140,7 +140,8 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
 }
 
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
- * under them only.  The caller holds the growth stripe. */
+ * under them only.  What stays if the split fails, the other directory entries, comes last.  The
+ * caller holds the growth stripe. */
 static int split_locked(struct cuckoo *c, struct generation *generation, struct segment *parent,
                         uint64_t index, struct departed *departed)
 {
@@ -148,12 +149,14 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
   bool fits = tamis__cuckoo_fits(c, most_bytes_of_split(generation, parent));
-  int result = tamis__generation_provide_others(c, generation);
+  int result = TAMIS_OK;
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++)
     child[bit] = tamis__segment_create_unfilled(
         c, generation, parent->prefix | (uint64_t) bit << (63 - depth), depth + 1, &result);
   if (result == TAMIS_OK)
     result = try_counts(c, parent);
+  if (result == TAMIS_OK)
+    result = tamis__generation_provide_others(c, generation);
   if (result == TAMIS_OK) {
     tamis__segment_touch(g, child[0]);
     tamis__segment_touch(g, child[1]);
