@@ -45,12 +45,8 @@ bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *s
 }
 
 /* In new generations, too. */
-static void count_everywhere_if_many(struct cuckoo *c, const struct cuckoo_geometry *g,
-                                     struct segment *segment)
+static void count_everywhere(struct cuckoo *c)
 {
-  if (!tamis__many_copies(g, segment))
-    return;
-  count_from_now_on(segment);
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
 }
 
@@ -58,7 +54,10 @@ void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometr
                                    struct segment *segment)
 {
   add_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
-  count_everywhere_if_many(c, g, segment);
+  if (!tamis__many_copies(g, segment))
+    return;
+  count_from_now_on(segment);
+  count_everywhere(c);
 }
 
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
@@ -131,13 +130,23 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   return result;
 }
 
+/* What copies the fold has found are counted, and are no reason for another one. */
+static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
+{
+  if (tamis__many_copies(g, segment))
+    count_everywhere(c);
+  atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+}
+
+/* Copies are counted from the beginning, as those that came meanwhile would take the lanes that
+ * become free.  A fold that fails is no fold: the next key that finds no room tries it again. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   int result = TAMIS_OK;
+  bool counted = counts_copies(segment);
   count_from_now_on(segment);
-  count_everywhere_if_many(c, g, segment);
   HOOK(cuckoo_fold_begins);
   for (uint32_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
     segment_lock_all(g, segment);
@@ -147,6 +156,9 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
     segment_unlock_all(g, segment);
   }
   if (result == TAMIS_OK)
-    atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
+    note_fold(c, g, segment);
+  else if (!counted)
+    atomic_fetch_and_explicit(&segment->duplicates_lock.used, ~(uint32_t) COUNTS_COPIES,
+                              memory_order_relaxed);
   return result;
 }

@@ -57,7 +57,8 @@ void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
 void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part);
 
 /* Folds a segment.  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; what has been folded
- * by then stays folded.  The caller holds the growth stripe. */
+ * by then stays folded, and the segment is to be folded again.  The caller holds the growth
+ * stripe. */
 int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment *segment);
 
 #endif

@@ -92,7 +92,7 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
     return false;
   }
   *result = count_copy_locked(c, pair, &best);
-  if (!counted && no_path)
+  if (*result == TAMIS_OK && !counted && no_path)
     tamis__note_copy_without_room(c, g, pair->segment);
   return *result != TAMIS_EFULL; /* a limit is reached: then a lane, if one is free */
 }
