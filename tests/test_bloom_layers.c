@@ -293,43 +293,6 @@ static void growth_ends_where_hashes_do(void **state)
   }
 }
 
-static void without_memory_nothing_changes(tamis_layout layout)
-{
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_options options = options_for(layout, 1000);
-  options.allocator = &allocator;
-  /* A layer is two blocks. */
-  for (unsigned fail = 1; fail <= 2; fail++) {
-    tamis_filter *f;
-    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-    uint64_t key = 0;
-    for (unsigned failed = 0; failed < 4; key++) {
-      bool in = tamis_contains_hash(f, key);
-      counts.calls = 0;
-      counts.fail_at = fail;
-      size_t now = counts.now;
-      int result = tamis_add_unique_hash(f, key);
-      if (counts.calls >= fail) { /* once more, and then with memory */
-        failed++;
-        assert_int_equal(result, TAMIS_ENOMEM);
-        assert_true(!in && !tamis_contains_hash(f, key) && counts.now == now);
-        counts.calls = 0;
-        assert_int_equal(tamis_add_hash(f, key), TAMIS_ENOMEM);
-        assert_valid(f);
-        counts.fail_at = 0;
-        assert_int_equal(tamis_add_unique_hash(f, key), TAMIS_OK);
-      }
-      assert_true(tamis_contains_hash(f, key));
-    }
-    assert_int_equal(stats_of(f).layers, 5);
-    assert_valid(f);
-    tamis_destroy(f);
-    assert_int_equal(counts.blocks, 0);
-  }
-}
-EACH_LAYOUT(without_memory_nothing_changes)
-
 /* ---- saved ---- */
 
 static tamis_filter *load(const struct bytes *b)
@@ -642,7 +605,6 @@ int main(void)
       EACH(large_blocks_may_come_cleared),
       EACH(blocks_of_malloc_are_cleared),
       cmocka_unit_test(growth_ends_where_hashes_do),
-      EACH(without_memory_nothing_changes),
       EACH(layers_are_saved_and_loaded),
       cmocka_unit_test(max_bytes_holds_for_all_layers),
       cmocka_unit_test(layers_that_cannot_be_are_refused),

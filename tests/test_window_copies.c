@@ -474,25 +474,6 @@ static void copies_keep_within_max_bytes(void **state)
   assert_int_equal(counts.now, 0);
 }
 
-static void without_memory_there_is_no_copy(void **state)
-{
-  (void) state;
-  struct counts counts = {0};
-  tamis_allocator allocator = counting(&counts);
-  tamis_options options = options_for(2, 1000, true);
-  options.allocator = &allocator;
-  tamis_filter *f = create(&options);
-  add(f, 7, 1);
-  counts.fail_at = counts.calls + 1;
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_ENOMEM);
-  assert_int_equal(tamis_count_hash(f, 7), 1);
-  assert_int_equal(stats_of(f).refused_adds, 1);
-  assert_valid(f);
-  add(f, 7, 1);
-  assert_int_equal(tamis_count_hash(f, 7), 2);
-  tamis_destroy(f);
-}
-
 static void a_copy_that_is_refused_renews_nothing(void **state)
 {
   (void) state;
@@ -627,7 +608,6 @@ int main(void)
       cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
       cmocka_unit_test(copies_take_little_memory_and_give_it_back),
       cmocka_unit_test(copies_keep_within_max_bytes),
-      cmocka_unit_test(without_memory_there_is_no_copy),
       cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
       cmocka_unit_test(entries_have_names_of_their_own),
       cmocka_unit_test(removed_keys_leave_their_layers),
