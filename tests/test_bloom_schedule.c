@@ -599,6 +599,50 @@ static void a_late_layer_is_counted(void **state)
   assert_int_equal(bytes, 0);
 }
 
+static tamis_filter *make_counted(const tamis_allocator *allocator, uint64_t max_bytes)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 100;
+  options.fpp = 0.0025;
+  options.seed = 42;
+  options.max_bytes = max_bytes;
+  options.allocator = allocator;
+  tamis_filter *f;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  return f;
+}
+
+/* A union has created the layers that it needs, for which max_bytes has just room.  An add that
+ * needs the first of them waits. */
+static void a_union_opens_its_layers_alone(void **state)
+{
+  (void) state;
+  _Atomic uint64_t bytes = 0, of_others = 0;
+  const tamis_allocator counted = {allocate_counted, release_counted, (void *) &bytes};
+  const tamis_allocator others = {allocate_counted, release_counted, (void *) &of_others};
+  tamis_filter *from = make_counted(&others, 0), *like = make_counted(&others, 1 << 20);
+  for (uint64_t i = 1000; stats_of(from).layers < 3; i++)
+    assert_int_equal(tamis_add_hash(from, i), TAMIS_OK);
+  assert_int_equal(tamis_merge(like, from), TAMIS_OK);
+  const uint64_t max_bytes = stats_of(like).bytes;
+  tamis_filter *f = make_counted(&counted, max_bytes);
+  for (uint64_t i = 0; stats_of(f).count < 100; i++)
+    assert_int_equal(tamis_add_hash(f, i << 32), TAMIS_OK);
+  struct call a = {.filter = f, .from = from}, b = {.filter = f, .hash = 8};
+  stop_at(&a, "bloom_layer_created");
+  assert_int_equal(bytes, max_bytes);
+  start(&b);
+  schedule_wait_either("bloom_layer_awaited", 1, "bloom_layer_created", 2);
+  assert_int_equal(bytes, max_bytes);
+  go_on(&a);
+  finish(&b);
+  assert_true(a.result == TAMIS_OK && b.result == TAMIS_OK);
+  assert_int_equal(stats_of(f).layers, 3);
+  tamis_destroy(f);
+  tamis_destroy(from);
+  tamis_destroy(like);
+}
+
 /* ---- no memory for a layer ---- */
 
 static unsigned plans;
@@ -679,6 +723,7 @@ int main(void)
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
       cmocka_unit_test(of_two_layers_one_is_thrown_away),
       cmocka_unit_test(a_late_layer_is_counted),
+      cmocka_unit_test(a_union_opens_its_layers_alone),
       cmocka_unit_test(a_layer_that_is_refused_is_planned_once),
   };
   return cmocka_run_group_tests_name("bloom_schedule", tests, NULL, NULL);
