@@ -282,20 +282,24 @@ static void destroy_layers_after(const struct bloom *full, struct bloom *newest)
 /* Creates a layer by its plan, and those after it up to the one with that number, or none.  No other
  * thread knows them. */
 static int create_layers(const struct bloom *first, const struct bloom_plan *plan, unsigned number,
-                         struct bloom **newest)
+                         struct bloom *full, struct bloom **newest)
 {
-  int result = tamis__bloom_create_empty(&first->head, plan, newest);
-  if (result != TAMIS_OK || (*newest)->number >= number)
-    return result;
-  struct bloom *layer = *newest;
-  struct bloom_plan next;
+  struct bloom_plan next = *plan;
+  struct bloom *created;
   unsigned openers;
-  atomic_store_explicit(&layer->fullness, FULL, memory_order_relaxed); /* not shared yet */
-  result = plan_layer(first, layer, &next, &openers);
-  if (result == TAMIS_OK)
-    result = create_layers(first, &next, number, newest);
-  if (result != TAMIS_OK)
-    tamis__bloom_destroy_layer(layer);
+  int result;
+  *newest = full;
+  do {
+    result = tamis__bloom_create_empty(&first->head, &next, &created);
+    if (result != TAMIS_OK)
+      break;
+    *newest = created;
+    if (created->number >= number)
+      return TAMIS_OK;
+    atomic_store_explicit(&created->fullness, FULL, memory_order_relaxed); /* not shared yet */
+    result = plan_layer(first, created, &next, &openers);
+  } while (result == TAMIS_OK);
+  destroy_layers_after(full, *newest);
   return result;
 }
 
@@ -307,7 +311,7 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   if (newest_layer(first) != full)
     return TAMIS_OK;
   HOOK(bloom_layer_wanted);
-  int result = create_layers(first, plan, number, &layer);
+  int result = create_layers(first, plan, number, full, &layer);
   if (result != TAMIS_OK)
     return newest_layer(first) != full ? TAMIS_OK : result;
   atomic_store_explicit(&full->fullness, FULL,

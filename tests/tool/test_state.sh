@@ -325,7 +325,7 @@ if command -v strace >/dev/null && strace -o log -e trace=none true 2>err; then
   # The output is on the disk before the state is; the state's file before its name.
   no_state
   strace -f -o log -e trace=fsync,renameat "$tamis" dedup $rate --state state -o result some 2>err
-  sed -E 's/^[0-9]+ +//; s/\(.*"(state|result)".*/ \1/; s/\(.*//' log | grep -v '^+' >order
+  sed -E 's/^[0-9]+ +//; s/\(.*"(state|result)".*/ \1/; s/\(.*//' log | grep -v '^+\|resumed' >order
   check "what is synchronised, and in which order" \
     test "$(tr '\n' ' ' <order)" = "fsync renameat result fsync fsync renameat state fsync "
 else
