@@ -178,7 +178,7 @@ static int write_to_file(void *file, const void *data, size_t size)
 static int save_file(const tamis_filter *f, const char *path)
 {
   struct new_file file;
-  int result = tamis__file_begin(&file, path);
+  int result = tamis__file_begin(&file, path, FILE_OWNER_ONLY);
   if (result != TAMIS_OK)
     return result;
   result = save(f, write_to_file, &file);

@@ -76,7 +76,7 @@ static double deviation_of_layer(const struct bloom *b, uint64_t positions_set)
 enum { SAMPLED_LINES = 4096, SAMPLED_BITS = 1 << 21 };
 static double deviation_of_sample(const struct bloom *b, uint64_t positions_set)
 {
-  double lines = (double) (b->word_count / LINE_WORDS);
+  double lines = (double) b->word_count / LINE_WORDS;
   double keys = (double) positions_set / bloom_shape_bits_per_key(bloom_shape_of(b));
   return sqrt(keys * lines / SAMPLED_LINES);
 }

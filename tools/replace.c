@@ -138,19 +138,12 @@ static void keep_mode(int fd, const struct stat *old)
     (void) fchmod(fd, mode);
 }
 
-/* Before any other thread is started that creates files. */
-static mode_t less_umask(mode_t mode)
-{
-  mode_t mask = umask(0);
-  umask(mask);
-  return mode & ~mask;
-}
-
 int replace_open(struct replacement *r, const struct stat *old, mode_t mode)
 {
   sigset_t before;
   interrupt_hold(&before);
-  r->begun = tamis__file_begin(&r->file, r->path) == TAMIS_OK;
+  /* Until it has the old one's mode, nobody else may open it. */
+  r->begun = tamis__file_begin(&r->file, r->path, old != NULL ? FILE_OWNER_ONLY : mode) == TAMIS_OK;
   int fd = r->begun ? r->file.fd : -1, error = errno;
   if (r->begun)
     interrupt_set_file(&r->file);
@@ -158,8 +151,6 @@ int replace_open(struct replacement *r, const struct stat *old, mode_t mode)
   r->file.fd = -1; /* the caller's */
   if (fd >= 0 && old != NULL)
     keep_mode(fd, old);
-  else if (fd >= 0 && mode != MODE_OF_FILTERS) /* the mode that it has */
-    (void) fchmod(fd, less_umask(mode));
   errno = error;
   return fd;
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-enum { MODE_OF_LINES = 0666, MODE_OF_FILTERS = 0600 /* they hold a secret */ };
+enum { MODE_OF_LINES = 0666, MODE_OF_FILTERS = FILE_OWNER_ONLY /* they hold a secret */ };
 
 struct replacement {
   char *path; /* the name to take, without symbolic links */

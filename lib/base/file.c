@@ -19,8 +19,7 @@ enum {
   MOST_NAMES = 10000, /* that are tried for the new file */
   MOST_ABSENT = 4,    /* in a row, and no leftovers are looked for beyond */
   MOST_LOST = 4,      /* new files that others have taken for leftovers */
-  NAME_KEPT = 200,    /* bytes of the old name that the new one begins with */
-  OWNER_ONLY = 0600
+  NAME_KEPT = 200     /* bytes of the old name that the new one begins with */
 };
 
 /* ---- paths ---- */
@@ -91,7 +90,7 @@ static int open_named(const struct new_file *file, int flags)
 {
   int fd;
   do
-    fd = openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, OWNER_ONLY);
+    fd = openat(file->folder, file->beside, flags | O_WRONLY | O_CLOEXEC, file->mode);
   while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -204,7 +203,8 @@ static int open_beside(struct new_file *file)
     remove_leftovers(file);
   if ((locks ? open_locked(file) : open_unlocked(file)) != TAMIS_OK)
     return TAMIS_EIO;
-  (void) fchmod(file->fd, OWNER_ONLY); /* whatever the umask has left of it */
+  if (file->mode == FILE_OWNER_ONLY)
+    (void) fchmod(file->fd, file->mode); /* whatever the umask has left of it */
   file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   return file->lock < 0 ? TAMIS_EIO : TAMIS_OK;
 }
@@ -234,10 +234,10 @@ static int begin_directly(struct new_file *file, const char *path)
   return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
 }
 
-int tamis__file_begin(struct new_file *file, const char *path)
+int tamis__file_begin(struct new_file *file, const char *path, mode_t mode)
 {
   struct stat old;
-  *file = (struct new_file){.fd = -1, .lock = -1, .folder = -1};
+  *file = (struct new_file){.fd = -1, .lock = -1, .folder = -1, .mode = mode};
   bool exists = stat(path, &old) == 0;
   if (!exists && errno != ENOENT)
     return TAMIS_EIO;

@@ -3,7 +3,7 @@
  * Layer 1: replaces a file by another one, so that its path leads to the old file or to the new
  * one, whole, whatever happens meanwhile.
  *
- *    begin    a new file beside the old one, which only its owner can read
+ *    begin    a new file beside the old one
  *    write    to the new file
  *    commit   the new file is synchronised, then it takes the old one's name, then their folder is
  *             synchronised
@@ -31,11 +31,15 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+
+enum { FILE_OWNER_ONLY = 0600 };
 
 struct new_file {
   int fd;
-  int lock;                  /* the same file */
-  int folder;                /* -1: the path is written to directly */
+  int lock;   /* the same file */
+  int folder; /* -1: the path is written to directly */
+  mode_t mode;
   char path[PATH_MAX];       /* of the file to replace, with symbolic links followed */
   char beside[NAME_MAX + 1]; /* the name of the new file in the folder */
 };
@@ -44,7 +48,8 @@ struct new_file {
  * does.  `events`: POLLIN or POLLOUT. */
 bool tamis__file_again(int fd, short events);
 
-int tamis__file_begin(struct new_file *file, const char *path);
+/* The new file has the mode less the umask, but FILE_OWNER_ONLY whatever the umask is. */
+int tamis__file_begin(struct new_file *file, const char *path, mode_t mode);
 int tamis__file_write(const struct new_file *file, const void *data, size_t size);
 
 /* After an error, the file is still to be abandoned. */

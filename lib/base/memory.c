@@ -5,7 +5,6 @@
 #include "base/reclaim.h"
 
 #include <assert.h>
-
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -472,6 +472,13 @@ static inline void this_order(void)
   atomic_signal_fence(memory_order_seq_cst);
 }
 
+static void add_fresh_locked(struct backlog *backlog, struct retired *block)
+{
+  block->next = backlog->fresh;
+  this_order();
+  backlog->fresh = block;
+}
+
 /* Takes what may be released off the list, and lets the rest wait for its grace period. */
 static struct retired *take_elapsed_locked(struct backlog *backlog)
 {
@@ -521,8 +528,7 @@ static void run(struct errand errand)
 static void put_back(struct backlog *backlog, struct retired *block)
 {
   pthread_mutex_lock(&waiter.lock);
-  block->next = backlog->fresh;
-  backlog->fresh = block;
+  add_fresh_locked(backlog, block);
   pthread_mutex_unlock(&waiter.lock);
 }
 
@@ -545,10 +551,8 @@ static bool release_elapsed(struct backlog *backlog, struct retired *block, bool
 {
   inherited_section_end();
   pthread_mutex_lock(&waiter.lock);
-  if (block) {
-    block->next = backlog->fresh;
-    backlog->fresh = block;
-  }
+  if (block)
+    add_fresh_locked(backlog, block);
   struct retired *elapsed = take_elapsed_locked(backlog);
   struct errand errand = request_locked(backlog, hurry);
   pthread_mutex_unlock(&waiter.lock);

@@ -3,7 +3,6 @@
  * Layer 1: memory that readers may still see.  The only user of liburcu (the bp flavour: threads of
  * the caller need no registration).  reclaim.c says how it works.
  *
- *
  *    a filter's calls                      the waiting thread            readers
  *
  *      retire: block ──► fresh

@@ -329,8 +329,8 @@ static inline uint64_t cuckoo_count(const struct generation *generation,
   return sum > 0 ? (uint64_t) sum : 0;
 }
 
-static inline void cuckoo_count_change(const struct generation *generation,
-                                       enum generation_counter which, int change)
+FORCE_INLINE void cuckoo_count_change(const struct generation *generation,
+                                      enum generation_counter which, int change)
 {
   if (counter_is_owned_by_mask(generation->counter_mask))
     counter_add_owned(generation->shards, which, (uint64_t) (int64_t) change);
