@@ -54,7 +54,7 @@
 #include "cuckoo/cuckoo.h"
 #include "window/table.h"
 
-enum { DISTINCT_BITS_MAX = 16 };
+enum { DISTINCT_BITS_MAX = SMALL(16, 10) };
 
 struct distinct {
   struct hash_keys keys;

@@ -73,7 +73,7 @@ static double deviation_of_layer(const struct bloom *b, uint64_t positions_set)
 }
 
 /* The bits of a key are in a line or, in the classic layout, anywhere. */
-enum { SAMPLED_LINES = 4096, SAMPLED_BITS = 1 << 21 };
+enum { SAMPLED_LINES = SMALL(4096, 256), SAMPLED_BITS = SAMPLED_LINES * LINE_BITS };
 static double deviation_of_sample(const struct bloom *b, uint64_t positions_set)
 {
   double lines = (double) b->word_count / LINE_WORDS;

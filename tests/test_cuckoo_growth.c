@@ -289,7 +289,7 @@ static void two_buckets_grow_through_generations(void **state)
     g.pair_bits = 0;
     g.first_roots = 1 + seed % 5;
     g.needs_second_hash = long_strings || seed / 4 % 2;
-    g.root0_bits = long_strings ? 44 : 3;
+    g.root0_bits = long_strings ? CUCKOO_HASH_BITS - 20 : 3;
     g.depth_limit = seed % 4 < g.depth_limit ? (uint8_t) (seed % 4) : g.depth_limit;
     struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
     tamis_filter *f = NULL;

@@ -214,7 +214,7 @@ static void unions_of_filters_with_long_strings(void **state)
   struct cuckoo_geometry g;
   assert_int_equal(cuckoo_geometry_plan(&spec, &g), TAMIS_OK);
   g.needs_second_hash = true;
-  g.root0_bits = 44;
+  g.root0_bits = CUCKOO_HASH_BITS - 20;
   struct tamis_filter head = {.keys = hash_keys_from_seed(42)};
   for (unsigned i = 0; i < 2; i++) {
     tamis_filter *a, *b;

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/refusal.h"
+#include "base/small.h"
 #include "tamis/tamis.h"
 
 #include <stdatomic.h>
@@ -19,12 +20,12 @@ _Static_assert(sizeof(size_t) == 8, "sizes are computed in 64 bits");
 
 enum {
   /* Keys that a batch is divided into.  tamis.c hashes a group before the filter works on it. */
-  FILTER_GROUP = 64,
+  FILTER_GROUP = SMALL(64, 8),
   /* How many keys of a batch have their memory fetched at any moment.  That is more than a core can
    * wait for at once, so the core is always waiting for as many as it can; and few enough that the
    * memory is still in the first-level cache when it is used.  docs/performance.md has the
    * measurement. */
-  FILTER_AHEAD = 64
+  FILTER_AHEAD = SMALL(64, 8)
 };
 
 /* The calls on keys, with arguments that have been checked.  A hash is what tamis_hash() returns;

@@ -46,6 +46,8 @@
 #ifndef TAMIS_LIB_FULLNESS_H
 #define TAMIS_LIB_FULLNESS_H
 
+#include "base/small.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,10 +55,21 @@
 typedef _Atomic uint32_t fullness;
 
 /* How many entries have left since the mark was set.  Relaxed: it decides only when to search. */
+#ifdef TAMIS_SMALL
+typedef _Atomic uint8_t fullness_vacated;
+#else
 typedef _Atomic uint16_t fullness_vacated;
+#endif
 
 /* How often room has come from elsewhere. */
 typedef _Atomic uint32_t fullness_rooms;
+
+/* The count begins with 0, as the memory does. */
+static inline void fullness_begin(fullness_rooms *rooms)
+{
+  if (SMALL(false, true))
+    atomic_init(rooms, UINT32_MAX - 8);
+}
 
 /* Called after memory, or what else makes room, has come free.
  * ORDER fullness.count (release)
@@ -89,8 +102,9 @@ enum {
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* one */
   FULLNESS_FAILURES = 7 * FULLNESS_FAILURE,
-  FULLNESS_ROOM = 64,   /* one */
-  FULLNESS_SEARCH = 512 /* buckets that a search looks at, at most */
+  FULLNESS_ROOM = 64,                              /* one */
+  FULLNESS_VACATED = SMALL(UINT16_MAX, UINT8_MAX), /* entries that are counted, at most */
+  FULLNESS_SEARCH = SMALL(512, 16)                 /* buckets that a search looks at, at most */
 };
 
 /* How full a segment is in which a search has failed. */
@@ -157,7 +171,7 @@ static inline void fullness_has_room(fullness *full, fullness_vacated *vacated, 
   uint64_t enough = buckets / FULLNESS_SEARCH;
   if (enough > 1 && atomic_load_explicit(full, memory_order_relaxed) & FULLNESS_NO_PATH &&
       atomic_fetch_add_explicit(vacated, 1, memory_order_relaxed) + UINT64_C(1) <
-          (enough < UINT16_MAX ? enough : UINT16_MAX))
+          (enough < FULLNESS_VACATED ? enough : FULLNESS_VACATED))
     return;
   fullness_reset(full);
 }

@@ -42,6 +42,7 @@
 #include "base/hook.h"
 #include "base/monotonic.h"
 #include "base/slots.h"
+#include "base/small.h"
 #include "base/unload.h"
 
 #include <errno.h>
@@ -62,8 +63,9 @@ static const int64_t first_nap = SECOND / 20000;
 static const int64_t longest_nap = SECOND / 100;
 
 enum {
-  BACKLOG_DIVISOR = 32,      /* a backlog of more than this part of the filter is large */
-  SMALL_BACKLOG = 32 * 1024, /* bytes that are not worth a pause, however small the filter */
+  BACKLOG_DIVISOR = 32, /* a backlog of more than this part of the filter is large */
+  SMALL_BACKLOG =
+      SMALL(32 * 1024, 4096), /* bytes that are not worth a pause, however small the filter */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };

@@ -42,7 +42,8 @@
 #include <string.h>
 
 enum {
-  SAVED_CHUNK = 1 << 20,        /* the largest payload of a block; what an array has one sum for */
+  SAVED_CHUNK =
+      SMALL(1 << 20, 1 << 10),  /* the largest payload of a block; what an array has one sum for */
   SAVED_UNIT = 64,              /* all parts begin at a multiple of it, counted from the header */
   SAVED_ARRAY_ALIGNMENT = 4096, /* arrays at one of this */
   SAVED_HEADER = 512,           /* bytes */

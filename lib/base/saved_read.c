@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 enum {
-  FIRST_PART = 1 << 16, /* of a payload: more memory is asked for when this has come */
+  FIRST_PART = SMALL(1 << 16, 256), /* of a payload: more memory is asked for when this has come */
   MOST_STRIPES = 4096
 };
 

@@ -14,6 +14,7 @@
 #define TAMIS_LIB_STRIPE_H
 
 #include "base/sanitizer.h"
+#include "base/small.h"
 
 #include <assert.h>
 #include <ck_spinlock.h>
@@ -59,6 +60,13 @@ static inline void stripe_init(struct stripe *stripe)
 {
   ck_spinlock_fas_init(&stripe->lock);
   TSAN(__tsan_mutex_create(stripe, __tsan_mutex_not_static));
+}
+
+/* Versions begin with 0, as the memory does. */
+static inline void version_begin(_Atomic uint64_t *version)
+{
+  if (SMALL(false, true))
+    atomic_init(version, UINT32_MAX);
 }
 
 static inline void stripe_destroy(struct stripe *stripe)

@@ -244,7 +244,7 @@ static bool has_mark(const struct bloom *b, uint64_t line)
 }
 
 /* A sample of the lines has so many runs of lines one after the other. */
-enum { RUNS = 4096, LONG_RUN = 16 };
+enum { RUNS = SMALL(4096, 256), LONG_RUN = SMALL(16, 4) };
 
 /* The bits of all lines of a small filter, or so many as a sample of them lets expect. */
 static uint64_t sample_lines(const struct bloom *b, uint64_t run)

@@ -10,7 +10,7 @@
 /* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that
  * a shard of the counters gets.  Summing the shards in every add would be slow.  Far from the
  * capacity it does so less often (tamis__bloom_watch()). */
-enum { LEAST_WATCH_PERIOD = 64, MOST_WATCH_PERIOD = 1 << 16 };
+enum { LEAST_WATCH_PERIOD = SMALL(64, 4), MOST_WATCH_PERIOD = SMALL(1 << 16, 32) };
 
 /* Counted keys, with those that unions have brought. */
 static inline uint64_t counted_keys(const struct bloom *b)

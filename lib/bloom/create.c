@@ -11,7 +11,7 @@
 
 enum {
   /* Words that take no more than this are in one block with the rest of the filter. */
-  MOST_SMALL_BYTES = 1024
+  MOST_SMALL_BYTES = SMALL(1024, 128)
 };
 
 /* What a filter consists of.  A large one has two blocks, as only its words need huge pages. */

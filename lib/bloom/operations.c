@@ -394,7 +394,7 @@ FORCE_INLINE size_t lookup_group(const struct bloom *b, size_t n, const struct b
 
 /* Look-ups are prepared and finished in groups, each in a loop of its own: one loop for both would
  * run out of registers. */
-enum { LOOKUP_GROUP = 16 };
+enum { LOOKUP_GROUP = SMALL(16, 4) };
 _Static_assert(FILTER_AHEAD % LOOKUP_GROUP == 0, "the groups fill what is ahead");
 
 static inline size_t group_size(size_t i, size_t n)

@@ -75,7 +75,7 @@
 #include <math.h>
 
 /* Lines after which a union of limited filters counts the bits that it has set. */
-enum { CHUNK_LINES = 64 };
+enum { CHUNK_LINES = SMALL(64, 2) };
 
 /* Keys of a filter that has grown are in layers of different sizes, whose bits cannot be
  * compared. */
@@ -214,7 +214,7 @@ struct progress {
 /* All lines of a small filter are in the sample, as are those of a filter with few keys, of which a
  * sample would have too few.  From 2^24 bits, of which half are set, follow numbers of keys with a
  * standard deviation of 0.2 % or less. */
-enum { SAMPLE_LINES = 1 << 15 };
+enum { SAMPLE_LINES = SMALL(1 << 15, 256) };
 
 static struct progress progress_from_start(const struct bloom *into, const struct bloom *from)
 {

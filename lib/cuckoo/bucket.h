@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "base/lanes.h"
+#include "base/small.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,7 +98,7 @@ static inline unsigned bucket_count(uint64_t set)
 
 /* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS
  * values of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
-enum { BUCKET_ROWS = 128 };
+enum { BUCKET_ROWS = SMALL(128, 3) };
 
 static inline uint64_t bucket_in_use(const struct bucket_shape *s, uint64_t value)
 {

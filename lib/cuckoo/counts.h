@@ -29,7 +29,7 @@ enum {
    * its rate (a double), 0, 0, 0.  The split limit of each generation follows. */
   SAVED_LIMITS
 };
-enum { SAVED_COUNTED = 4096, SAVED_PLACED = SAVED_CHUNK / 8 };
+enum { SAVED_COUNTED = SMALL(4096, 8), SAVED_PLACED = SMALL(SAVED_CHUNK / 8, 8) };
 
 /* The figures of a generation; the first one's are in the header's geometry. */
 enum saved_figure {

@@ -19,7 +19,7 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
 
-enum { MOST_HOME_BUCKETS = 128 };
+enum { MOST_HOME_BUCKETS = SMALL(128, 8) };
 
 /* Those that the only shard of a small filter counts. */
 enum { HOME_COUNTERS_BYTES = (LONGEST_GROWTH + 1) * sizeof(uint64_t) };
@@ -116,6 +116,7 @@ struct cuckoo *tamis__cuckoo_begin(const struct tamis_filter *head, const struct
   c->has_home = b.home > 0;
   c->bytes = block_bytes(&b);
   c->generations = 1;
+  fullness_begin(&c->rooms);
   stripe_init(snapshots_lock(c));
   *result = tamis__generation_begin_first(c, g, b.counters ? (void *) counters : NULL);
   if (*result == TAMIS_OK && spec->growable && cuckoo_roots(g) > 1)

@@ -127,7 +127,7 @@ static void destroy(tamis_filter *f)
 
 /* The segments of the first generation are created with the filter, so that the first adds need not
  * do it.  Those of a larger filter are created as keys come. */
-enum { EARLY_SEGMENTS = 1024 };
+enum { EARLY_SEGMENTS = SMALL(1024, 8) };
 
 static int create_first_segments(struct cuckoo *c)
 {

@@ -13,26 +13,35 @@
 #ifndef TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
 #define TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
 
+#include "base/small.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 enum {
-  COUNT_BITS = 21, /* of an exception of 32 bits; the others are its lane's position */
+  COUNT_BITS = SMALL(21, 3), /* of an exception of 32 bits; the others are its lane's position */
   WIDE_COUNT_BITS = 53
 };
 
+#ifdef TAMIS_SMALL
+typedef uint8_t block_figure, block_base;
+#else
+typedef uint16_t block_figure;
+typedef uint32_t block_base;
+#endif
+
 struct duplicate_block {
-  uint16_t bytes;      /* of the block */
-  uint16_t refused;    /* bytes that a larger block was last refused; 0: none was */
-  uint32_t base;       /* the count that code 1 stands for */
-  uint16_t live;       /* lanes with a count */
-  uint16_t exceptions; /* counts that have no code */
-  uint16_t changes;    /* since the block was encoded */
-  uint8_t bits;        /* of a code */
-  bool wide;           /* an exception has 64 bits, not 32 */
-  uint64_t words[];    /* the codes, then the exceptions */
+  block_figure bytes;      /* of the block */
+  block_figure refused;    /* bytes that a larger block was last refused; 0: none was */
+  block_base base;         /* the count that code 1 stands for */
+  block_figure live;       /* lanes with a count */
+  block_figure exceptions; /* counts that have no code */
+  block_figure changes;    /* since the block was encoded */
+  uint8_t bits;            /* of a code */
+  bool wide;               /* an exception has 64 bits, not 32 */
+  uint64_t words[];        /* the codes, then the exceptions */
 };
 
 static inline size_t code_words(unsigned bits, size_t positions)

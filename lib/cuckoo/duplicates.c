@@ -7,14 +7,16 @@
 #include <string.h>
 
 enum {
-  MAX_BITS = 10, /* of a code; counts that differ more are exceptions */
+  MAX_BITS = SMALL(10, 2), /* of a code; counts that differ more are exceptions */
   /* The counts for which codes are considered are this many in a row. */
   SPAN = 1 << MAX_BITS,
-  SAMPLES = 33,     /* counts by which the place of the span is chosen */
-  FEWEST_SLOTS = 8, /* exceptions for which a new block has room */
-  SPARSE_PART = 32, /* up to this part of the lanes, counts are exceptions without a choice */
-  SMALL_BYTES = 256 /* of a block: nothing is saved in one that takes no more */
+  SAMPLES = SMALL(33, 5),     /* counts by which the place of the span is chosen */
+  FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
+  SPARSE_PART =
+      SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
+  SMALL_BYTES = SMALL(256, 40) /* of a block: nothing is saved in one that takes no more */
 };
+static const uint64_t most_base = SMALL(UINT32_MAX, UINT8_MAX) - SPAN;
 
 /* How a block's counts are stored. */
 struct frame {
@@ -162,7 +164,7 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
   count_counts(&h, counts, positions, most);
   choose_in_span(&h, positions, room, &best, &direct);
   uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
-  if (typical > SPAN / 2 && typical < UINT32_MAX - SPAN) {
+  if (typical > SPAN / 2 && typical < most_base) {
     h.low = typical - SPAN / 2;
     count_counts(&h, counts, positions, most);
     choose_in_span(&h, positions, room, &best, &direct);
@@ -178,13 +180,13 @@ static struct frame choose_frame(const struct duplicates *d, const uint64_t *cou
 static void encode(struct duplicate_block *b, size_t positions, const struct frame *frame,
                    const uint64_t *counts)
 {
-  uint16_t bytes = b->bytes;
+  block_figure bytes = b->bytes;
   memset(b, 0, bytes);
   b->bytes = bytes;
-  b->base = frame->base;
+  b->base = (block_base) frame->base;
   b->bits = (uint8_t) frame->bits;
   b->wide = frame->wide;
-  b->live = (uint16_t) frame->live;
+  b->live = (block_figure) frame->live;
   void *slots = slots_of(b, positions);
   struct code_writer writer = {.next = b->words};
   for (size_t i = 0; i < positions; i++) {
@@ -225,12 +227,12 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
       if (old && room == SPARE && frame.wide == old->wide)
-        old->refused = (uint16_t) bytes;
+        old->refused = (block_figure) bytes;
       return false;
     }
     if (other) {
       new = other;
-      new->bytes = (uint16_t) bytes;
+      new->bytes = (block_figure) bytes;
     }
   }
   encode(new, positions, &frame, counts);
@@ -268,7 +270,7 @@ static bool extend(struct duplicates *d, const struct duplicates_memory *memory,
   if (!new)
     return false;
   memcpy(new, old, old->bytes);
-  new->bytes = (uint16_t) bytes;
+  new->bytes = (block_figure) bytes;
   new->refused = 0;
   release_block(d, memory, block);
   d->block[block] = new;
@@ -360,7 +362,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
   put(b, positions, i, from, to);
   if (to < from)
     b->refused = 0; /* the counts may take less memory now */
-  b->live = (uint16_t) (b->live - (from != 0) + (to != 0));
+  b->live = (block_figure) (b->live - (from != 0) + (to != 0));
   d->live = d->live - (from != 0) + (to != 0);
   if (!b->live)
     release_block(d, memory, block);

@@ -26,12 +26,14 @@
 #ifndef TAMIS_LIB_CUCKOO_DUPLICATES_H
 #define TAMIS_LIB_CUCKOO_DUPLICATES_H
 
+#include "base/small.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-  DUPLICATES_BUCKETS = 256, /* of a block */
+  DUPLICATES_BUCKETS = SMALL(256, 2), /* of a block */
   DUPLICATES_MAX_LANES = 8,
   DUPLICATES_POSITIONS = DUPLICATES_BUCKETS * DUPLICATES_MAX_LANES
 };

@@ -26,7 +26,7 @@ struct split_counts {
   uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
 };
 
-enum { ROWS = 128 };
+enum { ROWS = SMALL(128, 3) };
 
 static void count_split(const struct cuckoo_geometry *g, struct segment *child[2],
                         struct split_counts *counts)

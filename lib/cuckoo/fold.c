@@ -5,11 +5,11 @@
 
 enum {
   /* Buckets that are folded while all stripes are held: about as long as a split holds them. */
-  FOLDED_AT_ONCE = 512,
+  FOLDED_AT_ONCE = SMALL(512, 4),
   MANY_COPIES_PART = 32,   /* of the lanes; */
   MANY_COPIES = 8,         /* and in a small segment, several */
   WITHOUT_ROOM_PART = 128, /* of the lanes, that one copy without room stands for */
-  MOST_COPIES = 1 << 15
+  MOST_COPIES = SMALL(1 << 15, 12)
 };
 
 /* ---- how many copies there are ---- */

@@ -203,8 +203,8 @@ static int create_block(struct cuckoo *c)
   for (uint64_t i = 0; i < roots && block; i++) {
     struct segment *segment =
         (struct segment *) (void *) ((char *) block + i * cuckoo_segment_bytes(g));
-#ifdef TAMIS_TSAN
-    tamis__segment_init(g, segment); /* without TSan, zeros will do, and the pages stay untouched */
+#if defined TAMIS_TSAN || defined TAMIS_SMALL
+    tamis__segment_init(g, segment); /* otherwise zeros will do, and the pages stay untouched */
 #endif
     directory_publish(generation_directory_entry(generation, i), directory_value_of(segment));
   }

@@ -3,24 +3,29 @@
 
 #include "base/overfull.h"
 #include "base/reals.h"
+#include "base/small.h"
 #include "tamis/tamis.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 enum {
-  GROWING_PAIR_BITS = 11, /* 4096 buckets, all of which one split copies */
-  FIXED_PAIR_BITS = 15,   /* never copied, so larger: the loads of larger segments differ less */
+  GROWING_PAIR_BITS = SMALL(11, 3), /* 4096 buckets, all of which one split copies */
+  FIXED_PAIR_BITS =
+      SMALL(15, 7), /* never copied, so larger: the loads of larger segments differ less */
   LARGEST_PAIR_BITS = 20,
-  GROWING_BUCKETS_PER_STRIPE = 256,
-  FIXED_BUCKETS_PER_STRIPE = 1024,
-  FEW_BUCKETS = 64, /* a segment of so many that may split has two stripes: few writers meet */
-  MANY_ROOTS = 64,  /* these spread the writers: each needs no more stripes than a line holds */
-  FIRST_DEPTH = 7,  /* the directory has 2^depth entries for each root: 3 % of a segment */
-  NEXT_DEPTH = 9,
+  GROWING_BUCKETS_PER_STRIPE = SMALL(256, 2),
+  FIXED_BUCKETS_PER_STRIPE = SMALL(1024, 4),
+  FEW_BUCKETS =
+      SMALL(64, 4), /* a segment of so many that may split has two stripes: few writers meet */
+  MANY_ROOTS =
+      SMALL(64, 16), /* these spread the writers: each needs no more stripes than a line holds */
+  FIRST_DEPTH = SMALL(7, 4), /* the directory has 2^depth entries for each root: 3 % of a segment */
+  NEXT_DEPTH = SMALL(9, 5),
   MIN_DEPTH = 4,        /* a generation that may split less often is not worth its look-ups */
   MIN_VARYING_BITS = 6, /* fingerprint bits in which the keys of a segment still differ */
-  NEXT_MIN_KEYS = 8192,
+  NEXT_MIN_KEYS = SMALL(8192, 64),
   CELLS = 1 << CUCKOO_CELL_BITS
 };
 /* Every entry knows the number of its cell for life: it comes after the bits that splits take. */
@@ -176,7 +181,7 @@ static void derive_from_stripes(struct cuckoo_geometry *g)
   g->words_offset = g->shape.ages ? offset : (offset + 63) & ~UINT32_C(63);
   unsigned bits = g->root0_bits + cuckoo_root_bits(g) + g->pair_bits;
   /* An entry that ages has a bit less: the marker. */
-  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > 64;
+  g->needs_second_hash = bits + g->depth_limit + g->shape.width - g->shape.ages > CUCKOO_HASH_BITS;
 }
 
 /* The same, and the stripes. */
@@ -386,7 +391,7 @@ static bool is_possible(const struct cuckoo_geometry *g)
     return false;
   return g->first_roots && g->first_roots < UINT64_C(1) << 48 && g->root_shift < 48 &&
          (g->unequal_roots || !g->root_shift) &&
-         g->root0_bits + cuckoo_index_bits(g) - g->depth_limit < 64;
+         g->root0_bits + cuckoo_index_bits(g) - g->depth_limit < CUCKOO_HASH_BITS;
 }
 
 bool cuckoo_geometry_restore(const struct cuckoo_geometry *before, struct cuckoo_geometry *g)
@@ -435,6 +440,8 @@ uint64_t cuckoo_string_with_second_hash(const struct cuckoo_geometry *g, uint64_
   uint64_t more = hash_spread(hash_fold(hash, UINT64_C(0x2545F4914F6CDD1D), 0));
   unsigned used =
       g->root_shift + g->pair_bits + (g->unequal_roots ? (unsigned) CUCKOO_CELL_BITS : 0);
-  unsigned before = g->root0_bits + used; /* bits of the string before `more` goes on */
-  return bits >> g->root0_bits << before | cuckoo_top_bits(more, before);
+  unsigned lacking = 64 - CUCKOO_HASH_BITS;
+  unsigned before = lacking + g->root0_bits + used; /* bits of the string before `more` goes on */
+  assert(before < 64);
+  return bits >> lacking >> g->root0_bits << before | cuckoo_top_bits(more, before);
 }

@@ -52,9 +52,10 @@ enum {
   /* Bytes of what precedes the buckets of a segment in memory; table.h checks these figures. */
   CUCKOO_SEGMENT_HEADER = 64,
   CUCKOO_STRIPE_BYTES = 16,
-  CUCKOO_CELL_BITS = 7,       /* 128 cells */
-  CUCKOO_UNEQUAL_ROOTS = 5,   /* share these */
-  CUCKOO_CELL_NUMBER_BITS = 5 /* of a cell in its root: no root has more than 32 cells */
+  CUCKOO_CELL_BITS = 7,            /* 128 cells */
+  CUCKOO_UNEQUAL_ROOTS = 5,        /* share these */
+  CUCKOO_CELL_NUMBER_BITS = 5,     /* of a cell in its root: no root has more than 32 cells */
+  CUCKOO_HASH_BITS = SMALL(64, 30) /* of the hash string that one hash gives, root0 included */
 };
 
 /* The geometry of one generation.  It never changes. */

@@ -61,9 +61,11 @@ static const double join_load = 0.6, small_join_load = 0.3;
 /* A segment that is emptier than 1 / SKEW_DIVISOR and has no room all the same holds many copies of
  * keys, or keys that were chosen with knowledge of the seed.  It is not worth a split.  (Tiny
  * segments can be unlucky.) */
-enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = 1024 };
+enum { SKEW_DIVISOR = 2, SKEW_MIN_LANES = 256, SMALL_LANES = SMALL(1024, 64) };
 
-enum { SPARE_BACKLOG = 256 * 1024 }; /* bytes that may wait however small the filter is */
+enum {
+  SPARE_BACKLOG = SMALL(256 * 1024, 2048)
+}; /* bytes that may wait however small the filter is */
 
 /* ---- directory entries and stripes ---- */
 

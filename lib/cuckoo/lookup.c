@@ -413,7 +413,7 @@ bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash)
 /* ---- the same, faster: batches ---- */
 
 /* Keys for which one step is done before the next step is: so each loop has few variables. */
-enum { LOOKUP_GROUP = 8 };
+enum { LOOKUP_GROUP = SMALL(8, 2) };
 
 FORCE_INLINE void prepare_group(const struct cuckoo *c, const uint64_t *hashes, size_t n,
                                 struct lookup *lookups, bool growable)
@@ -516,7 +516,7 @@ static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashe
 
 /* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
  * while all read sections are short. */
-enum { READER_BATCH = 512 };
+enum { READER_BATCH = SMALL(512, 24) };
 
 static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                      bool *found)

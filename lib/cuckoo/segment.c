@@ -66,8 +66,10 @@ static void release_duplicates(struct cuckoo *c, struct segment *segment)
 
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)
 {
-  for (uint32_t i = 0; i <= g->stripe_mask; i++)
+  for (uint32_t i = 0; i <= g->stripe_mask; i++) {
     stripe_init(&segment_stripes(segment)[i]);
+    version_begin(&segment_stripes(segment)[i].version);
+  }
   stripe_init(&segment->duplicates_lock);
 }
 

@@ -41,12 +41,14 @@
 #include <string.h>
 
 enum {
-  SLAB_BYTES = 2 << 20,  /* at least: a huge page */
-  MIN_SLABS_PLANNED = 4, /* a first generation that fills fewer slabs takes none */
-  MIN_SLABS_GROWN = 32,  /* a filter that takes less memory than these allocates no further slabs */
-  MAX_LIST_STEPS = 32,
-  MIN_SEGMENTS_PREPARED = 32 * READY_BLOCKS, /* of a filter for which blocks are made ready */
-  MIN_SEGMENTS_LEFT = 16                     /* that max_bytes must leave for that */
+  SLAB_BYTES = SMALL(2 << 20, 2048), /* at least: a huge page */
+  MIN_SLABS_PLANNED = 4,             /* a first generation that fills fewer slabs takes none */
+  MIN_SLABS_GROWN =
+      SMALL(32, 2), /* a filter that takes less memory than these allocates no further slabs */
+  MAX_LIST_STEPS = SMALL(32, 2),
+  MIN_SEGMENTS_PREPARED =
+      SMALL(32, 4) * READY_BLOCKS, /* of a filter for which blocks are made ready */
+  MIN_SEGMENTS_LEFT = SMALL(16, 4) /* that max_bytes must leave for that */
 };
 
 static unsigned slots_of(const struct cuckoo_geometry *g)

@@ -22,7 +22,7 @@
 
 #include "cuckoo/directory.h"
 
-enum { SNAPSHOT_HASHES = 8190 }; /* of a note */
+enum { SNAPSHOT_HASHES = SMALL(8190, 34) }; /* of a note */
 
 /* Keys that have been removed.  (64 KiB.) */
 struct snapshot_note {

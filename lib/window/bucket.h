@@ -22,6 +22,7 @@
 
 #include "base/compiler.h"
 #include "base/lanes.h"
+#include "base/small.h"
 
 #include <stdbool.h>
 

@@ -3,6 +3,7 @@
 
 #include "base/overfull.h"
 #include "base/reals.h"
+#include "base/small.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
@@ -29,8 +30,8 @@ static const struct fullness few_partners = {0.9600, 0.0040, 0.0100};
 enum { MANY_PARTNERS = 10, MEASURED_BUCKETS = 4096 };
 
 enum {
-  USUAL_SEGMENT_WORDS = 65536, /* half a MiB, where there are several */
-  MOST_WORDS_OF_ONE = 262144,  /* 2 MiB */
+  USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, where there are several */
+  MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB */
 };
 
 /* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula

@@ -31,7 +31,7 @@
 enum {
   WINDOW_LINE_WORDS = 8,
   /* The words that one stripe covers without a gap, at most: 4 KiB. */
-  WINDOW_MAX_BLOCK_SHIFT = 9
+  WINDOW_MAX_BLOCK_SHIFT = SMALL(9, 4)
 };
 
 /* The geometry of one layer.  It never changes. */

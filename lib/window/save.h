@@ -40,7 +40,7 @@ enum {
   /* [number of the layer, 0 for the oldest one; first segment]  For each segment, in which period
    * it was copied: so many in each block, or all that are left. */
   SAVED_WINDOW_COPIED = 33,
-  SAVED_WINDOW_COPIES = SAVED_CHUNK / 8,
+  SAVED_WINDOW_COPIES = SMALL(SAVED_CHUNK / 8, 16),
   /* [number of the layer; first record]  Of each entry of which there are several copies: the
    * number of its lane, counted from the array's beginning, and how many further copies there are;
    * in the order of the lanes.  So many in each block, or all that are left. */

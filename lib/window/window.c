@@ -22,10 +22,10 @@
 /* ---- sizes ---- */
 
 enum {
-  MOST_VERSIONS = 256,
+  MOST_VERSIONS = SMALL(256, 4),
   LEAST_VERSIONS = 2, /* a fingerprint is shifted by less than 64 bits */
-  LINES_PER_STRIPE = 32,
-  LINES_PER_VERSION = 4,
+  LINES_PER_STRIPE = SMALL(32, 1),
+  LINES_PER_VERSION = SMALL(4, 1),
   LEAST_STRIPES = 2,
 };
 
@@ -142,6 +142,8 @@ static void set_beside(struct window *w, const struct sizes *s, bool copies, voi
   w->versions = (version_counter *) (shards + s->shards);
   w->version_shift = 64 - (unsigned) __builtin_ctz(s->versions);
   w->copies = copies ? (struct window_copies *) (w->versions + s->versions) : NULL;
+  for (unsigned i = 0; i < s->versions; i++)
+    version_begin(&w->versions[i]);
   tamis__stripes_init(&w->stripes);
   stripe_init(&w->advancing);
   stripe_init(&w->opening);
@@ -192,6 +194,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->max_bytes = plan->max_bytes;
   w->cleared_from = plan->cleared_from;
   w->stamps = window_stamps(plan->spec.periods);
+  fullness_begin(&w->rooms);
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
   w->first.words = words;
   w->first.index = plan->index;
