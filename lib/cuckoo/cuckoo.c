@@ -216,16 +216,17 @@ static int create(const tamis_options *options, const struct tamis_filter *head,
 /* ---- figures ---- */
 
 /* A generation has its planned rate when it is full and has split as often as it may.  With fewer
- * splits its entries know more bits; with fewer entries, there are fewer that can match. */
+ * splits its entries know more bits; with fewer entries, there are fewer that can match.  Keys of a
+ * root that has no segment yet match nothing. */
 static double rate_now(struct generation *generation, uint64_t entries, uint64_t segments)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
   if (!segments || !entries)
     return 0;
+  segments = segments > cuckoo_roots(g) ? segments : cuckoo_roots(g);
   double load = (double) entries / ((double) segments * (double) cuckoo_lanes(g));
   double full = g->shape.ages ? cuckoo_geometry_full_load(g) : 1;
-  double depth = real_log2((double) segments / (double) cuckoo_roots(g));
-  depth = fmin(fmax(depth, 0), g->depth_limit);
+  double depth = fmin(real_log2((double) segments / (double) cuckoo_roots(g)), g->depth_limit);
   return g->rate * load / full * (1 + depth / 2) / (1 + g->depth_limit / 2.0);
 }
 
