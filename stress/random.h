@@ -97,14 +97,6 @@ void check_room_after_removes(struct run *run);
 /* A filter without keys. */
 void check_empty(struct run *run);
 
-/* Whether a remove may be refused memory, where there is a limit, or memory fails. */
-static inline bool may_refuse_removes(const struct run *run)
-{
-  const tamis_options *o = &run->configuration.options;
-  bool scarce = o->max_bytes || run->configuration.memory == FAILING_MEMORY;
-  return scarce && (run->most_copies > 12 || (o->fpp > 0.01 && !o->growable));
-}
-
 /* Counts a wrong answer if there is one. */
 void require(struct run *run, bool good, const char *what, uint64_t value);
 

@@ -409,12 +409,10 @@ static void remove_copy(struct caller *caller, uint64_t key)
     if (call_remove(caller) != TAMIS_EUNSUPPORTED)
       wrong(caller, "a Bloom filter removes", key);
   } else if (run->copies[key]) {
-    int result = call_remove(caller);
-    bool refused = result == TAMIS_ENOMEM && may_refuse_removes(run);
-    if (result != TAMIS_OK && !refused)
+    if (call_remove(caller) != TAMIS_OK)
       wrong(caller, "a copy could not be removed", key);
-    run->copies[key] -= !refused;
-    caller->copies -= !refused;
+    run->copies[key]--;
+    caller->copies--;
     if (run->copies[key])
       look_for(caller, key, "a key is missing after one of its copies was removed");
   }

@@ -117,7 +117,7 @@ static double rate_of_segment(const struct cuckoo_geometry *g, const struct segm
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      uint64_t entry = lane_get(&g->shape, value, lane);
       if (!entry)
         continue;
       ++*entries;
@@ -166,8 +166,8 @@ static void look_at_window(const struct run *run, struct truth *t)
     const struct window_geometry *g = &layer->geometry;
     uint64_t used = 0;
     for (uint64_t i = 0; i < g->segments * window_segment_buckets(g); i++)
-      for (unsigned lane = 0; lane < g->shape.lanes; lane++)
-        used += window_lane(&g->shape, window_load(layer, i), lane) != 0;
+      for (unsigned lane = 0; lane < g->shape.lane.lanes; lane++)
+        used += lane_get(&g->shape.lane, window_load(layer, i), lane) != 0;
     t->s.layers++;
     t->s.bits += window_words(g) * 64;
     t->entries += used;

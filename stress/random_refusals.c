@@ -32,16 +32,16 @@ struct buckets {
   const struct segment *segment;
   const struct window_layer *layer;
   uint64_t first, count; /* bucket numbers */
-  unsigned lanes, nodes; /* lanes of a bucket; buckets that a search looks at */
-  unsigned further;      /* steps that it goes on after that */
+  unsigned lanes;        /* of a bucket */
+  bool thorough;         /* how it is searched: table/search.h */
 };
 
 /* Returns 0 for a free lane.  (At rest no lane of a window has a dead entry.) */
 static uint64_t entry_at(const struct buckets *b, uint64_t bucket, unsigned lane)
 {
-  return b->cuckoo ? bucket_lane(&b->cuckoo->shape,
-                                 word_load(&segment_words(b->cuckoo, b->segment)[bucket]), lane)
-                   : window_lane(&b->layer->geometry.shape, window_load(b->layer, bucket), lane);
+  return b->cuckoo ? lane_get(&b->cuckoo->shape,
+                              word_load(&segment_words(b->cuckoo, b->segment)[bucket]), lane)
+                   : lane_get(&b->layer->geometry.shape.lane, window_load(b->layer, bucket), lane);
 }
 
 static uint64_t other_of(const struct buckets *b, uint64_t bucket, uint64_t entry)
@@ -62,12 +62,15 @@ static bool has_free_lane(const struct buckets *b, uint64_t bucket)
  * many buckets as it looks at. */
 static unsigned reach_of(const struct buckets *b)
 {
-  unsigned moves = 0;
-  for (uint64_t level = 2, all = 2; all + level * b->lanes <= b->nodes; moves++) {
+  uint64_t most = b->thorough ? 512 : 256;
+  unsigned moves = 0, further = b->lanes <= 3 ? 2 : 1;
+  if (b->count < most / 2)
+    most = b->count * 2;
+  for (uint64_t level = 2, all = 2; all + level * b->lanes <= most; moves++) {
     level *= b->lanes;
     all += level;
   }
-  return moves + b->further;
+  return moves + (b->thorough ? further : 0);
 }
 
 /* How many moves it takes to have a free lane in one of a key's two buckets, if at most `most`; or
@@ -124,21 +127,17 @@ static struct sight sight_in_cuckoo(const tamis_filter *f, unsigned generation, 
   const struct cuckoo *c = const_cuckoo_of(f);
   struct bucket_pair pair = pair_find(cuckoo_generation(c, generation), hash_mix(&f->keys, hash));
   const struct cuckoo_geometry *g = &pair.generation->geometry;
-  unsigned nodes = g->shape.ages ? 256 : 512, further = g->shape.lanes <= 3 ? 2 : 1;
   struct sight s = {.buckets = {.cuckoo = g,
                                 .segment = pair.segment,
                                 .count = cuckoo_buckets(g),
                                 .lanes = g->shape.lanes,
-                                .nodes = nodes,
-                                .further = g->shape.ages ? 0 : further},
+                                .thorough = !g->shape.ages},
                     .lower = pair.lower,
                     .upper = pair.upper,
                     .full = cuckoo_geometry_full_load(g),
                     .deviation = cuckoo_geometry_full_deviation(g),
                     .lacks_memory = pair.segment && has_duplicates(pair.segment) && c->max_bytes};
   s.marked = s.lacks_memory;
-  if (s.buckets.count < nodes / 2)
-    s.buckets.nodes = (unsigned) s.buckets.count * 2;
   return s;
 }
 
@@ -153,8 +152,8 @@ static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
   return (struct sight){.buckets = {.layer = layer,
                                     .first = place.lower / count * count,
                                     .count = count,
-                                    .lanes = g->shape.lanes,
-                                    .nodes = 512},
+                                    .lanes = g->shape.lane.lanes,
+                                    .thorough = true},
                         .lower = place.lower,
                         .upper = place.upper,
                         .full = window_geometry_full_lanes(g) / (double) window_lanes(g),

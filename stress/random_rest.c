@@ -290,10 +290,7 @@ static void change_counts(struct run *run, struct look *look)
     if (!run->copies[key] || random_at(run->number, key) % 16)
       continue;
     uint64_t steps = steps_of_growth(run), count = tamis_count_hash(f, hash);
-    int result = tamis_remove_hash(f, hash);
-    if (result == TAMIS_ENOMEM && may_refuse_removes(run))
-      continue;
-    require(run, result == TAMIS_OK, "a copy is not removed", key);
+    require(run, tamis_remove_hash(f, hash) == TAMIS_OK, "a copy is not removed", key);
     uint64_t less = tamis_count_hash(f, hash);
     require(run, less == count - 1 || steps != steps_of_growth(run),
             "a remove does not make one copy less", key);
@@ -553,10 +550,7 @@ void check_room_after_removes(struct run *run)
     return;
   for (uint64_t key = 0; key < run->all && in >= run->configuration.options.capacity; key++)
     if (run->copies[key]) {
-      int result = call_on_key(run, key, tamis_remove);
-      if (result == TAMIS_ENOMEM && may_refuse_removes(run))
-        return;
-      require(run, result == TAMIS_OK, "a key cannot be removed", key);
+      require(run, call_on_key(run, key, tamis_remove) == TAMIS_OK, "a key cannot be removed", key);
       run->copies[key]--;
       in--;
     }
@@ -566,21 +560,12 @@ void check_room_after_removes(struct run *run)
   run->copies[refused]++;
 }
 
-/* What threads competed for is removed here, the rest was.  A remove that is refused memory is
- * tried again when copies of other keys are gone. */
+/* What threads competed for is removed here, the rest was. */
 static void remove_rest(struct run *run)
 {
-  bool removed = true;
-  while (removed) {
-    removed = false;
-    for (uint64_t key = 0; key < run->all; key++)
-      for (; run->copies[key]; run->copies[key]--, removed = true) {
-        int result = call_on_key(run, key, tamis_remove);
-        if (result == TAMIS_ENOMEM && may_refuse_removes(run))
-          break;
-        require(run, result == TAMIS_OK, "a key cannot be removed", key);
-      }
-  }
+  for (uint64_t key = 0; key < run->all; key++)
+    for (; run->copies[key]; run->copies[key]--)
+      require(run, call_on_key(run, key, tamis_remove) == TAMIS_OK, "a key cannot be removed", key);
   require(run, copies_in(run) == 0, "keys cannot be removed", copies_in(run));
 }
 

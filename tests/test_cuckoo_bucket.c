@@ -33,7 +33,7 @@ static bool known_bits_equal(unsigned width, bool ages, uint64_t lane, uint64_t 
 }
 
 /* Every entry knows at least one bit: no lane is a bare marker. */
-static bool may_split(const struct bucket_shape *s, uint64_t word)
+static bool may_split(const struct lane_shape *s, uint64_t word)
 {
   for (unsigned i = 0; i < s->lanes; i++)
     if (lane_of(s->width, word, i) == UINT64_C(1) << (s->width - 1))
@@ -41,14 +41,14 @@ static bool may_split(const struct bucket_shape *s, uint64_t word)
   return true;
 }
 
-static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t entry)
+static void check_word(const struct lane_shape *s, uint64_t word, uint64_t entry)
 {
-  uint64_t occupied = bucket_occupied(s, word), matched = bucket_match(s, word, entry);
+  uint64_t occupied = lanes_in_use(s, word), matched = bucket_match(s, word, entry);
   unsigned first_free = s->lanes, count = 0;
   for (unsigned i = 0; i < s->lanes; i++) {
     uint64_t lane = lane_of(s->width, word, i);
     uint64_t top = UINT64_C(1) << (i * s->width + s->width - 1);
-    assert_int_equal(bucket_lane(s, word, i), lane);
+    assert_int_equal(lane_get(s, word, i), lane);
     assert_int_equal(!!(occupied & top), lane != 0);
     assert_int_equal(!!(matched & top), known_bits_equal(s->width, s->ages, lane, entry));
     count += lane != 0;
@@ -57,24 +57,24 @@ static void check_word(const struct bucket_shape *s, uint64_t word, uint64_t ent
   }
   assert_int_equal(occupied & ~s->high, 0);
   assert_int_equal(matched & ~s->high, 0);
-  assert_int_equal(bucket_count(occupied), count);
-  assert_int_equal(bucket_free(s, word), occupied ^ s->high);
+  assert_int_equal(lanes_count(occupied), count);
+  assert_int_equal(lanes_empty(s, word), occupied ^ s->high);
   if (first_free < s->lanes)
-    assert_int_equal(bucket_first(s, bucket_free(s, word)), first_free);
+    assert_int_equal(lanes_first(s, lanes_empty(s, word)), first_free);
   if (!s->ages || may_split(s, word))
     assert_int_equal(bucket_has_match(s, word, entry) != 0, matched != 0);
 }
 
-static void check_split(const struct bucket_shape *s, uint64_t word)
+static void check_split(const struct lane_shape *s, uint64_t word)
 {
   uint64_t child[2] = {bucket_split(s, word, 0), bucket_split(s, word, 1)};
   uint64_t top = UINT64_C(1) << (s->width - 1);
   for (unsigned i = 0; i < s->lanes; i++) {
     uint64_t lane = lane_of(s->width, word, i);
     unsigned bit = lane & top ? 1 : 0;
-    uint64_t moved = bucket_lane(s, child[bit], i);
+    uint64_t moved = lane_get(s, child[bit], i);
     assert_int_equal(moved, lane ? (lane & (top - 1)) << 1 : 0);
-    assert_int_equal(bucket_lane(s, child[!bit], i), 0);
+    assert_int_equal(lane_get(s, child[!bit], i), 0);
     if (lane) {
       assert_int_equal(bucket_age(s, moved), bucket_age(s, lane) + 1);
       assert_int_equal(bucket_rejuvenate(s, moved, bit), lane); /* a join undoes a split */
@@ -89,7 +89,7 @@ static void neighbours_do_not_disturb_each_other(void **state)
   (void) state;
   for (unsigned width = BUCKET_MIN_WIDTH; width <= 5; width++)
     for (int ages = 0; ages < 2; ages++) {
-      struct bucket_shape s = bucket_shape(width, ages);
+      struct lane_shape s = bucket_shape(width, ages);
       for (unsigned at = 0; at + 1 < s.lanes; at += s.lanes - 2) /* lowest pair, highest pair */
         for (uint64_t pair = 0; pair < UINT64_C(1) << 2 * width; pair++) {
           uint64_t word = pair << at * width;
@@ -103,7 +103,7 @@ static void neighbours_do_not_disturb_each_other(void **state)
 
 /* ---- random words for every width, with many empty and many matching lanes ---- */
 
-static uint64_t random_word(const struct bucket_shape *s, uint64_t *seed, uint64_t entry)
+static uint64_t random_word(const struct lane_shape *s, uint64_t *seed, uint64_t entry)
 {
   uint64_t word = 0;
   for (unsigned i = 0; i < s->lanes; i++) {
@@ -115,7 +115,7 @@ static uint64_t random_word(const struct bucket_shape *s, uint64_t *seed, uint64
       lane = s->ages ? (entry >> age | 1) << age : entry;
     else if (kind == 2)
       lane = entry ^ UINT64_C(1) << age;
-    word = bucket_replace(s, word, i, lane);
+    word = lane_put(s, word, i, lane);
   }
   return word;
 }
@@ -124,9 +124,9 @@ static void all_widths_agree_with_the_model(void **state)
 {
   (void) state;
   uint64_t seed = 1;
-  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++)
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++)
     for (int ages = 0; ages < 2; ages++) {
-      struct bucket_shape s = bucket_shape(width, ages);
+      struct lane_shape s = bucket_shape(width, ages);
       assert_int_equal(s.lanes, 64 / width);
       for (unsigned round = 0; round < 3000; round++) {
         uint64_t entry = bucket_entry(&s, random_next(&seed));
@@ -142,13 +142,13 @@ static void replace_changes_one_lane(void **state)
 {
   (void) state;
   uint64_t seed = 2;
-  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++) {
-    struct bucket_shape s = bucket_shape(width, true);
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++) {
+    struct lane_shape s = bucket_shape(width, true);
     for (unsigned lane = 0; lane < s.lanes; lane++) {
       uint64_t word = random_word(&s, &seed, 1), entry = random_next(&seed) >> (64 - width);
-      uint64_t changed = bucket_replace(&s, word, lane, entry);
+      uint64_t changed = lane_put(&s, word, lane, entry);
       for (unsigned i = 0; i < s.lanes; i++)
-        assert_int_equal(bucket_lane(&s, changed, i), i == lane ? entry : bucket_lane(&s, word, i));
+        assert_int_equal(lane_get(&s, changed, i), i == lane ? entry : lane_get(&s, word, i));
     }
   }
 }
@@ -159,17 +159,17 @@ static void an_entry_matches_what_it_stands_for(void **state)
 {
   (void) state;
   const uint64_t strings[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef)};
-  for (unsigned width = BUCKET_MIN_WIDTH; width <= BUCKET_MAX_WIDTH; width++)
+  for (unsigned width = BUCKET_MIN_WIDTH; width <= LANE_MAX_WIDTH; width++)
     for (int ages = 0; ages < 2; ages++) {
-      struct bucket_shape s = bucket_shape(width, ages);
+      struct lane_shape s = bucket_shape(width, ages);
       for (unsigned i = 0; i < sizeof strings / sizeof *strings; i++) {
         uint64_t entry = bucket_entry(&s, strings[i]);
-        assert_in_range(entry, 1, bucket_lane_bits(&s));
+        assert_in_range(entry, 1, lane_bits(s.width));
         assert_int_equal(bucket_age(&s, entry), 0);
         for (unsigned lane = 0; lane < s.lanes; lane++) {
-          uint64_t set = bucket_match(&s, bucket_replace(&s, 0, lane, entry), entry);
-          assert_int_equal(bucket_count(set), 1);
-          assert_int_equal(bucket_first(&s, set), lane);
+          uint64_t set = bucket_match(&s, lane_put(&s, 0, lane, entry), entry);
+          assert_int_equal(lanes_count(set), 1);
+          assert_int_equal(lanes_first(&s, set), lane);
         }
       }
     }
@@ -180,14 +180,13 @@ static void an_aging_entry_stays_found(void **state)
 {
   (void) state;
   uint64_t seed = 3;
-  for (unsigned width = 4; width <= BUCKET_MAX_WIDTH; width++) {
-    struct bucket_shape s = bucket_shape(width, true);
+  for (unsigned width = 4; width <= LANE_MAX_WIDTH; width++) {
+    struct lane_shape s = bucket_shape(width, true);
     for (unsigned round = 0; round < 100; round++) {
-      uint64_t string = random_next(&seed),
-               word = bucket_replace(&s, 0, 1, bucket_entry(&s, string));
+      uint64_t string = random_next(&seed), word = lane_put(&s, 0, 1, bucket_entry(&s, string));
       for (unsigned step = 0; step + 1 < width; step++) {
-        assert_int_equal(bucket_age(&s, bucket_lane(&s, word, 1)), step);
-        assert_int_equal(bucket_first(&s, bucket_match(&s, word, bucket_entry(&s, string << step))),
+        assert_int_equal(bucket_age(&s, lane_get(&s, word, 1)), step);
+        assert_int_equal(lanes_first(&s, bucket_match(&s, word, bucket_entry(&s, string << step))),
                          1);
         word = bucket_split(&s, word, (unsigned) (string << step >> 63));
       }
@@ -200,14 +199,14 @@ static void a_new_entry_that_is_joined_stays_found(void **state)
 {
   (void) state;
   uint64_t seed = 4;
-  for (unsigned width = 3; width <= BUCKET_MAX_WIDTH; width++) {
-    struct bucket_shape s = bucket_shape(width, true);
+  for (unsigned width = 3; width <= LANE_MAX_WIDTH; width++) {
+    struct lane_shape s = bucket_shape(width, true);
     for (unsigned round = 0; round < 100; round++) {
       uint64_t string = random_next(&seed);
       uint64_t joined =
           bucket_rejuvenate(&s, bucket_entry(&s, string << 1), (unsigned) (string >> 63));
       assert_int_equal(joined, bucket_entry(&s, string));
-      assert_int_equal(bucket_count(bucket_match(&s, joined, bucket_entry(&s, string))), 1);
+      assert_int_equal(lanes_count(bucket_match(&s, joined, bucket_entry(&s, string))), 1);
     }
   }
 }

@@ -50,7 +50,7 @@ static word *word_of(const struct bench *b, uint32_t bucket)
 
 static unsigned free_lanes(const struct bench *b, uint32_t bucket)
 {
-  return bucket_count(bucket_free(&b->g.shape, word_load(word_of(b, bucket))));
+  return lanes_count(lanes_empty(&b->g.shape, word_load(word_of(b, bucket))));
 }
 
 /* Puts an entry into a lane of `at` whose other bucket is `other`. */
@@ -60,7 +60,7 @@ static void put(struct bench *b, uint32_t at, unsigned lane, uint32_t other)
   do
     entry = bucket_entry(&b->g.shape, random_next(&b->seed));
   while (other_bucket(&b->g, b->segment, at, entry) != other);
-  word_store(word_of(b, at), bucket_replace(&b->g.shape, word_load(word_of(b, at)), lane, entry));
+  word_store(word_of(b, at), lane_put(&b->g.shape, word_load(word_of(b, at)), lane, entry));
   stripe_use(segment_stripes(b->segment), 1);
 }
 
@@ -134,7 +134,7 @@ static void copies_are_carried_along(void **state)
       for (unsigned i = 0; i <= moves; i++)
         for (unsigned lane = 0; lane < 2; lane++) {
           uint64_t count = tamis__segment_copies(b.segment, (struct lane){link_of(&b, i), lane});
-          bool in_use = bucket_lane(&b.g.shape, word_load(word_of(&b, link_of(&b, i))), lane);
+          bool in_use = lane_get(&b.g.shape, word_load(word_of(&b, link_of(&b, i))), lane);
           assert_true(count == 0 || in_use);
           assert_true(count == 0 || count == (refused ? i + 1 : i));
           found += count;

@@ -425,7 +425,7 @@ static void from_either_bucket_an_entry_finds_the_other(void **state)
         for (unsigned then = 0; then <= depth; then++) {
           unsigned age = depth - then;
           uint64_t entry = bucket_entry(&g->shape, address.fingerprint << then) << age &
-                           bucket_lane_bits(&g->shape);
+                           lane_bits(g->shape.width);
           assert_int_equal(bucket_age(&g->shape, entry), age);
           uint64_t fingerprint = cuckoo_fingerprint(g, entry, prefix, depth);
           uint32_t other = cuckoo_other_mask(g, fingerprint);
@@ -694,11 +694,11 @@ static void entries_use_all_their_values(void **state)
       for (uint64_t j = 0; j < 100; j++) {
         struct cuckoo_address address = cuckoo_address(g, random_at(depth, j));
         uint64_t entry = bucket_entry(&g->shape, address.fingerprint << depth);
-        assert_true(entry != 0 && entry <= bucket_lane_bits(&g->shape));
+        assert_true(entry != 0 && entry <= lane_bits(g->shape.width));
         ones |= entry;
         zeros |= ~entry;
       }
-      uint64_t all = bucket_lane_bits(&g->shape);
+      uint64_t all = lane_bits(g->shape.width);
       assert_true((ones & all) == all);
       assert_true((zeros & all) == (g->shape.ages ? all - 1 : all));
     }

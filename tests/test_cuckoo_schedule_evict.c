@@ -119,9 +119,9 @@ static void an_entry_is_replaced_while_planning(void **state)
   (void) state;
   struct pushed p = make_pushed();
   struct call writer = call_of(&p.t, tamis_add_hash, p.next);
-  schedule_stop_at("cuckoo_path_found");
+  schedule_stop_at("path_found");
   start(&writer);
-  schedule_wait_either("cuckoo_path_found", 1, "cuckoo_path_planned", 1);
+  schedule_wait_either("path_found", 1, "cuckoo_path_planned", 1);
   take(&p.t, p.moved);
   uint64_t other = hash_at(&p.t, LOWER, UPPER);
   add(&p.t, other);

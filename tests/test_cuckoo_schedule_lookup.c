@@ -127,7 +127,7 @@ static bool no_room_for(const struct tiny *t, unsigned generation, uint64_t hash
   uint64_t upper = word_load(&segment_words(g, pair.segment)[pair.upper]);
   return bucket_has_match(&g->shape, lower, pair.entry) ||
          bucket_has_match(&g->shape, upper, pair.entry) ||
-         !(bucket_free(&g->shape, lower) | bucket_free(&g->shape, upper));
+         !(lanes_empty(&g->shape, lower) | lanes_empty(&g->shape, upper));
 }
 
 /* Waits until the backlog is empty. */
@@ -198,8 +198,8 @@ static bool upper_is_emptier(const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   const word *words = segment_words(g, pair->segment);
-  uint64_t lower = bucket_free(&g->shape, word_load(&words[pair->lower]));
-  uint64_t upper = bucket_free(&g->shape, word_load(&words[pair->upper]));
+  uint64_t lower = lanes_empty(&g->shape, word_load(&words[pair->lower]));
+  uint64_t upper = lanes_empty(&g->shape, word_load(&words[pair->upper]));
   return (upper & -upper) - 1 < (lower & -lower) - 1;
 }
 
@@ -272,16 +272,16 @@ static void move_by_hand(const struct tiny *t, const struct bucket_pair *pair, u
                          uint32_t to)
 {
   const struct cuckoo_geometry *g = &t->geometry;
-  const struct bucket_shape *s = &g->shape;
+  const struct lane_shape *s = &g->shape;
   word *words = segment_words(g, pair->segment);
   segment_lock(g, pair->segment, from, to);
   uint64_t match = bucket_match(s, word_load(&words[from]), pair->entry);
-  assert_int_equal(bucket_count(match), 1);
-  uint64_t entry = bucket_lane(s, word_load(&words[from]), bucket_first(s, match));
-  unsigned free = bucket_first(s, bucket_free(s, word_load(&words[to])));
-  word_store(&words[to], bucket_replace(s, word_load(&words[to]), free, entry));
+  assert_int_equal(lanes_count(match), 1);
+  uint64_t entry = lane_get(s, word_load(&words[from]), lanes_first(s, match));
+  unsigned free = lanes_first(s, lanes_empty(s, word_load(&words[to])));
+  word_store(&words[to], lane_put(s, word_load(&words[to]), free, entry));
   version_bump(stripe_of_bucket(g, pair->segment, from));
-  word_store(&words[from], bucket_replace(s, word_load(&words[from]), bucket_first(s, match), 0));
+  word_store(&words[from], lane_put(s, word_load(&words[from]), lanes_first(s, match), 0));
   stripe_use(stripe_of_bucket(g, pair->segment, to), 1);
   stripe_use(stripe_of_bucket(g, pair->segment, from), -1);
   segment_unlock(g, pair->segment, from, to);

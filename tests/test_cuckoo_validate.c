@@ -95,11 +95,11 @@ static void validate_notices_whatever_is_broken(void **state)
 
   word *words = segment_words(g, segment);
   unsigned i = 0;
-  while (!bucket_lane(&g->shape, word_load(&words[i]), 0))
+  while (!lane_get(&g->shape, word_load(&words[i]), 0))
     i++;
-  uint64_t before = word_load(&words[i]), entry = bucket_lane(&g->shape, before, 0);
-  uint64_t aged = entry << 1 & bucket_lane_bits(&g->shape); /* as a split would do */
-  word_store(&words[i], bucket_replace(&g->shape, before, 0, aged));
+  uint64_t before = word_load(&words[i]), entry = lane_get(&g->shape, before, 0);
+  uint64_t aged = entry << 1 & lane_bits(g->shape.width); /* as a split would do */
+  word_store(&words[i], lane_put(&g->shape, before, 0, aged));
   assert_broken(f, "an entry is older than its segment is deep");
   word_store(&words[i], before);
 
@@ -118,7 +118,7 @@ static void validate_notices_whatever_is_broken(void **state)
   while (!tamis__segment_copies(segment, counted))
     counted = counted.lane + 1 < d->lanes ? (struct lane){counted.bucket, counted.lane + 1}
                                           : (struct lane){counted.bucket + 1, 0};
-  while (bucket_lane(&g->shape, word_load(&words[empty.bucket]), empty.lane))
+  while (lane_get(&g->shape, word_load(&words[empty.bucket]), empty.lane))
     empty = empty.lane + 1 < d->lanes ? (struct lane){empty.bucket, empty.lane + 1}
                                       : (struct lane){empty.bucket + 1, 0};
   struct cuckoo *c = cuckoo_of(f);

@@ -175,7 +175,7 @@ static void assert_entries(const struct cuckoo *c, unsigned bits)
     uint64_t value = word_load(&segment_words(g, segment)[i]);
     assert_int_equal(value >> (g->shape.lanes * g->shape.width - 1) >> 1, 0);
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      uint64_t entry = lane_get(&g->shape, value, lane);
       entries += entry != 0;
       for (unsigned bit = 0; bit < bits; bit++)
         ones[bit] += entry >> (g->shape.width - 1 - bit) & 1;

@@ -17,8 +17,8 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static uint64_t lane_at(const struct window_shape *s, uint64_t word, unsigned lane)
 {
   uint64_t value = 0;
-  for (unsigned bit = 0; bit < s->width; bit++)
-    value |= (word >> (lane * s->width + bit) & 1) << bit;
+  for (unsigned bit = 0; bit < s->lane.width; bit++)
+    value |= (word >> (lane * s->lane.width + bit) & 1) << bit;
   return value;
 }
 
@@ -31,16 +31,17 @@ static uint64_t random_word(const struct window_shape *s, unsigned stamps, uint6
 {
   uint64_t word = 0;
   bool has_wanted = false;
-  for (unsigned i = 0; i < s->lanes; i++) {
+  for (unsigned i = 0; i < s->lane.lanes; i++) {
     uint64_t r = random_next(random), units = r % 4;
     uint64_t fingerprint =
-        units == 0   ? wanted
-        : units == 1 ? (wanted ^ UINT64_C(1) << (s->stamp_bits + r / 4 % 3)) & lane_bits(s->width)
-                     : window_fingerprint_of(s, random_next(random) & lane_bits(s->width));
+        units == 0 ? wanted
+        : units == 1
+            ? (wanted ^ UINT64_C(1) << (s->stamp_bits + r / 4 % 3)) & lane_bits(s->lane.width)
+            : window_fingerprint_of(s, random_next(random) & lane_bits(s->lane.width));
     if (!fingerprint || r >> 60 == 0 || (fingerprint == wanted && has_wanted))
       continue;
     has_wanted |= fingerprint == wanted;
-    word |= (fingerprint | (r / 64 % stamps + 1)) << i * s->width;
+    word |= (fingerprint | (r / 64 % stamps + 1)) << i * s->lane.width;
   }
   return word;
 }
@@ -51,11 +52,12 @@ static void check_word(const struct window_shape *s, uint64_t word, uint64_t wan
   uint64_t live = window_live(s, word, dead), match = window_match(s, word, wanted);
   uint64_t unused = window_free(s, word, dead);
   bool found = false, close = false, borrows = false;
-  for (unsigned i = 0; i < s->lanes; i++) {
-    uint64_t lane = lane_at(s, word, i), bit = UINT64_C(1) << (i * s->width + s->width - 1);
+  for (unsigned i = 0; i < s->lane.lanes; i++) {
+    uint64_t lane = lane_at(s, word, i), bit = UINT64_C(1)
+                                               << (i * s->lane.width + s->lane.width - 1);
     uint64_t fingerprint = lane >> s->stamp_bits << s->stamp_bits;
     uint64_t stamp = lane - fingerprint;
-    assert_int_equal(window_lane(s, word, i), lane);
+    assert_int_equal(lane_get(&s->lane, word, i), lane);
     assert_int_equal(window_fingerprint_of(s, lane), fingerprint);
     assert_int_equal(window_stamp_of(s, lane), stamp);
     assert_int_equal(!!(used & bit), lane != 0);
@@ -69,18 +71,18 @@ static void check_word(const struct window_shape *s, uint64_t word, uint64_t wan
              (stamp == dead || (borrows && (stamp ^ dead) == 1));
     borrows = lane == (wanted | dead);
     if (match & bit)
-      assert_int_equal(window_first(s, match), i);
-    uint64_t all = lane_at(s, window_bits(s, bit), i);
-    assert_int_equal(all, lane_bits(s->width));
-    assert_int_equal(window_count(window_bits(s, bit)), s->width);
+      assert_int_equal(lanes_first(&s->lane, match), i);
+    uint64_t all = lane_at(s, lanes_bits(&s->lane, bit), i);
+    assert_int_equal(all, lane_bits(s->lane.width));
+    assert_int_equal(lanes_count(lanes_bits(&s->lane, bit)), s->lane.width);
   }
-  assert_int_equal((used | of_dead | live | match | unused) & ~s->high, 0);
+  assert_int_equal((used | of_dead | live | match | unused) & ~s->lane.high, 0);
   uint64_t pattern = window_pattern(s, wanted, dead);
   bool has = window_has_live(s, word, pattern) != 0;
   assert_true(has == found || (has && close));
   /* other bits above the lanes change nothing */
-  if (s->width * s->lanes < 64) {
-    uint64_t above = UINT64_MAX << s->width * s->lanes;
+  if (s->lane.width * s->lane.lanes < 64) {
+    uint64_t above = UINT64_MAX << s->lane.width * s->lane.lanes;
     assert_int_equal(window_has_live(s, word | above, pattern) != 0, has);
     assert_int_equal(window_match(s, word | above, wanted), match);
     assert_int_equal(window_live(s, word | above, dead), live);
@@ -98,7 +100,7 @@ static void all_operations_agree_with_a_loop(void **state)
         continue;
       struct window_shape s = window_shape(sizes[i].width, sizes[i].lanes, e);
       for (unsigned j = 0; j < WORDS; j++) {
-        uint64_t wanted = window_fingerprint_of(&s, random_next(&random) & lane_bits(s.width));
+        uint64_t wanted = window_fingerprint_of(&s, random_next(&random) & lane_bits(s.lane.width));
         unsigned dead = (unsigned) (random_next(&random) % stamps) + 1;
         if (wanted)
           check_word(&s, random_word(&s, stamps, wanted, &random), wanted, dead);

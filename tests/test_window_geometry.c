@@ -32,16 +32,16 @@ static void check_plan(const struct window_spec *spec, const struct window_geome
   unsigned buckets = 1u << g->bucket_shift;
   assert_true(g->rate > 0 && g->rate <= share * spec->fpp / 1.019);
   assert_int_equal(s->stamp_bits, window_stamp_bits(spec->periods));
-  assert_true(window_fingerprint_bits(s) >= 6 && s->width <= WINDOW_MAX_WIDTH);
-  assert_true(s->width * s->lanes * buckets <= 64);
-  assert_int_equal(g->whole.lanes, s->lanes * buckets);
+  assert_true(window_fingerprint_bits(s) >= 6 && s->lane.width <= LANE_MAX_WIDTH);
+  assert_true(s->lane.width * s->lane.lanes * buckets <= 64);
+  assert_int_equal(g->whole.lane.lanes, s->lane.lanes * buckets);
   assert_int_equal(g->half % buckets, 0);
   assert_true(g->half >= buckets && g->segments >= 1);
   assert_true(window_lanes(g) >= g->capacity);
-  assert_int_equal(window_lanes(g), g->segments * 2 * g->half * s->lanes);
+  assert_int_equal(window_lanes(g), g->segments * 2 * g->half * s->lane.lanes);
   /* rate_at() is that of geometry.c when all lanes are in use */
   double values = ldexp(1, (int) window_fingerprint_bits(s));
-  double most = 2 * s->lanes * (1 + 2 / values) / values;
+  double most = 2 * s->lane.lanes * (1 + 2 / values) / values;
   assert_true(fabs(window_geometry_rate(g, window_lanes(g)) - most) < 1e-12);
   assert_true(g->rate <= most && g->rate > 0.85 * most);
 }
@@ -188,7 +188,7 @@ static void check_addresses(const struct window_geometry *g)
     assert_int_equal(p.lower / window_segment_buckets(g), p.upper / window_segment_buckets(g));
     assert_true(p.lower % window_segment_buckets(g) < g->half);
     assert_true(p.upper % window_segment_buckets(g) >= g->half);
-    assert_true(fingerprint && !(fingerprint & ~lane_bits(g->shape.width)));
+    assert_true(fingerprint && !(fingerprint & ~lane_bits(g->shape.lane.width)));
     assert_int_equal(window_fingerprint_of(&g->shape, fingerprint), fingerprint);
     /* whatever the stamp, either bucket leads to the other */
     uint64_t entry = fingerprint | 1;

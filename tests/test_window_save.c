@@ -394,8 +394,8 @@ static int load_with_word(const struct bytes *saved, const struct window_geometr
   uint64_t was = saved_get64(b.data + array + at * 8);
   saved_put64(b.data + array + at * 8, value);
   saved_put64(b.data + total, saved_get64(b.data + total) +
-                                  window_count(window_used(&g->whole, value)) -
-                                  window_count(window_used(&g->whole, was)));
+                                  lanes_count(window_used(&g->whole, value)) -
+                                  lanes_count(window_used(&g->whole, was)));
   assert_true(repair(&b, window_bytes(g)));
   int result = load_any(source_of(&b), 0, NULL);
   free(b.data);
@@ -436,8 +436,8 @@ static void each_record_is_checked(void **state)
                {0, 4, 2, 2, TAMIS_ECORRUPT}}; /* the same, far away */
   uint64_t empty = lanes[1] + 1;
   const struct window *w = const_window_of(f);
-  while (window_lane(&g->whole, word_load(&w->first.words[empty / g->whole.lanes]),
-                     (unsigned) (empty % g->whole.lanes)))
+  while (lane_get(&g->whole.lane, word_load(&w->first.words[empty / g->whole.lane.lanes]),
+                  (unsigned) (empty % g->whole.lane.lanes)))
     empty++;
   const uint64_t names[] = {lanes[0], lanes[1], empty, window_lanes(g), UINT64_MAX};
   for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
@@ -474,8 +474,8 @@ static void each_lane_is_checked(void **state)
   while (!word_load(&w->first.words[at]))
     at++;
   uint64_t value = word_load(&w->first.words[at]);
-  unsigned lane = window_first(&g->whole, window_used(&g->whole, value));
-  entry = window_lane(s, value, lane);
+  unsigned lane = lanes_first(&g->whole.lane, window_used(&g->whole, value));
+  entry = lane_get(&s->lane, value, lane);
   assert_true(s->stamp_bits == 3 && lane == 0 && window_stamp_of(s, entry) == 1);
   bucket = at << g->bucket_shift;
   uint64_t fingerprint = window_fingerprint_of(s, entry);
@@ -485,7 +485,7 @@ static void each_lane_is_checked(void **state)
                      stamp == 1 || stamp == 3 || stamp == 4 ? TAMIS_OK : TAMIS_ECORRUPT);
   assert_int_equal(load_with_word(&saved, g, at, 1), TAMIS_ECORRUPT); /* no fingerprint */
   /* A second lane with the fingerprint, in the same bucket or in the other one. */
-  assert_int_equal(load_with_word(&saved, g, at, value | entry << s->width), TAMIS_ECORRUPT);
+  assert_int_equal(load_with_word(&saved, g, at, value | entry << s->lane.width), TAMIS_ECORRUPT);
   uint64_t other = window_other_bucket(g, bucket, entry);
   unsigned shift = window_shift_of(s, g->bucket_shift, other);
   assert_int_equal(

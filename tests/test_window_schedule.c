@@ -289,10 +289,10 @@ static void fill(struct moves *m, uint64_t lower, uint64_t upper, unsigned n)
     assert_int_equal(tamis_add_hash(m->f, key_at(m, lower, upper)), TAMIS_OK);
 }
 
-static uint64_t lanes_in_use(const struct moves *m, uint64_t bucket)
+static uint64_t used_lanes(const struct moves *m, uint64_t bucket)
 {
   const struct window *w = const_window_of(m->f);
-  return window_count(window_used(&m->g->shape, window_load(&w->first, bucket)));
+  return lanes_count(window_used(&m->g->shape, window_load(&w->first, bucket)));
 }
 
 /* The upper buckets have the numbers 0 and FAR of their half: they are in blocks of their own. */
@@ -302,7 +302,7 @@ static struct moves prepare_moves_with(unsigned stripes)
   options.stripes = stripes;
   struct moves m = {.f = create(&options)};
   m.g = &const_window_of(m.f)->first.geometry;
-  const unsigned lanes = m.g->shape.lanes;
+  const unsigned lanes = m.g->shape.lane.lanes;
   assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
   fill(&m, L0, FAR, 2 * lanes); /* both are full */
   advance(m.f, 1);
@@ -312,9 +312,9 @@ static struct moves prepare_moves_with(unsigned stripes)
   fill(&m, L1, FAR, 2 * lanes);
   fill(&m, L1, 0, lanes - 1);
   m.z = key_at(&m, L1, 0);
-  assert_int_equal(lanes_in_use(&m, L0), 0);
-  assert_int_equal(lanes_in_use(&m, L1), lanes);
-  assert_int_equal(lanes_in_use(&m, m.g->half), lanes);
+  assert_int_equal(used_lanes(&m, L0), 0);
+  assert_int_equal(used_lanes(&m, L1), lanes);
+  assert_int_equal(used_lanes(&m, m.g->half), lanes);
   return m;
 }
 
@@ -325,7 +325,7 @@ static struct moves prepare_moves(void)
 
 static void end_moves(struct moves *m)
 {
-  assert_int_equal(lanes_in_use(m, L0), 1);
+  assert_int_equal(used_lanes(m, L0), 1);
   assert_true(tamis_contains_hash(m->f, m->x) && tamis_contains_hash(m->f, m->z));
   assert_valid(m->f);
   tamis_destroy(m->f);
@@ -415,7 +415,7 @@ static void a_forgotten_entry_is_not_moved(void **state)
     finish(&add);
     finish(&end);
     assert_int_equal(add.result, TAMIS_OK);
-    assert_int_equal(lanes_in_use(&m, L0), 0);
+    assert_int_equal(used_lanes(&m, L0), 0);
     assert_false(tamis_contains_hash(m.f, m.x));
     assert_true(tamis_contains_hash(m.f, m.z));
     assert_valid(m.f);

@@ -155,14 +155,14 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
   assert_non_null(save.context);
   assert_int_equal(g->bucket_shift, 0);
   add(f, key, 1);
-  assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
+  assert_int_equal(lanes_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
   save.whole = call_save;
   stop_at(&save, "window_word_copied");
   assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
   add(f, other, 1);
   add(f, key, 1);
   struct pair pair = pair_in(&w->first, window_mixed(w, key));
-  assert_int_equal(window_count(window_used(&g->shape, window_load(&w->first, pair.place.upper))),
+  assert_int_equal(lanes_count(window_used(&g->shape, window_load(&w->first, pair.place.upper))),
                    1);
   assert_int_equal(go_on(&save), TAMIS_OK);
   rewind(save.context);

@@ -64,8 +64,7 @@ static const int64_t longest_nap = SECOND / 100;
 
 enum {
   BACKLOG_DIVISOR = 32, /* a backlog of more than this part of the filter is large */
-  SMALL_BACKLOG =
-      SMALL(32 * 1024, 4096), /* bytes that are not worth a pause, however small the filter */
+  SMALL_BACKLOG = SMALL(32 * 1024, 4096), /* bytes that are not worth a pause in any filter */
   MAX_PAUSES = 4,
   PAUSE_NANOSECONDS = 50 * 1000
 };

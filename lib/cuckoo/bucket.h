@@ -17,113 +17,37 @@
  * no fingerprint is forbidden.  In a filter that never grows, entries do not age.  Then one more
  * bit of the fingerprint takes the position of the marker, and a fingerprint of 0 is stored as 1.
  *
- * All lanes of a bucket are compared at once, without a branch.  The width is a parameter of one
- * body of code.
- * Source: Warren, "Hacker's Delight", 6-1 (how to find a zero byte in a word), for lanes of any
- * width
+ * Lanes and sets of lanes: table/lanes.h.
  */
 #ifndef TAMIS_LIB_BUCKET_H
 #define TAMIS_LIB_BUCKET_H
 
 #include "base/compiler.h"
-#include "base/lanes.h"
 #include "base/small.h"
+#include "table/lanes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BUCKET_MIN_WIDTH = 2, BUCKET_MAX_WIDTH = 32 };
+enum { BUCKET_MIN_WIDTH = 2 };
 
-struct bucket_shape {
-  uint8_t width;
-  uint8_t lanes;
-  bool ages;           /* entries have a marker and may age */
-  uint16_t reciprocal; /* 2^16 / width, rounded up: divides numbers below 2^6 exactly */
-  uint64_t low;        /* the lowest bit of each lane */
-  uint64_t high;       /* the highest bit of each lane */
-};
-
-static inline struct bucket_shape bucket_shape(unsigned width, bool ages)
+static inline struct lane_shape bucket_shape(unsigned width, bool ages)
 {
-  struct bucket_shape s = {.width = (uint8_t) width,
-                           .lanes = (uint8_t) (64 / width),
-                           .reciprocal = (uint16_t) (65535 / width + 1),
-                           .ages = ages};
-  for (unsigned i = 0; i < s.lanes; i++)
-    s.low |= UINT64_C(1) << i * width;
-  s.high = s.low << (width - 1);
-  return s;
-}
-
-/* The bits of lane 0. */
-static inline uint64_t bucket_lane_bits(const struct bucket_shape *s)
-{
-  return lane_bits(s->width);
-}
-
-static inline uint64_t bucket_lane(const struct bucket_shape *s, uint64_t value, unsigned lane)
-{
-  return lane_value(value, s->width, lane);
-}
-
-static inline uint64_t bucket_replace(const struct bucket_shape *s, uint64_t value, unsigned lane,
-                                      uint64_t entry)
-{
-  return lane_replaced(value, s->width, lane, entry);
-}
-
-/* ---- sets of lanes: lanes.h ---- */
-
-static inline uint64_t bucket_occupied(const struct bucket_shape *s, uint64_t value)
-{
-  return lanes_not_zero(s->low, s->high, value);
-}
-
-static inline uint64_t bucket_free(const struct bucket_shape *s, uint64_t value)
-{
-  return bucket_occupied(s, value) ^ s->high;
-}
-
-/* The lowest lane of a set, which must not be empty. */
-static inline unsigned bucket_first(const struct bucket_shape *s, uint64_t set)
-{
-  return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
-}
-
-static inline unsigned bucket_count(uint64_t set)
-{
-  return (unsigned) __builtin_popcountll(set);
-}
-
-/* The lanes in use in many buckets are summed up lane by lane: the sum of at most BUCKET_ROWS
- * values of bucket_in_use() fits in its lanes, whatever width a plan chooses. */
-enum { BUCKET_ROWS = SMALL(128, 3) };
-
-static inline uint64_t bucket_in_use(const struct bucket_shape *s, uint64_t value)
-{
-  return bucket_occupied(s, value) >> (s->width - 1);
-}
-
-static inline uint64_t bucket_sum_lanes(const struct bucket_shape *s, uint64_t sums)
-{
-  uint64_t sum = 0;
-  for (unsigned lane = 0; lane < s->lanes; lane++)
-    sum += bucket_lane(s, sums, lane);
-  return sum;
+  return lane_shape(width, 64 / width, ages);
 }
 
 /* ---- entries ---- */
 
 /* A new entry for a fingerprint, whose first bit is bit 63. */
-static inline uint64_t bucket_entry(const struct bucket_shape *s, uint64_t fingerprint)
+static inline uint64_t bucket_entry(const struct lane_shape *s, uint64_t fingerprint)
 {
   uint64_t entry = fingerprint >> (64 - s->width);
   return s->ages ? entry | 1 : entry + (entry == 0);
 }
 
 /* How many steps an entry has aged.  0 for entries that cannot. */
-static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
+static inline unsigned bucket_age(const struct lane_shape *s, uint64_t entry)
 {
   return s->ages ? (unsigned) __builtin_ctzll(entry) : 0;
 }
@@ -135,14 +59,13 @@ static inline unsigned bucket_age(const struct bucket_shape *s, uint64_t entry)
  * subtraction the highest bit of each lane is set, so that no lane borrows from another, not even
  * an empty one.  An empty lane then knows nothing, and so it matches; it is left out at the end.
  * (Where entries do not age, no entry is 0, so an empty lane does not match.) */
-static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value, uint64_t entry)
+static inline uint64_t bucket_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
-  uint64_t difference = value ^ s->low * entry;
   if (!s->ages)
-    return bucket_free(s, difference);
-  uint64_t x = value | s->high;
-  difference &= ~(x ^ (x - s->low));
-  return bucket_occupied(s, value) & ~bucket_occupied(s, difference);
+    return lanes_equal(s, value, entry);
+  uint64_t x = value | s->high, known = ~(x ^ (x - s->low));
+  uint64_t difference = (value ^ s->low * entry) & known;
+  return lanes_in_use(s, value) & ~lanes_in_use(s, difference);
 }
 
 /* Whether there are such lanes: not 0 if so.  It takes half as many steps as bucket_match().  Every
@@ -156,7 +79,7 @@ static inline uint64_t bucket_match(const struct bucket_shape *s, uint64_t value
  * A lane that borrows takes 1 more from the next lane.  If entries age, bit 0 of every lane is
  * unknown, so the difference there is even, and 1 more borrows only if it is 0 in any case.  If
  * entries do not age, only a match borrows, and the answer is settled. */
-FORCE_INLINE uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t value, uint64_t entry)
+FORCE_INLINE uint64_t bucket_has_match(const struct lane_shape *s, uint64_t value, uint64_t entry)
 {
   uint64_t x = value | s->high;
   uint64_t unknown = s->ages ? x ^ (x - s->low) : 0;
@@ -167,7 +90,7 @@ FORCE_INLINE uint64_t bucket_has_match(const struct bucket_shape *s, uint64_t va
 /* ---- growing and shrinking ---- */
 
 /* The lanes whose entries a split gives to the child for fingerprints beginning with 1. */
-static inline uint64_t bucket_ones(const struct bucket_shape *s, uint64_t value)
+static inline uint64_t bucket_ones(const struct lane_shape *s, uint64_t value)
 {
   return value & s->high;
 }
@@ -175,7 +98,7 @@ static inline uint64_t bucket_ones(const struct bucket_shape *s, uint64_t value)
 /* What a split gives to the child for fingerprints beginning with `bit`.  Each entry is one step
  * older and stays in its lane; the other lanes are empty.  Every entry must know at least one
  * bit. */
-static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t value, unsigned bit)
+static inline uint64_t bucket_split(const struct lane_shape *s, uint64_t value, unsigned bit)
 {
   uint64_t ones = bucket_ones(s, value), rest = value ^ ones; /* but for the highest bits */
   uint64_t of_ones = ones - (ones >> (s->width - 1));
@@ -184,7 +107,7 @@ static inline uint64_t bucket_split(const struct bucket_shape *s, uint64_t value
 
 /* An entry one step younger, for a join: `bit` is known again.  A new entry has no room for it, and
  * gives up its last bit. */
-static inline uint64_t bucket_rejuvenate(const struct bucket_shape *s, uint64_t entry, unsigned bit)
+static inline uint64_t bucket_rejuvenate(const struct lane_shape *s, uint64_t entry, unsigned bit)
 {
   return (uint64_t) bit << (s->width - 1) | entry >> 1 | (entry & 1);
 }

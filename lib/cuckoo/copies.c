@@ -45,10 +45,10 @@ static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket,
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   uint64_t value = word_load(&segment_words(g, pair->segment)[bucket]);
-  uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = bucket_count(set);
+  uint64_t set = bucket_match(&g->shape, value, pair->entry), copies = lanes_count(set);
   for (; duplicates && set; set &= set - 1)
     copies +=
-        tamis__segment_copies(pair->segment, (struct lane){bucket, bucket_first(&g->shape, set)});
+        tamis__segment_copies(pair->segment, (struct lane){bucket, lanes_first(&g->shape, set)});
   return copies;
 }
 
@@ -75,10 +75,10 @@ static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, 
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   const word *words = segment_words(g, pair->segment);
-  uint64_t occupied = bucket_occupied(&g->shape, word_load(&words[bucket]));
+  uint64_t occupied = lanes_in_use(&g->shape, word_load(&words[bucket]));
   uint64_t in_use = 0, lane = 0, copies = 0; /* in_use, lane: counted from the block's first lane */
   for (uint64_t i = block->meanings[1]; i < bucket; i++)
-    in_use += bucket_count(bucket_occupied(&g->shape, word_load(&words[i])));
+    in_use += lanes_count(lanes_in_use(&g->shape, word_load(&words[i])));
   struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
   for (; tamis__counts_next(&counts) && counts.count; lane++) {
     uint64_t rest = occupied;
@@ -101,7 +101,7 @@ static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *p
   uint64_t set[2], copies = 0;
   for (unsigned i = 0; i < 2; i++) {
     set[i] = bucket_match(&g->shape, word_load(&words[both[i]]), pair->entry);
-    copies += bucket_count(set[i]);
+    copies += lanes_count(set[i]);
   }
   if (!cuckoo_count(pair->generation, DUPLICATES))
     return copies;

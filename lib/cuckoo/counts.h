@@ -71,7 +71,7 @@ static const uint64_t saved_most_united = UINT64_C(1) << 48;
 
 /* The counts of these buckets, `n` of them from a multiple of DUPLICATES_BUCKETS on.  Returns the
  * end; *copies is increased by what is counted. */
-unsigned char *tamis__counts_put(const struct bucket_shape *s, const uint64_t *words,
+unsigned char *tamis__counts_put(const struct lane_shape *s, const uint64_t *words,
                                  const struct duplicates *duplicates, uint32_t first, uint32_t n,
                                  unsigned char *to, uint64_t *copies);
 
@@ -80,12 +80,12 @@ bool tamis__counts_next(struct saved_counts *counts);
 
 /* Reads the counts of DUPLICATES_BUCKETS buckets, or of those that are left.  False: they are not
  * possible. */
-bool tamis__counts_spread(const struct bucket_shape *s, const uint64_t *words, uint32_t buckets,
+bool tamis__counts_spread(const struct lane_shape *s, const uint64_t *words, uint32_t buckets,
                           struct saved_counts *counts, uint64_t to[DUPLICATES_POSITIONS]);
 
 /* Checks a block's counts of `n` buckets, and adds them to *copies.  False: they are not
  * possible. */
-bool tamis__counts_sum(const struct bucket_shape *s, const uint64_t *words, uint32_t n,
+bool tamis__counts_sum(const struct lane_shape *s, const uint64_t *words, uint32_t n,
                        const struct saved_block *block, uint64_t *copies);
 
 /* The blocks of counts that follow a segment in a mapped file.  `end` is where the segment ends.

@@ -4,7 +4,7 @@
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
- *     code      (b->bits bits for each lane)   0: none; c: the count base + c - 1
+ *     code      (b->bits bits for each lane)   0: none, or an exception; else the count
  *     exception                                | position of the lane | count |, sorted
  *
  * duplicates.h explains what codes and exceptions are for.  Here is how single ones are read and
@@ -26,16 +26,14 @@ enum {
 };
 
 #ifdef TAMIS_SMALL
-typedef uint8_t block_figure, block_base;
+typedef uint8_t block_figure;
 #else
 typedef uint16_t block_figure;
-typedef uint32_t block_base;
 #endif
 
 struct duplicate_block {
   block_figure bytes;      /* of the block */
   block_figure refused;    /* bytes that a larger block was last refused; 0: none was */
-  block_base base;         /* the count that code 1 stands for */
   block_figure live;       /* lanes with a count */
   block_figure exceptions; /* counts that have no code */
   block_figure changes;    /* since the block was encoded */
@@ -134,7 +132,7 @@ static inline void code_write_rest(const struct code_writer *w)
 /* The code for a count; 0: it has none. */
 static inline uint64_t code_for(const struct duplicate_block *b, uint64_t count)
 {
-  return count >= b->base && count - b->base < code_mask(b) ? count - b->base + 1 : 0;
+  return count <= code_mask(b) ? count : 0;
 }
 
 /* ---- exceptions: a position and a count in one number, sorted ---- */
@@ -214,7 +212,7 @@ static inline uint64_t count_at(const struct duplicate_block *b, size_t position
 {
   uint64_t code = code_get(b, i);
   if (code || !b->exceptions)
-    return code ? b->base + code - 1 : 0;
+    return code;
   const void *slots = slots_of(b, positions);
   size_t j = slot_seek(b, slots, i);
   return slot_is_at(b, slots, j, i) ? slot_count(b, slots, j) : 0;

@@ -7,21 +7,15 @@
 #include <string.h>
 
 enum {
-  MAX_BITS = SMALL(10, 2), /* of a code; counts that differ more are exceptions */
-  /* The counts for which codes are considered are this many in a row. */
-  SPAN = 1 << MAX_BITS,
-  SAMPLES = SMALL(33, 5),     /* counts by which the place of the span is chosen */
+  MAX_BITS = SMALL(21, 2),    /* of a code; larger counts are exceptions */
   FEWEST_SLOTS = SMALL(8, 1), /* exceptions for which a new block has room */
   SPARSE_PART =
-      SMALL(32, 4), /* up to this part of the lanes, counts are exceptions without a choice */
-  SMALL_BYTES = SMALL(256, 40) /* of a block: nothing is saved in one that takes no more */
+      SMALL(32, 4) /* up to this part of the lanes, counts are exceptions without a choice */
 };
-static const uint64_t most_base = SMALL(UINT32_MAX, UINT8_MAX) - SPAN;
 
 /* How a block's counts are stored. */
 struct frame {
   unsigned bits;
-  uint32_t base;
   bool wide;
   size_t live, exceptions;
 };
@@ -34,76 +28,11 @@ static size_t positions_of(const struct duplicates *d)
 
 /* ---- the choice of a frame ---- */
 
-/* How often each count of a span occurs. */
-struct histogram {
-  uint64_t low;       /* the first count of the span */
-  size_t first, last; /* of those that occur; first > last: none does */
-  uint16_t of[SPAN];
-};
-
-/* A count that is neither rare nor extreme: the median of a sample. */
-static uint64_t typical_count(const uint64_t *counts, size_t positions)
+/* The exceptions for which a block is to have room: with `spare`, for as many more as will probably
+ * come before its frame is no longer the best. */
+static size_t slots_for(size_t positions, const struct frame *frame, bool spare)
 {
-  uint64_t sample[SAMPLES];
-  size_t n = 0;
-  /* An odd step, so that all lanes take part. */
-  size_t step = (positions / SAMPLES / 2) | 1;
-  for (size_t i = 0; i < positions && n < SAMPLES; i += counts[i] ? step : 1) {
-    size_t j = n;
-    if (!counts[i])
-      continue;
-    for (; j > 0 && sample[j - 1] > counts[i]; j--)
-      sample[j] = sample[j - 1];
-    sample[j] = counts[i];
-    n++;
-  }
-  return n ? sample[n / 2] : 1;
-}
-
-static void count_counts(struct histogram *h, const uint64_t *counts, size_t positions,
-                         uint64_t most)
-{
-  memset(h->of, 0, sizeof h->of);
-  for (size_t i = 0; i < positions; i++) {
-    uint64_t k = counts[i] - h->low; /* large if the count is less */
-    if (k < SPAN)
-      h->of[k]++;
-  }
-  h->first = 0;
-  h->last = most - h->low < SPAN ? (size_t) (most - h->low) : SPAN - 1;
-  while (h->last > 0 && !h->of[h->last])
-    h->last--;
-  while (h->first <= h->last && !h->of[h->first])
-    h->first++;
-}
-
-/* Of all rows of `length` counts, the one in which most counts are; *inside says how many. */
-static size_t fullest_row(const struct histogram *h, size_t length, size_t *inside)
-{
-  size_t best = h->first, sum = 0;
-  *inside = 0;
-  for (size_t end = h->first; end <= h->last; end++) {
-    sum += h->of[end];
-    if (end >= h->first + length)
-      sum -= h->of[end - length];
-    if (sum > *inside) {
-      *inside = sum;
-      best = end + 1 >= h->first + length ? end + 1 - length : h->first;
-    }
-  }
-  return best;
-}
-
-/* The room that a block is to have for further exceptions: for as many as will probably come before
- * its frame is no longer the best.
- *   SPARE   that, if there is memory for it
- *   INSIDE  that, if the block need not become larger
- *   NONE    none, and in a frame as small as can be */
-enum room { SPARE, INSIDE, NONE };
-
-static size_t slots_for(size_t positions, const struct frame *frame, enum room room)
-{
-  if (room == NONE)
+  if (!spare)
     return frame->exceptions;
   size_t more = frame->exceptions / 8;
   size_t least = positions / 128 > FEWEST_SLOTS ? positions / 128 : FEWEST_SLOTS;
@@ -112,67 +41,33 @@ static size_t slots_for(size_t positions, const struct frame *frame, enum room r
   return frame->exceptions + (more > least ? more : least);
 }
 
-static size_t frame_bytes(size_t positions, const struct frame *frame, enum room room)
+static size_t frame_bytes(size_t positions, const struct frame *frame, bool spare)
 {
-  return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, room));
+  return bytes_for(positions, frame->bits, frame->wide, slots_for(positions, frame, spare));
 }
 
-/* Replaces *best, a frame of the same counts, by the best one with codes for a row of the span; and
- * *direct by the best one with base 1, if the span begins with 1. */
-static void choose_in_span(struct histogram *h, size_t positions, enum room room,
-                           struct frame *best, struct frame *direct)
+/* The frame that takes the fewest bytes: a code of n bits serves the counts of up to n bits. */
+static struct frame choose_frame(size_t positions, const uint64_t *counts, bool spare)
 {
-  for (unsigned bits = 1; bits <= MAX_BITS && h->first <= h->last; bits++) {
-    struct frame frame = *best;
-    size_t length = ((size_t) 1 << bits) - 1, inside;
-    frame.bits = bits;
-    if (h->low == 1) {
-      inside = 0;
-      for (size_t k = 0; k < length; k++)
-        inside += h->of[k];
-      frame.base = 1;
-      frame.exceptions = best->live - inside;
-      if (frame_bytes(positions, &frame, room) < frame_bytes(positions, direct, room))
-        *direct = frame;
-    }
-    frame.base = (uint32_t) (h->low + fullest_row(h, length, &inside));
-    frame.exceptions = best->live - inside;
-    if (frame_bytes(positions, &frame, room) < frame_bytes(positions, best, room))
-      *best = frame;
-    if (h->first + length > h->last && (h->low > 1 || length > h->last))
-      break; /* more bits give no more of them a code */
-  }
-}
-
-/* The frame that takes the fewest bytes.  One with base 1 is preferred if it takes less than 7/16
- * of what the buckets take, or little anyway: a remove then never needs memory.  (Not with NONE.) */
-static struct frame choose_frame(const struct duplicates *d, const uint64_t *counts, enum room room)
-{
-  size_t positions = positions_of(d);
-  struct frame best = {.base = 1};
-  uint64_t most = 0;
+  struct frame best = {0};
+  uint16_t of_length[64 + 1] = {0}; /* how many counts have so many bits */
+  unsigned longest = 0;
   for (size_t i = 0; i < positions; i++) {
-    best.live += counts[i] != 0;
-    most = counts[i] > most ? counts[i] : most;
+    unsigned length = counts[i] ? 64 - (unsigned) __builtin_clzll(counts[i]) : 0;
+    of_length[length]++;
+    longest = length > longest ? length : longest;
   }
-  best.exceptions = best.live;
-  best.wide = most >> COUNT_BITS;
-  if (room != NONE && best.live <= positions / SPARSE_PART)
+  best.live = best.exceptions = positions - of_length[0];
+  best.wide = longest > COUNT_BITS;
+  if (spare && best.live <= positions / SPARSE_PART)
     return best;
-  struct frame direct = best;
-  struct histogram h = {.low = 1};
-  count_counts(&h, counts, positions, most);
-  choose_in_span(&h, positions, room, &best, &direct);
-  uint64_t typical = most < SPAN ? 1 : typical_count(counts, positions);
-  if (typical > SPAN / 2 && typical < most_base) {
-    h.low = typical - SPAN / 2;
-    count_counts(&h, counts, positions, most);
-    choose_in_span(&h, positions, room, &best, &direct);
+  struct frame frame = best;
+  for (frame.bits = 1; frame.bits <= MAX_BITS && frame.exceptions; frame.bits++) {
+    frame.exceptions -= of_length[frame.bits];
+    if (frame_bytes(positions, &frame, spare) < frame_bytes(positions, &best, spare))
+      best = frame;
   }
-  size_t most_bytes = positions / d->lanes * sizeof(uint64_t) * 7 / 16;
-  if (most_bytes < SMALL_BYTES)
-    most_bytes = SMALL_BYTES;
-  return room != NONE && frame_bytes(positions, &direct, room) <= most_bytes ? direct : best;
+  return best;
 }
 
 /* ---- blocks ---- */
@@ -183,7 +78,6 @@ static void encode(struct duplicate_block *b, size_t positions, const struct fra
   block_figure bytes = b->bytes;
   memset(b, 0, bytes);
   b->bytes = bytes;
-  b->base = (block_base) frame->base;
   b->bits = (uint8_t) frame->bits;
   b->wide = frame->wide;
   b->live = (block_figure) frame->live;
@@ -207,12 +101,13 @@ static void release_block(struct duplicates *d, const struct duplicates_memory *
   d->block[block] = NULL;
 }
 
-/* Encodes a block. */
+/* Encodes a block.  Without `spare` it takes the fewest bytes, and where the old one is hardly
+ * larger, no memory. */
 static bool write_block(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, const uint64_t *counts, enum room room)
+                        unsigned block, const uint64_t *counts, bool spare)
 {
   size_t positions = positions_of(d);
-  struct frame frame = choose_frame(d, counts, room);
+  struct frame frame = choose_frame(positions, counts, spare);
   struct duplicate_block *old = d->block[block], *new = old;
   uint64_t live = d->live - (old ? old->live : 0) + frame.live;
   if (!frame.live) {
@@ -221,12 +116,12 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
     return true;
   }
   size_t least = bytes_for(positions, frame.bits, frame.wide, frame.exceptions);
-  size_t bytes = frame_bytes(positions, &frame, room);
+  size_t bytes = frame_bytes(positions, &frame, spare);
   bool fits = old && least <= old->bytes;
-  if (!fits || (room == SPARE && bytes > old->bytes) || bytes < (size_t) old->bytes * 15 / 16) {
+  if (!fits || bytes > old->bytes || bytes < (size_t) old->bytes * 15 / 16) {
     struct duplicate_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
-      if (old && room == SPARE && frame.wide == old->wide)
+      if (old && spare && frame.wide == old->wide)
         old->refused = (block_figure) bytes;
       return false;
     }
@@ -245,9 +140,9 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
 
 bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
                              unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
-                             bool tight)
+                             bool spare)
 {
-  return write_block(d, memory, block, counts, tight ? NONE : SPARE);
+  return write_block(d, memory, block, counts, spare);
 }
 
 /* Whether so few counts are exceptions that a block with room for more of them takes less than one
@@ -260,11 +155,11 @@ static bool has_few_exceptions(const struct duplicate_block *b, size_t positions
 /* A larger block with the same codes and exceptions. */
 static bool extend(struct duplicates *d, const struct duplicates_memory *memory, unsigned block)
 {
-  static const struct duplicate_block none = {.bytes = sizeof none, .base = 1};
+  static const struct duplicate_block none = {.bytes = sizeof none};
   const struct duplicate_block *old = d->block[block] ? d->block[block] : &none;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
   size_t slots =
-      frame.bits ? slots_for(positions_of(d), &frame, SPARE) : frame.exceptions * 2 + FEWEST_SLOTS;
+      frame.bits ? slots_for(positions_of(d), &frame, true) : frame.exceptions * 2 + FEWEST_SLOTS;
   size_t bytes = bytes_for(positions_of(d), frame.bits, frame.wide, slots);
   struct duplicate_block *new = memory->allocate(memory->context, bytes);
   if (!new)
@@ -333,12 +228,12 @@ static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t 
 
 /* Encodes a block anew, with another count for one lane. */
 static bool encode_anew(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, size_t i, uint64_t count, enum room room)
+                        unsigned block, size_t i, uint64_t count, bool spare)
 {
   uint64_t counts[DUPLICATES_POSITIONS];
   tamis__duplicates_read(d, block, counts);
   counts[i] = count;
-  return write_block(d, memory, block, counts, room);
+  return write_block(d, memory, block, counts, spare);
 }
 
 bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
@@ -354,7 +249,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
     if (b && b->refused && to > from && memory->fits && !memory->fits(memory->context, b->refused))
       return false;
     if (to >> count_bits(b && b->wide) || (b && !has_few_exceptions(b, positions)))
-      return encode_anew(d, memory, block, i, to, SPARE);
+      return encode_anew(d, memory, block, i, to, true);
     if (!extend(d, memory, block))
       return false;
     b = d->block[block];
@@ -368,7 +263,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
     release_block(d, memory, block);
   else if (++b->changes > most_changes(positions)) {
     b->changes = 0;
-    encode_anew(d, memory, block, i, to, INSIDE); /* refused: then it stays as it is */
+    encode_anew(d, memory, block, i, to, false); /* refused: then it stays as it is */
   }
   return true;
 }
@@ -394,7 +289,7 @@ bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane
       return true;
     }
   }
-  uint64_t code = code_for(b, (old ? b->base + old - 1 : 0) + more);
+  uint64_t code = code_for(b, old + more);
   if (!code)
     return false;
   code_set(b, i, code);
@@ -454,8 +349,7 @@ void tamis__duplicates_read(const struct duplicates *d, unsigned block,
   }
   struct code_reader reader = {.next = b->words};
   for (size_t i = 0; i < positions; i++) {
-    uint64_t code = code_read(b, &reader);
-    counts[i] = code ? b->base + code - 1 : 0;
+    counts[i] = code_read(b, &reader);
   }
   const void *slots = slots_of(b, positions);
   for (size_t j = 0; j < b->exceptions; j++)

@@ -7,19 +7,18 @@
  *                          block 1      NULL: none of its lanes has a count
  *                          ...
  *
- * Keys that come twice, or a thousand times, mostly have equal or similar counts.  So a block keeps
- * its counts in a frame of reference: it has a code of a few bits for each lane, and
+ * Keys that come twice, or a thousand times, mostly have similar counts.  So a block has a code of a
+ * few bits for each lane, and
  *
  *    code 0         no count, or one that is an exception
- *    code c         the count base + c - 1
+ *    code c         the count c
  *    exceptions     counts that have no code, in order of their lanes
  *
- * Base and width of the codes are chosen for the counts that there are (choose_frame() in
- * duplicates.c).  With codes of no bits, a block is a list of exceptions, as befits a few counts.
- * When no further exception fits, and from time to time, a block is encoded anew.
+ * The width of the codes is chosen for the counts that there are (choose_frame() in duplicates.c).
+ * With codes of no bits, a block is a list of exceptions, as befits a few counts.  When no further
+ * exception fits, and from time to time, a block is encoded anew.
  *
- * With base 1 a count that falls needs no more room than before.  A block has another base only
- * where that saves much.
+ * A count that falls needs no more room than before: so a remove never needs memory.
  *
  * Nothing here knows of threads, and memory comes from functions of the owner's.
  */
@@ -68,7 +67,7 @@ void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memor
 uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane);
 
 /* Gives a lane another count, below 2^53, instead of the one that it has, `from`.  False: memory was
- * refused, and nothing has changed.  A count of 0 needs no memory. */
+ * refused, and nothing has changed.  A lower count needs no memory. */
 bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
                               uint32_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
@@ -77,13 +76,13 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
 bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more);
 
 /* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane].
- * `tight`: the block takes as little memory as can be, so its next changes may need some. */
+ * `spare`: with room for further exceptions. */
 unsigned tamis__duplicates_blocks(const struct duplicates *d);
 void tamis__duplicates_read(const struct duplicates *d, unsigned block,
                             uint64_t counts[DUPLICATES_POSITIONS]);
 bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
                              unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
-                             bool tight);
+                             bool spare);
 
 /* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
  * read. */

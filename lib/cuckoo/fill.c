@@ -35,7 +35,7 @@ static void count_split(const struct cuckoo_geometry *g, struct segment *child[2
     for (uint32_t i = 0; i <= g->stripe_mask; i++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++)
         count_private(g, child[bit], i,
-                      (uint32_t) bucket_lane(&g->shape, counts->lanes[bit][i], lane));
+                      (uint32_t) lane_get(&g->shape, counts->lanes[bit][i], lane));
   *counts = (struct split_counts){0};
 }
 
@@ -44,7 +44,7 @@ static void count_split(const struct cuckoo_geometry *g, struct segment *child[2
 static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *parent,
                                struct segment *child[2])
 {
-  const struct bucket_shape s = g->shape;
+  const struct lane_shape s = g->shape;
   const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
   const word *from = segment_words(g, parent);
   word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
@@ -54,7 +54,7 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
     end = rows_end < buckets ? rows_end : buckets;
     for (uint32_t j = i; j < end; j++) {
       uint64_t value = atomic_load_explicit(&from[j], memory_order_relaxed); /* it is locked */
-      uint64_t occupied = bucket_occupied(&s, value), ones = bucket_ones(&s, value);
+      uint64_t occupied = lanes_in_use(&s, value), ones = bucket_ones(&s, value);
       atomic_store_explicit(&to[0][j], bucket_split(&s, value, 0), memory_order_relaxed);
       atomic_store_explicit(&to[1][j], bucket_split(&s, value, 1), memory_order_relaxed);
       counts.lanes[0][j & stripe_mask] += (occupied ^ ones) >> (s.width - 1);
@@ -88,10 +88,10 @@ static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
   do {
     for (unsigned i = 0; i < 2; i++) {
       uint64_t value = word_load(&segment_words(g, segment)[both[i]]);
-      uint64_t room = bucket_free(&g->shape, value);
+      uint64_t room = lanes_empty(&g->shape, value);
       if (room) {
-        unsigned lane = bucket_first(&g->shape, room);
-        store_private(g, segment, both[i], bucket_replace(&g->shape, value, lane, entry));
+        unsigned lane = lanes_first(&g->shape, room);
+        store_private(g, segment, both[i], lane_put(&g->shape, value, lane, entry));
         count_private(g, segment, both[i], 1);
         return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
                                                         copies, false) == TAMIS_OK;
@@ -109,7 +109,7 @@ bool tamis__fill_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struc
     for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
       uint64_t value = word_load(&segment_words(g, child[bit])[i]);
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-        uint64_t entry = bucket_lane(&g->shape, value, lane);
+        uint64_t entry = lane_get(&g->shape, value, lane);
         if (entry && !insert_private(c, g, parent, i, bucket_rejuvenate(&g->shape, entry, bit),
                                      tamis__segment_copies(child[bit], (struct lane){i, lane})))
           return false;

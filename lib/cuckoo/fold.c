@@ -85,7 +85,7 @@ static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
   struct stripe *stripe = stripe_of_bucket(g, segment, from.bucket);
   word *w = &segment_words(g, segment)[from.bucket];
   version_bump(stripe);
-  word_store(w, bucket_replace(&g->shape, word_load(w), from.lane, 0));
+  word_store(w, lane_put(&g->shape, word_load(w), from.lane, 0));
   stripe_use(stripe, -1);
   segment_has_room(g, segment);
   cuckoo_count_change(generation, ENTRIES, -1);
@@ -99,11 +99,11 @@ static int fold_equal_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, uint32_t bucket, unsigned first,
                              struct lane kept, uint64_t entry)
 {
-  const struct bucket_shape *s = &generation->geometry.shape;
+  const struct lane_shape *s = &generation->geometry.shape;
   uint64_t value = word_load(&segment_words(&generation->geometry, segment)[bucket]);
   int result = TAMIS_OK;
   for (unsigned lane = first; lane < s->lanes && result == TAMIS_OK; lane++)
-    if (bucket_lane(s, value, lane) == entry)
+    if (lane_get(s, value, lane) == entry)
       result = fold_entry_locked(c, generation, segment, (struct lane){bucket, lane}, kept);
   return result;
 }
@@ -118,7 +118,7 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
   bool lower = bucket < cuckoo_buckets(g) / 2;
   int result = TAMIS_OK;
   for (unsigned lane = 0; lane < g->shape.lanes && result == TAMIS_OK; lane++) {
-    uint64_t entry = bucket_lane(&g->shape, word_load(&segment_words(g, segment)[bucket]), lane);
+    uint64_t entry = lane_get(&g->shape, word_load(&segment_words(g, segment)[bucket]), lane);
     struct lane kept = {bucket, lane};
     if (!entry)
       continue;

@@ -108,7 +108,7 @@ double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
  * s / 128 of the look-ups; the sum over five roots is 5 * 32 / 128. */
 static double rate_of(const struct cuckoo_geometry *g, unsigned depth)
 {
-  const struct bucket_shape *shape = &g->shape;
+  const struct lane_shape *shape = &g->shape;
   double cells =
       g->unequal_roots ? (double) (CUCKOO_UNEQUAL_ROOTS << CUCKOO_CELL_NUMBER_BITS) / CELLS : 1;
   double lanes = 2.0 * shape->lanes * (shape->ages ? fullness[shape->lanes].load : 1);

@@ -60,7 +60,7 @@ enum {
 
 /* The geometry of one generation.  It never changes. */
 struct cuckoo_geometry {
-  struct bucket_shape shape;
+  struct lane_shape shape;
   uint64_t first_roots; /* of the first generation */
   /* Bits of root0.  As many at the end of the product of hash and first roots are not random. */
   uint8_t root0_bits;

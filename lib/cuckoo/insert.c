@@ -108,8 +108,8 @@ FORCE_INLINE struct pair_words pair_load(const struct bucket_pair *pair,
 {
   const word *words = segment_words(g, pair->segment);
   uint64_t lower = word_load(&words[pair->lower]), upper = word_load(&words[pair->upper]);
-  return (struct pair_words){lower, upper, bucket_free(&g->shape, lower),
-                             bucket_free(&g->shape, upper)};
+  return (struct pair_words){lower, upper, lanes_empty(&g->shape, lower),
+                             lanes_empty(&g->shape, upper)};
 }
 
 FORCE_INLINE bool pair_has_room(struct pair_words words)
@@ -126,7 +126,7 @@ struct place {
 /* The first free lane of the emptier bucket, which has the lower one: that leaves most choice to
  * later keys.  Which bucket it is, is a matter of chance, so it is chosen without a branch.  There
  * is room. */
-FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const struct bucket_shape *s,
+FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const struct lane_shape *s,
                                        struct pair_words words)
 {
   /* All ones if the upper bucket is chosen.  (x & -x) - 1 is all bits below the lowest one of x,
@@ -136,7 +136,7 @@ FORCE_INLINE struct place choose_place(const struct bucket_pair *pair, const str
   uint64_t value = words.lower ^ ((words.lower ^ words.upper) & up);
   uint64_t free = words.room_lower ^ ((words.room_lower ^ words.room_upper) & up);
   uint32_t bucket = pair->lower ^ ((pair->lower ^ pair->upper) & (uint32_t) up);
-  return (struct place){bucket, bucket_replace(s, value, bucket_first(s, free), pair->entry)};
+  return (struct place){bucket, lane_put(s, value, lanes_first(s, free), pair->entry)};
 }
 
 /* The caller holds the bucket's stripe, and the bucket has not changed since the place was

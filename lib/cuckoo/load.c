@@ -47,8 +47,8 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
                        const unsigned char *end)
 {
   struct saved_counts counts = {.at = at, .end = end};
-  bool tight =
-      l->saved->options.max_bytes != 0; /* a filter at its limit must fit within it again */
+  /* a filter at its limit must fit within it again */
+  bool spare = l->saved->options.max_bytes == 0;
   /* no other thread knows them yet */
   const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
   if (!tamis__counts_next(&counts))
@@ -61,7 +61,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
     for (size_t i = 0; i < (size_t) buckets * g->shape.lanes; i++)
       sum += to[i] < saved_most_copies - sum ? to[i] : saved_most_copies - sum;
     int result =
-        sum ? tamis__segment_set_copies(l->c, g, segment, first + done, to, tight) : TAMIS_OK;
+        sum ? tamis__segment_set_copies(l->c, g, segment, first + done, to, spare) : TAMIS_OK;
     if (result != TAMIS_OK)
       return result;
     if (sum >= saved_most_copies - l->totals[TOTAL_COPIES])

@@ -72,8 +72,8 @@ static inline struct best_match match_pair_of_age(const struct bucket_pair *pair
   while (in_lower | in_upper) {
     uint64_t up = -(uint64_t) (in_lower == 0); /* all ones: in the upper bucket */
     uint64_t set = in_lower | (in_upper & up), rest = set & (set - 1);
-    unsigned lane = bucket_first(&g->shape, set);
-    uint64_t entry = bucket_lane(&g->shape, lower ^ ((lower ^ upper) & up), lane);
+    unsigned lane = lanes_first(&g->shape, set);
+    uint64_t entry = lane_get(&g->shape, lower ^ ((lower ^ upper) & up), lane);
     unsigned age = bucket_age(&g->shape, entry);
     in_lower = rest & ~up;
     in_upper ^= (in_upper ^ rest) & up;

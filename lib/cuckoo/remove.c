@@ -23,7 +23,7 @@ static void clear_entry_locked(const struct bucket_pair *pair, const struct best
   struct stripe *stripe = stripe_of_bucket(g, pair->segment, best->bucket);
   word *w = &segment_words(g, pair->segment)[best->bucket];
   version_bump(stripe);
-  word_store(w, bucket_replace(&g->shape, word_load(w), best->lane, 0));
+  word_store(w, lane_put(&g->shape, word_load(w), best->lane, 0));
   stripe_use(stripe, -1);
   cuckoo_count_change(pair->generation, ENTRIES, -1);
   segment_has_room(g, pair->segment);
@@ -60,8 +60,6 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
   int result = TAMIS_ABSENT;
   if (has_duplicates(pair->segment))
     result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
-  if (result != TAMIS_ABSENT && result != TAMIS_OK)
-    return TAMIS_ENOMEM;
   if (__builtin_expect(has_snapshots(c), 0))
     tamis__snapshot_note_remove(c, pair->generation, pair->index, hash);
   if (result == TAMIS_OK) {

@@ -296,16 +296,17 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 
 static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
 {
-  struct request request = {.c = c, .result = TAMIS_ABSENT};
+  struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(c->growable);
   struct duplicates *d = duplicates_of(segment);
   uint64_t count = count_of(d, lane);
-  bool removed = count > 0 && change(d, lane, count, count - 1, &request);
+  if (count)
+    change(d, lane, count, count - 1, &request); /* this needs no memory */
   request.released |= release_if_empty(c, segment);
   tamis__reader_resume(pause);
   if (request.released && c->max_bytes)
     fullness_count(&c->rooms);
-  return removed ? TAMIS_OK : request.result;
+  return count ? TAMIS_OK : TAMIS_ABSENT;
 }
 
 int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
@@ -357,13 +358,13 @@ uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[DUPLICATES_POSITIONS], bool tight)
+                              const uint64_t counts[DUPLICATES_POSITIONS], bool spare)
 {
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
   struct duplicates *d = provide(g, segment, &request);
   bool written =
-      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts, tight);
+      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts, spare);
   release_if_empty(c, segment);
   return written ? TAMIS_OK : request.result;
 }
@@ -388,10 +389,10 @@ int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry
     for (uint32_t i = 0; i < DUPLICATES_BUCKETS && first + i < d->buckets; i++) {
       uint64_t value = word_load(&segment_words(g, to)[first + i]);
       for (unsigned lane = 0; lane < d->lanes; lane++)
-        if (!bucket_lane(&g->shape, value, lane))
+        if (!lane_get(&g->shape, value, lane))
           counts[i * d->lanes + lane] = 0;
     }
-    if (!tamis__duplicates_write(d, &memory, block, counts, false))
+    if (!tamis__duplicates_write(d, &memory, block, counts, true))
       return request.result;
   }
   release_if_empty(c, to);

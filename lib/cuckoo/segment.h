@@ -81,7 +81,7 @@ int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct
  * tamis__duplicates_write().  No other thread knows the segment. */
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[DUPLICATES_POSITIONS], bool tight);
+                              const uint64_t counts[DUPLICATES_POSITIONS], bool spare);
 
 /* Adds the count of one lane, and `more`, to that of another.  The first one then has none. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

@@ -449,9 +449,9 @@ static void leave_final_out(struct cuckoo_snapshot *s, const struct generation *
     const struct cuckoo_geometry *earlier = &cuckoo_generation(s->c, i)->geometry;
     for (uint32_t bucket = 0; bucket < cuckoo_buckets(g); bucket++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-        uint64_t entry = bucket_lane(&g->shape, s->words[bucket], lane);
+        uint64_t entry = lane_get(&g->shape, s->words[bucket], lane);
         if (entry && earlier_index(earlier, g, s, root, bucket, entry) < s->final[i]) {
-          s->words[bucket] = bucket_replace(&g->shape, s->words[bucket], lane, 0);
+          s->words[bucket] = lane_put(&g->shape, s->words[bucket], lane, 0);
           s->copied.entries--;
         }
       }
@@ -477,14 +477,14 @@ static const uint64_t *words_of_part(struct cuckoo_snapshot *s, const struct cuc
   return from;
 }
 
-static uint64_t count_entries(const struct bucket_shape *s, const uint64_t *words, uint32_t n)
+static uint64_t count_entries(const struct lane_shape *s, const uint64_t *words, uint32_t n)
 {
   uint64_t entries = 0;
   for (uint32_t i = 0; i < n;) {
     uint64_t sums = 0;
-    for (uint32_t end = n - i < BUCKET_ROWS ? n : i + BUCKET_ROWS; i < end; i++)
-      sums += bucket_in_use(s, words[i]);
-    entries += bucket_sum_lanes(s, sums);
+    for (uint32_t end = n - i < LANES_ROWS ? n : i + LANES_ROWS; i < end; i++)
+      sums += lanes_as_ones(s, words[i]);
+    entries += lanes_sum(s, sums);
   }
   return entries;
 }

@@ -51,7 +51,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
     }
     if (!tamis__counts_spread(&g->shape, s->words + first, n, &counts, to))
       return TAMIS_ECORRUPT;
-    if (!tamis__duplicates_write(s->read, &memory, first / DUPLICATES_BUCKETS, to, true))
+    if (!tamis__duplicates_write(s->read, &memory, first / DUPLICATES_BUCKETS, to, false))
       return TAMIS_ENOMEM;
   }
   s->copied.counts = s->read != NULL;

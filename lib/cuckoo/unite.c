@@ -141,14 +141,14 @@ static int put_into_lane_locked(struct cuckoo *c, const struct bucket_pair *pair
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   word *w = &segment_words(g, pair->segment)[bucket];
   uint64_t value = word_load(w);
-  unsigned lane = bucket_first(&g->shape, bucket_free(&g->shape, value));
+  unsigned lane = lanes_first(&g->shape, lanes_empty(&g->shape, value));
   int result = TAMIS_OK;
   if (copies) /* first: the entry comes with all of them, or not at all */
     result =
         tamis__segment_add_copies(c, g, pair->segment, (struct lane){bucket, lane}, copies, true);
   if (result != TAMIS_OK)
     return result;
-  word_store(w, bucket_replace(&g->shape, value, lane, pair->entry));
+  word_store(w, lane_put(&g->shape, value, lane, pair->entry));
   stripe_use(stripe_of_bucket(g, pair->segment, bucket), 1);
   cuckoo_count_change(pair->generation, ENTRIES, 1);
   count_copies(pair->generation, copies);
@@ -161,8 +161,8 @@ static uint32_t choose_bucket(const struct bucket_pair *pair, const struct place
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   const word *words = segment_words(g, pair->segment);
-  unsigned lower = bucket_count(bucket_free(&g->shape, word_load(&words[pair->lower])));
-  unsigned upper = bucket_count(bucket_free(&g->shape, word_load(&words[pair->upper])));
+  unsigned lower = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->lower])));
+  unsigned upper = lanes_count(lanes_empty(&g->shape, word_load(&words[pair->upper])));
   if (!lower && !upper)
     return UINT32_MAX;
   if (place->same && (e->bucket == pair->lower ? lower : upper))
@@ -317,9 +317,9 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
     split_for(u->into, piece);
   HOOK(cuckoo_union_piece);
   for (e.bucket = 0; e.bucket < 2 * half; e.bucket++)
-    for (uint64_t set = bucket_occupied(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
-      unsigned lane = bucket_first(&g->shape, set);
-      uint64_t entry = bucket_lane(&g->shape, piece->words[e.bucket], lane);
+    for (uint64_t set = lanes_in_use(&g->shape, piece->words[e.bucket]); set; set &= set - 1) {
+      unsigned lane = lanes_first(&g->shape, set);
+      uint64_t entry = lane_get(&g->shape, piece->words[e.bucket], lane);
       e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
       e.known = piece->depth + g->shape.width - 1 - bucket_age(&g->shape, entry);
       e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
@@ -350,16 +350,14 @@ static int note_removed(struct union_of *u, struct cuckoo_snapshot *s)
 }
 
 /* After an error they stay: entries that stand for them may not have come. */
-static int remove_noted(struct union_of *u, int result)
+static void remove_noted(struct union_of *u, int result)
 {
   for (struct snapshot_note *note; (note = u->removed) != NULL;) {
     for (size_t i = 0; i < note->n && result == TAMIS_OK; i++)
-      if (tamis__cuckoo_remove_mixed(u->into, note->hashes[i]) == TAMIS_ENOMEM)
-        result = TAMIS_ENOMEM;
+      (void) tamis__cuckoo_remove_mixed(u->into, note->hashes[i]);
     u->removed = note->next;
     tamis__memory_release(filter_allocator(&u->into->head), note, sizeof *note);
   }
-  return result;
 }
 
 /* ---- the union ---- */
@@ -427,7 +425,7 @@ int tamis__cuckoo_merge(tamis_filter *into, const tamis_filter *from_filter)
   if (result == TAMIS_OK)
     result = unite_snapshot(&u, &s);
   tamis__snapshot_end(&s);
-  result = remove_noted(&u, result);
+  remove_noted(&u, result);
   if (u.into->growable)
     tamis__union_settle(u.into, &plan, u.come, result != TAMIS_OK);
   return result;

@@ -47,9 +47,9 @@ static void survey_segment(const struct cuckoo_geometry *g, const struct segment
   uint64_t *entries = census->entries + cuckoo_least_bits(g) + segment->depth;
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
-    for (uint64_t set = bucket_occupied(&g->shape, value); set; set &= set - 1)
+    for (uint64_t set = lanes_in_use(&g->shape, value); set; set &= set - 1)
       entries[-(int) bucket_age(&g->shape,
-                                bucket_lane(&g->shape, value, bucket_first(&g->shape, set)))]++;
+                                lane_get(&g->shape, value, lanes_first(&g->shape, set)))]++;
   }
 }
 

@@ -17,7 +17,7 @@ static const char *validate_duplicates(const struct cuckoo_geometry *g,
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
       uint64_t count = tamis__duplicates_get(d, i, lane);
-      if (count && !bucket_lane(&g->shape, word_load(&segment_words(g, segment)[i]), lane))
+      if (count && !lane_get(&g->shape, word_load(&segment_words(g, segment)[i]), lane))
         return "copies are counted of a lane without an entry";
       *duplicates += count;
     }
@@ -42,9 +42,9 @@ static const char *validate_entries(const struct cuckoo_geometry *g, const struc
   uint64_t used = 0;
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
     uint64_t value = word_load(&segment_words(g, segment)[i]);
-    used += bucket_count(bucket_occupied(&g->shape, value));
+    used += lanes_count(lanes_in_use(&g->shape, value));
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t entry = bucket_lane(&g->shape, value, lane);
+      uint64_t entry = lane_get(&g->shape, value, lane);
       if (entry && bucket_age(&g->shape, entry) > segment->depth)
         return "an entry is older than its segment is deep";
     }

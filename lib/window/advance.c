@@ -17,8 +17,8 @@ static unsigned sweep_word_locked(const struct window_shape *s, word *at, unsign
   *left |= used ^ gone;
   if (!gone)
     return 0;
-  word_store(at, value & ~window_bits(s, gone));
-  return window_count(gone);
+  word_store(at, value & ~lanes_bits(&s->lane, gone));
+  return lanes_count(gone);
 }
 
 /* Returns which lanes are left in use, of all words together: 0 if none is. */

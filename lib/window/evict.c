@@ -1,86 +1,70 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: room in a full bucket pair of a sliding window, and segments in which nothing moves.
- *
- *    plan     Breadth first from both buckets, as in the cuckoo filter: each entry of a full bucket
- *             leads to its other bucket, until a bucket has a free lane, which may be a dead one.
- *             The search reads words without locks, so what it finds may be out of date.
- *    execute  The moves of the path, the one into the free lane first.  Each move takes the stripes
- *             of its two buckets, and checks that the entry still stands in its lane and that the
- *             other bucket still has a free one.  It writes the copy, bumps the version, and clears
- *             the lane, so the entry is in at least one of its buckets at every instant.
+ * Layer 2: room in a full bucket pair of a sliding window, which table/search.h says how to make,
+ * and segments in which nothing moves.  A dead lane counts as empty.
  */
 #include "window/evict.h"
 
+#include "table/search.h"
+
 #include <assert.h>
-
-enum {
-  MAX_NODES = 512, /* buckets that are searched before a layer counts as full */
-  MAX_PATH_MOVES = 16
-};
-
-struct node {
-  uint64_t bucket;
-  uint32_t entry; /* the one that leads here */
-  uint16_t
-      parent; /* index of the node in whose bucket that is; the first two are their own parents */
-  uint16_t lane;
-};
-
-struct move {
-  uint64_t from, to;
-  unsigned lane;
-  uint64_t entry;
-};
 
 /* ---- plan ---- */
 
-/* The nodes that the entries of a full bucket lead to.  Returns their number, those before
- * included. */
-static unsigned follow(const struct window_layer *layer, uint64_t value, struct node *nodes,
-                       unsigned at, unsigned count)
+/* What is searched: a segment of a layer.  Its buckets are numbered from its first one on. */
+struct searched_segment {
+  struct searched searched;
+  const struct window_layer *layer;
+  uint64_t first;
+  unsigned dead;
+};
+
+static uint64_t load_bucket(const struct searched *t, uint32_t bucket)
+{
+  const struct searched_segment *s = (const struct searched_segment *) t;
+  return window_load(s->layer, s->first + bucket);
+}
+
+static uint64_t empty_lanes(const struct searched *t, uint64_t value)
+{
+  const struct searched_segment *s = (const struct searched_segment *) t;
+  return window_free(&s->layer->geometry.shape, value, s->dead);
+}
+
+static uint32_t other(const struct searched *t, uint32_t bucket, uint64_t entry)
+{
+  const struct searched_segment *s = (const struct searched_segment *) t;
+  return (uint32_t) window_other_in_segment(&s->layer->geometry, bucket, entry);
+}
+
+static void prefetch(const struct searched *t, uint32_t bucket)
+{
+  const struct searched_segment *s = (const struct searched_segment *) t;
+  __builtin_prefetch(window_word(s->layer, s->first + bucket));
+}
+
+static uint64_t first_of_segment(const struct window_layer *layer, uint64_t bucket)
+{
+  return bucket - bucket % window_segment_buckets(&layer->geometry);
+}
+
+static bool plan_path(const struct window_layer *layer, const struct window_place *place,
+                      unsigned dead, struct cuckoo_path *path)
 {
   const struct window_geometry *g = &layer->geometry;
-  for (unsigned lane = 0; lane < g->shape.lanes && count < MAX_NODES; lane++) {
-    uint64_t entry = window_lane(&g->shape, value, lane);
-    uint64_t other = window_other_bucket(g, nodes[at].bucket, entry);
-    if (other == nodes[nodes[at].parent].bucket) /* not back to where the path came from */
-      continue;
-    __builtin_prefetch(window_word(layer, other));
-    nodes[count++] = (struct node){other, (uint32_t) entry, (uint16_t) at, (uint16_t) lane};
-  }
-  return count;
-}
-
-/* Returns the first node with a free lane, or NULL. */
-static const struct node *find_room(const struct window_layer *layer,
-                                    const struct window_place *place, unsigned dead,
-                                    struct node nodes[MAX_NODES])
-{
-  const struct window_shape *s = &layer->geometry.shape;
-  unsigned count = 2;
-  nodes[0] = (struct node){.bucket = place->lower, .parent = 0};
-  nodes[1] = (struct node){.bucket = place->upper, .parent = 1};
-  for (unsigned i = 0; i < count; i++) {
-    uint64_t value = window_load(layer, nodes[i].bucket);
-    if (window_free(s, value, dead))
-      return &nodes[i];
-    count = follow(layer, value, nodes, i, count);
-  }
-  return NULL;
-}
-
-/* The moves that lead to a node, from there back to one of the key's buckets.  Returns their
- * number; 0: another thread has made room. */
-static unsigned trace_path(const struct node *nodes, const struct node *room,
-                           struct move path[MAX_PATH_MOVES])
-{
-  unsigned moves = 0;
-  for (const struct node *n = room; &nodes[n->parent] != n && moves < MAX_PATH_MOVES;
-       n = &nodes[n->parent])
-    path[moves++] = (struct move){
-        .from = nodes[n->parent].bucket, .to = n->bucket, .lane = n->lane, .entry = n->entry};
-  return moves;
+  const struct searched_segment s = {.searched = {.shape = &g->shape.lane,
+                                                  .load = load_bucket,
+                                                  .empty = empty_lanes,
+                                                  .other = other,
+                                                  .prefetch = prefetch,
+                                                  .buckets = window_segment_buckets(g),
+                                                  .most_buckets = SEARCH_MOST_BUCKETS,
+                                                  .thorough = true},
+                                     .layer = layer,
+                                     .first = first_of_segment(layer, place->lower),
+                                     .dead = dead};
+  return search_plan(&s.searched, (uint32_t) (place->lower - s.first),
+                     (uint32_t) (place->upper - s.first), path);
 }
 
 /* ---- execute ---- */
@@ -102,47 +86,51 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
 enum moved { DONE, IMPOSSIBLE, FROZEN };
 
 /* The caller holds the stripes of both buckets. */
-static enum moved move_locked(struct window *w, struct window_layer *layer, const struct move *move)
+static enum moved move_locked(struct window *w, struct window_layer *layer, uint64_t first,
+                              const struct cuckoo_move *move)
 {
+  const uint64_t source = first + move->from, target = first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
   uint64_t epoch = epoch_locked(&w->epoch);
   unsigned dead = epoch_dead(epoch);
-  uint64_t from = window_load(layer, move->from), to = window_load(layer, move->to);
-  uint64_t entry = window_lane(s, from, move->lane);
+  uint64_t from = window_load(layer, source), to = window_load(layer, target);
+  uint64_t entry = lane_get(&s->lane, from, move->lane);
   uint64_t room = window_free(s, to, dead);
   if (epoch_newest(epoch) != layer->number)
     return IMPOSSIBLE;
-  if (is_frozen_locked(w, layer, move->from))
+  if (is_frozen_locked(w, layer, source))
     return FROZEN;
   if (!entry || window_stamp_of(s, entry) == dead) /* free by now */
     return DONE;
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return IMPOSSIBLE;
-  unsigned lane = window_first(s, room);
-  bool was_used = window_lane(s, to, lane) != 0;
-  window_store(layer, move->to, lane, entry);
+  unsigned lane = lanes_first(&s->lane, room);
+  bool was_used = lane_get(&s->lane, to, lane) != 0;
+  window_store(layer, target, lane, entry);
   HOOK(window_entry_copied);
-  window_version_bump(window_version(w, entry << (64 - s->width) & layer->geometry.top));
+  window_version_bump(window_version(w, entry << (64 - s->lane.width) & layer->geometry.top));
   HOOK(window_version_bumped);
-  window_store(layer, move->from, move->lane, 0);
-  fullness_reset(&layer->full[window_mark_of(layer, move->from)]);
-  window_use(window_stripe(w, layer, move->from), -1);
+  window_store(layer, source, move->lane, 0);
+  fullness_reset(&layer->full[window_mark_of(layer, source)]);
+  window_use(window_stripe(w, layer, source), -1);
   if (!was_used)
-    window_use(window_stripe(w, layer, move->to), 1);
+    window_use(window_stripe(w, layer, target), 1);
   return DONE;
 }
 
-static enum moved execute(struct window *w, struct window_layer *layer, const struct move *move)
+static enum moved execute(struct window *w, struct window_layer *layer, uint64_t first,
+                          const struct cuckoo_move *move)
 {
-  struct stripe *a = window_stripe(w, layer, move->from), *b = window_stripe(w, layer, move->to);
-  struct stripe *first = a < b ? a : b, *second = a < b ? b : a;
-  stripe_lock(first);
-  if (second != first)
-    stripe_lock(second);
-  enum moved result = move_locked(w, layer, move);
-  if (second != first)
-    stripe_unlock(second);
-  stripe_unlock(first);
+  struct stripe *a = window_stripe(w, layer, first + move->from);
+  struct stripe *b = window_stripe(w, layer, first + move->to);
+  struct stripe *lower = a < b ? a : b, *higher = a < b ? b : a;
+  stripe_lock(lower);
+  if (higher != lower)
+    stripe_lock(higher);
+  enum moved result = move_locked(w, layer, first, move);
+  if (higher != lower)
+    stripe_unlock(higher);
+  stripe_unlock(lower);
   return result;
 }
 
@@ -157,28 +145,24 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_place *place)
 {
-  struct node nodes[MAX_NODES];
-  return find_room(layer, place, epoch_dead(epoch_locked(&w->epoch)), nodes);
+  struct cuckoo_path path;
+  return plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path);
 }
 
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place)
 {
-  struct node nodes[MAX_NODES];
-  struct move path[MAX_PATH_MOVES];
-  unsigned dead = epoch_dead(epoch_locked(&w->epoch));
-  const struct node *room = find_room(layer, place, dead, nodes);
-  if (!room) {
+  struct cuckoo_path path;
+  if (!plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path)) {
     tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
     return TAMIS_EFULL;
   }
-  unsigned moves = trace_path(nodes, room, path);
   HOOK(window_path_planned);
-  if (moves)
+  if (path.moves)
     tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
   enum moved result = DONE;
-  for (unsigned i = 0; i < moves && result == DONE; i++)
-    result = execute(w, layer, &path[i]);
+  for (unsigned i = 0; i < path.moves && result == DONE; i++)
+    result = execute(w, layer, first_of_segment(layer, place->lower), &path.move[i]);
   if (result == DONE)
     fullness_found_room(&layer->full[window_mark_of(layer, place->lower)]);
   if (result == FROZEN) {

@@ -32,6 +32,7 @@ enum { MANY_PARTNERS = 10, MEASURED_BUCKETS = 4096 };
 enum {
   USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, where there are several */
   MOST_WORDS_OF_ONE = SMALL(262144, 256), /* 2 MiB */
+  MOST_HALF = 1 << 28                     /* buckets: their numbers have 32 bits in a search */
 };
 
 /* The part of the rate that is kept in reserve, as the rate of one filter varies, and the formula
@@ -60,13 +61,13 @@ static struct window_shape shape_of(unsigned index, unsigned periods, unsigned b
 static double rate_at(const struct window_shape *s, double load)
 {
   double values = ldexp(1, (int) window_fingerprint_bits(s));
-  return 2 * s->lanes * load * (1 + 2 / values) / values;
+  return 2 * s->lane.lanes * load * (1 + 2 / values) / values;
 }
 
 /* Of a layer that is full: that load of a table of 64 buckets, as small ones get fuller. */
 static double full_rate(const struct window_shape *s)
 {
-  return rate_at(s, fullness[s->lanes].load + 6 * fullness[s->lanes].fall);
+  return rate_at(s, fullness[s->lane.lanes].load + 6 * fullness[s->lane.lanes].fall);
 }
 
 double window_geometry_rate(const struct window_geometry *g, uint64_t used)
@@ -76,7 +77,7 @@ double window_geometry_rate(const struct window_geometry *g, uint64_t used)
 
 static const struct fullness *fullness_of(const struct window_shape *s)
 {
-  return window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lanes];
+  return window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lane.lanes];
 }
 
 static double full_load(const struct window_shape *s, double buckets)
@@ -124,8 +125,8 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
  * keys fall at random, and if it is the only one. */
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
-  double full = full_load(s, lanes / s->lanes);
-  double small = (s->lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
+  double full = full_load(s, lanes / s->lane.lanes);
+  double small = (s->lane.lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
   double deviation = fmax(fullness_of(s)->deviation, small);
   /* The tail of a normal distribution falls like exp (-x^2 / 2). */
   double x = sqrt(early_deviations * early_deviations + 2 * real_log(segments));
@@ -136,7 +137,7 @@ static double room_of_segment(const struct window_shape *s, double lanes, double
 /* The lanes of each of so many segments. */
 static double lanes_for(const struct window_shape *s, double keys, double segments)
 {
-  double low = 0, high = 5 * keys / segments + s->lanes;
+  double low = 0, high = 5 * keys / segments + s->lane.lanes;
   while (high - low > 0.5 && high - low > 1e-6 * high) {
     double middle = (low + high) / 2;
     *(room_of_segment(s, middle, segments) * segments >= keys ? &high : &low) = middle;
@@ -148,15 +149,15 @@ static double lanes_for(const struct window_shape *s, double keys, double segmen
 static bool plan_table(double keys, struct window_geometry *g)
 {
   const struct window_shape *s = &g->shape;
-  double segments = 1, lanes = lanes_for(s, keys, 1), words = lanes / g->whole.lanes;
+  double segments = 1, lanes = lanes_for(s, keys, 1), words = lanes / g->whole.lane.lanes;
   if (words > MOST_WORDS_OF_ONE) {
     segments = ceil(words / USUAL_SEGMENT_WORDS);
     lanes = lanes_for(s, keys, segments);
   }
-  double half = ceil(lanes / s->lanes / 2), step = 1u << g->bucket_shift;
+  double half = ceil(lanes / s->lane.lanes / 2), step = 1u << g->bucket_shift;
   /* Keys that fit in one pair of buckets always do. */
-  while (keys > 2 * s->lanes &&
-         tamis__overfull_sets(s->lanes, half, segments, keys / segments) > early)
+  while (keys > 2 * s->lane.lanes &&
+         tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > early)
     half = ceil(half * 1.03) + 1;
   half = ceil(half / step) * step;
   if (segments * half * 2 / step > 0x1p53)
@@ -226,7 +227,8 @@ bool window_geometry_restore(unsigned periods, struct window_geometry *g)
 {
   if (periods < 1 || periods > WINDOW_MOST_PERIODS || g->shape_index >= WINDOW_SHAPES ||
       window_geometry_lowest_of_shape(periods, false, g->shape_index) > 1 || !g->half ||
-      g->half % forms[g->shape_index].buckets || !g->segments || !g->capacity)
+      g->half > MOST_HALF || g->half % forms[g->shape_index].buckets || !g->segments ||
+      !g->capacity)
     return false;
   derive(periods, g);
   return (double) g->segments * (double) g->half <= 0x1p53;

@@ -110,7 +110,7 @@ static inline uint64_t window_bytes(const struct window_geometry *g)
 
 static inline uint64_t window_lanes(const struct window_geometry *g)
 {
-  return window_words(g) * g->whole.lanes;
+  return window_words(g) * g->whole.lane.lanes;
 }
 
 /* The false-positive rate when so many lanes are in use, dead ones or not. */
@@ -165,17 +165,24 @@ FORCE_INLINE struct window_place window_place_of(const struct window_geometry *g
 FORCE_INLINE uint64_t window_fingerprint(const struct window_shape *s,
                                          const struct window_place *place)
 {
-  return place->top >> (64 - s->width);
+  return place->top >> (64 - s->lane.width);
 }
 
-/* The other bucket of an entry, or of its fingerprint. */
+/* The other bucket of an entry, or of its fingerprint, counted from the segment's first one. */
+static inline uint64_t window_other_in_segment(const struct window_geometry *g, uint64_t bucket,
+                                               uint64_t entry)
+{
+  uint64_t top = entry << (64 - g->shape.lane.width) & g->top;
+  return bucket < g->half ? g->half + window_reflect(g->half, top, bucket)
+                          : window_reflect(g->half, top, bucket - g->half);
+}
+
+/* Counted through all segments. */
 static inline uint64_t window_other_bucket(const struct window_geometry *g, uint64_t bucket,
                                            uint64_t entry)
 {
-  uint64_t in_segment = bucket % window_segment_buckets(g), base = bucket - in_segment;
-  uint64_t top = entry << (64 - g->shape.width) & g->top;
-  return in_segment < g->half ? base + g->half + window_reflect(g->half, top, in_segment)
-                              : base + window_reflect(g->half, top, in_segment - g->half);
+  uint64_t in_segment = bucket % window_segment_buckets(g);
+  return bucket - in_segment + window_other_in_segment(g, in_segment, entry);
 }
 
 FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
@@ -187,7 +194,7 @@ FORCE_INLINE uint64_t window_word_of(unsigned bucket_shift, uint64_t bucket)
 FORCE_INLINE unsigned window_shift_of(const struct window_shape *s, unsigned bucket_shift,
                                       uint64_t bucket)
 {
-  return (unsigned) (bucket & ((1u << bucket_shift) - 1)) * s->lanes * s->width;
+  return (unsigned) (bucket & ((1u << bucket_shift) - 1)) * s->lane.lanes * s->lane.width;
 }
 
 #endif

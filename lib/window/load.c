@@ -110,10 +110,10 @@ static bool word_is_whole(const struct window_shape *s, uint64_t value, unsigned
                           unsigned dead)
 {
   uint64_t used = window_used(s, value);
-  if (value & ~window_bits(s, used))
+  if (value & ~lanes_bits(&s->lane, used))
     return false;
   for (; used; used &= used - 1) {
-    unsigned stamp = window_stamp_of(s, window_lane(s, value, window_first(s, used)));
+    unsigned stamp = window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
     if (!stamp || stamp > stamps || stamp == dead)
       return false;
   }
@@ -124,7 +124,7 @@ static uint64_t bucket_at(const struct window_geometry *g, const uint64_t *words
 {
   uint64_t value = words[window_word_of(g->bucket_shift, bucket)] >>
                    window_shift_of(&g->shape, g->bucket_shift, bucket);
-  return value & window_bits(&g->shape, g->shape.high);
+  return value & lanes_bits(&g->shape.lane, g->shape.lane.high);
 }
 
 /* Whether each fingerprint is in one lane of its two buckets. */
@@ -133,10 +133,10 @@ static bool lanes_are_alone(const struct window_geometry *g, const uint64_t *wor
   const struct window_shape *s = &g->shape;
   uint64_t value = bucket_at(g, words, bucket);
   for (uint64_t used = window_used(s, value); used; used &= used - 1) {
-    uint64_t entry = window_lane(s, value, window_first(s, used)),
+    uint64_t entry = lane_get(&s->lane, value, lanes_first(&s->lane, used)),
              fingerprint = window_fingerprint_of(s, entry),
              other = bucket_at(g, words, window_other_bucket(g, bucket, entry));
-    if (window_count(window_match(s, value, fingerprint)) != 1 ||
+    if (lanes_count(window_match(s, value, fingerprint)) != 1 ||
         window_match(s, other, fingerprint))
       return false;
   }
@@ -152,7 +152,7 @@ static bool check_segment(struct load *l, const struct content *c, uint64_t segm
   for (uint64_t i = 0; i < n; i++) {
     if (!word_is_whole(&g->whole, words[i], l->stamps, dead))
       return false;
-    l->lanes += window_count(window_used(&g->whole, words[i]));
+    l->lanes += lanes_count(window_used(&g->whole, words[i]));
   }
   for (uint64_t i = segment * buckets; i < (segment + 1) * buckets; i++)
     if (!lanes_are_alone(g, c->words, i))
@@ -168,10 +168,11 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
   unsigned now = stamp_of(l, c->copied[segment]);
   for (uint64_t i = segment * n; i < (segment + 1) * n && since; i++)
     for (uint64_t used = window_used(s, c->words[i]); used; used &= used - 1) {
-      unsigned stamp = window_stamp_of(s, window_lane(s, c->words[i], window_first(s, used)));
+      unsigned stamp =
+          window_stamp_of(s, lane_get(&s->lane, c->words[i], lanes_first(&s->lane, used)));
       unsigned age = now >= stamp ? now - stamp : now + l->stamps - stamp;
       if (age + since > l->spec.periods)
-        c->words[i] &= ~window_bits(s, used & -used);
+        c->words[i] &= ~lanes_bits(&s->lane, used & -used);
     }
 }
 
@@ -263,8 +264,8 @@ static bool record_is_possible(const struct load *l, const struct content *c, ui
   if (lane >= window_lanes(g) || (r->n && lane <= r->all[r->n - 1].lane) || !further ||
       further >= window_most_copies || further >= window_most_copies - l->further)
     return false;
-  return window_lane(&g->whole, c->words[lane / g->whole.lanes],
-                     (unsigned) (lane % g->whole.lanes));
+  return lane_get(&g->whole.lane, c->words[lane / g->whole.lane.lanes],
+                  (unsigned) (lane % g->whole.lane.lanes));
 }
 
 /* Reads the block of records that is the next one. */
@@ -369,7 +370,7 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
     struct stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
     uint64_t used = window_used(&layer->geometry.whole, word_load(&layer->words[i]));
     stripe_lock(stripe);
-    window_use(stripe, (int64_t) window_count(used));
+    window_use(stripe, (int64_t) lanes_count(used));
     stripe_unlock(stripe);
   }
 }
@@ -379,9 +380,9 @@ static struct lane_place entry_of_record(const struct window_layer *layer,
                                          const struct saved_record *record)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t index = record->lane / g->whole.lanes;
+  uint64_t index = record->lane / g->whole.lane.lanes;
   return lane_place(g, word_load(&layer->words[index]), index,
-                    (unsigned) (record->lane % g->whole.lanes));
+                    (unsigned) (record->lane % g->whole.lane.lanes));
 }
 
 /* Calls for each record of an entry that has not been forgotten. */

@@ -27,10 +27,10 @@ FORCE_INLINE struct window_geometry shaped(const struct window_geometry *of, uns
   UNROLL
   for (unsigned i = 0; i < lanes; i++)
     low |= UINT64_C(1) << i * width;
-  g.shape.width = width;
-  g.shape.lanes = lanes;
-  g.shape.low = low;
-  g.shape.high = low << (width - 1);
+  g.shape.lane.width = (uint8_t) width;
+  g.shape.lane.lanes = (uint8_t) lanes;
+  g.shape.lane.low = low;
+  g.shape.lane.high = low << (width - 1);
   g.bucket_shift = bucket_shift;
   return g;
 }

@@ -49,8 +49,8 @@ static inline struct found find_entry(const struct pair *pair, const struct view
   uint64_t in_upper = window_match(s, view->upper, pair->fingerprint);
   if (!(in_lower | in_upper))
     return (struct found){0};
-  unsigned lane = window_first(s, in_lower ? in_lower : in_upper);
-  return (struct found){window_lane(s, in_lower ? view->lower : view->upper, lane),
+  unsigned lane = lanes_first(&s->lane, in_lower ? in_lower : in_upper);
+  return (struct found){lane_get(&s->lane, in_lower ? view->lower : view->upper, lane),
                         in_lower ? pair->place.lower : pair->place.upper, lane};
 }
 
@@ -146,10 +146,10 @@ static inline bool take_lane_locked(const struct window *w, const struct pair *p
   uint64_t upper_free = window_free(s, view->upper, epoch_dead(epoch));
   if (!(lower_free | upper_free))
     return false;
-  bool to_lower = window_count(lower_free) >= window_count(upper_free);
+  bool to_lower = lanes_count(lower_free) >= lanes_count(upper_free);
   at->bucket = to_lower ? pair->place.lower : pair->place.upper;
-  at->lane = window_first(s, to_lower ? lower_free : upper_free);
-  if (!window_lane(s, to_lower ? view->lower : view->upper, at->lane))
+  at->lane = lanes_first(&s->lane, to_lower ? lower_free : upper_free);
+  if (!lane_get(&s->lane, to_lower ? view->lower : view->upper, at->lane))
     window_use(window_stripe(w, pair->layer, at->bucket), 1);
   return true;
 }

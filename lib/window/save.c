@@ -85,13 +85,13 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
   const struct window_shape *s = &g->whole;
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     for (uint64_t used = window_used(s, words[i]); used; used &= used - 1) {
-      struct lane_place at = lane_place(g, words[i], i, window_first(s, used));
+      struct lane_place at = lane_place(g, words[i], i, lanes_first(&s->lane, used));
       if (at.bucket == at.lower)
         continue;
       uint64_t lower = words[window_word_of(g->bucket_shift, at.lower)] >>
                        window_shift_of(&g->shape, g->bucket_shift, at.lower);
       if (window_match(&g->shape, lower, window_fingerprint_of(s, at.entry)))
-        words[i] &= ~window_bits(s, used & -used);
+        words[i] &= ~lanes_bits(&s->lane, used & -used);
     }
 }
 
@@ -136,11 +136,11 @@ static bool copy_records(struct copy *copy, const struct window_layer *layer, ui
   const uint64_t first = segment * window_segment_words(g);
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     for (uint64_t used = window_used(&g->whole, copy->words[i]); used; used &= used - 1) {
-      unsigned lane = window_first(&g->whole, used);
+      unsigned lane = lanes_first(&g->whole.lane, used);
       struct lane_place at = lane_place(g, copy->words[i], first + i, lane);
       uint64_t further = tamis__window_read_further(copy->filter, layer, at.lower,
                                                     window_fingerprint_of(&g->whole, at.entry));
-      if (further && !note_record(copy, (first + i) * g->whole.lanes + lane, further))
+      if (further && !note_record(copy, (first + i) * g->whole.lane.lanes + lane, further))
         return false;
     }
   return true;
@@ -154,7 +154,7 @@ static uint64_t copy_segment(struct copy *copy, const struct window_layer *layer
   if (copy->filter->copies && !copy_records(copy, layer, segment))
     copy->w->result = TAMIS_ENOMEM;
   for (uint64_t i = 0; i < window_segment_words(g); i++)
-    copy->lanes += window_count(window_used(&g->whole, copy->words[i]));
+    copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
   return epoch_period(epoch);
 }
 

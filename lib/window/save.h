@@ -68,8 +68,8 @@ struct lane_place {
 static inline struct lane_place lane_place(const struct window_geometry *g, uint64_t value,
                                            uint64_t index, unsigned lane)
 {
-  struct lane_place at = {.entry = window_lane(&g->whole, value, lane)};
-  at.bucket = at.lower = index << g->bucket_shift | lane / g->shape.lanes;
+  struct lane_place at = {.entry = lane_get(&g->whole.lane, value, lane)};
+  at.bucket = at.lower = index << g->bucket_shift | lane / g->shape.lane.lanes;
   if (at.entry && at.bucket % window_segment_buckets(g) >= g->half)
     at.lower = window_other_bucket(g, at.bucket, at.entry);
   return at;

@@ -240,7 +240,7 @@ static inline struct stripe *window_stripe(const struct window *w, const struct 
 }
 
 /* In all layers, dead ones included. */
-static inline uint64_t window_lanes_in_use(const struct window *w)
+static inline uint64_t window_window_used(const struct window *w)
 {
   uint64_t sum = 0;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
@@ -293,8 +293,8 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 {
   const struct window_geometry *g = &layer->geometry;
   word *at = window_word(layer, bucket);
-  unsigned shift = window_shift_of(&g->shape, g->bucket_shift, bucket) + lane * g->shape.width;
-  uint64_t others = word_load(at) & ~(lane_bits(g->shape.width) << shift);
+  unsigned shift = window_shift_of(&g->shape, g->bucket_shift, bucket) + lane * g->shape.lane.width;
+  uint64_t others = word_load(at) & ~(lane_bits(g->shape.lane.width) << shift);
   word_store(at, others | entry << shift);
 }
 

@@ -166,7 +166,7 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
     for (uint64_t i = 0; i < n; i++)
       for (uint64_t used = window_used(&g->whole, b->words[i]); used; used &= used - 1) {
         struct lane_place at =
-            lane_place(g, b->words[i], segment * n + i, window_first(&g->whole, used));
+            lane_place(g, b->words[i], segment * n + i, lanes_first(&g->whole.lane, used));
         struct united u = united_of(b, &at, epoch);
         int result = call(b, &u);
         if (result != TAMIS_OK)
@@ -205,8 +205,8 @@ static int plan(struct both *b)
   const struct window_geometry *g = &b->to->geometry;
   if (tamis__window_all_further(b->into) + tamis__window_all_further(b->from) >= most_united)
     return TAMIS_EFULL;
-  uint64_t used = window_lanes_in_use(b->into);
-  if (used + window_lanes_in_use(b->from) <= g->capacity)
+  uint64_t used = window_window_used(b->into);
+  if (used + window_window_used(b->from) <= g->capacity)
     return TAMIS_OK;
   (void) for_each_entry(b, count_missing);
   if (used + b->missing <= g->capacity)

@@ -270,7 +270,7 @@ static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
   uint64_t words = window_words(&layer->geometry), n = words < SAMPLE ? words : SAMPLE, lanes = 0;
   for (uint64_t i = 0; i < n; i++) {
     uint64_t at = (uint64_t) ((uint128) i * words / n);
-    lanes += window_count(window_live(s, word_load(&layer->words[at]), dead));
+    lanes += lanes_count(window_live(s, word_load(&layer->words[at]), dead));
   }
   return (uint64_t) ((uint128) lanes * words / n);
 }
@@ -292,7 +292,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
   uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
-  uint64_t used = window_lanes_in_use(w);
+  uint64_t used = window_window_used(w);
   const struct window_layer *layer = window_newest(w, epoch);
   out->fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
   do {
@@ -329,8 +329,8 @@ static const char *find_fault_in_bucket(const struct window *w, const struct win
   const struct window_shape *s = &g->shape;
   uint64_t value = window_load(layer, bucket);
   unsigned dead = epoch_dead(epoch_before(&w->epoch));
-  for (unsigned lane = 0; lane < s->lanes; lane++) {
-    uint64_t entry = window_lane(s, value, lane), fingerprint = window_fingerprint_of(s, entry);
+  for (unsigned lane = 0; lane < s->lane.lanes; lane++) {
+    uint64_t entry = lane_get(&s->lane, value, lane), fingerprint = window_fingerprint_of(s, entry);
     unsigned stamp = window_stamp_of(s, entry);
     if (!entry)
       continue;
@@ -340,7 +340,7 @@ static const char *find_fault_in_bucket(const struct window *w, const struct win
     if (!stamp || stamp > w->stamps || stamp == dead)
       return "a stamp is none of a period that is remembered";
     uint64_t other = window_load(layer, window_other_bucket(g, bucket, entry));
-    if (window_count(window_match(s, value, fingerprint)) != 1 ||
+    if (lanes_count(window_match(s, value, fingerprint)) != 1 ||
         window_match(s, other, fingerprint))
       return "two lanes of a pair have one fingerprint";
   }
@@ -351,7 +351,7 @@ static const char *find_fault_in_layer(const struct window *w, const struct wind
                                        uint64_t *used)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t lanes = window_bits(&g->whole, g->whole.high);
+  uint64_t lanes = lanes_bits(&g->whole.lane, g->whole.lane.high);
   for (uint64_t i = 0; i < window_words(g); i++)
     if (word_load(&layer->words[i]) & ~lanes)
       return "there are bits beside the lanes";
@@ -374,7 +374,7 @@ static unsigned stamp_of_entry(const struct window_layer *layer, uint64_t lower,
              match = window_match(&g->shape, value, fingerprint);
     if (match)
       return window_stamp_of(&g->shape,
-                             window_lane(&g->shape, value, window_first(&g->shape, match)));
+                             lane_get(&g->shape.lane, value, lanes_first(&g->shape.lane, match)));
   }
   return 0;
 }
@@ -426,7 +426,7 @@ static const char *find_fault(const struct window *w)
     if (fault)
       return fault;
   }
-  return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
+  return used != window_window_used(w) ? "the lanes in use are not those that are counted" : NULL;
 }
 
 static bool validate(const tamis_filter *f, const char **reason)

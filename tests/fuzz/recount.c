@@ -64,7 +64,7 @@ static void recount_counting(struct parts *p)
 /* ---- sliding windows ---- */
 
 /* The lanes in use: those that are not 0. */
-static uint64_t lanes_in_use(const struct part *part, unsigned width)
+static uint64_t used_lanes(const struct part *part, unsigned width)
 {
   uint64_t n = 0;
   for (size_t at = 0; at + 8 <= part->size; at += 8)
@@ -83,7 +83,7 @@ static void recount_window(struct parts *p)
     if (part->kind == PART_BLOCK && part->type == LAYER_TYPE && part->size >= 8)
       shape = saved_get64(part->data);
     else if (part->kind == PART_ARRAY)
-      lanes += lanes_in_use(part, widths[shape % SHAPES]);
+      lanes += used_lanes(part, widths[shape % SHAPES]);
     for (size_t at = 8; part->type == RECORDS_TYPE && at + 8 <= part->size; at += 16)
       further += saved_get64(part->data + at);
   }

@@ -95,9 +95,9 @@ void take(uint64_t hash)
 unsigned matches_in(uint64_t hash, uint32_t bucket)
 {
   struct bucket_pair pair = pair_of(hash);
-  const struct bucket_shape *s = &t.geometry.shape;
+  const struct lane_shape *s = &t.geometry.shape;
   uint64_t value = word_load(&segment_words(&t.geometry, pair.segment)[bucket]);
-  return bucket_count(bucket_match(s, value, pair.entry));
+  return lanes_count(bucket_match(s, value, pair.entry));
 }
 
 unsigned entries_of(uint64_t hash)

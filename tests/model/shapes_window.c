@@ -313,7 +313,7 @@ static void set_up_window_full(void)
     struct window_place place = place_of(hash);
     for (unsigned i = 0; i < 4; i++) {
       unsigned bucket = i / 2 ? (unsigned) place.upper : (unsigned) place.lower, lane = i % 2;
-      if (window_lane(&layer->geometry.shape, window_load(layer, bucket), lane))
+      if (lane_get(&layer->geometry.shape.lane, window_load(layer, bucket), lane))
         continue;
       put_to_stay(hash);
       n++;

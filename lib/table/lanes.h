@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: lanes, the equal parts of a 64-bit word in which buckets keep their entries.
+ *
+ *     63                                                             0
+ *    ┌──┬─────────────────────┬─ ─ ─ ─ ─┬─────────────────────┐
+ *    │ 0│    lane b - 1       │         │       lane 0        │    b lanes of w bits
+ *    └──┴─────────────────────┴─ ─ ─ ─ ─┴─────────────────────┘
+ *
+ * A lane in use is not 0, and an empty one is.
+ *
+ * A *set of lanes* is a word, too: the highest bit of each lane says whether the lane is in the set.
+ * All lanes of a bucket are compared at once, without a branch.  The shape is a parameter of one
+ * body of code.  Where a bucket has only a part of its word, the bits above its lanes do not matter.
+ *
+ * Source: Warren, "Hacker's Delight", 6-1 (how to find a zero byte in a word), for lanes of any
+ * width
+ */
+#ifndef TAMIS_LIB_LANES_H
+#define TAMIS_LIB_LANES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LANE_MAX_WIDTH = 32 };
+
+struct lane_shape {
+  uint8_t width;       /* w */
+  uint8_t lanes;       /* b */
+  bool ages;           /* entries have a marker and may age: cuckoo/bucket.h */
+  uint16_t reciprocal; /* 2^16 / w, rounded up: divides numbers below 2^6 exactly */
+  uint64_t low, high;  /* the lowest and the highest bit of each lane */
+};
+
+static inline struct lane_shape lane_shape(unsigned width, unsigned lanes, bool ages)
+{
+  struct lane_shape s = {.width = (uint8_t) width,
+                         .lanes = (uint8_t) lanes,
+                         .ages = ages,
+                         .reciprocal = (uint16_t) (65535 / width + 1)};
+  for (unsigned i = 0; i < lanes; i++)
+    s.low |= UINT64_C(1) << i * width;
+  s.high = s.low << (width - 1);
+  return s;
+}
+
+/* ---- one lane ---- */
+
+/* The bits of lane 0. */
+static inline uint64_t lane_bits(unsigned width)
+{
+  return UINT64_MAX >> (64 - width);
+}
+
+static inline uint64_t lane_get(const struct lane_shape *s, uint64_t value, unsigned lane)
+{
+  return value >> lane * s->width & lane_bits(s->width);
+}
+
+static inline uint64_t lane_put(const struct lane_shape *s, uint64_t value, unsigned lane,
+                                uint64_t entry)
+{
+  unsigned shift = lane * s->width;
+  return (value & ~(lane_bits(s->width) << shift)) | entry << shift;
+}
+
+/* ---- sets of lanes ---- */
+
+/* The lowest lane of a set, which must not be empty. */
+static inline unsigned lanes_first(const struct lane_shape *s, uint64_t set)
+{
+  return (unsigned) __builtin_ctzll(set) * s->reciprocal >> 16;
+}
+
+static inline unsigned lanes_count(uint64_t set)
+{
+  return (unsigned) __builtin_popcountll(set);
+}
+
+/* The bits of all lanes of a set. */
+static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
+{
+  return set - (set >> (s->width - 1)) + set;
+}
+
+/* The lanes that have bits from those of `units`, one of each lane, on.  Below the highest bit of each lane, adding all
+ * ones carries into the highest bit unless all these bits are 0.  Nothing carries out of a lane,
+ * because the highest bits are left out of the sum. */
+static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
+{
+  uint64_t below = high - units;
+  return (((value & below) + below) | value) & high;
+}
+
+static inline uint64_t lanes_in_use(const struct lane_shape *s, uint64_t value)
+{
+  return lanes_not_zero(s->low, s->high, value);
+}
+
+static inline uint64_t lanes_empty(const struct lane_shape *s, uint64_t value)
+{
+  return lanes_in_use(s, value) ^ s->high;
+}
+
+/* The lanes that have this entry. */
+static inline uint64_t lanes_equal(const struct lane_shape *s, uint64_t value, uint64_t entry)
+{
+  return lanes_empty(s, value ^ s->low * entry);
+}
+
+/* ---- sums ----
+ *
+ * The lanes in use in many buckets are summed up lane by lane: the sum of at most LANES_ROWS values
+ * of lanes_as_ones() fits in its lanes, whatever width a plan chooses. */
+enum { LANES_ROWS = 128 };
+
+static inline uint64_t lanes_as_ones(const struct lane_shape *s, uint64_t value)
+{
+  return lanes_in_use(s, value) >> (s->width - 1);
+}
+
+static inline uint64_t lanes_sum(const struct lane_shape *s, uint64_t sums)
+{
+  uint64_t sum = 0;
+  for (unsigned lane = 0; lane < s->lanes; lane++)
+    sum += lane_get(s, sums, lane);
+  return sum;
+}
+
+#endif
