@@ -21,24 +21,24 @@ struct searched_segment {
   const struct segment *segment;
 };
 
-static uint64_t load_bucket(const struct searched *t, uint32_t bucket)
+FORCE_INLINE uint64_t load_bucket(const struct searched *t, uint32_t bucket)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
   return word_load(&segment_words(s->g, s->segment)[bucket]);
 }
 
-static uint64_t empty_lanes(const struct searched *t, uint64_t value)
+FORCE_INLINE uint64_t empty_lanes(const struct searched *t, uint64_t value)
 {
   return lanes_empty(t->shape, value);
 }
 
-static uint32_t other(const struct searched *t, uint32_t bucket, uint64_t entry)
+FORCE_INLINE uint32_t other(const struct searched *t, uint32_t bucket, uint64_t entry)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
   return other_bucket(s->g, s->segment, bucket, entry);
 }
 
-static void prefetch(const struct searched *t, uint32_t bucket)
+FORCE_INLINE void prefetch(const struct searched *t, uint32_t bucket)
 {
   const struct searched_segment *s = (const struct searched_segment *) t;
   __builtin_prefetch(&segment_words(s->g, s->segment)[bucket]);
@@ -47,18 +47,15 @@ static void prefetch(const struct searched *t, uint32_t bucket)
 static bool plan_path(const struct cuckoo_geometry *g, const struct segment *segment,
                       uint32_t lower, uint32_t upper, struct cuckoo_path *path)
 {
+  static const struct search_kind segments = {prefetch, load_bucket, empty_lanes, other};
   const struct searched_segment s = {
       .searched = {.shape = &g->shape,
-                   .load = load_bucket,
-                   .empty = empty_lanes,
-                   .other = other,
-                   .prefetch = prefetch,
                    .buckets = cuckoo_buckets(g),
                    .most_buckets = g->shape.ages ? MOST_BUCKETS_GROWABLE : SEARCH_MOST_BUCKETS,
                    .thorough = !g->shape.ages},
       .g = g,
       .segment = segment};
-  return search_plan(&s.searched, lower, upper, path);
+  return search_plan(&segments, &s.searched, lower, upper, path);
 }
 
 bool tamis__path_exists(const struct cuckoo_geometry *g, const struct segment *segment,

@@ -10,9 +10,6 @@
  *             other bucket still has an empty one.  It copies the entry, bumps the version, and
  *             clears the lane.  So an entry is in at least one of its buckets at every instant, and
  *             a path that is given up half way has lost nothing.
- *
- * A kind of table gives the functions in which tables differ.  They are constants, so that the
- * compiler makes a search of its own for each kind.
  */
 #ifndef TAMIS_LIB_SEARCH_H
 #define TAMIS_LIB_SEARCH_H
@@ -35,18 +32,22 @@ enum {
   SEARCH_MOST_MOVES = 16
 };
 
-/* What is searched.  `buckets` are those of one segment, of which each bucket leads to others. */
+/* What is searched: the buckets of one segment, of which each leads to others. */
 struct searched {
   const struct lane_shape *shape;
+  uint64_t buckets;
+  unsigned most_buckets; /* that are searched in breadth: up to SEARCH_MOST_BUCKETS */
+  bool thorough;
+};
+
+/* The functions in which kinds of tables differ: constants, so that the compiler makes a search of
+ * its own for each kind. */
+struct search_kind {
+  void (*prefetch)(const struct searched *, uint32_t bucket);
   uint64_t (*load)(const struct searched *, uint32_t bucket);
   /* The lanes of a bucket into which an entry can be moved. */
   uint64_t (*empty)(const struct searched *, uint64_t value);
   uint32_t (*other)(const struct searched *, uint32_t bucket, uint64_t entry);
-  void (*prefetch)(const struct searched *, uint32_t bucket);
-  const void *table; /* the kind's */
-  uint64_t buckets;
-  unsigned most_buckets; /* that are searched in breadth: up to SEARCH_MOST_BUCKETS */
-  bool thorough;
 };
 
 struct search_node {
@@ -74,16 +75,17 @@ struct cuckoo_path {
 
 /* Looks for a bucket with an empty lane one step beyond nodes[parent], whose bucket is full.
  * Returns it as the node nodes[at]; NULL: there is none. */
-FORCE_INLINE const struct search_node *search_one_step(const struct searched *t,
+FORCE_INLINE const struct search_node *search_one_step(const struct search_kind *k,
+                                                       const struct searched *t,
                                                        struct search_node *nodes, unsigned parent,
                                                        unsigned at)
 {
-  uint64_t value = t->load(t, nodes[parent].bucket);
+  uint64_t value = k->load(t, nodes[parent].bucket);
   for (unsigned lane = 0; lane < t->shape->lanes; lane++) {
     uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = t->other(t, nodes[parent].bucket, entry);
+    uint32_t other = k->other(t, nodes[parent].bucket, entry);
     nodes[at] = (struct search_node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
-    if (t->empty(t, t->load(t, other)))
+    if (k->empty(t, k->load(t, other)))
       return &nodes[at];
   }
   return NULL;
@@ -91,44 +93,46 @@ FORCE_INLINE const struct search_node *search_one_step(const struct searched *t,
 
 /* Searches two steps beyond nodes[parent].  The path there is nodes[at], and nodes[at + 1] if it
  * takes both steps. */
-FORCE_INLINE const struct search_node *search_two_steps(const struct searched *t,
+FORCE_INLINE const struct search_node *search_two_steps(const struct search_kind *k,
+                                                        const struct searched *t,
                                                         struct search_node *nodes, unsigned parent,
                                                         unsigned at)
 {
-  uint64_t value = t->load(t, nodes[parent].bucket);
+  uint64_t value = k->load(t, nodes[parent].bucket);
   const struct search_node *room = NULL;
   for (unsigned lane = 0; lane < t->shape->lanes && !room; lane++) {
     uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = t->other(t, nodes[parent].bucket, entry);
+    uint32_t other = k->other(t, nodes[parent].bucket, entry);
     nodes[at] = (struct search_node){other, (uint16_t) parent, (uint16_t) lane, (uint32_t) entry};
-    room = t->empty(t, t->load(t, other)) ? &nodes[at] : search_one_step(t, nodes, at, at + 1);
+    room = k->empty(t, k->load(t, other)) ? &nodes[at] : search_one_step(k, t, nodes, at, at + 1);
   }
   return room;
 }
 
 /* Searches beyond the nodes from nodes[first] on, whose entries have not all been followed. */
-FORCE_INLINE const struct search_node *search_further(const struct searched *t,
+FORCE_INLINE const struct search_node *search_further(const struct search_kind *k,
+                                                      const struct searched *t,
                                                       struct search *search, unsigned first)
 {
   bool two_steps = t->shape->lanes <= SEARCH_FEW_LANES;
   const struct search_node *room = NULL;
   for (unsigned i = first; i < search->count && !room; i++)
-    room = two_steps ? search_two_steps(t, search->nodes, i, search->count)
-                     : search_one_step(t, search->nodes, i, search->count);
+    room = two_steps ? search_two_steps(k, t, search->nodes, i, search->count)
+                     : search_one_step(k, t, search->nodes, i, search->count);
   return room;
 }
 
 /* Adds the nodes that the entries of a full bucket lead to. */
-FORCE_INLINE void search_follow(const struct searched *t, struct search *search, unsigned at,
-                                uint64_t value, unsigned limit)
+FORCE_INLINE void search_follow(const struct search_kind *k, const struct searched *t,
+                                struct search *search, unsigned at, uint64_t value, unsigned limit)
 {
   struct search_node *nodes = search->nodes;
   for (unsigned lane = 0; lane < t->shape->lanes && search->count < limit; lane++) {
     uint64_t entry = lane_get(t->shape, value, lane);
-    uint32_t other = t->other(t, nodes[at].bucket, entry);
+    uint32_t other = k->other(t, nodes[at].bucket, entry);
     if (other == nodes[nodes[at].parent].bucket) /* not back to where the path came from */
       continue;
-    t->prefetch(t, other);
+    k->prefetch(t, other);
     nodes[search->count++] =
         (struct search_node){other, (uint16_t) at, (uint16_t) lane, (uint32_t) entry};
   }
@@ -136,7 +140,8 @@ FORCE_INLINE void search_follow(const struct searched *t, struct search *search,
 
 /* Fills search->nodes with the buckets that it tries.  Returns the first one with an empty lane;
  * NULL: there is none. */
-FORCE_INLINE const struct search_node *search_room(const struct searched *t, uint32_t lower,
+FORCE_INLINE const struct search_node *search_room(const struct search_kind *k,
+                                                   const struct searched *t, uint32_t lower,
                                                    uint32_t upper, struct search *search)
 {
   unsigned limit = t->buckets < t->most_buckets / 2 ? (unsigned) t->buckets * 2 : t->most_buckets;
@@ -145,13 +150,13 @@ FORCE_INLINE const struct search_node *search_room(const struct searched *t, uin
   search->nodes[0] = (struct search_node){.bucket = lower, .parent = 0};
   search->nodes[1] = (struct search_node){.bucket = upper, .parent = 1};
   for (unsigned i = 0; i < search->count; i++) {
-    uint64_t value = t->load(t, search->nodes[i].bucket);
-    if (t->empty(t, value))
+    uint64_t value = k->load(t, search->nodes[i].bucket);
+    if (k->empty(t, value))
       return &search->nodes[i];
-    search_follow(t, search, i, value, limit);
+    search_follow(k, t, search, i, value, limit);
     followed += search->count < limit;
   }
-  return t->thorough ? search_further(t, search, followed) : NULL;
+  return t->thorough ? search_further(k, t, search, followed) : NULL;
 }
 
 /* The moves that lead to a node, from there back to one of the key's buckets.  False: too many. */
@@ -174,11 +179,11 @@ static inline bool search_trace(const struct search *search, const struct search
 
 /* Plans a path.  False: there is none, or only one that is too long.  A path of no moves means that
  * another thread has made room. */
-FORCE_INLINE bool search_plan(const struct searched *t, uint32_t lower, uint32_t upper,
-                              struct cuckoo_path *path)
+FORCE_INLINE bool search_plan(const struct search_kind *k, const struct searched *t, uint32_t lower,
+                              uint32_t upper, struct cuckoo_path *path)
 {
   struct search search;
-  const struct search_node *room = search_room(t, lower, upper, &search);
+  const struct search_node *room = search_room(k, t, lower, upper, &search);
   return room && search_trace(&search, room, path);
 }
 
