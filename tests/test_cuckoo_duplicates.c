@@ -181,6 +181,9 @@ static void counts_fall_without_memory(void **state)
             assert_true(set_count(&m, i, count));
             left++;
           }
+        uint64_t counts[DUPLICATES_POSITIONS];
+        tamis__duplicates_read(m.d, 0, counts);
+        assert_true(tamis__duplicates_write(m.d, &m.memory, 0, counts, false));
         m.refused = true;
         while (left > 0) {
           uint32_t i = (uint32_t) (random_next(&random) % positions);

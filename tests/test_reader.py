@@ -7,6 +7,7 @@ in tests/saved load in both, and the library saves them again to the same bytes.
     test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
 """
 import ctypes
+import os
 import pathlib
 import sys
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
@@ -17,7 +18,8 @@ import tamis_reader
 from test_ctypes import Options
 
 WRITE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_ubyte), c_size_t)
-KEYS, ABSENT = 300, 3000
+KEYS, ABSENT = 300, 3000 if os.environ.get("TAMIS_LONG") else 500
+CHANGES = 500 if os.environ.get("TAMIS_LONG") else 100  # of a file, each of which is noticed
 
 
 def check(condition, what):
@@ -77,7 +79,7 @@ def compare(tamis, filter_, what):
             copies = tamis.tamis_count(filter_, key(i), len(key(i)))
             check(reader.filter.count_hash(reader.container.hash(key(i), reader.container.seed)) == copies,
                   f"{what}: copies of key {i}")
-    for at in range(0, len(data), max(1, len(data) // 500)):
+    for at in range(0, len(data), max(1, len(data) // CHANGES)):
         broken = bytearray(data)
         broken[at] ^= 16
         try:

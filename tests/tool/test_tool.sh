@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Tests of the command-line program against exact tools: test_tool.sh PATH-TO-TAMIS [short]
-# "short", it tries shorter lines and, as without TAMIS_LONG in the environment, fewer sizes of memory.
+# Without TAMIS_LONG in the environment, it tries shorter lines and fewer sizes of memory; so it does with
+# "short".
 # Prints "ok N - name" or "not ok N - name" for each, and exits 1 if any failed.
 # shellcheck disable=SC2002,SC2094  # pipes are tested, and outputs that are inputs
 set -u
@@ -10,7 +11,7 @@ export LC_ALL=C
 
 tamis=$(realpath "${1:?usage: test_tool.sh PATH-TO-TAMIS [short]}")
 step=20 megabytes=100
-[ "${TAMIS_LONG:-}" ] || step=200
+[ "${TAMIS_LONG:-}" ] || step=200 megabytes=10
 [ "${2:-}" != short ] || step=200 megabytes=10
 # shellcheck source=tests/tool/tap.sh
 source "$(dirname "$(realpath "$0")")/tap.sh"
