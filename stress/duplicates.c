@@ -108,7 +108,8 @@ static void choose_keys(struct run *run, uint64_t seed)
   for (unsigned k = 0; k < run->settings->keys; k++)
     for (unsigned i = 1; i < FEW_COPIES; i++)
       tamis_add_hash(run->filter, run->key[k]);
-  run->max_bytes = bytes_of(run->filter) + SMALL(0, 64); /* where codes have few bits, more differ */
+  /* Where codes have few bits, blocks differ more. */
+  run->max_bytes = bytes_of(run->filter) + SMALL(0, 64);
 }
 
 /* Removes all copies of a key; returns the number of wrong answers. */

@@ -417,11 +417,8 @@ TAMIS_API uint64_t tamis_count_hash(const tamis_filter *f, uint64_t hash);
  *   Order    sequentially consistent
  *   Errors   TAMIS_OK; TAMIS_ABSENT: no such key is in, or it has been forgotten;
  *            TAMIS_EUNSUPPORTED on a Bloom filter that does not count, whatever the key;
- *            TAMIS_EINVAL: invalid arguments.  (If giving memory back would itself need memory that
- *            is not there, it is left for later.)
- *            TAMIS_ENOMEM: keys with many copies each (dozens or, in a filter that does not grow,
- *            at rates above 0.01, a few), whose counts are packed tightly, need memory while these
- *            become different, and there is none (or max_bytes is reached); nothing changed */
+ *            TAMIS_EINVAL: invalid arguments.  (A remove needs no memory.  If giving memory back would
+ *            itself need memory that is not there, it is left for later.) */
 TAMIS_API int tamis_remove(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
 

@@ -4,6 +4,7 @@
 #include "base/overfull.h"
 #include "base/reals.h"
 #include "base/small.h"
+#include "table/load.h"
 #include "tamis/tamis.h"
 
 #include <assert.h>
@@ -66,31 +67,22 @@ static const double lowest_growing_rate = 3e-8;
 static const unsigned char widths[] = {8, 9, 10, 12, 16, 21, 32};
 enum { WIDTHS = sizeof widths };
 
-/* How full a segment gets before an insert finds no room, by the number of lanes in a bucket: the
- * load factor with 4096 buckets, how much it rises with each halving of the segment, and its
- * deviation.  In a filter that does not grow, these were measured: stress/fill.c prints them, and
- * docs/space.md has the table.  A filter that grows searches fewer buckets for room. */
-static const struct fullness {
-  double load, per_halving, deviation;
-} fixed_fullness[] =
-    {[2] = {0.8900, 0.0008, 0.0035}, [3] = {0.9550, 0.0004, 0.0015}, [4] = {0.9760, 0.0005, 0.0015},
-     [5] = {0.9875, 0.0002, 0.0010}, [6] = {0.9935, 0.0001, 0.0010}, [7] = {0.9960, 0.0001, 0.0010},
-     [8] = {0.9980, 0.0000, 0.0010}},
-  fullness[] = {
-      [2] = {0.879, 0.0017, 0.0040}, [3] = {0.947, 0.0012, 0.0030},  [4] = {0.9695, 0.0010, 0.0025},
-      [5] = {0.981, 0.0008, 0.0020}, [6] = {0.9875, 0.0007, 0.0015}, [7] = {0.9915, 0.0005, 0.0015},
-      [8] = {0.9935, 0.0004, 0.0015}};
+/* A filter that does not grow searches for room thoroughly. */
+static struct table_load load_of(const struct cuckoo_geometry *g)
+{
+  return tamis__table_load(g->shape.lanes, !g->shape.ages);
+}
 
 double cuckoo_geometry_full_load(const struct cuckoo_geometry *g)
 {
-  const struct fullness *f = &(g->shape.ages ? fullness : fixed_fullness)[g->shape.lanes];
-  return f->load + f->per_halving * (11 - (double) g->pair_bits);
+  struct table_load load = load_of(g);
+  return tamis__table_load_of(&load, (double) g->pair_bits - 11);
 }
 
 double cuckoo_geometry_full_deviation(const struct cuckoo_geometry *g)
 {
-  double small = (g->shape.lanes == 2 ? 0.72 : 0.45) / sqrt((double) cuckoo_lanes(g));
-  return fmax((g->shape.ages ? fullness : fixed_fullness)[g->shape.lanes].deviation, small);
+  struct table_load load = load_of(g);
+  return tamis__table_load_deviation(&load, g->shape.lanes, (double) cuckoo_lanes(g));
 }
 
 /* The false-positive rate of a generation whose segments are full and have split `depth` times.
@@ -111,7 +103,7 @@ static double rate_of(const struct cuckoo_geometry *g, unsigned depth)
   const struct lane_shape *shape = &g->shape;
   double cells =
       g->unequal_roots ? (double) (CUCKOO_UNEQUAL_ROOTS << CUCKOO_CELL_NUMBER_BITS) / CELLS : 1;
-  double lanes = 2.0 * shape->lanes * (shape->ages ? fullness[shape->lanes].load : 1);
+  double lanes = 2.0 * shape->lanes * (shape->ages ? load_of(g).mean : 1);
   return lanes * ldexp(1, -(int) (shape->width - shape->ages)) * (1 + depth / 2.0) * cells;
 }
 
@@ -217,14 +209,7 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
  * then splits the segment, so it is enough that this is rare.  A filter that does not grow would
  * refuse a key before its capacity. */
 
-/* The probability, over seeds, with which any of a filter's segments may be full early; and as much
- * for bucket pairs that are overfull.  Together that is 10^-9, whatever the capacity. */
-static const double early = 0.5e-9;
-
-/* The deviation of a normal distribution that is exceeded with that probability. */
-static const double only_segment_deviations = 6.11;
-
-/* And with 10^-6.  A filter that grows splits its only segment before its capacity as rarely, and
+/* The deviations of a normal distribution that are exceeded with a probability of 10^-6.  A filter that grows splits its only segment before its capacity as rarely, and
  * besides where a few buckets get more keys than they have lanes, which is not planned for: 4 of
  * 10^5 filters for 12 keys at a rate of 1e-4 do, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
@@ -246,7 +231,7 @@ static double growing_roots(const struct cuckoo_geometry *g, double keys)
 }
 
 /* The largest mean m with which the probability that X exceeds F in any of s = n / m segments is at
- * most `early`, if n keys fall into them.  For any t > 0, with d for the deviation of F,
+ * most `load_early`, if n keys fall into them.  For any t > 0, with d for the deviation of F,
  *
  *    P(X > F) <= E e^(t (X - F)) / max(1, t d sqrt(2 pi))
  *    E e^(t X) = (1 + (e^t - 1) / s)^n     E e^(-t F) = e^(-t full + t^2 d^2 / 2)
@@ -264,7 +249,7 @@ static double mean_of_many(double full, double deviation, double keys)
     double segments = (keys * real_exp(t) - rest * real_expm1(t)) / rest;
     double exponent = keys * real_log1p(real_expm1(t) / segments) - t * full + t * t * variance / 2;
     bool rare = real_log(segments + 1) + exponent - real_log(fmax(1, t * deviation * sqrt_2_pi)) <
-                real_log(early);
+                real_log(load_early);
     if (rare)
       mean = keys / segments;
     *(rare ? &high : &low) = t;
@@ -280,12 +265,12 @@ static double fixed_roots(const struct cuckoo_geometry *g, double keys)
     return keys <= lanes ? 1 : INFINITY;
   double full = cuckoo_geometry_full_load(g) * lanes;
   double deviation = cuckoo_geometry_full_deviation(g) * lanes;
-  double roots = keys <= full - only_segment_deviations * deviation
+  double roots = keys <= full - load_early_deviations * deviation
                      ? 1
                      : ceil(keys / mean_of_many(full, deviation, keys));
   double half = ldexp(1, (int) g->pair_bits);
-  return tamis__overfull_sets(g->shape.lanes, half, roots, keys / roots) <= early ? roots
-                                                                                  : INFINITY;
+  return tamis__overfull_sets(g->shape.lanes, half, roots, keys / roots) <= load_early ? roots
+                                                                                       : INFINITY;
 }
 
 /* Plans segments of 2^m bucket pairs a bucket, and returns their bytes. */
@@ -352,7 +337,7 @@ int cuckoo_geometry_next(const struct cuckoo_geometry *before, uint64_t keys, do
    * of them.  (Its first segments stay, however many keys are removed.) */
   keys >>= g.depth_limit > 8 ? g.depth_limit - 7 : 1;
   double wanted = (double) (keys > NEXT_MIN_KEYS ? keys : NEXT_MIN_KEYS);
-  double buckets = wanted / g.shape.lanes / fullness[g.shape.lanes].load;
+  double buckets = wanted / g.shape.lanes / load_of(&g).mean;
   double of_root = buckets / (double) (g.first_roots * CUCKOO_UNEQUAL_ROOTS);
   unsigned bits = (unsigned) fmax(1, rint(real_log2(of_root))) - 1;
   /* Its entries must know for life to which directory entries of earlier generations their keys

@@ -4,6 +4,7 @@
 #include "base/overfull.h"
 #include "base/reals.h"
 #include "base/small.h"
+#include "table/load.h"
 #include "tamis/tamis.h"
 
 #include <math.h>
@@ -14,20 +15,14 @@ static const struct form {
 } forms[WINDOW_SHAPES] = {{8, 8, 1, 6},  {9, 7, 1, 6},   {10, 6, 1, 6},  {12, 5, 1, 6},
                           {16, 4, 1, 8}, {16, 2, 2, 10}, {21, 3, 1, 10}, {32, 2, 1, 10}};
 
-/* How full a table gets before an insert finds no room, by the number of lanes in a bucket: the
- * load factor with 4096 buckets, how much it falls when their number doubles, and its deviation.
- * The search is that of a cuckoo filter that does not grow, but for the last steps.  With a
- * fingerprint of less than ten bits, a bucket has few partners, and tables get less full, the more
- * so the larger they are. */
-struct fullness {
-  double load, fall, deviation;
-};
-static const struct fullness fullness[] = {
-    [2] = {0.8790, 0.0017, 0.0040}, [3] = {0.9470, 0.0012, 0.0030}, [4] = {0.9695, 0.0010, 0.0025},
-    [5] = {0.9770, 0.0010, 0.0025}, [6] = {0.9800, 0.0010, 0.0025}, [7] = {0.9850, 0.0010, 0.0025},
-    [8] = {0.9850, 0.0010, 0.0025}};
-static const struct fullness few_partners = {0.9600, 0.0040, 0.0100};
-enum { MANY_PARTNERS = 10, MEASURED_BUCKETS = 4096 };
+/* The other bucket of an entry follows from a product with its fingerprint.  With few bits of it a
+ * bucket has few partners, which lie at equal distances.  Then tables get less full, the more so the
+ * larger they are: with 10 bits and more, the load of tables of more than 4096 buckets falls so much
+ * faster when they double. */
+enum { MANY_PARTNERS = 10, ENOUGH_PARTNERS = 15, MEASURED_BUCKETS = 4096 };
+static const double falls_faster[ENOUGH_PARTNERS - MANY_PARTNERS] = {0.0023, 0.0014, 0.0008, 0.0005,
+                                                                     0.0003};
+static const struct table_load few_partners = {0.9600, 0.0040, 0.0100};
 
 enum {
   USUAL_SEGMENT_WORDS = SMALL(65536, 64), /* half a MiB, where there are several */
@@ -40,12 +35,6 @@ enum {
 static const double reserve = 1.02;
 
 static const double first_share = 0.9;
-
-/* The probability, over seeds, with which a filter finds no room for a key before its capacity is
- * 10^-9: half of it because a few buckets are overfull, half because of the load.  A filter that
- * does not grow would refuse the key, one that grows would open a layer: so both are planned alike.
- * A normal distribution exceeds so many deviations with that half. */
-static const double early = 0.5e-9, early_deviations = 6.11;
 
 static struct window_shape shape_of(unsigned index, unsigned periods, unsigned buckets)
 {
@@ -64,10 +53,17 @@ static double rate_at(const struct window_shape *s, double load)
   return 2 * s->lane.lanes * load * (1 + 2 / values) / values;
 }
 
+static struct table_load load_of(const struct window_shape *s)
+{
+  return window_fingerprint_bits(s) < MANY_PARTNERS ? few_partners
+                                                    : tamis__table_load(s->lane.lanes, true);
+}
+
 /* Of a layer that is full: that load of a table of 64 buckets, as small ones get fuller. */
 static double full_rate(const struct window_shape *s)
 {
-  return rate_at(s, fullness[s->lane.lanes].load + 6 * fullness[s->lane.lanes].fall);
+  struct table_load load = tamis__table_load(s->lane.lanes, true);
+  return rate_at(s, tamis__table_load_of(&load, -6));
 }
 
 double window_geometry_rate(const struct window_geometry *g, uint64_t used)
@@ -75,15 +71,14 @@ double window_geometry_rate(const struct window_geometry *g, uint64_t used)
   return rate_at(&g->shape, (double) used / (double) window_lanes(g));
 }
 
-static const struct fullness *fullness_of(const struct window_shape *s)
-{
-  return window_fingerprint_bits(s) < MANY_PARTNERS ? &few_partners : &fullness[s->lane.lanes];
-}
-
 static double full_load(const struct window_shape *s, double buckets)
 {
-  const struct fullness *f = fullness_of(s);
-  return fmin(1, f->load - f->fall * real_log2(buckets / MEASURED_BUCKETS));
+  struct table_load load = load_of(s);
+  unsigned bits = window_fingerprint_bits(s);
+  double doublings = real_log2(buckets / MEASURED_BUCKETS);
+  if (bits >= MANY_PARTNERS && bits < ENOUGH_PARTNERS && doublings > 0)
+    load.fall += falls_faster[bits - MANY_PARTNERS];
+  return tamis__table_load_of(&load, doublings);
 }
 
 double window_geometry_full_lanes(const struct window_geometry *g)
@@ -126,10 +121,10 @@ double window_geometry_lowest_rate(unsigned periods, bool growable)
 static double room_of_segment(const struct window_shape *s, double lanes, double segments)
 {
   double full = full_load(s, lanes / s->lane.lanes);
-  double small = (s->lane.lanes == 2 ? 0.72 : 0.45) / sqrt(lanes);
-  double deviation = fmax(fullness_of(s)->deviation, small);
+  struct table_load load = load_of(s);
+  double deviation = tamis__table_load_deviation(&load, s->lane.lanes, lanes);
   /* The tail of a normal distribution falls like exp (-x^2 / 2). */
-  double x = sqrt(early_deviations * early_deviations + 2 * real_log(segments));
+  double x = sqrt(load_early_deviations * load_early_deviations + 2 * real_log(segments));
   double random = segments > 1 ? full / lanes : 0;
   return lanes * fmax(full - x * sqrt(deviation * deviation + random), 0.2);
 }
@@ -157,7 +152,7 @@ static bool plan_table(double keys, struct window_geometry *g)
   double half = ceil(lanes / s->lane.lanes / 2), step = 1u << g->bucket_shift;
   /* Keys that fit in one pair of buckets always do. */
   while (keys > 2 * s->lane.lanes &&
-         tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > early)
+         tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > load_early)
     half = ceil(half * 1.03) + 1;
   half = ceil(half / step) * step;
   if (segments * half * 2 / step > 0x1p53)

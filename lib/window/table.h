@@ -240,7 +240,7 @@ static inline struct stripe *window_stripe(const struct window *w, const struct 
 }
 
 /* In all layers, dead ones included. */
-static inline uint64_t window_window_used(const struct window *w)
+static inline uint64_t window_lanes_in_use(const struct window *w)
 {
   uint64_t sum = 0;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)

@@ -205,8 +205,8 @@ static int plan(struct both *b)
   const struct window_geometry *g = &b->to->geometry;
   if (tamis__window_all_further(b->into) + tamis__window_all_further(b->from) >= most_united)
     return TAMIS_EFULL;
-  uint64_t used = window_window_used(b->into);
-  if (used + window_window_used(b->from) <= g->capacity)
+  uint64_t used = window_lanes_in_use(b->into);
+  if (used + window_lanes_in_use(b->from) <= g->capacity)
     return TAMIS_OK;
   (void) for_each_entry(b, count_missing);
   if (used + b->missing <= g->capacity)

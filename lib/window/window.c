@@ -292,7 +292,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
   uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
-  uint64_t used = window_window_used(w);
+  uint64_t used = window_lanes_in_use(w);
   const struct window_layer *layer = window_newest(w, epoch);
   out->fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
   do {
@@ -426,7 +426,7 @@ static const char *find_fault(const struct window *w)
     if (fault)
       return fault;
   }
-  return used != window_window_used(w) ? "the lanes in use are not those that are counted" : NULL;
+  return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
 }
 
 static bool validate(const tamis_filter *f, const char **reason)
