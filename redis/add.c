@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "add.h"
 
+#include "image.h"
 #include "keys.h"
 #include "settings.h"
 
@@ -52,7 +53,7 @@ static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
   int result = add_one(v, item, unique);
   if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && v->traits.max_bytes &&
-      value_lift_limit(v) == TAMIS_OK)
+      image_lift_limit(v) == TAMIS_OK)
     result = add_one(v, item, unique);
   return result;
 }

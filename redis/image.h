@@ -41,4 +41,11 @@ int image_to_chunks(const struct value *v, struct chunks *out);
 int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, void *context,
                struct value **out);
 
+/* An independent value with the same answers.  A limit other than 0 takes the place of the filter's
+ * own.  NULL: no memory, and *result says why. */
+struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result);
+
+/* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
+int image_lift_limit(struct value *v);
+
 #endif /* TAMIS_REDIS_IMAGE_H */

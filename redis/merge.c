@@ -7,6 +7,7 @@
  * made in a copy.
  */
 #include "commands.h"
+#include "image.h"
 #include "keys.h"
 
 #include <string.h>
@@ -43,7 +44,7 @@ static int unite(server_ctx *ctx, struct value *to, tamis_kind kind, server_stri
   int result, first = 2;
   if (!to)
     (void) key_find(ctx, argv[first++], KEY_READ, kind, &to);
-  struct value *united = value_copy(to, 0, &result);
+  struct value *united = image_copy(to, 0, &result);
   for (int i = first; i < argc && result == TAMIS_OK; i++) {
     if (same_name(argv[i], argv[1]))
       continue; /* a Bloom filter, whose keys are there */

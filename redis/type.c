@@ -234,7 +234,7 @@ static void *copy(server_string *from, server_string *to, const void *value)
 {
   int result;
   (void) from, (void) to;
-  return value_copy(value, 0, &result);
+  return image_copy(value, 0, &result);
 }
 
 /* A filter's own blocks stay where they are, as the filter knows them by address. */

@@ -45,13 +45,6 @@ void value_free(void *value);
 /* Makes a value that is being restored a whole one, from another that is whole, and frees that. */
 void value_complete(struct value *v, struct value *whole);
 
-/* An independent value with the same answers.  A limit other than 0 takes the place of the filter's
- * own.  NULL: no memory, and *result says why. */
-struct value *value_copy(const struct value *v, uint64_t max_bytes, int *result);
-
-/* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
-int value_lift_limit(struct value *v);
-
 /* All memory of the value. */
 size_t value_memory(const struct value *v);
 
