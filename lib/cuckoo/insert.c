@@ -59,11 +59,7 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/slabs.h"
 #include "cuckoo/snapshot.h"
-
-/* What a try returns besides results, which are less.  NO_ROOM: no lane is free.  FULL: in
- * addition, the segment is known to be full.  RETRY: the structure has changed.  LEFT: so it has,
- * and the segment must not be touched any more. */
-enum { NO_ROOM = 100, FULL, RETRY, LEFT };
+#include "table/put.h"
 
 /* ---- step 3: with the stripes of the pair ---- */
 

@@ -66,6 +66,7 @@
 
 #include "base/hook.h"
 #include "base/memory.h"
+#include "table/put.h"
 
 #include <string.h>
 
@@ -114,9 +115,6 @@ static bool place_in(struct generation *generation, const struct incoming *e, st
       cuckoo_address_of(&one_hash, cuckoo_string_of(own, e->root, e->lower, e->fingerprint), 0);
   return true;
 }
-
-/* What a try returns besides results, which are less. */
-enum { NO_ROOM = 100, RETRY };
 
 /* The entry as it stands in a segment of that depth, and how far it has aged. */
 static uint64_t aged_entry(const struct cuckoo_geometry *g, const struct place *place,

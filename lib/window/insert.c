@@ -13,13 +13,11 @@
 #include "window/insert.h"
 
 #include "base/compiler.h"
+#include "table/put.h"
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/layers.h"
 #include "window/pair.h"
-
-/* TAMIS_OK, TAMIS_PRESENT, an error, or one of these. */
-enum { NO_ROOM = -100, NO_RECORD, OTHER_LAYERS };
 
 /* ---- without stripes ---- */
 

@@ -30,6 +30,7 @@
 #include "window/unite.h"
 
 #include "base/memory.h"
+#include "table/put.h"
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/pair.h"
@@ -56,9 +57,6 @@ static unsigned stamp_of_age(unsigned age, uint64_t epoch, unsigned stamps)
   unsigned now = epoch_now(epoch);
   return now > age ? now - age : now + stamps - age;
 }
-
-/* Beside the results of the API. */
-enum { NO_ROOM = -100, NO_RECORD };
 
 static int unite_locked(struct window *w, const struct united *u)
 {
