@@ -77,8 +77,10 @@ struct bloom {
     struct bloom *older; /* in the others: the layer before */
   };
   double fpp;
-  /* The stripe of a small filter: the lock of one, without what follows it in struct stripe, which
-   * nobody uses here. */
+  /* LOCK bloom.stripes (order 1): order the unique adds of a key and, in the counting layout, the
+   * writers of a line; held for one add or remove.
+   * This one is that of a small filter: the lock of a stripe, without what follows it in struct
+   * stripe, which nobody uses here. */
   _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
   uint16_t few_keys;           /* short: the capacity */
   uint16_t stripe_mask;        /* number of stripes - 1 */

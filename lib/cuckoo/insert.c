@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: add and unique add.
+ * Layer 2: add and unique add, which put a key into a cuckoo filter.
  *
  *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
  *       older one), and take its stripes, or a plain add the one of the bucket that it writes.

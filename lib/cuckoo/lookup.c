@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains.
+ * Layer 2: contains, the look-ups of a cuckoo filter.
  *
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
  *             the (geometry.h)                           └────► upper bucket ┘ entry stands in

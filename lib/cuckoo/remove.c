@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: remove.
+ * Layer 2: remove, which takes one copy of a key out.
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
  * match, it takes the one that knows most bits of the hash string, in whatever generation that is.
