@@ -226,7 +226,7 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* For a thread that owns no shard (layers.c). */
+/* For a thread that owns no shard (capacity.c). */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -289,8 +289,8 @@ static inline struct bloom *newest_layer(const struct bloom *first)
 /* Of layers.c: the operations of several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* Of layers.c: looks whether a layer is near its capacity, and decides when to look again.  Returns
- * TAMIS_OK. */
+/* Of capacity.c: looks whether a layer is near its capacity, and decides when to look again.
+ * Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more
@@ -372,9 +372,6 @@ void tamis__bloom_destroy_layers(struct bloom *newest);
  * and the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
-
-/* Fills in what follows from out->bits_set. */
-void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
 uint64_t tamis__bloom_saved_beside(const struct saved_head *saved);
