@@ -331,7 +331,6 @@ static inline void window_version_bump(version_counter *version)
 
 /* ORDER window.version_before (seq_cst)
  *   pairs with     window.version_bump
- *   makes visible  see there
  *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed,
  *                  the reads of the buckets could be done before this one: false negative
  *   checked by     negative/window_version_before_relaxed */
