@@ -45,6 +45,8 @@
  *
  *    The segment is retired after the growth stripe is released, because retiring may pause
  *    (reclaim.h).
+ *
+ * docs/growth.md has the walk of a segment through all of this, function by function.
  */
 #include "cuckoo/growth.h"
 
