@@ -4,10 +4,10 @@
 
     check_names.py TREE
 
-Looked at are what stands in `backticks` in documents, and the words of comments in C and C++ that
-look like the project's identifiers: with an underscore, as a call, as in name(), or as a file, as in
-name.c.  Each must be a word of some program, script or test outside of its comments, or a file.  A
-name that a document gives next to a file, as in `growth.c`, `name`, must be in that file.
+Looked at are what stands in `backticks` and in pictures in documents, and the words of comments in C
+and C++ that look like the project's identifiers: with an underscore, as a call, as in name(), or as a
+file, as in name.c.  Each must be a word of some program, script or test outside of its comments, or a
+file.  A name that a document gives next to a file, as in `growth.c`, `name`, must be in that file.
 
 The check is tried first on texts with names that nothing has.
 """
@@ -56,7 +56,9 @@ def code(path, text):
 
 def looked_at(path, text):
     if path.endswith(".md"):
-        return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+        blocks = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
+        pictures = [block for language, block in blocks.findall(text) if not language]
+        return re.findall(r"`([^`\n]+)`", blocks.sub("", text)) + pictures
     return [re.sub(r"https?://\S+", "", comment) for comment in COMMENT.findall(text)
             ] if SOURCE.search(path) else []
 
@@ -107,6 +109,7 @@ def dead(names, files, path, text):
 # What has one dead name each, and two texts that have none.
 BROKEN = [("lib/base/x.c", "/* As in segment_copied_away. */"), ("lib/base/x.c", "// nolonger() waits"),
           ("lib/base/x.h", "/*\n * see no_such_file.c\n */"), ("docs/x.md", "calls `tamis__gone` then"),
+          ("docs/x.md", "```\na ──► tamis__gone\n```\n"),
           ("docs/x.md", "| `growth.c`, `stripe_init` | is not there |")]
 WHOLE = [("lib/base/x.c", "/* stripe_lock() of stripe.h, tamis_add */ int no_such_name;"),
          ("docs/x.md", "`growth.c`, `split_locked` and `tamis__cuckoo_add_growable`")]
