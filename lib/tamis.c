@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 3: the public functions.  Each checks its arguments, hashes the key, and calls the filter's
- * table of operations, or that of its kind.
+ * Layer 3: the public functions on one filter.  Each checks its arguments, hashes the key, and
+ * calls the filter's table of operations, or that of its kind.
  */
 #include "base/cancel.h"
 #include "base/filter.h"

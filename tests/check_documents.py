@@ -8,6 +8,7 @@
   - A block below `<!-- quote: PATH -->` is the text of that file without its licence line.
   - The C and C++ programs of README.md are quotes.
   - What the blocks of commands in README.md start by `script/NAME` is there.
+  - CONTRIBUTING.md names every folder, and every folder in one of these.
 
 Each rule is tried first on a document that breaks it.
 """
@@ -59,6 +60,15 @@ def faults(tree, document, text):
                         yield f"{document}: {name} is not there"
 
 
+def unnamed(text, folders):
+    """Folders that no row of a table of CONTRIBUTING.md names, as `lib/` or, in the row of that, `base/`."""
+    for folder in folders:
+        top, _, name = folder.partition("/")
+        rows = [row for row in text.splitlines() if row.startswith(f"| `{top}/")]
+        if not any(f"`{name or top}/`" in row or f"`{folder}/`" in row for row in rows):
+            yield f"CONTRIBUTING.md: {folder}/ is not named"
+
+
 def try_rules(tree):
     """Each of these has one fault, which must be found; the last one has none."""
     program = LICENCE.sub("", (tree / "examples/quick/share.c").read_text(), count=1)
@@ -76,6 +86,9 @@ def try_rules(tree):
         if len(found) != 1 or not found[0].endswith(expected) and expected not in found[0]:
             sys.exit(f"this is accepted, or takes another complaint than '{expected}': {found}\n{text}")
     good = "# A title\n[a](docs/space.md#other-capacities) [b](#a-title)\n" + quote.format(program)
+    table = "| `lib/` | `base/` |\n| `docs/` | `manual/` |\n| `include/x/` | |\n"
+    if len(list(unnamed(table, ["lib", "lib/base", "include/x", "lib/manual", "base", "x"]))) != 3:
+        sys.exit("a folder that CONTRIBUTING.md does not name is accepted, or one that it names is not")
     if list(faults(tree, "README.md", good)):
         sys.exit("a document without a fault is refused")
 
@@ -83,14 +96,19 @@ def try_rules(tree):
 def main(tree):
     tree = pathlib.Path(tree)
     try_rules(tree)
-    names = []
+    names, inner = [], set()
     for folder, folders, files in os.walk(tree):
         # Builds may be made, and removed, meanwhile.
         if folder == str(tree):
-            folders[:] = [name for name in folders if name != "build" and not name.startswith(".")]
+            folders[:] = [name for name in folders
+                          if name != "build" and (name == ".ci" or not name.startswith("."))]
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        path = pathlib.Path(folder).relative_to(tree).as_posix()
+        inner |= {path} if files and path != "." and path.count("/") < 2 else set()
         names += [(pathlib.Path(folder) / name).relative_to(tree).as_posix() for name in files
                   if name.endswith(".md")]
     found = [fault for name in sorted(names) for fault in faults(tree, name, (tree / name).read_text())]
+    found += unnamed((tree / "CONTRIBUTING.md").read_text(), sorted(inner))
     print("\n".join(found) if found else f"{len(names)} documents")
     sys.exit(1 if found else 0)
 

@@ -96,9 +96,7 @@ static inline _Atomic uint64_t *counted_enter(struct counted_readers *readers, u
 /* Begins a new phase, and returns the one before.  By one thread at a time, which has waited for
  * the phase before that one.
  * ORDER counted.flip (seq_cst)
- *   pairs with     counted.check
- *   makes visible  what became unreachable before
- *   if weakened    C may read the old phase although D has read 0, as under counted.check
+ *   pairs with     counted.check, which has the argument
  *   checked by     negative/counted_flip_acq_rel,
  *                  negative/counted_phase_is_never_new (that there is one) */
 static inline uint64_t counted_flip(struct counted_readers *readers)
@@ -109,7 +107,6 @@ static inline uint64_t counted_flip(struct counted_readers *readers)
 /* Whether all readers of a phase that is over have left.
  * ORDER counted.drained (seq_cst)
  *   pairs with     counted.enter, counted.leave
- *   makes visible  see there
  *   if weakened    acquire would see what readers did before they left, but might overlook an E
  *   checked by     negative/counted_drained_acquire,
  *                  negative/counted_readers_not_waited_for (that it is asked at all) */

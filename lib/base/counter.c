@@ -105,9 +105,7 @@ __attribute__((destructor)) static void at_unload(void)
  * with every earlier release of an index, also if other indices have been acquired in between
  * (release sequence).
  * ORDER index.acquire (acquire)
- *   pairs with     index.release
- *   makes visible  what the previous owner has counted
- *   if weakened    the new owner adds to an older value: adds are lost
+ *   pairs with     index.release, which has the argument
  *   checked by     negative/index_acquired_relaxed */
 static unsigned acquire_index_of(unsigned word)
 {
@@ -178,9 +176,7 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
 }
 
 /* ORDER counter.sum (acquire)
- *   pairs with     counter.add
- *   makes visible  see there
- *   if weakened    see there
+ *   pairs with     counter.add, which has the argument
  *   checked by     negative/counter_summed_relaxed */
 static inline uint64_t part_of(const struct counter_shard *shard, unsigned kind)
 {

@@ -85,9 +85,7 @@ static inline void fullness_count(fullness_rooms *rooms)
 
 /* Read before room is sought.
  * ORDER fullness.counted (acquire)
- *   pairs with     fullness.count
- *   makes visible  see there
- *   if weakened    see there
+ *   pairs with     fullness.count, which has the argument
  *   checked by     negative/rooms_read_relaxed */
 static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 {
@@ -145,9 +143,7 @@ static inline void fullness_mark(fullness *full, fullness_vacated *vacated, unsi
 
 /* Whether there is a state to remove, after a bucket has lost an entry.
  * ORDER fullness.reset (seq_cst)
- *   pairs with     fullness.search
- *   makes visible  nothing more
- *   if weakened    see fullness.search
+ *   pairs with     fullness.search, which has the argument
  *   checked by     negative/full_mark_not_cleared */
 static inline uint32_t fullness_state(const fullness *full)
 {

@@ -2,8 +2,7 @@
  *
  * How memory comes back that readers may still see: reclaim.h has the picture.
  *
- * R1  Nothing is released under a reader.  Readers are of two sorts, and a grace period waits for
- *     both:
+ * R1  Nothing is released under a reader.  A grace period waits for readers of two sorts:
  *     - A *registered reader* is known to liburcu, whose grace period waits for it.  It pays two
  *       plain stores.  A thread is registered by its first call.
  *     - A *counted reader* is counted while it is inside (counted.h).  Threads are counted that
@@ -70,7 +69,8 @@ enum {
 };
 
 static struct {
-  /* Protects what follows, and the lists of all backlogs: one lock, which a fork can make anew. */
+  /* LOCK process.waiter (order 1): protects what the waiting thread uses, and the lists of all
+   * backlogs; held for a few steps.  A fork makes it anew. */
   pthread_mutex_t lock;
   pthread_cond_t more, ended; /* on the monotonic clock */
   uint64_t wanted;            /* the last grace period that a filter needs */

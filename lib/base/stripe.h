@@ -178,7 +178,6 @@ static inline bool version_has_left(uint64_t version)
 
 /* ORDER version.before (seq_cst)
  *   pairs with     version.bump, version.leave
- *   makes visible  see there
  *   if weakened    acquire would keep the reads of the buckets after this one, but see
  *                  version.leave.  With relaxed they could be done before it: false negative
  *   checked by     negative/version_after_words (that it comes first),

@@ -29,9 +29,8 @@ static inline uint64_t word_load(const word *w)
 /* Sets bits, and returns the word as it was before.
  * ORDER bit.set (seq_cst)
  *   pairs with     bit.load in word_load()
- *   makes visible  see bit.load
- *   if weakened    see bit.load.  If the access were not atomic at all, a bit that another thread
- *                  sets meanwhile would be lost: false negative
+ *   if weakened    as bit.load says; and if the access were not atomic at all, a bit that another
+ *                  thread sets meanwhile would be lost: false negative
  *   checked by     negative/plain_store, negative/bit_set_acq_rel */
 static inline uint64_t word_or(word *w, uint64_t bits)
 {
@@ -40,9 +39,8 @@ static inline uint64_t word_or(word *w, uint64_t bits)
 
 /* Replaces a word if it still has the value `old`.  Returns the value that it had.
  * ORDER word.change (seq_cst)
- *   pairs with     bit.load in word_load()
- *   makes visible  see bit.load
- *   if weakened    see bit.load, both for the value that is written and for the one that is read
+ *   pairs with     bit.load in word_load(), which has the argument,
+ *                  both for the value that is written and for the one that is read
  *   checked by     negative/word_change_acq_rel */
 static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 {

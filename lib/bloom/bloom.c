@@ -289,13 +289,6 @@ static bool keys_tell_bits(const struct bloom *b, uint64_t *bits)
          bloom_geometry_rate(&g, keys) <= most_hidden;
 }
 
-void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out)
-{
-  out->estimated_count = bloom_geometry_keys(g, out->bits_set / bloom_shape_width(g->shape));
-  out->load = out->estimated_count / (double) g->capacity;
-  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
-}
-
 static uint64_t bits_set(const struct bloom *b)
 {
   const struct bloom_shape shape = bloom_shape_of(b);
@@ -328,7 +321,7 @@ static void estimate_layers(const struct bloom *newest, const uint64_t *bits, ta
   for (unsigned i = 0; i < n; i++) {
     tamis_stats s = {.bits_set = bits[i]};
     const struct bloom_geometry g = bloom_geometry_of(layers[i]);
-    tamis__bloom_estimate(&g, &s);
+    bloom_geometry_estimate(&g, &s);
     out->estimated_count += none > 0 ? s.estimated_count / none : 0;
     none *= 1 - s.fpp_estimate;
   }
@@ -353,7 +346,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     layer = bloom_older(layer);
   } while (layer);
   if (newest == first)
-    tamis__bloom_estimate(&g, out);
+    bloom_geometry_estimate(&g, out);
   else
     estimate_layers(newest, bits, out);
   out->layout = bloom_geometry_public_layout(&g);

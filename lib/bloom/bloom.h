@@ -77,8 +77,10 @@ struct bloom {
     struct bloom *older; /* in the others: the layer before */
   };
   double fpp;
-  /* The stripe of a small filter: the lock of one, without what follows it in struct stripe, which
-   * nobody uses here. */
+  /* LOCK bloom.stripes (order 1): order the unique adds of a key and, in the counting layout, the
+   * writers of a line; held for one add or remove.
+   * This one is that of a small filter: the lock of a stripe, without what follows it in struct
+   * stripe, which nobody uses here. */
   _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
   uint16_t few_keys;           /* short: the capacity */
   uint16_t stripe_mask;        /* number of stripes - 1 */
@@ -224,7 +226,7 @@ static inline uint64_t bloom_counted(const struct bloom *b, enum bloom_counter w
   return tamis__counter_sum(&counters, which);
 }
 
-/* For a thread that owns no shard (layers.c). */
+/* For a thread that owns no shard (capacity.c). */
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount);
 
 FORCE_INLINE uint64_t bloom_count(const struct bloom *b, enum bloom_counter which, uint64_t amount)
@@ -287,8 +289,8 @@ static inline struct bloom *newest_layer(const struct bloom *first)
 /* Of layers.c: the operations of several layers. */
 extern const struct filter_operations tamis__bloom_layered;
 
-/* Of layers.c: looks whether a layer is near its capacity, and decides when to look again.  Returns
- * TAMIS_OK. */
+/* Of capacity.c: looks whether a layer is near its capacity, and decides when to look again.
+ * Returns TAMIS_OK. */
 int tamis__bloom_watch(struct bloom *b);
 
 /* Of layers.c: closes the first layer when it has its share of the rate, if it was planned for more
@@ -370,9 +372,6 @@ void tamis__bloom_destroy_layers(struct bloom *newest);
  * and the words are still the caller's. */
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping);
-
-/* Fills in what follows from out->bits_set. */
-void tamis__bloom_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
 void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out);
 uint64_t tamis__bloom_saved_beside(const struct saved_head *saved);

@@ -27,3 +27,9 @@ int tamis__bloom_count_shared(struct bloom *b)
 {
   return is_watched(b, tamis__bloom_add_shared(b, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
 }
+
+void tamis__bloom_note_refusal(const struct bloom *b)
+{
+  const struct counters counters = bloom_counters(b);
+  tamis__counter_note(&counters, REFUSED);
+}

@@ -378,6 +378,13 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set)
   return real_log1p(-set / bits) / log_miss(g);
 }
 
+void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out)
+{
+  out->estimated_count = bloom_geometry_keys(g, out->bits_set / bloom_shape_width(g->shape));
+  out->load = out->estimated_count / (double) g->capacity;
+  out->fpp_estimate = bloom_geometry_rate(g, out->estimated_count);
+}
+
 struct plan {
   struct bloom_geometry geometry;
   const struct shape_range *range; /* NULL: classic */

@@ -115,6 +115,9 @@ double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys);
 /* The number of distinct keys that set `bits_set` bits: the inverse of the above. */
 double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 
+/* Fills in what follows from out->bits_set. */
+void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
+
 /* Whether a key has several words of one line. */
 FORCE_INLINE bool bloom_shape_is_blocked(struct bloom_shape shape)
 {

@@ -110,9 +110,7 @@ enum { MOST_OPENERS = 2 };
 /* ---- opening a layer ---- */
 
 /* ORDER operations.swap (seq_cst)
- *   pairs with     operations.load
- *   makes visible  see there
- *   if weakened    see there
+ *   pairs with     operations.load, which has the argument
  *   checked by     negative/operations_never_swapped (that there is a swap) */
 static void use_layers(struct bloom *first)
 {
@@ -249,9 +247,7 @@ void tamis__layers_limit_first(struct bloom *first)
 
 /* Puts a layer after `full`, unless there is one.
  * ORDER layer.append (seq_cst)
- *   pairs with     layer.load
- *   makes visible  see there
- *   if weakened    see there
+ *   pairs with     layer.load, which has the argument
  *   checked by     negative/layer_published_early (that it comes last) */
 static bool append(struct bloom *first, struct bloom *full, struct bloom *layer)
 {

@@ -223,12 +223,6 @@ FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
   return set;
 }
 
-void tamis__bloom_note_refusal(const struct bloom *b)
-{
-  const struct counters counters = bloom_counters(b);
-  tamis__counter_note(&counters, REFUSED);
-}
-
 /* ---- add and unique add ---- */
 
 FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,

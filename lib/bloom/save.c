@@ -294,7 +294,7 @@ void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
     return;
   out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
   if (out->layers == 1 && out->bits_set <= plan.geometry.lines * LINE_BITS)
-    tamis__bloom_estimate(&plan.geometry, out);
+    bloom_geometry_estimate(&plan.geometry, out);
   if (out->layers == 1)
     return;
   for (unsigned i = 1; i <= out->layers; i++)

@@ -15,7 +15,7 @@ enum {
   /* A later generation begins: number, 0, 0, 0.  Its figures follow: enum saved_figure. */
   SAVED_GENERATION = SAVED_KIND_BLOCKS,
   /* Of a filter that grows: generation and depth (from bit 32 on), first directory index, copying
-   * (segment_copying()), lanes in use.  The words follow, then the duplicate counts. */
+   * (set_copying() in load.c), lanes in use.  The words follow, then the duplicate counts. */
   SAVED_SEGMENT,
   /* Hashes of keys that are to be removed from what the file holds. */
   SAVED_REMOVED,

@@ -48,9 +48,7 @@ static inline directory_value directory_load(const directory_entry *entry)
 }
 
 /* ORDER directory.publish (seq_cst)
- *   pairs with     directory.load
- *   makes visible  the segment, which has been filled before
- *   if weakened    see directory.load
+ *   pairs with     directory.load, which has the argument
  *   checked by     negative/segment_published_relaxed, negative/directory_publish_release */
 static inline void
 directory_publish(directory_entry *entry,

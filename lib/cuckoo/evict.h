@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: makes room in a full bucket pair.
+ * Layer 2: room in a full bucket pair.
  */
 #ifndef TAMIS_LIB_CUCKOO_EVICT_H
 #define TAMIS_LIB_CUCKOO_EVICT_H

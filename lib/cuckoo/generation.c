@@ -237,9 +237,7 @@ int tamis__generation_complete_first(struct cuckoo *c)
 /* ---- growth ---- */
 
 /* ORDER growth.publish (release)
- *   pairs with     growth.load
- *   makes visible  see there
- *   if weakened    see there
+ *   pairs with     growth.load, which has the argument
  *   checked by     negative/growth_published_relaxed */
 static inline void publish_growth(struct cuckoo *c, struct cuckoo_growth *growth)
 {
@@ -297,9 +295,7 @@ static uint64_t count_entries(const struct cuckoo *c, unsigned generations)
 }
 
 /* ORDER generations.publish (seq_cst)
- *   pairs with     generations.load
- *   makes visible  the generation
- *   if weakened    see generations.load
+ *   pairs with     generations.load, which has the argument
  *   checked by     negative/directory_published_relaxed, negative/generations_publish_release */
 void tamis__generation_append(struct cuckoo *c, struct generation *generation, unsigned n)
 {

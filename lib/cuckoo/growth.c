@@ -29,16 +29,24 @@
  *    5. Its stripes are released.
  *    6. The growth stripe is released, and the segment is retired.
  *
- *    A reader that still searches it finds what it held when it was marked.  For each key, one
- *    change of a directory entry leads calls from the old segment to the new one.  Until then
- *    nobody finds the new one, and from the mark on nobody changes the old one.  So what the reader
- *    finds was true after its call had begun.  (docs/correctness.md has every step, under A.)
+ *    For each key, one change leads calls from the old segment to the new one.  It is that of the
+ *    key's own directory entry or, if the root becomes a single segment, that of the root's first
+ *    entry, which is changed before the others and which every call reads before the key's own.
+ *    From the mark until this change, nobody changes the old segment, and nobody finds the new one.
+ *    So until the change the old segment holds the true state of the key.
+ *
+ *    A reader that finds the old segment has read the root's first entry before this change.  If it
+ *    reads the buckets before the mark, what it reads is true at that instant.  If it reads them
+ *    after the mark, it finds what the segment held when it was marked.  This was true from the
+ *    mark until the change, and so at an instant after the reader's call began.
  *
  *    A writer that has waited for one of its stripes finds the mark and begins again at the
  *    directory.
  *
  *    The segment is retired after the growth stripe is released, because retiring may pause
  *    (reclaim.h).
+ *
+ * docs/growth.md has the walk of a segment through all of this, function by function.
  */
 #include "cuckoo/growth.h"
 

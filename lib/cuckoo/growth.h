@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: growing and shrinking.
+ * Layer 2: growing and shrinking, one segment at a time.
  */
 #ifndef TAMIS_LIB_CUCKOO_GROWTH_H
 #define TAMIS_LIB_CUCKOO_GROWTH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: add and unique add.
+ * Layer 2: add and unique add, which put a key into a cuckoo filter.
  *
  *    1. Find the key's bucket pair in the newest generation (after limits were reached there, in an
  *       older one), and take its stripes, or a plain add the one of the bucket that it writes.
@@ -43,10 +43,8 @@
  *     A unique add finds its key before or after this add, and a remove takes its entry before or
  *     after it.  Look-ups rely on the latter: see [D] in lookup.c.
  *
- * Locks are taken in this order: a growth stripe; the opening stripe; the stripes of bucket pairs,
- * by generation and index; a duplicates lock; the lock of the backlog, of the slabs or of the
- * blocks made ready.  docs/concurrency.md has the whole list.  A call that holds stripes of bucket
- * pairs never waits for a growth stripe.
+ * docs/concurrency.md has the order of locks.  A call that holds stripes of bucket pairs never
+ * waits for a growth stripe.
  */
 #include "cuckoo/insert.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: add and unique add.  As in lookup.h, the hashes are not mixed, and there is one set of
- * functions for each sort of filter.
+ * Layer 2: add and unique add, which put a key into a cuckoo filter.  As in lookup.h, the hashes
+ * are not mixed, and there is one set of functions for each sort of filter.
  */
 #ifndef TAMIS_LIB_CUCKOO_INSERT_H
 #define TAMIS_LIB_CUCKOO_INSERT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: loads and maps what save.c writes.
+ * Layer 2: loads and maps saved cuckoo filters, which save.c writes.
  *
  * What is read may be anything.  So memory for segments is asked for as they arrive; that of the
  * directories, which follows from the geometry alone, when the trailer has said that nothing is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains.
+ * Layer 2: contains, the look-ups of a cuckoo filter.
  *
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
  *             the (geometry.h)                           └────► upper bucket ┘ entry stands in
@@ -26,7 +26,9 @@
  *         One case remains: an entry was about to leave B, and the version was bumped before its
  *         first read.  If a move took the entry, its copy was in A by then, where the look-up sees
  *         it.  If a remove took it, the remove has held the stripes of both buckets since.  So
- *         nothing has come to A, and the miss takes effect when the remove clears the lane in B.
+ *         nothing has come to A (not even from an add that holds one stripe, as that would be A's),
+ *         and the miss takes effect when the remove clears the lane in B.  If a fold took it, an
+ *         equal entry stays in a lane of A or B, and the argument applies to that one.
  *
  *     Miss with several generations: the older ones are searched first, and the newest one last, as
  *     if it were the only one.  The words and versions of each older one are the same after the
@@ -41,8 +43,10 @@
  *     Whether a segment has left: on the straight path, its version shows no mark, and a segment is
  *     marked before any of its directory entries changes.  This would make look-ups wait for a
  *     writer between the mark and the change, so where there is a mark, the general path decides.
- *     It compares the directory entries: while they are the same, what a marked segment holds is
- *     true.  Where there was no segment, an older generation never gets one
+ *     It compares the directory entries, the key's own and the root's first one: while they are the
+ *     same, nobody can find the successors of a marked segment, so what it holds is true.  (A
+ *     segment that has left the directory cannot come back under the same address, because its
+ *     memory is not used again while the look-up is a reader.)  Where there was no segment, an older generation never gets one
  *     (create_segment_locked()), and for the newest one the general path compares, too.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains.  lookup.c explains why its answers are right.
+ * Layer 2: contains, the look-ups of a cuckoo filter.  lookup.c explains why their answers are
+ * right.
  *
  * These functions are members of the tables of operations, and take hashes that are not mixed.
  * There is one for each sort of filter:  `any` is the general one, `growable` and `fixed` are for

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: remove.
+ * Layer 2: remove, which takes one copy of a key out.
  *
  * A remove holds the stripes of the key's bucket pairs in all generations.  Of all entries that
  * match, it takes the one that knows most bits of the hash string, in whatever generation that is.
  * If this is not the key's own entry E, it is the entry of some other key y, and says more than E
  * does.  Then all that E says is a prefix of y's hash string too.  So E, which stays, stands for y
- * from now on, and no key loses its entry.
+ * from now on, and no key loses its entry.  The same holds for counted copies, as each count belongs
+ * to an entry that matches.
  *
  * If copies of it are counted, one of these goes; otherwise the entry leaves its lane.
  */

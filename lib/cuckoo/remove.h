@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: remove.
+ * Layer 2: remove, which takes one copy of a key out.
  */
 #ifndef TAMIS_LIB_CUCKOO_REMOVE_H
 #define TAMIS_LIB_CUCKOO_REMOVE_H

@@ -61,8 +61,10 @@ struct segment {
   fullness fullness;
   /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
   _Atomic(struct duplicates *) duplicates;
-  /* Taken after the stripes of a bucket pair.  Its figure says how many copies there are, and is
-   * written without the lock: see fold.h.  Its version counts the calls that wait for a stripe. */
+  /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
+   * change or a copy of them, and while memory for them is allocated.
+   * Its figure says how many copies there are, and is written without the lock: see fold.h.  Its
+   * version counts the calls that wait for a stripe. */
   struct stripe duplicates_lock;
   struct slab *slab; /* the slab that the segment has a slot in; NULL: none */
 };
@@ -104,10 +106,13 @@ struct slab {
 
 /* Those of a generation. */
 struct slabs {
-  struct stripe lock;       /* protects the list and the slabs; taken last */
-  struct stripe allocating; /* held by the thread that allocates a slab; taken before the lock */
-  struct slab *open;        /* slabs with a free slot */
-  uint64_t allocated;       /* slabs so far */
+  /* LOCK cuckoo.slabs (order 5): protects the list and the slabs; held for a few steps. */
+  struct stripe lock;
+  /* LOCK cuckoo.allocating (order 2): gives one slab at a time to all who need one; held by the
+   * thread that allocates it. */
+  struct stripe allocating;
+  struct slab *open;  /* slabs with a free slot */
+  uint64_t allocated; /* slabs so far */
   /* These do not change: */
   size_t slot_bytes;    /* of a segment */
   unsigned slots;       /* in a slab; 0: segments have no slots */
@@ -117,7 +122,7 @@ struct slabs {
   uint64_t large;     /* bytes from which on a filter that outgrows the plan allocates slabs */
 };
 
-/* The growth stripes follow in memory, if there is more than one (generation_growth_stripe()); then
+/* The growth stripes follow in memory, if there is more than one (growth_stripe()); then
  * the slabs, if the generation has any; then the only root's directory entry. */
 struct generation {
   struct cuckoo_geometry geometry;
@@ -128,7 +133,10 @@ struct generation {
   _Atomic(directory_entry *) others;
   struct counter_shard *shards;
   _Atomic uint64_t segments;
-  /* The growth stripe of a single root, without what follows the lock in struct stripe. */
+  /* LOCK cuckoo.growth (order 1): protects the directory entries of a root, and keeps their
+   * segments; held for a split, a join, a drop, a new segment or the copy of a segment.
+   * This one is that of a single root, without what follows the lock in struct stripe.  Of several
+   * roots, root r has number r mod GROWTH_STRIPES (directory.h). */
   _Alignas(8) char own_growth[STRIPE_LOCK_BYTES];
   uint8_t counter_mask; /* number of shards - 1 */
   uint8_t number;       /* of generations before it */
@@ -149,7 +157,9 @@ struct ready_block {
 
 /* Blocks for the next segments: see memory.c. */
 struct ready {
-  struct stripe lock; /* protects the blocks and `busy`; taken last */
+  /* LOCK cuckoo.ready (order 5): protects the blocks made ready, and the home; held for a few
+   * steps. */
+  struct stripe lock;
   struct ready_block block[READY_BLOCKS];
   bool busy;             /* a thread works on a block, which it has taken out */
   bool home_is_free;     /* see struct cuckoo; protected by the lock, too */
@@ -168,7 +178,9 @@ struct cuckoo_growth {
   /* Generations are only ever appended.  Those below the count are complete.  The first one is
    * where struct cuckoo says. */
   struct generation *generation[CUCKOO_MAX_GENERATIONS];
-  struct stripe opening; /* held by the call that appends one; taken after a growth stripe */
+  /* LOCK cuckoo.opening (order 2): protects the list of generations, and what unions take of the
+   * rate; held while a generation is opened, or the first segment of a root is published. */
+  struct stripe opening;
   _Atomic uint64_t splits, joins;
   _Atomic uint32_t unions; /* under way, or ended too early: see is_skewed() in growth.c */
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
@@ -196,7 +208,8 @@ struct cuckoo {
   _Atomic(struct cuckoo_snapshot *) snapshots; /* that are being taken; changed under the lock */
   _Atomic unsigned generations;
   fullness_rooms rooms; /* how often memory has come free */
-  /* Taken last.  (A stripe without what follows its lock.) */
+  /* LOCK cuckoo.snapshots_lock (order 5): protects the list of snapshots, their cursors and notes;
+   * held for a few steps.  (A stripe without what follows its lock.) */
   _Alignas(8) char snapshots_lock[STRIPE_LOCK_BYTES];
   bool growable;
   unsigned char cleared_bits; /* blocks of 2^so many bytes and more come cleared; 0: none do */
@@ -362,6 +375,9 @@ static inline word *segment_words(const struct cuckoo_geometry *g, const struct 
   return (word *) ((char *) segment + g->words_offset);
 }
 
+/* LOCK cuckoo.stripes (order 3): protect the buckets of a segment, and are taken by generation, and
+ * within a segment by index (a join takes those of child 0 first); held for a change of one or two
+ * buckets, and all of a segment's for the time that copying it takes. */
 static inline struct stripe *segment_stripes(const struct segment *segment)
 {
   return (struct stripe *) (segment + 1);

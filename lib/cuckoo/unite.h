@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the union of two filters.
+ * Layer 2: the union of two cuckoo filters that are in use.
  */
 #ifndef TAMIS_LIB_CUCKOO_UNITE_H
 #define TAMIS_LIB_CUCKOO_UNITE_H

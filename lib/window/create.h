@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a sliding window from a plan.
+ * Layer 2: creates a sliding window from a plan.
  */
 #ifndef TAMIS_LIB_WINDOW_CREATE_H
 #define TAMIS_LIB_WINDOW_CREATE_H

@@ -130,7 +130,6 @@ static inline uint64_t epoch_after(const epoch_word *at)
  * written a lane.
  * ORDER epoch.locked (seq_cst)
  *   pairs with     epoch.publish
- *   makes visible  see epoch.before
  *   if weakened    the load after the write could be done before it.  Then a look-up in the next
  *                  period could see a key as forgotten, and the add return without having renewed
  *                  it

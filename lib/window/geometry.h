@@ -38,7 +38,7 @@ enum {
 struct window_geometry {
   struct window_shape shape; /* of a bucket */
   struct window_shape whole; /* of all lanes of a word */
-  unsigned shape_index;      /* of the shape, as in window_geometry_shape() */
+  unsigned shape_index;      /* of the shape, in `forms` of geometry.c */
   unsigned bucket_shift;     /* log2 of the buckets in a word: 0 or 1 */
   uint64_t segments;         /* S */
   uint64_t half;             /* H; a multiple of the buckets in a word */

@@ -49,9 +49,7 @@ static unsigned free_index(const struct window *w, uint64_t epoch)
 }
 
 /* ORDER layer.opened (release)
- *   pairs with     layer.newest
- *   makes visible  the layer's fields
- *   if weakened    see there
+ *   pairs with     layer.newest, which has the argument
  *   checked by     negative/window_layer_opened_relaxed */
 static void link_layer(struct window *w, struct window_layer *layer)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: loads what save.c writes.
+ * Layer 2: loads saved windows, which save.c writes.
  *
  * What is read may be anything.  So memory for words is asked for as they arrive, all numbers are
  * checked before they are used, and lanes are counted again.  The rule that look-ups rely on is

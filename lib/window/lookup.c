@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: contains.
+ * Layer 2: contains, the look-ups in a sliding window.
  *
  *    hash ──► address (geometry.h) ──► lower bucket ┐ lanes with a fingerprint and a stamp;
  *                                 └──► upper bucket ┘ the entry stands in either

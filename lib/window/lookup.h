@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: look-ups in a sliding window.
+ * Layer 2: contains, the look-ups in a sliding window.
  */
 #ifndef TAMIS_LIB_WINDOW_LOOKUP_H
 #define TAMIS_LIB_WINDOW_LOOKUP_H

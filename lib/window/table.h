@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: a sliding window, as a *stamped table*.
+ * Layer 2: what a sliding window consists of: a *stamped table*.
  *
  *    epoch word    which period runs, which stamp is dead, which layers there are (epoch.h)
  *    layer         buckets in segments, as in a cuckoo filter that does not grow (geometry.h);
@@ -104,7 +104,7 @@
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
  *
- * Order of locks: `advancing`, `saving`, `opening`, stripes by their addresses.
+ * The comments at the declarations of locks say in which order these are taken.
  */
 #ifndef TAMIS_LIB_WINDOW_TABLE_H
 #define TAMIS_LIB_WINDOW_TABLE_H
@@ -164,10 +164,20 @@ struct window {
   unsigned stripes_wanted; /* by the user; 0: chosen here */
   uint64_t max_bytes;
   uint64_t growths; /* before the filter was loaded, of the layers that had left */
+  /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the records of
+   * these, and are taken by their addresses; held for a change of the buckets of a key, or the
+   * sweep of a block. */
   struct stripes stripes;
   struct counters counters;
+  /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
+   * sweep, and while a segment is frozen. */
   struct stripe advancing;
+  /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments, and
+   * lets one thread exchange tables of records; held for a search for room, with its new layer, or
+   * for one exchange. */
   struct stripe opening;
+  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
+   * frozen, which a save or a union copies meanwhile. */
   struct stripe saving;
   _Atomic uint64_t frozen; /* evict.h */
   _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
@@ -321,7 +331,6 @@ static inline void window_version_bump(version_counter *version)
 
 /* ORDER window.version_before (seq_cst)
  *   pairs with     window.version_bump
- *   makes visible  see there
  *   if weakened    acquire would be enough, and is the same instruction on x86-64.  With relaxed,
  *                  the reads of the buckets could be done before this one: false negative
  *   checked by     negative/window_version_before_relaxed */

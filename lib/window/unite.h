@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 2: the union of two sliding windows.
+ * Layer 2: the union of two sliding windows that are in use.
  */
 #ifndef TAMIS_LIB_WINDOW_UNITE_H
 #define TAMIS_LIB_WINDOW_UNITE_H
