@@ -139,8 +139,8 @@ typedef struct tamis_options {
   /* Distinct keys expected, 1 to about 2^40; not rounded.  No default. */
   uint64_t capacity;
   /* False-positive probability with `capacity` keys in, 0 < fpp < 1; default 0.01.  Filters keep it
-   * on average over seeds.  Single small ones differ from the average, so small Bloom filters are
-   * planned larger: about one in a thousand, at most, exceeds 1.1 * fpp. */
+   * on average over seeds.  Single small filters differ from the average, so small Bloom filters
+   * are planned larger: about one in a thousand, at most, exceeds 1.1 * fpp. */
   double fpp;
   /* true (the default): the filter keeps accepting keys past `capacity`, and keeps its rate (a
    * counting Bloom filter does not).  false: the rate and the size stay, and a key that finds no
@@ -149,9 +149,9 @@ typedef struct tamis_options {
   /* The filter never takes more bytes than this.  0 (default): no limit.  A growable Bloom filter
    * gets TAMIS_EFULL when its last layer is full and the next layer would exceed max_bytes. */
   uint64_t max_bytes;
-  /* 0 (default): a fresh random seed from getrandom(2).  It keeps out those who prepare keys that
-   * collide without having seen hashes, as far as XXH3 does: that is not a cryptographic function
-   * (SECURITY.md). */
+  /* 0 (default): a fresh random seed from getrandom(2).  Such a seed keeps out those who prepare
+   * keys that collide without having seen hashes, as far as XXH3 does: XXH3 is not a cryptographic
+   * function (SECURITY.md). */
   uint64_t seed;
   /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
   tamis_layout layout;
@@ -213,8 +213,8 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
  *            TAMIS_OK */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 
-/* The lowest fpp that tamis_create can promise for these options with a max_bytes of `bytes`, to 1
- * %.  The fpp and the max_bytes in the options are ignored.
+/* The lowest fpp that tamis_create can promise for these options with a max_bytes of `bytes`, to a
+ * hundredth.  The fpp and the max_bytes in the options are ignored.
  *   Threads  any      Blocks  never
  *   Errors   as tamis_bytes_for; TAMIS_EFULL: even an fpp of 0.99 needs more; *fpp is written only
  *            with TAMIS_OK */
@@ -229,7 +229,7 @@ TAMIS_API int tamis_fpp_for(const tamis_options *options, uint64_t bytes, double
  * 64-bit value is a legal hash.  tamis_add (f, key, len) and tamis_add_hash (f, tamis_hash (f, key,
  * len)) are the same call.
  *
- * All of them are linearizable: each takes effect at one instant between its call and its
+ * All five calls are linearizable: each takes effect at one instant between its call and its
  * return. */
 
 /* The hash of a key under the filter's seed and hash function; 0 for invalid arguments.
