@@ -11,6 +11,7 @@ at most six lines of comment, and a field of a struct at most three.
 The C example is compiled and run, and so are the examples of the command, in a folder with files of the
 names that they use.
 """
+import functools
 import gzip
 import os
 import pathlib
@@ -38,6 +39,7 @@ def words_of(text):
     return re.sub(r"[^0-9A-Za-z_]+", " ", text).split()
 
 
+@functools.lru_cache(maxsize=None)
 def rendered(page):
     """The words of a page as it is read."""
     text = run("mandoc", "-Tutf8", "-O", "width=1000", str(page))

@@ -213,8 +213,8 @@ TAMIS_API void tamis_destroy(tamis_filter *filter);
  *            TAMIS_OK */
 TAMIS_API int tamis_bytes_for(const tamis_options *options, uint64_t *bytes);
 
-/* The lowest fpp that tamis_create can promise for these options with a max_bytes of `bytes`, to a
- * hundredth.  The fpp and the max_bytes in the options are ignored.
+/* The lowest fpp, to 1 %, that tamis_create can promise for these options with a max_bytes of
+ * `bytes`.  The fpp and the max_bytes in the options are ignored.
  *   Threads  any      Blocks  never
  *   Errors   as tamis_bytes_for; TAMIS_EFULL: even an fpp of 0.99 needs more; *fpp is written only
  *            with TAMIS_OK */
@@ -315,7 +315,7 @@ TAMIS_API uint64_t tamis_count_many(const tamis_filter *f, const tamis_key *keys
 TAMIS_API uint64_t tamis_count_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                          uint64_t *counts);
 
-/* results[i], if results is not NULL, is what the single call would return.
+/* Add n keys.  results[i], if results is not NULL, is what the single call would return.
  *   Threads, Blocks, Order: as the single calls
  *   Errors   TAMIS_OK if no key failed (TAMIS_PRESENT is no failure), else the failure of the first
  *            key that failed; keys after it are still tried.  TAMIS_EINVAL: f or the array is NULL,
@@ -510,7 +510,7 @@ TAMIS_API void tamis_load_options_init(tamis_load_options *options);
 /* Loads a filter.  `options` may be NULL, for the defaults.  The call reads exactly the bytes of
  * the filter.  From any data it makes a filter that is whole, or returns an error and NULL in *out.
  *   Threads  any      Blocks  in `read` and in the allocator      Order  as tamis_create
- *   Errors   TAMIS_OK; TAMIS_EINVAL: also for another `hash`; TAMIS_EIO: `read` failed;
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: also if `hash` is not the filter's; TAMIS_EIO: `read` failed;
  *            TAMIS_ECORRUPT; TAMIS_EUNSUPPORTED: data or options of a later version; TAMIS_EFULL:
  *            max_bytes; TAMIS_ENOMEM */
 TAMIS_API int tamis_load(const tamis_load_options *options, tamis_read_function read, void *context,
@@ -545,7 +545,7 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 
 /* Adds to `into` all keys that are in `from`.  Both may be in use.  After TAMIS_EFULL, TAMIS_ENOMEM
  * or TAMIS_ECORRUPT some keys of `from` may be in `into`.
- *   Threads  any      Blocks  as tamis_add on `into`, and for locks of a `from` that has any
+ *   Threads  any      Blocks  as tamis_add; cuckoo, and with a window: also for locks of `from`
  *   Order    as tamis_add
  *   Errors   TAMIS_OK; TAMIS_EINVAL: they do not fit; TAMIS_EUNSUPPORTED: `into` cannot take what
  *            is in `from`; TAMIS_EFULL: a limit; TAMIS_ENOMEM; TAMIS_ECORRUPT: `from` is damaged */
