@@ -62,7 +62,7 @@ static uint64_t count_bits(const struct bloom *b)
   return bits;
 }
 
-/* As the header says: sqrt(m (e^x - x - 1)) / k with x = k n / m, up to a third more. */
+/* As tamis_similarity(3) says: sqrt(m (e^x - x - 1)) / k with x = k n / m, up to a third more. */
 static double deviation_of_layer(const struct bloom *b, uint64_t positions_set)
 {
   const struct bloom_shape shape = bloom_shape_of(b);

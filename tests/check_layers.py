@@ -14,7 +14,8 @@ The layers are 0, pure values; 1, concurrency; 2, filters; 3, the API.
     module if it names a function tamis__... that the other one defines.  NAME.c and NAME.h are one
     module.
   - Each library from outside has one file that includes its headers.
-  - No source file of lib/ or examples/ has more than 600 lines, and no other one more than 900.
+  - No source file of lib/ or examples/ has more than 600 lines, the C header not more than 650, and no other
+    source file more than 900.
   - No file at all has more than 256 KiB: what a program has written is not a part of the project.
 
 Each rule is tried first on a copy of the tree that breaks it.
@@ -39,7 +40,8 @@ KNOWN_CALLS = {  # in a circle, and why
     ("lib/window/load", "lib/window/window"):
         "window.c, which names the calls of load.c in its kind, also has what create.h declares",
 }
-MOST_LINES = {"lib": 600, "examples": 600, "bench": 900, "stress": 900, "tests": 900, "tools": 900}
+MOST_LINES = {"lib": 600, "examples": 600, "include": 900, "bench": 900, "stress": 900, "tests": 900, "tools": 900,
+              "include/tamis/tamis.h": 650}
 MOST_BYTES = 256 * 1024
 
 
@@ -125,7 +127,7 @@ def violations(files):
     for path, text in files.items():
         if len(text) > MOST_BYTES:
             yield f"{path}: {len(text)} bytes, more than {MOST_BYTES}"
-        most = MOST_LINES.get(path.split("/")[0])
+        most = MOST_LINES.get(path, MOST_LINES.get(path.split("/")[0]))
         if isinstance(text, str) and most and is_source(path) and text.count("\n") > most:
             lines = text.count("\n")
             yield f"{path}: {lines} lines, more than {most}"
@@ -198,6 +200,8 @@ BROKEN = [
      r"lib/tamis\.c: includes xxhash\.h, which only lib/base/hash\.h may"),
     (appended("lib/tamis.c", "\n" * 600), r"lib/tamis\.c: \d+ lines, more than 600"),
     (appended("tests/test_hash.c", "\n" * 900), r"tests/test_hash\.c: \d+ lines, more than 900"),
+    (appended("include/tamis/tamis.h", "\n" * 650), r"include/tamis/tamis\.h: \d+ lines, more than 650"),
+    (appended("include/tamis/tamis.hpp", "\n" * 900), r"include/tamis/tamis\.hpp: \d+ lines, more than 900"),
     (appended("stress/fill.c", "\n" * 900), r"stress/fill\.c: \d+ lines, more than 900"),
     (appended("README.md", "-" * 2 ** 18), r"README\.md: \d+ bytes, more than 262144"),
 ]

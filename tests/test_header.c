@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sentences of tamis.h, one test for each that no test of a part of the library holds.  Each is
- * tried in every kind of filter that it speaks of.
+ * The sentences of tamis.h and of its fine print (docs/manual/details), one test for each that no
+ * test of a part of the library holds.  Each is tried in every kind of filter that it speaks of.
  */
 #include "unit.h"
 

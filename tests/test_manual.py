@@ -5,14 +5,18 @@
     test_manual.py SOURCE_DIR BUILD_DIR
 
 mandoc finds nothing to warn of.  Every public function and type has a page.  Every sentence of the header's
-comments, and of what the command prints as help, is in its page: the words are compared, in their order.
+comments, of the fine print in docs/manual/details, and of what the command prints as help, is in its page: the
+words are compared, in their order.  No sentence stands both in the header and in the fine print.  A function has
+at most six lines of comment, and a field of a struct at most three.
 The C example is compiled and run, and so are the examples of the command, in a folder with files of the
 names that they use.
 """
+import functools
 import gzip
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,9 @@ SOURCE, BUILD = map(pathlib.Path, sys.argv[1:3])
 PAGES = BUILD / "docs/manual/pages"
 COMMAND = BUILD / "tools/tamis"
 HEADER = (SOURCE / "include/tamis/tamis.h").read_text()
+DETAILS = "docs/manual/details"
+sys.path.insert(0, str(SOURCE / "docs/manual"))
+import calls  # noqa: E402  (the generator, whose reader of the header is used here)
 
 
 def run(*words, **more):
@@ -32,6 +39,7 @@ def words_of(text):
     return re.sub(r"[^0-9A-Za-z_]+", " ", text).split()
 
 
+@functools.lru_cache(maxsize=None)
 def rendered(page):
     """The words of a page as it is read."""
     text = run("mandoc", "-Tutf8", "-O", "width=1000", str(page))
@@ -52,8 +60,8 @@ def public_names():
     return functions + [name for name in types if name.startswith("tamis_")]
 
 
-def comments():
-    for comment in re.findall(r"/\*.*?\*/", HEADER, re.S):
+def comments(header=HEADER):
+    for comment in re.findall(r"/\*.*?\*/", header, re.S):
         lines = [re.sub(r"^\s*(?:/\*|\*(?!/)) ?|\s*\*/$", "", line) for line in comment.split("\n")]
         yield [line for line in lines if line and "----" not in line and "SPDX" not in line]
 
@@ -77,6 +85,84 @@ def test_every_sentence_of_the_header_is_in_a_page():
     assert not lost, "not in a page: %s" % lost
     # This check finds what it is for.
     assert missing(["a sentence that no page has"], text)
+
+
+def sentences(texts):
+    """The sentences of some texts, as their words.  Those of less than five words say nothing by themselves."""
+    parts = [words_of(part) for text in texts for part in re.split(r"(?<=[.:;!?])\)? +| {2,}", text)]
+    return {" ".join(part) for part in parts if len(part) >= 5}
+
+
+def faults(source, pages):
+    """What is wrong with the header and the fine print of a tree whose pages have been made."""
+    header = (source / "include/tamis/tamis.h").read_text()
+    said = sentences(" ".join(line.strip() for line in lines) for lines in comments(header))
+    for path in sorted((source / DETAILS).glob("*.md")):
+        lines = [line for line in path.read_text().split("\n")[1:] if line]
+        text = rendered(pages / "man3" / (path.stem + ".3"))
+        yield from ("not in its page: %s" % line for line in missing(lines, text))
+        yield from ("also in the header: %s" % sentence for sentence in sorted(sentences(lines) & said))
+    for _, _, _, items in calls.read(header)[1]:
+        for item in items:
+            if item.functions and len(item.comment) > 6:
+                yield "more than six lines: %s" % item.names[0]
+            if item.code.startswith("typedef struct") and "{" in item.code:
+                for declarations, comment in calls.members(item.code):
+                    if len(comment) > 3:
+                        yield "more than three lines: %s" % declarations[0]
+
+
+def test_the_fine_print_is_in_the_pages():
+    found = list(faults(SOURCE, PAGES))
+    assert not found, found
+
+
+def copied(folder):
+    """A copy of what the pages of section 3 and 5 are made from."""
+    for name in ("include/tamis", "docs/manual"):
+        shutil.copytree(SOURCE / name, folder / name)
+    for name in ("docs/format.md", "CHANGELOG.md"):
+        shutil.copy(SOURCE / name, folder / name)
+    return folder
+
+
+def put(path, old, new):
+    text = path.read_text() if path.exists() else ""
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_faults_of_the_fine_print_are_found():
+    """Each of these has one fault, which must be found."""
+    add, header = DETAILS + "/tamis_add.md", "include/tamis/tamis.h"
+    broken = [
+        (add, "## tamis_count\n", "A sentence that no page has.\n\n## tamis_count\n", "not in its page: A sentence"),
+        (add, "## tamis_count\n", "## tamis_count\n\nFalse for invalid arguments, says tamis_count.\n",
+         "not in its page: False"),
+        (add, "## tamis_count\n", "## tamis_count\n\nAdds a key and says whether the key was new.\n",
+         "also in the header: Adds a key and"),
+        (header, "/* Frees the filter.", "/* Frees the filter.\n *" + "\n * Words." * 4, "more than six lines: tamis_dest"),
+        (header, "  /* As asked. */", "  /* As\n   * asked,\n   * in four\n   * lines. */",
+         "more than three lines: uint64_t capacity"),
+    ]
+    for name, old, new, expected in broken:
+        with tempfile.TemporaryDirectory() as folder:
+            tree = copied(pathlib.Path(folder))
+            put(tree / name, old, new)
+            found = list(faults(tree, PAGES))
+            assert any(fault.startswith(expected) for fault in found), "not found: %s, but %s" % (expected, found)
+
+
+def test_fine_print_without_a_page_is_refused():
+    """The copy as it is gives the same pages.  With a file more than there are pages, it gives none."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(pathlib.Path(folder))
+        make = [sys.executable, "-B", str(tree / "docs/manual/manual.py"), str(tree), str(tree / "pages")]
+        run(*make)
+        assert not list(faults(tree, tree / "pages"))
+        put(tree / DETAILS / "tamis_no_call.md", "", "# The fine print of nothing\n\nA sentence.\n")
+        done = subprocess.run(make, capture_output=True, text=True)
+        assert done.returncode and "tamis_no_call.md: there is no such page" in done.stderr, done.stderr
 
 
 def test_every_sentence_of_the_help_is_in_a_page():

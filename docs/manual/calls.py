@@ -4,13 +4,16 @@
 A section of the header begins with a comment whose first line is `---- NAME: PHRASE ----`.  NAME, a call of
 the section, is the page's name, and PHRASE is what its NAME line says.  All other calls and types of the
 section are names of the same page.
+
+The fine print of the page NAME is in docs/manual/details/NAME.md.
 """
 import re
 
+import markdown
 import mdoc
 
 SECTION = re.compile(r"---- (\w+): (.*) ----$")
-LABELS = "Threads|Blocks|Order|Errors|Source"
+LABELS = "Threads|Blocks|Order|Errors"
 # What begins a paragraph inside of a label: a result, or a kind of filter.
 START = re.compile(r"(?:TAMIS_[A-Z]+\b|On every error\b|"
                    r"(?:Bloom|Cuckoo|Counting Bloom|With a window|JSON|Prometheus)\b[^.]{0,24}:)")
@@ -197,9 +200,18 @@ def description(section, items, bold):
     return lines
 
 
+def details(source, name):
+    """The lines of a page's fine print, if there is any."""
+    path = source / "docs/manual/details" / (name + ".md")
+    return [".Sh DETAILS"] + markdown.body_of(path.read_text(), ".Ss") if path.exists() else []
+
+
 def pages(source, version, date):
     """Yields (name, section, page, names) for each page."""
     intro, sections = read((source / "include/tamis/tamis.h").read_text())
+    for path in (source / "docs/manual/details").iterdir():
+        if path.name not in [name + ".md" for name in ["tamis"] + [section[0] for section in sections]]:
+            raise SystemExit("docs/manual/details/%s: there is no such page" % path.name)
     calls = {name for *_, items in sections for item in items for name in item.names}
     start = next(i for i, line in enumerate(intro) if line.startswith("tamis: "))
     phrase = intro[start].split(": ", 1)[1].rstrip(".")
@@ -211,10 +223,11 @@ def pages(source, version, date):
     for name, what, _, _ in sections:
         body += [".It Xr %s 3" % name, mdoc.escape(what)]
     body += [".El", ".Pp", "Files whose names begin with docs/ are part of the documentation",
-             "that is installed with the library."] + mdoc.see_also([("tamis", 1), ("tamis-format", 5)])
+             "that is installed with the library."] + details(source, "tamis")
+    body += mdoc.see_also([("tamis", 1), ("tamis-format", 5)])
     yield "tamis", 3, mdoc.page("tamis", 3, date, version, phrase, body), ["tamis"]
     for name, what, text, items in sections:
         names = [name] + [n for item in items for n in item.names if n != name]
-        body = synopsis(items) + description(text, items, calls)
+        body = synopsis(items) + description(text, items, calls) + details(source, name)
         body += mdoc.see_also([("tamis", 3), ("tamis-format", 5)])
         yield name, 3, mdoc.page(name, 3, date, version, what, body, names), names

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes the manual pages.  Each is made from the one text that says the same elsewhere:
 
-    section 3   the contracts in include/tamis/tamis.h     (calls.py)
+    section 3   the contracts in include/tamis/tamis.h, and the fine print in docs/manual/details   (calls.py)
     section 1   what `tamis COMMAND --help` prints         (commands.py)
     section 5   docs/format.md                             (markdown.py)
 

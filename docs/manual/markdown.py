@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""tamis-format(5), from docs/format.md.  It knows the Markdown of that page, and no other."""
+"""tamis-format(5), from docs/format.md, and what docs/manual/details/ says in other pages.  It knows the
+Markdown of these files, and no other."""
 import re
 
 import mdoc
@@ -51,8 +52,8 @@ def items(lines, bullet):
     return out + [".El"]
 
 
-def body_of(text):
-    """The lines of the page, from its second heading on, and the paragraph before that."""
+def body_of(text, top=".Sh"):
+    """The lines of the page from below its title on.  `top` is the macro of the headings of the second level."""
     runs = re.split(r"\n{2,}", text.strip())
     lines, fresh = [], True
     for run in runs[1:]:
@@ -60,7 +61,8 @@ def body_of(text):
         first = rows[0]
         if first.startswith("#"):
             level, title = re.match(r"(#+) +(.*)", first).groups()
-            lines.append(".Sh " + mdoc.escape(title.upper()) if level == "##" else ".Ss " + mdoc.escape(title))
+            macro = top if level == "##" else ".Ss"
+            lines.append(macro + " " + mdoc.escape(title.upper() if macro == ".Sh" else title))
             fresh = True
             continue
         if first.startswith("|"):

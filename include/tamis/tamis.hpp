@@ -588,7 +588,7 @@ public:
     return tamis_add_unique_hash(raw_, hash);
   }
   /* Never remove a key that was not added, or more often than it was added: that can take another
-   * key away.  With a window, tamis.h says more. */
+   * key away.  With a window, tamis_remove(3) says more. */
   [[nodiscard]] int try_remove(const detail::one_key &key) noexcept
   {
     return key.to(tamis_remove, raw_);

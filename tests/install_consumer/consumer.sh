@@ -27,6 +27,9 @@ if [ -x "$work/moved/bin/tamis" ]; then
     [ -s "$work/moved/share/zsh/site-functions/_tamis" ] || { echo "the command comes without completion"; exit 1; }
 fi
 
+[ -n "$(find "$work/moved" -path '*/docs/manual/details/tamis_add.md')" ] ||
+  { echo "the documentation comes without the fine print of the calls"; exit 1; }
+
 echo "find_package"
 quiet cmake -S "$here" -B "$work/find" -DCMAKE_PREFIX_PATH="$work/moved"
 quiet cmake --build "$work/find"
