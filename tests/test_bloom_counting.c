@@ -234,6 +234,10 @@ static void rates_that_cannot_be_kept_are_refused(void **state)
   assert_int_equal(tamis_options_check(&options, why, sizeof why), TAMIS_EUNSUPPORTED);
   assert_string_equal(why, "layout is 2; of a counting Bloom filter it must be 0 "
                            "(TAMIS_LAYOUT_BLOCKED)");
+  uint64_t bytes;
+  double fpp;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_EUNSUPPORTED);
+  assert_int_equal(tamis_fpp_for(&options, 10000, &fpp), TAMIS_EUNSUPPORTED);
 }
 
 /* Copies count, each of them. */

@@ -329,7 +329,7 @@ class Run:
         if f.count is not None and (not f.window or not f.held()):
             same(count, f.count, f"items of {f.summary()}")
         elif f.count is not None:
-            assert count >= f.count, f"{count} items, less than {f.count}: {f.summary()}"
+            assert count >= f.count, f"items of {f.summary()}: {count} instead of {f.count} or more"
 
     def compare_figures(self, f, figures):
         self.compare_count(f, figures["Number of items inserted"])
