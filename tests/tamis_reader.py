@@ -291,7 +291,7 @@ class WindowLayer:
         stamp_bits = window.stamps.bit_length()
         self.fingerprint_bits = self.width - stamp_bits
         need(self.fingerprint_bits >= self.LEAST_BITS[shape], "bits of a fingerprint")
-        need(self.segments and self.half and self.segments * self.half <= 2**53, "size")
+        need(self.segments and 0 < self.half <= 2**28 and self.segments * self.half <= 2**53, "size")
         need(self.half % self.buckets_of_word == 0 and 0 < self.capacity < 2**53 and 0 < self.index <= 64, "layer")
         need(self.capacity <= self.segments * 2 * self.half * self.lanes, "capacity of a layer")
         self.segment_words = 2 * self.half // self.buckets_of_word

@@ -162,6 +162,8 @@ static void what_is_saved_is_restored(void **state)
       assert_false(window_geometry_restore(windows[i], &bad));
       bad = r, bad.half = 0;
       assert_false(window_geometry_restore(windows[i], &bad));
+      bad = r, bad.half = (UINT64_C(1) << 28) + 2, bad.segments = 1; /* beyond 32 bits */
+      assert_false(window_geometry_restore(windows[i], &bad));
       bad = r, bad.segments = 0;
       assert_false(window_geometry_restore(windows[i], &bad));
       bad = r, bad.segments = UINT64_C(1) << 60;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 1: the reason why no call of the library is a cancellation point.  A thread that was
- * cancelled inside one would keep its locks, or lose memory.
+ * Layer 1: puts off the cancellation of a thread while it is inside a call of the library.  A
+ * thread that was cancelled there would keep its locks, or lose memory.
  */
 #ifndef TAMIS_LIB_CANCEL_H
 #define TAMIS_LIB_CANCEL_H

@@ -209,9 +209,10 @@ struct cuckoo_geometry cuckoo_geometry_largest(const struct cuckoo_geometry *g)
  * then splits the segment, so it is enough that this is rare.  A filter that does not grow would
  * refuse a key before its capacity. */
 
-/* The deviations of a normal distribution that are exceeded with a probability of 10^-6.  A filter that grows splits its only segment before its capacity as rarely, and
- * besides where a few buckets get more keys than they have lanes, which is not planned for: 4 of
- * 10^5 filters for 12 keys at a rate of 1e-4 do, and fewer at other sizes and rates. */
+/* The deviations of a normal distribution that are exceeded with a probability of 10^-6.  A filter
+ * that grows splits its only segment before its capacity as rarely as that, and besides where a few
+ * buckets get more keys than they have lanes, which is not planned for: 4 of 10^5 filters for 12
+ * keys at a rate of 1e-4 do, and fewer at other sizes and rates. */
 static const double only_growing_segment_deviations = 4.75;
 
 static double growing_roots(const struct cuckoo_geometry *g, double keys)

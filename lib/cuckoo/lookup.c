@@ -46,8 +46,9 @@
  *     It compares the directory entries, the key's own and the root's first one: while they are the
  *     same, nobody can find the successors of a marked segment, so what it holds is true.  (A
  *     segment that has left the directory cannot come back under the same address, because its
- *     memory is not used again while the look-up is a reader.)  Where there was no segment, an older generation never gets one
- *     (create_segment_locked()), and for the newest one the general path compares, too.
+ *     memory is not used again while the look-up is a reader.)  Where there was no segment, an
+ *     older generation never gets one (create_segment_locked()), and for the newest one the general
+ *     path compares, too.
  *
  * [A] No false negative.  Moves copy before they clear, and bump the version in between; stripe.h
  *     says why that is enough.  Splits and joins fill new segments before they publish them.

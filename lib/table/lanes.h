@@ -83,9 +83,9 @@ static inline uint64_t lanes_bits(const struct lane_shape *s, uint64_t set)
   return set - (set >> (s->width - 1)) + set;
 }
 
-/* The lanes that have bits from those of `units`, one of each lane, on.  Below the highest bit of each lane, adding all
- * ones carries into the highest bit unless all these bits are 0.  Nothing carries out of a lane,
- * because the highest bits are left out of the sum. */
+/* The lanes of which any bit is set, from the bit on that `units` has of each lane.  Below the
+ * highest bit of each lane, adding all ones carries into the highest bit unless all these bits are
+ * 0.  Nothing carries out of a lane, because the highest bits are left out of the sum. */
 static inline uint64_t lanes_not_zero(uint64_t units, uint64_t high, uint64_t value)
 {
   uint64_t below = high - units;

@@ -155,7 +155,7 @@ static bool plan_table(double keys, struct window_geometry *g)
          tamis__overfull_sets(s->lane.lanes, half, segments, keys / segments) > load_early)
     half = ceil(half * 1.03) + 1;
   half = ceil(half / step) * step;
-  if (segments * half * 2 / step > 0x1p53)
+  if (half > MOST_HALF || segments * half * 2 / step > 0x1p53)
     return false;
   g->segments = (uint64_t) segments;
   g->half = (uint64_t) half;
