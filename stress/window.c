@@ -29,7 +29,7 @@
  * A window of the cuckoo kind also has ids of each thread's own, which no other thread knows.
  * Their thread adds copies of them, removes and counts them, between its deliveries.  It knows how
  * many copies there are, but for periods that end beside its calls.  These ids make lanes empty at
- * any moment, and records of copies take memory, so bytes vary.
+ * any moment, and counts of copies take memory, so bytes vary.
  */
 #include "base/filter.h"
 #include "create.h"

@@ -281,7 +281,7 @@ class Bloom:
 class WindowLayer:
     SHAPES = ((8, 8), (9, 7), (10, 6), (12, 5), (16, 4), (16, 2), (21, 3), (32, 2))
     LEAST_BITS = (6, 6, 6, 6, 8, 10, 10, 10)
-    COPIED, RECORDS = 33, 34
+    COPIED, COUNTS = 33, 34
 
     def __init__(self, window, container, numbers, number):
         shape, self.segments, self.half, self.capacity, self.index = numbers
@@ -302,7 +302,7 @@ class WindowLayer:
         need(list(self.copied) == sorted(self.copied) and self.copied[0] >= window.last, "periods of copies")
         window.last = self.copied[-1]
         self.entries, self.window = {}, window  # by bucket: fingerprints, with their periods
-        self.further, self.next = self.read_records(container, number, array)  # by lane
+        self.further, self.next = self.read_counts(container, number, array)  # by lane
         self.used = 0
         for at in range(words):
             self.read_word(at, u64(array, at * 8))
@@ -319,17 +319,20 @@ class WindowLayer:
             copied += struct.unpack(f"<{n}Q", block.payload)
         return copied
 
-    def read_records(self, container, number, array):
-        further, lanes = {}, 64 // self.width
-        while (block := container.block()) and block.type == self.RECORDS:
-            n = len(block.payload) // 16
-            need(container.kind == 2 and n and len(block.payload) == 16 * n and
-                 block.meanings == (number, len(further), 0, 0), "records")
-            for lane, copies in struct.iter_unpack("<2Q", block.payload):
-                need(lane > max(further, default=-1) and lane // lanes < self.segments * self.segment_words, "lane")
-                entry = u64(array, lane // lanes * 8) >> lane % lanes * self.width & (1 << self.width) - 1
-                need(entry and 0 < copies < 2**53, "copies")
-                further[lane] = copies
+    def read_counts(self, container, number, array):
+        payload, further, lanes, at = b"", {}, 64 // self.width, -1
+        while (block := container.block()) and block.type == self.COUNTS:
+            need(container.kind == 2 and 0 < len(block.payload) <= 4096 and
+                 block.meanings == (number, len(payload), 0, 0), "counts")
+            payload += block.payload
+        values = numbers(payload)
+        need(len(values) % 2 == 0, "counts")
+        for skipped, copies in zip(values[::2], values[1::2]):
+            at += skipped + 1
+            need(at // lanes < self.segments * self.segment_words, "lane")
+            entry = u64(array, at // lanes * 8) >> at % lanes * self.width & (1 << self.width) - 1
+            need(entry and 0 < copies < 2**53, "copies")
+            further[at] = copies
         return further, block
 
     def read_word(self, at, word):

@@ -4,9 +4,9 @@
  */
 #include "unit.h"
 
-#include "cuckoo/duplicate_codes.h"
-#include "cuckoo/duplicates.h"
 #include "cuckoo_unit.h"
+#include "table/duplicate_codes.h"
+#include "table/duplicates.h"
 
 #include <string.h>
 

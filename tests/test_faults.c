@@ -429,7 +429,7 @@ static void open_layers(struct run *r)
   assert_whole(r);
 }
 
-/* Of the cuckoo kind also records of copies.  At the end of a period smaller tables are asked for,
+/* Of the cuckoo kind also counts of copies.  At the end of a period smaller blocks are asked for,
  * without which it ends as well. */
 static void open_layers_with_copies(struct run *r)
 {
@@ -650,7 +650,7 @@ static void copies_in_a_window_fail_without_harm(void **state)
     assert_true(outcome.unseen > 0);
 }
 
-/* max_bytes leaves no room for the records of all copies, nor for a layer. */
+/* max_bytes leaves no room for the counts of all copies, nor for a layer. */
 static void copies_in_a_window_fail_at_the_limit(void **state)
 {
   (void) state;

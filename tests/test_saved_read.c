@@ -285,8 +285,6 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
     return is_wrong_in_window_layer(figure, was, number);
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_COPIED)
     return number < was || number > saved_most_period;
-  if (at >= SAVED_UNIT && type == SAVED_WINDOW_RECORDS) /* another lane may be as good */
-    return figure % 2 || number >= 8 * (uint64_t) file.size;
   switch (at) {
   case 0:
     return !(number >> 31 & 1) || (type != SAVED_REMOVED && type != SAVED_LIMITS);

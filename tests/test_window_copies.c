@@ -9,6 +9,7 @@
 #include "saved_unit.h"
 #include "window_unit.h"
 
+#include "table/put.h"
 #include "window/copies.h"
 #include "window/pair.h"
 
@@ -27,55 +28,90 @@ static tamis_filter *make(unsigned window, uint64_t capacity, bool growable)
   return create(&options);
 }
 
-/* ---- records ---- */
+/* ---- counts ---- */
 
-/* Names that share slots, in a table that grows and shrinks. */
-static void records_are_as_they_were_set(void **state)
+static int set_further(struct window *w, struct window_memory *memory, struct window_lane at,
+                       uint64_t further)
+{
+  struct stripe *stripe = window_stripe_of_block(w, at.index >> w->first.block_shift);
+  for (int result = NO_MEMORY;;) {
+    stripe_lock(stripe);
+    result = tamis__window_set_further(memory, &w->first, at, further);
+    stripe_unlock(stripe);
+    if (result == NO_MEMORY)
+      result = tamis__window_fetch_memory(memory);
+    else
+      return result;
+    assert_int_equal(result, TAMIS_OK);
+  }
+}
+
+/* All lanes of a layer, in all planes. */
+static void counts_are_as_they_were_set(void **state)
 {
   (void) state;
-  enum { NAMES = 300 };
   tamis_options options = options_for(1, 1000, true);
-  options.stripes = 1;
   tamis_filter *f = create(&options);
   struct window *w = window_of(f);
-  struct window_copies *c = w->copies;
-  uint64_t further[NAMES] = {0}, random = 1, bytes = stats_of(f).bytes;
-  unsigned stamp[NAMES] = {0};
+  const struct window_geometry *g = &w->first.geometry;
+  const uint64_t lanes = window_lanes(g);
+  const unsigned in_word = g->whole.lane.lanes;
+  uint64_t *further = calloc(lanes, sizeof *further), random = 1, bytes = stats_of(f).bytes;
+  assert_non_null(further);
   for (unsigned turn = 0; turn < 60000 / SCALE; turn++) {
-    uint64_t what = random_next(&random) % 1000, i = random_next(&random) % NAMES;
-    struct window_name name = {i % 7, (1 + i / 7) << 4};
-    if (what == 0) {
-      tamis__window_forget_records(c, 2);
-      for (i = 0; i < NAMES; i++)
-        further[i] = stamp[i] == 2 ? 0 : further[i];
-      assert_int_equal(tamis__window_fit_records(w, c, 0), TAMIS_OK);
-    } else {
-      uint64_t n = what < 500 ? 0 : what;
-      unsigned s = 1 + (unsigned) (what % 3);
-      while (!tamis__window_record(c, &name, s, n))
-        assert_int_equal(tamis__window_fit_records(w, c, 1), TAMIS_OK);
-      further[i] = n;
-      stamp[i] = s;
-    }
-    uint64_t sum = 0, used = 0;
-    for (i = 0; i < NAMES; i++) {
-      struct window_name each = {i % 7, (1 + i / 7) << 4};
-      if (turn % 64 == 0) {
-        assert_int_equal(tamis__window_further(c, &each, 9), further[i]);
-        assert_int_equal(tamis__window_further(c, &each, 1), stamp[i] == 1 ? 0 : further[i]);
-      }
+    uint64_t what = random_next(&random) % 1000, i = random_next(&random) % lanes;
+    uint64_t n = what < 300 ? 0 : what < 900 ? what % 16 : what << (what % 43);
+    struct window_memory memory = {.w = w};
+    assert_int_equal(
+        set_further(w, &memory, (struct window_lane){i / in_word, (unsigned) (i % in_word)}, n),
+        TAMIS_OK);
+    tamis__window_release_memory(&memory);
+    further[i] = n;
+    uint64_t sum = 0;
+    for (i = 0; i < lanes && turn % 256 == 0; i++) {
+      struct window_lane at = {i / in_word, (unsigned) (i % in_word)};
+      assert_int_equal(tamis__window_further(&w->first, at), further[i]);
       sum += further[i];
-      used += further[i] != 0;
     }
-    assert_int_equal(window_copies_sum(c), sum);
-    assert_int_equal(c->used, used);
+    assert_true(turn % 256 || window_all_further(w) == sum);
   }
-  for (unsigned s = 1; s <= 3; s++)
-    tamis__window_forget_records(c, s);
-  assert_int_equal(c->used, 0);
-  assert_int_equal(tamis__window_fit_records(w, c, 0), TAMIS_OK);
-  assert_null(c->records);
+  for (uint64_t i = 0; i < lanes; i++) {
+    struct window_memory memory = {.w = w};
+    assert_int_equal(
+        set_further(w, &memory, (struct window_lane){i / in_word, (unsigned) (i % in_word)}, 0),
+        TAMIS_OK);
+    tamis__window_release_memory(&memory);
+  }
+  for (unsigned i = 0; i < WINDOW_PLANES; i++)
+    assert_null(plane_counts(&w->first.planes[i].counts));
   assert_int_equal(stats_of(f).bytes, bytes);
+  assert_int_equal(window_all_further(w), 0);
+  assert_valid(f);
+  free(further);
+  tamis_destroy(f);
+}
+
+/* No lane has a count of 2^53 or more. */
+static void a_count_has_a_limit(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1, 100, false);
+  struct window *w = window_of(f);
+  add(f, 7, 2);
+  struct pair pair = pair_in(&w->first, window_mixed(w, 7));
+  struct view view = look_at(&pair);
+  struct found found = find_entry(&pair, &view);
+  struct window_lane at = window_lane(&w->first, found.bucket, found.lane);
+  struct window_memory memory = {.w = w};
+  assert_int_equal(set_further(w, &memory, at, window_most_copies), TAMIS_EFULL);
+  assert_int_equal(tamis_count_hash(f, 7), 2);
+  assert_int_equal(set_further(w, &memory, at, window_most_copies - 1), TAMIS_OK);
+  tamis__window_release_memory(&memory);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_EFULL);
+  assert_int_equal(tamis_count_hash(f, 7), window_most_copies);
+  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
+  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
+  assert_valid(f);
   tamis_destroy(f);
 }
 
@@ -150,31 +186,43 @@ static void copies_live_as_long_as_the_last_one(void **state)
     }
 }
 
-/* The sweep has not come by when the key is added again: hidden, as all calls sweep to the end; so
- * a record with the dead stamp is put there. */
-static void a_record_of_a_forgotten_key_is_none(void **state)
+/* Lanes are dead as long as the sweep has not come by: here the stamps are written by hand.  Their
+ * counts are nobody's, whether the lane is used for the same key again, for another one, or for an
+ * entry that is moved. */
+static void the_count_of_a_forgotten_key_is_nobodys(void **state)
 {
   (void) state;
-  tamis_options options = options_for(1, 100, false);
-  options.stripes = 1;
-  tamis_filter *f = create(&options);
-  struct window *w = window_of(f);
-  add(f, 7, 1);
-  struct pair pair = pair_in(&w->first, window_mixed(w, 7));
-  struct window_name name = window_name(&w->first, pair.place.lower, pair.fingerprint);
-  assert_int_equal(tamis__window_fit_records(w, w->copies, 1), TAMIS_OK);
-  unsigned dead = epoch_dead(epoch_before(&w->epoch));
-  assert_true(tamis__window_record(w->copies, &name, dead, 5));
-  assert_int_equal(tamis_count_hash(f, 7), 1);
-  add(f, 7, 1);
-  assert_int_equal(tamis_count_hash(f, 7), 2);
-  assert_valid(f);
-  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
-  assert_true(tamis__window_fit_records(w, w->copies, 1) == TAMIS_OK &&
-              tamis__window_record(w->copies, &name, dead, 5));
-  assert_int_equal(tamis_remove_hash(f, 7), TAMIS_OK);
-  assert_false(tamis_contains_hash(f, 7));
-  tamis_destroy(f);
+  enum { KEYS = 100 };
+  for (unsigned seed = 1; seed <= 20; seed++) {
+    tamis_options options = options_for(1, KEYS, false);
+    options.seed = seed;
+    tamis_filter *f = create(&options);
+    struct window *w = window_of(f);
+    const struct window_geometry *g = &w->first.geometry;
+    uint64_t epoch = epoch_before(&w->epoch);
+    for (uint64_t key = 0; key < KEYS; key++)
+      add(f, key, 1 + (unsigned) (key % 3));
+    for (uint64_t i = 0; i < window_words(g); i++) {
+      uint64_t value = word_load(&w->first.words[i]), used = window_used(&g->whole, value);
+      for (; used; used &= used - 1)
+        value ^= (uint64_t) (epoch_now(epoch) ^ epoch_dead(epoch))
+                 << lanes_first(&g->whole.lane, used) * g->whole.lane.width;
+      word_store(&w->first.words[i], value);
+    }
+    for (uint64_t key = 0; key < 2 * KEYS; key += 2) { /* as many, half of them known */
+      assert_int_equal(tamis_count_hash(f, key), 0);
+      add(f, key, 1);
+    }
+    for (uint64_t key = 0; key < 2 * KEYS; key += 2) {
+      assert_int_equal(tamis_count_hash(f, key), 1);
+      assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+      assert_int_equal(tamis_count_hash(f, key), 0);
+    }
+    advance(f, 3); /* the stamps of those that are left are used again */
+    assert_int_equal(stats_of(f).count, 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* ---- any calls ---- */
@@ -442,6 +490,33 @@ static void copies_take_little_memory_and_give_it_back(void **state)
   tamis_destroy(f);
 }
 
+/* Counts that fall take as little as if they had never been higher. */
+static void copies_that_go_give_memory_back(void **state)
+{
+  (void) state;
+  enum { KEYS = 1000, MANY = 200 };
+  tamis_filter *f = make(1, KEYS, false), *twin = make(1, KEYS, false);
+  for (uint64_t key = 0; key < KEYS; key++) {
+    add(f, key, MANY);
+    add(twin, key, 2);
+  }
+  uint64_t most = stats_of(f).bytes, least = stats_of(twin).bytes;
+  assert_true(most > least + 500);
+  for (unsigned i = 2; i < MANY; i++)
+    for (uint64_t key = 0; key < KEYS; key++)
+      assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+  assert_true(stats_of(f).bytes < least + (most - least) / 3);
+  assert_valid(f);
+  tamis_destroy(twin);
+  tamis_destroy(f);
+}
+
+static bool may_be_full(int result)
+{
+  assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
+  return result == TAMIS_OK;
+}
+
 static void copies_keep_within_max_bytes(void **state)
 {
   (void) state;
@@ -451,22 +526,23 @@ static void copies_keep_within_max_bytes(void **state)
   uint64_t bytes;
   options.allocator = &allocator;
   assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
-  options.max_bytes = bytes + 3000;
+  options.max_bytes = bytes + 500;
   tamis_filter *f = create(&options);
   assert_int_equal(counts.now, bytes);
-  uint64_t refused = 0;
+  uint64_t refused = 0, missing = 0;
   for (uint64_t key = 0; key < 1000; key++) {
-    add(f, key, 1);
-    int result = tamis_add_hash(f, key);
-    assert_true(result == TAMIS_OK || result == TAMIS_EFULL);
-    refused += result != TAMIS_OK;
-    assert_int_equal(tamis_count_hash(f, key), 1 + (result == TAMIS_OK));
+    /* Where an entry with copies would have to be moved, there is no memory for their count. */
+    bool first = may_be_full(tamis_add_hash(f, key));
+    bool second = first && may_be_full(tamis_add_hash(f, key));
+    missing += !first;
+    refused += !second;
+    assert_int_equal(tamis_count_hash(f, key), first + second);
     assert_true(counts.now <= options.max_bytes);
     assert_int_equal(counts.now, stats_of(f).bytes);
   }
-  assert_true(refused > 500 && refused < 1000);
+  assert_true(refused > 100 && refused < 900 && missing < 10);
   assert_int_equal(stats_of(f).refused_adds, refused);
-  assert_int_equal(stats_of(f).count, 2000 - refused);
+  assert_int_equal(stats_of(f).count, 2000 - refused - missing);
   assert_valid(f);
   advance(f, 3);
   assert_int_equal(counts.now, bytes);
@@ -491,19 +567,6 @@ static void a_copy_that_is_refused_renews_nothing(void **state)
   assert_int_equal(tamis_count_hash(f, 7), 0);
   assert_valid(f);
   tamis_destroy(f);
-}
-
-/* A name has room for any bucket, and for the layer beside it. */
-static void entries_have_names_of_their_own(void **state)
-{
-  (void) state;
-  struct window_layer older = {.number = 2}, newer = {.number = 63};
-  const uint64_t far = UINT64_C(1) << 32;
-  struct window_name name = window_name(&older, far + 7, 3 << 4);
-  assert_true(name.place != window_name(&older, 7, 3 << 4).place);
-  assert_true(name.place != window_name(&newer, far + 7, 3 << 4).place);
-  assert_int_equal(name.place - window_name(&older, 0, 0).place, far + 7);
-  assert_true(window_is_in(&older, &name) && !window_is_in(&newer, &name));
 }
 
 /* Keys that are removed leave a layer empty, which then leaves. */
@@ -592,24 +655,25 @@ static void options_are_those_of_a_cuckoo_filter(void **state)
   options.kind = TAMIS_BLOOM;
   options.layout = TAMIS_LAYOUT_BLOCKED;
   assert_int_equal(tamis_bytes_for(&options, &more), TAMIS_OK);
-  assert_true(more < bytes && bytes < more + 200);
+  assert_true(more < bytes && bytes < more + 300);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(records_are_as_they_were_set),
+      cmocka_unit_test(counts_are_as_they_were_set),
+      cmocka_unit_test(a_count_has_a_limit),
       cmocka_unit_test(each_add_is_a_copy_and_each_remove_takes_one),
       cmocka_unit_test(copies_live_as_long_as_the_last_one),
-      cmocka_unit_test(a_record_of_a_forgotten_key_is_none),
+      cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
       cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
       cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),
       cmocka_unit_test(a_unique_add_renews_the_entry_of_the_oldest_layer),
       cmocka_unit_test(copies_take_little_memory_and_give_it_back),
+      cmocka_unit_test(copies_that_go_give_memory_back),
       cmocka_unit_test(copies_keep_within_max_bytes),
       cmocka_unit_test(a_copy_that_is_refused_renews_nothing),
-      cmocka_unit_test(entries_have_names_of_their_own),
       cmocka_unit_test(removed_keys_leave_their_layers),
       cmocka_unit_test(a_fixed_window_takes_its_capacity),
       cmocka_unit_test(figures_tell_the_kind),

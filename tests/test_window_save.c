@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "saved_unit.h"
 
+#include "table/numbers.h"
 #include "window/save.h"
 
 #include <pthread.h>
@@ -106,7 +107,7 @@ static void assert_info(const struct bytes *saved, const tamis_filter *loaded)
   assert_int_equal(tamis_saved_info(read_source, &source, &info), TAMIS_OK);
   assert_int_equal(source.at, SAVED_HEADER);
   assert_same_figures(info, stats, stats.layers == 1);
-  if (kind == TAMIS_BLOOM) /* the records of copies are not known yet */
+  if (kind == TAMIS_BLOOM) /* what counts of copies take is not known yet */
     assert_int_equal(info.bytes, stats.bytes);
 }
 
@@ -402,8 +403,29 @@ static int load_with_word(const struct bytes *saved, const struct window_geometr
   return result;
 }
 
+/* Loads a saved window with another payload of its block of counts, which is at `block`.  The sum of
+ * the copies in the trailer is as it should be for that. */
+static int load_with_counts(const struct bytes *saved, size_t array, size_t block, uint64_t sum,
+                            const unsigned char *payload, size_t size, tamis_kind as)
+{
+  struct bytes b = {.data = malloc(saved->size), .size = saved->size};
+  assert_non_null(b.data);
+  memcpy(b.data, saved->data, b.size);
+  memset(b.data + block + SAVED_UNIT, 0, SAVED_UNIT);
+  memcpy(b.data + block + SAVED_UNIT, payload, size);
+  saved_put64(b.data + block + 8, size);
+  saved_put64(b.data + b.size - SAVED_UNIT + 40, sum);
+  saved_put32(b.data + 32, as);
+  if (as == TAMIS_BLOOM)
+    saved_put64(b.data + SAVED_GEOMETRY_AT + (size_t) 8 * SAVED_WINDOW_FURTHER, 0);
+  assert_true(repair(&b, array));
+  int result = load_any(source_of(&b), 0, NULL);
+  free(b.data);
+  return result;
+}
+
 /* What a block says of copies, with the sums made right again. */
-static void each_record_is_checked(void **state)
+static void each_count_is_checked(void **state)
 {
   (void) state;
   const struct sort sort = {2, 0.001, false, 100, 0};
@@ -413,50 +435,54 @@ static void each_record_is_checked(void **state)
     assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
   }
   assert_int_equal(tamis_add_hash(f, 3), TAMIS_OK);
-  const struct window_geometry *g = &const_window_of(f)->first.geometry;
-  struct bytes saved = saved_bytes(f);
-  /* Two records and the trailer are at the end. */
-  size_t block = saved.size - SAVED_UNIT - 2 * SAVED_UNIT, at = block + SAVED_UNIT,
-         total = saved.size - SAVED_UNIT + 40;
-  assert_int_equal(saved_get32(saved.data + block), SAVED_WINDOW_RECORDS);
-  uint64_t lanes[2] = {saved_get64(saved.data + at), saved_get64(saved.data + at + 16)};
-  assert_int_equal(saved_get64(saved.data + total), 4);
-  static const struct {
-    uint64_t first, second, a, b; /* lanes: 0 and 1 stand for those that have records; copies */
-    int expected;
-  } tries[] = {{0, 1, 2, 2, TAMIS_OK},
-               {0, 1, 1, 9, TAMIS_OK},
-               {1, 0, 2, 2, TAMIS_ECORRUPT},
-               {0, 0, 2, 2, TAMIS_ECORRUPT},
-               {0, 1, 0, 2, TAMIS_ECORRUPT},
-               {0, 1, UINT64_C(1) << 53, 2, TAMIS_ECORRUPT},
-               {0, 1, (UINT64_C(1) << 53) - 1, 2, TAMIS_ECORRUPT},
-               {0, 2, 2, 2, TAMIS_ECORRUPT},  /* an empty lane */
-               {0, 3, 2, 2, TAMIS_ECORRUPT},  /* none */
-               {0, 4, 2, 2, TAMIS_ECORRUPT}}; /* the same, far away */
-  uint64_t empty = lanes[1] + 1;
   const struct window *w = const_window_of(f);
+  const struct window_geometry *g = &w->first.geometry;
+  struct bytes saved = saved_bytes(f);
+  /* Two counts and the trailer are at the end. */
+  const size_t block = saved.size - SAVED_UNIT - 2 * SAVED_UNIT;
+  const unsigned char *at = saved.data + block + SAVED_UNIT,
+                      *end = at + saved_get64(saved.data + block + 8);
+  assert_int_equal(saved_get32(saved.data + block), SAVED_WINDOW_COUNTS);
+  uint64_t skip[2], count[2];
+  for (unsigned i = 0; i < 2; i++)
+    assert_true(number_get(&at, end, &skip[i]) && number_get(&at, end, &count[i]) && count[i] == 2);
+  assert_true(at == end);
+  uint64_t empty = skip[0] + skip[1] + 2; /* a lane after both that is not in use */
   while (lane_get(&g->whole.lane, word_load(&w->first.words[empty / g->whole.lane.lanes]),
                   (unsigned) (empty % g->whole.lane.lanes)))
     empty++;
-  const uint64_t names[] = {lanes[0], lanes[1], empty, window_lanes(g), UINT64_MAX};
+  const uint64_t second = skip[0] + 1, none = window_lanes(g);
+  const struct {
+    uint64_t skip, a, b;
+    int expected;
+  } tries[] = {{skip[1], 2, 2, TAMIS_OK},
+               {skip[1], 1, 9, TAMIS_OK},
+               {skip[1], 0, 2, TAMIS_ECORRUPT},
+               {skip[1], UINT64_C(1) << 53, 2, TAMIS_ECORRUPT},
+               {skip[1], (UINT64_C(1) << 53) - 1, 2, TAMIS_ECORRUPT},
+               {empty - second, 2, 2, TAMIS_ECORRUPT},
+               {none - second, 2, 2, TAMIS_ECORRUPT},
+               {(UINT64_C(1) << 56) - 1, 2, 2, TAMIS_ECORRUPT}}; /* far away */
   for (unsigned i = 0; i < sizeof tries / sizeof *tries; i++) {
-    struct bytes b = {.data = malloc(saved.size), .size = saved.size};
-    assert_non_null(b.data);
-    memcpy(b.data, saved.data, b.size);
-    saved_put64(b.data + at, names[tries[i].first]);
-    saved_put64(b.data + at + 8, tries[i].a);
-    saved_put64(b.data + at + 16, names[tries[i].second]);
-    saved_put64(b.data + at + 24, tries[i].b);
-    saved_put64(b.data + total, tries[i].a + tries[i].b);
-    assert_true(repair(&b, window_bytes(g)));
-    assert_int_equal(load_any(source_of(&b), 0, NULL), tries[i].expected);
-    saved_put32(b.data + 32, TAMIS_BLOOM); /* which has no copies */
-    saved_put64(b.data + SAVED_GEOMETRY_AT + (size_t) 8 * SAVED_WINDOW_FURTHER, 0);
-    assert_true(repair(&b, window_bytes(g)));
-    assert_int_equal(load_any(source_of(&b), 0, NULL), TAMIS_ECORRUPT);
-    free(b.data);
+    unsigned char payload[SAVED_UNIT], *to = payload;
+    to = number_put(number_put(to, skip[0]), tries[i].a);
+    to = number_put(number_put(to, tries[i].skip), tries[i].b);
+    for (unsigned as = TAMIS_BLOOM; as <= TAMIS_CUCKOO; as++) /* the first one has no copies */
+      assert_int_equal(load_with_counts(&saved, window_bytes(g), block, tries[i].a + tries[i].b,
+                                        payload, (size_t) (to - payload), as),
+                       as == TAMIS_BLOOM ? TAMIS_ECORRUPT : tries[i].expected);
   }
+  const struct {
+    unsigned char bytes[12], size;
+  } numbers[] = {{{0}, 0},
+                 {{(unsigned char) skip[0]}, 1},       /* half a count */
+                 {{(unsigned char) skip[0], 0x82}, 2}, /* a number without an end */
+                 {{(unsigned char) skip[0], 0x82, 0}, 3},
+                 {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 2}, 10}};
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    assert_int_equal(load_with_counts(&saved, window_bytes(g), block, 2, numbers[i].bytes,
+                                      numbers[i].size, TAMIS_CUCKOO),
+                     TAMIS_ECORRUPT);
   tamis_destroy(f);
   free(saved.data);
 }
@@ -734,7 +760,7 @@ int main(void)
       cmocka_unit_test(a_load_takes_no_more_than_it_may),
       cmocka_unit_test(a_save_takes_little_memory),
       cmocka_unit_test(no_number_does_harm),
-      cmocka_unit_test(each_record_is_checked),
+      cmocka_unit_test(each_count_is_checked),
       cmocka_unit_test(a_filter_is_loaded_within_its_limit),
       cmocka_unit_test(layers_may_come_cleared),
       TEST_WITH_THREADS(a_filter_is_saved_while_it_is_in_use),

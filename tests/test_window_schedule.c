@@ -440,7 +440,7 @@ static void nothing_is_moved_around_a_copy(void **state)
   struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z},
               end = add;
   save.whole = call_save;
-  start_and_stop(&save, "window_word_copied");
+  start_and_stop(&save, "window_words_copied");
   add.function = tamis_add_hash;
   start(&add);
   schedule_wait_either("stripe_wait", 1, "window_entry_copied", 1);
@@ -478,7 +478,8 @@ static void a_copy_waits_for_a_move(void **state)
     start_and_stop(&add, "window_entry_copied");
     save.whole = call_save;
     start(&save);
-    schedule_wait_either("stripe_wait", 1, "window_word_copied", (unsigned) m.g->half + 1);
+    schedule_wait_either("stripe_wait", 1, "window_words_copied",
+                         (unsigned) m.g->half / WINDOW_LINE_WORDS + 1);
     go_on(&save);
     finish(&add);
     assert_true(save.result == TAMIS_OK && add.result == TAMIS_OK);

@@ -82,7 +82,7 @@ static void a_key_that_is_not_swept_yet_is_absent(void **state)
   stop_at(&end, "window_published");
   assert_int_equal(tamis_count_hash(f, 7), 0);
   assert_int_equal(tamis_remove_hash(f, 7), TAMIS_ABSENT);
-  add(f, 8, 1); /* in the lane and beside the record that are to be swept */
+  add(f, 8, 1); /* in the lane that is to be swept */
   assert_int_equal(tamis_count_hash(f, 8), 1);
   add(f, 8, 1);
   go_on(&end);
@@ -92,8 +92,9 @@ static void a_key_that_is_not_swept_yet_is_absent(void **state)
   tamis_destroy(f);
 }
 
-/* The add has written its lane and its record when the period ends.  Both get the next stamp. */
-static void a_copy_that_meets_the_end_of_a_period_keeps_its_record(void **state)
+/* The add has counted its copy and written its lane when the period ends.  All copies get the next
+ * stamp. */
+static void a_copy_that_meets_the_end_of_a_period_is_renewed(void **state)
 {
   (void) state;
   tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
@@ -157,7 +158,7 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
   add(f, key, 1);
   assert_int_equal(lanes_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
   save.whole = call_save;
-  stop_at(&save, "window_word_copied");
+  stop_at(&save, "window_words_copied");
   assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
   add(f, other, 1);
   add(f, key, 1);
@@ -174,33 +175,32 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
   tamis_destroy(f);
 }
 
-/* ---- tables of records ---- */
-
-/* A sweep is about to allocate a smaller table, for the records that are left, when there is one
- * more.  The larger one stays. */
-static void a_table_is_not_replaced_by_one_that_is_too_small(void **state)
+/* The first bucket has been copied when its key is removed, and another one takes its lane, with
+ * more copies. */
+static void a_copied_count_is_that_of_its_entry(void **state)
 {
   (void) state;
-  enum { OLD = 100, LEFT = 6 }; /* of 8 slots, 6 may be in use */
-  tamis_options options = window_options(TAMIS_CUCKOO, 1, 1000, 0.0001, false);
-  options.stripes = 1;
-  tamis_filter *f = create(&options);
-  struct call end = {.filter = f};
-  for (uint64_t key = 0; key < OLD; key++)
-    add(f, key, 2);
-  advance(f, 1);
-  for (uint64_t key = 0; key < LEFT; key++)
-    add(f, OLD + key, 2);
-  end.function = call_advance;
-  stop_at(&end, "window_records_wanted");
-  add(f, OLD + LEFT, 2);
-  go_on(&end);
-  const struct window_copies *c = const_window_of(f)->copies;
-  assert_int_equal(c->used, LEFT + 1);
-  assert_true(4 * c->used <= 3 * (UINT64_C(1) << c->bits));
-  for (uint64_t key = 0; key <= LEFT; key++)
-    assert_int_equal(tamis_count_hash(f, OLD + key), 2);
-  assert_valid(f);
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false), *loaded;
+  struct window *w = window_of(f);
+  uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
+  struct call save = {.filter = f, .context = tmpfile()};
+  assert_non_null(save.context);
+  add(f, key, 3);
+  uint64_t entry = window_load(&w->first, 0);
+  save.whole = call_save;
+  stop_at(&save, "window_words_copied");
+  for (unsigned i = 0; i < 3; i++)
+    assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+  add(f, other, 5);
+  assert_true(window_used(&w->first.geometry.shape, entry) ==
+              window_used(&w->first.geometry.shape, window_load(&w->first, 0)));
+  assert_int_equal(go_on(&save), TAMIS_OK);
+  rewind(save.context);
+  assert_int_equal(tamis_load(NULL, read_from, save.context, &loaded), TAMIS_OK);
+  assert_valid(loaded);
+  assert_int_equal(tamis_count_hash(loaded, key), 3);
+  fclose(save.context);
+  tamis_destroy(loaded);
   tamis_destroy(f);
 }
 
@@ -242,7 +242,7 @@ static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
     struct call merge = {.filter = f, .from = from};
     struct window *w = window_of(f);
     add(from, 7, 1);
-    stop_at(&merge, "window_word_copied");
+    stop_at(&merge, "window_words_copied");
     assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
     assert_int_equal(go_on(&merge), TAMIS_EFULL);
     assert_false(tamis_contains_hash(f, 7));
@@ -293,10 +293,10 @@ int main(void)
       cmocka_unit_test(a_copy_is_removed_once),
       cmocka_unit_test(a_key_is_won_again_when_it_has_been_removed),
       cmocka_unit_test(a_key_that_is_not_swept_yet_is_absent),
-      cmocka_unit_test(a_copy_that_meets_the_end_of_a_period_keeps_its_record),
+      cmocka_unit_test(a_copy_that_meets_the_end_of_a_period_is_renewed),
       cmocka_unit_test(a_remove_looks_in_a_layer_that_is_opened_meanwhile),
       cmocka_unit_test(a_copy_of_a_segment_has_a_key_once),
-      cmocka_unit_test(a_table_is_not_replaced_by_one_that_is_too_small),
+      cmocka_unit_test(a_copied_count_is_that_of_its_entry),
       cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
       cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
       cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),

@@ -36,12 +36,13 @@ struct stripe {
 enum { STRIPE_LOCK_BYTES = sizeof(ck_spinlock_fas_t) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
-/* A stripe with a cache line of its own, in which there is room for a figure that `used` has no room
+/* A stripe with a cache line of its own, in which there is room for figures that `used` has no room
  * for: what covers a part of a segment counts its lanes there, what covers a part of a whole filter
- * here.  (Written under the lock and read without; relaxed, as `used`.) */
+ * its lanes and the copies of their entries here.  (Written under the lock and read without;
+ * relaxed, as `used`.) */
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
-  _Atomic uint64_t lanes;
+  _Atomic uint64_t lanes, copies;
 };
 
 _Static_assert(sizeof(struct padded_stripe) == 64 && offsetof(struct padded_stripe, stripe) == 0,

@@ -80,7 +80,7 @@ static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, 
   for (uint64_t i = block->meanings[1]; i < bucket; i++)
     in_use += lanes_count(lanes_in_use(&g->shape, word_load(&words[i])));
   struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  for (; tamis__counts_next(&counts) && counts.count; lane++) {
+  for (; saved_counts_next(&counts) && counts.count; lane++) {
     uint64_t rest = occupied;
     lane += counts.skip;
     for (uint64_t i = in_use; i < lane && rest; i++)

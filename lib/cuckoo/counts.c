@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/counts.h"
 
-static unsigned char *put_number(unsigned char *to, uint64_t x)
-{
-  for (; x >= 0x80; x >>= 7)
-    *to++ = (unsigned char) (x | 0x80);
-  *to++ = (unsigned char) x;
-  return to;
-}
-
 unsigned char *tamis__counts_put(const struct lane_shape *s, const uint64_t *words,
                                  const struct duplicates *duplicates, uint32_t first, uint32_t n,
                                  unsigned char *to, uint64_t *copies)
@@ -25,33 +17,12 @@ unsigned char *tamis__counts_put(const struct lane_shape *s, const uint64_t *wor
         without++;
         continue;
       }
-      to = put_number(put_number(to, without), count);
+      to = number_put(number_put(to, without), count);
       *copies += count;
       without = 0;
     }
   }
   return to;
-}
-
-static bool read_number(struct saved_counts *counts, uint64_t *out)
-{
-  enum { MOST_BYTES = 8 };
-  *out = 0;
-  for (unsigned i = 0; i < MOST_BYTES && counts->at < counts->end; i++) {
-    unsigned char byte = *counts->at++;
-    *out |= (uint64_t) (byte & 0x7f) << 7 * i;
-    if (byte < 0x80)
-      return byte || i == 0;
-  }
-  return false;
-}
-
-bool tamis__counts_next(struct saved_counts *counts)
-{
-  counts->count = 0;
-  return counts->at == counts->end ||
-         (read_number(counts, &counts->skip) && read_number(counts, &counts->count) &&
-          counts->count && counts->count < saved_most_copies);
 }
 
 bool tamis__counts_spread(const struct lane_shape *s, const uint64_t *words, uint32_t buckets,
@@ -64,7 +35,7 @@ bool tamis__counts_spread(const struct lane_shape *s, const uint64_t *words, uin
       if (!lane_get(s, value, lane) || counts->skip--)
         continue;
       to[(size_t) i * s->lanes + lane] = counts->count;
-      if (!tamis__counts_next(counts))
+      if (!saved_counts_next(counts))
         return false;
     }
   }
@@ -79,7 +50,7 @@ bool tamis__counts_sum(const struct lane_shape *s, const uint64_t *words, uint32
   for (uint32_t i = 0; i < n; i++)
     lanes += lanes_count(lanes_in_use(s, words[i]));
   do {
-    if (!tamis__counts_next(&counts) || (counts.count && counts.skip >= lanes) ||
+    if (!saved_counts_next(&counts) || (counts.count && counts.skip >= lanes) ||
         counts.count >= saved_most_copies - *copies)
       return false;
     lanes -= counts.count ? counts.skip + 1 : 0;

@@ -7,8 +7,9 @@
 #define TAMIS_LIB_CUCKOO_COUNTS_H
 
 #include "base/saved.h"
-#include "cuckoo/duplicates.h"
 #include "cuckoo/geometry.h"
+#include "table/duplicates.h"
+#include "table/numbers.h"
 
 /* Types of blocks, and what their four numbers mean. */
 enum {
@@ -52,18 +53,9 @@ enum saved_figure {
  * where in the file the first block of type SAVED_PLACES begins. */
 enum { TOTAL_ENTRIES, TOTAL_COPIES, TOTAL_SEGMENTS, TOTAL_PLACES = TOTAL_SEGMENTS };
 
-/* Duplicate counts are pairs of numbers: how many lanes in use have no count before the next one
- * that has, and its count.  A number has seven bits in each byte, the lowest ones first; all bytes
- * but its last one have the highest bit set.  No count takes more than eight bytes. */
-enum { SAVED_BYTES_PER_COUNT = 11 };
-
-/* What has not been read yet, and the next count: it follows `skip` lanes without one. */
-struct saved_counts {
-  const unsigned char *at, *end;
-  uint64_t skip, count; /* count == 0: there are no more */
-};
-
-static const uint64_t saved_most_copies = UINT64_C(1) << 53;
+/* Duplicate counts are those of table/numbers.h; only lanes in use are skipped, so a skip takes at
+ * most three bytes. */
+enum { SAVED_BYTES_PER_COUNT = 3 + NUMBER_BYTES };
 
 /* Unions bring no more than that: it leaves room for those that run at the same time, and for adds
  * without end. */
@@ -74,9 +66,6 @@ static const uint64_t saved_most_united = UINT64_C(1) << 48;
 unsigned char *tamis__counts_put(const struct lane_shape *s, const uint64_t *words,
                                  const struct duplicates *duplicates, uint32_t first, uint32_t n,
                                  unsigned char *to, uint64_t *copies);
-
-/* Reads the next count.  False: it is not possible. */
-bool tamis__counts_next(struct saved_counts *counts);
 
 /* Reads the counts of DUPLICATES_BUCKETS buckets, or of those that are left.  False: they are not
  * possible. */

@@ -51,7 +51,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct s
   bool spare = l->saved->options.max_bytes == 0;
   /* no other thread knows them yet */
   const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
-  if (!tamis__counts_next(&counts))
+  if (!saved_counts_next(&counts))
     return TAMIS_ECORRUPT;
   for (uint32_t done = 0; done < n && counts.count; done += DUPLICATES_BUCKETS) {
     uint64_t to[DUPLICATES_POSITIONS], sum = 0;

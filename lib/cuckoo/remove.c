@@ -60,7 +60,8 @@ static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pa
     return TAMIS_ABSENT;
   int result = TAMIS_ABSENT;
   if (has_duplicates(pair->segment))
-    result = tamis__segment_remove_copy(c, pair->segment, (struct lane){best.bucket, best.lane});
+    result = tamis__segment_remove_copy(c, &pair->generation->geometry, pair->segment,
+                                        (struct lane){best.bucket, best.lane});
   if (__builtin_expect(has_snapshots(c), 0))
     tamis__snapshot_note_remove(c, pair->generation, pair->index, hash);
   if (result == TAMIS_OK) {

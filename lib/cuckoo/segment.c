@@ -44,24 +44,13 @@ static struct duplicates_memory memory_of(struct request *request)
   return (struct duplicates_memory){fits, allocate, release, request};
 }
 
-static struct duplicates *duplicates_of(const struct segment *segment)
-{
-  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
-}
-
 /* Writers use the counts only under the stripes of a segment that has not left the directory, and
  * readers never use them.  So they need no grace period. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
-  struct duplicates *d = duplicates_of(segment);
-  if (!d)
-    return;
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
-  tamis__duplicates_clear(d, &memory);
-  tamis__cuckoo_release(c, d, tamis__duplicates_bytes(d->buckets));
-  atomic_store_explicit(&segment->duplicates, NULL,
-                        memory_order_relaxed); /* see has_duplicates() */
+  tamis__plane_clear(&segment->duplicates, &memory);
 }
 
 void tamis__segment_init(const struct cuckoo_geometry *g, struct segment *segment)
@@ -218,54 +207,21 @@ void tamis__segment_reclaim(void *owner, struct retired *block, size_t size)
 
 /* ---- duplicate counts ---- */
 
-/* The object for the segment's counts, made if there is none.  NULL: memory was refused. */
-static struct duplicates *provide(const struct cuckoo_geometry *g, struct segment *segment,
-                                  struct request *request)
+static struct plane_size size_of(const struct cuckoo_geometry *g)
 {
-  struct duplicates *d = duplicates_of(segment);
-  if (d)
-    return d;
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
-  d = allocate(request, tamis__duplicates_bytes(buckets));
-  if (!d)
-    return NULL;
-  tamis__duplicates_init(d, buckets, g->shape.lanes);
-  atomic_store_explicit(&segment->duplicates, d, memory_order_relaxed); /* see has_duplicates() */
-  return d;
-}
-
-/* Whether it was. */
-static bool release_if_empty(struct cuckoo *c, struct segment *segment)
-{
-  struct duplicates *d = duplicates_of(segment);
-  bool empty = d && !d->live;
-  if (empty)
-    release_duplicates(c, segment);
-  return empty;
+  return (struct plane_size){(uint32_t) cuckoo_buckets(g), g->shape.lanes};
 }
 
 /* (Only made-up files have lanes that come near the most.) */
-static bool change(struct duplicates *d, struct lane lane, uint64_t from, uint64_t to,
-                   struct request *request)
+static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct lane lane,
+                uint64_t count, struct request *request)
 {
-  if (to >= saved_most_copies) {
+  if (count >= saved_most_copies) {
     request->result = TAMIS_EFULL;
     return false;
   }
   struct duplicates_memory memory = memory_of(request);
-  return tamis__duplicates_change(d, &memory, lane.bucket, lane.lane, from, to);
-}
-
-static uint64_t count_of(const struct duplicates *d, struct lane lane)
-{
-  return d ? tamis__duplicates_get(d, lane.bucket, lane.lane) : 0;
-}
-
-/* Adds `more` to a count, where that is simple. */
-static bool step(const struct segment *segment, struct lane lane, uint64_t more)
-{
-  struct duplicates *d = duplicates_of(segment);
-  return d && tamis__duplicates_step(d, lane.bucket, lane.lane, more);
+  return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
 static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
@@ -273,11 +229,7 @@ static int add_copies(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
 {
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside);
-  struct duplicates *d = provide(g, segment, &request);
-  uint64_t count = count_of(d, lane);
-  bool added = d && change(d, lane, count, count + n, &request);
-  if (!added)
-    release_if_empty(c, segment);
+  bool added = set(g, segment, lane, tamis__segment_copies(segment, lane) + n, &request);
   tamis__reader_resume(pause);
   return added ? TAMIS_OK : request.result;
 }
@@ -287,33 +239,39 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   inside &= c->growable;
   segment_lock_counts(segment, inside);
-  int result = step(segment, lane, n) ? TAMIS_OK : add_copies(c, g, segment, lane, n, inside);
+  int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, n)
+                   ? TAMIS_OK
+                   : add_copies(c, g, segment, lane, n, inside);
   stripe_unlock(&segment->duplicates_lock);
   return result;
 }
 
-static int remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
+/* This needs no memory. */
+static int remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment,
+                       struct lane lane)
 {
+  uint64_t count = tamis__segment_copies(segment, lane);
+  if (!count)
+    return TAMIS_ABSENT;
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(c->growable);
-  struct duplicates *d = duplicates_of(segment);
-  uint64_t count = count_of(d, lane);
-  if (count)
-    change(d, lane, count, count - 1, &request); /* this needs no memory */
-  request.released |= release_if_empty(c, segment);
+  set(g, segment, lane, count - 1, &request);
   tamis__reader_resume(pause);
   if (request.released && c->max_bytes)
     fullness_count(&c->rooms);
-  return count ? TAMIS_OK : TAMIS_ABSENT;
+  return TAMIS_OK;
 }
 
-int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane)
+int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
+                               struct segment *segment, struct lane lane)
 {
   if (!has_duplicates(segment))
     return TAMIS_ABSENT;
   segment_lock_counts(segment, c->growable);
   const uint64_t one_less = UINT64_MAX;
-  int result = step(segment, lane, one_less) ? TAMIS_OK : remove_copy(c, segment, lane);
+  int result = plane_step(&segment->duplicates, lane.bucket, lane.lane, one_less)
+                   ? TAMIS_OK
+                   : remove_copy(c, g, segment, lane);
   stripe_unlock(&segment->duplicates_lock);
   return result;
 }
@@ -327,14 +285,10 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
   struct request request = {.c = c};
   enum reader_pause pause = tamis__reader_pause(inside && c->growable);
   stripe_lock(&segment->duplicates_lock);
-  struct duplicates *d = more ? provide(g, segment, &request) : duplicates_of(segment);
-  uint64_t count = count_of(d, from), old = count_of(d, to);
-  bool moved = count + more == 0;
-  if (d && !moved)
-    moved = change(d, to, old, old + count + more, &request);
-  if (moved && count)
-    change(d, from, count, 0, &request); /* this needs no memory */
-  release_if_empty(c, segment);
+  uint64_t sum = tamis__segment_copies(segment, from) + tamis__segment_copies(segment, to) + more;
+  bool moved = set(g, segment, to, sum, &request);
+  if (moved)
+    set(g, segment, from, 0, &request); /* this needs no memory */
   stripe_unlock(&segment->duplicates_lock);
   tamis__reader_resume(pause);
   return moved ? TAMIS_OK : request.result;
@@ -343,7 +297,7 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
 uint64_t tamis__segment_counts_bytes(struct segment *segment)
 {
   stripe_lock(&segment->duplicates_lock);
-  const struct duplicates *d = duplicates_of(segment);
+  const struct duplicates *d = plane_counts(&segment->duplicates);
   uint64_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
   stripe_unlock(&segment->duplicates_lock);
   return bytes;
@@ -351,7 +305,7 @@ uint64_t tamis__segment_counts_bytes(struct segment *segment)
 
 uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
 {
-  return count_of(duplicates_of(segment), lane);
+  return plane_get(&segment->duplicates, lane.bucket, lane.lane);
 }
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
@@ -360,39 +314,31 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 {
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
-  struct duplicates *d = provide(g, segment, &request);
-  bool written =
-      d && tamis__duplicates_write(d, &memory, first_bucket / DUPLICATES_BUCKETS, counts, spare);
-  release_if_empty(c, segment);
+  bool written = tamis__plane_write(&segment->duplicates, size_of(g), &memory,
+                                    first_bucket / DUPLICATES_BUCKETS, counts, spare);
   return written ? TAMIS_OK : request.result;
 }
 
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {
-  const struct duplicates *theirs = duplicates_of(from);
-  if (!theirs || !theirs->live)
-    return TAMIS_OK;
+  const struct duplicates *theirs = plane_counts(&from->duplicates);
   struct request request = {.c = c};
   struct duplicates_memory memory = memory_of(&request);
-  struct duplicates *d = provide(g, to, &request);
-  if (!d)
-    return request.result;
-  for (unsigned block = 0; block < tamis__duplicates_blocks(d); block++) {
+  for (unsigned block = 0; theirs && block < tamis__duplicates_blocks(theirs); block++) {
     if (!theirs->block[block])
       continue;
     uint64_t counts[DUPLICATES_POSITIONS];
     tamis__duplicates_read(theirs, block, counts);
     uint32_t first = block * DUPLICATES_BUCKETS;
-    for (uint32_t i = 0; i < DUPLICATES_BUCKETS && first + i < d->buckets; i++) {
+    for (uint32_t i = 0; i < DUPLICATES_BUCKETS && first + i < theirs->buckets; i++) {
       uint64_t value = word_load(&segment_words(g, to)[first + i]);
-      for (unsigned lane = 0; lane < d->lanes; lane++)
+      for (unsigned lane = 0; lane < theirs->lanes; lane++)
         if (!lane_get(&g->shape, value, lane))
-          counts[i * d->lanes + lane] = 0;
+          counts[i * theirs->lanes + lane] = 0;
     }
-    if (!tamis__duplicates_write(d, &memory, block, counts, true))
+    if (!tamis__plane_write(&to->duplicates, size_of(g), &memory, block, counts, true))
       return request.result;
   }
-  release_if_empty(c, to);
   return TAMIS_OK;
 }

@@ -75,7 +75,8 @@ int tamis__segment_add_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, struct lane lane, uint64_t n, bool inside);
 
 /* Takes one counted copy of the entry in a lane out.  TAMIS_ABSENT: none is counted. */
-int tamis__segment_remove_copy(struct cuckoo *c, struct segment *segment, struct lane lane);
+int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g,
+                               struct segment *segment, struct lane lane);
 
 /* Gives lanes of 256 buckets, from a multiple of 256 on, their counts, as in
  * tamis__duplicates_write().  No other thread knows the segment. */

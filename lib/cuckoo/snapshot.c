@@ -372,8 +372,7 @@ static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometr
 {
   const word *words = segment_words(g, segment);
   stripe_lock(&segment->duplicates_lock);
-  const struct duplicates *d =
-      atomic_load_explicit(&segment->duplicates, memory_order_relaxed); /* see has_duplicates() */
+  const struct duplicates *d = plane_counts(&segment->duplicates);
   size_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
   bool fits = bytes <= s->duplicates_bytes;
   if (d && fits)

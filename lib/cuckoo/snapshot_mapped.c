@@ -38,7 +38,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
   struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
   uint32_t buckets = (uint32_t) cuckoo_buckets(g), first = (uint32_t) block->meanings[1];
   if (block->meanings[1] % DUPLICATES_BUCKETS || block->meanings[1] > buckets ||
-      !tamis__counts_next(&counts))
+      !saved_counts_next(&counts))
     return TAMIS_ECORRUPT;
   for (; counts.count && first < buckets; first += DUPLICATES_BUCKETS) {
     uint64_t to[DUPLICATES_POSITIONS];

@@ -10,8 +10,6 @@
  *
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
- *    duplicate_codes.h, duplicates.*
- *                  layer 0: counts of further copies of keys, for the lanes of a segment
  *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
@@ -48,8 +46,8 @@
 #include "base/saved.h"
 #include "base/stripe.h"
 #include "base/word.h"
-#include "cuckoo/duplicates.h"
 #include "cuckoo/geometry.h"
+#include "table/plane.h"
 
 /* Its stripes and its buckets follow in memory.  The plain members do not change after the segment
  * is published. */
@@ -59,8 +57,7 @@ struct segment {
   uint16_t depth;
   fullness_vacated vacated; /* this and the next: whether it is known to be full */
   fullness fullness;
-  /* NULL: no lane has a count.  It changes under duplicates_lock; see has_duplicates(). */
-  _Atomic(struct duplicates *) duplicates;
+  plane duplicates; /* changes under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
    * change or a copy of them, and while memory for them is allocated.
    * Its figure says how many copies there are, and is written without the lock: see fold.h.  Its
@@ -464,12 +461,10 @@ static inline void segment_unlock_all(const struct cuckoo_geometry *g, struct se
     stripe_unlock(&segment_stripes(segment)[i]);
 }
 
-/* Whether a bucket whose stripe the caller holds may have duplicate counts.  Relaxed: the counts of
- * this bucket were changed under its stripe, which the caller has taken since.  Those of other
- * buckets do not matter. */
+/* Whether a bucket whose stripe the caller holds may have duplicate counts. */
 static inline bool has_duplicates(const struct segment *segment)
 {
-  return atomic_load_explicit(&segment->duplicates, memory_order_relaxed) != NULL;
+  return plane_counts(&segment->duplicates) != NULL;
 }
 
 /* ---- segments that are known to be full: base/fullness.h ---- */

@@ -8,7 +8,7 @@
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {
-  const struct duplicates *d = atomic_load_explicit(&segment->duplicates, memory_order_relaxed);
+  const struct duplicates *d = plane_counts(&segment->duplicates);
   if (!d)
     return NULL;
   if (d->buckets != cuckoo_buckets(g) || d->lanes != g->shape.lanes || !d->live ||

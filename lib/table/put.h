@@ -11,7 +11,8 @@ enum {
   FULL,          /* both are, and the segment is known to have no room */
   RETRY,         /* what the try relied on has changed, or room was made */
   LEFT,          /* the segment has left the directory, and must not be touched any more */
-  NO_RECORD,     /* windows: a table of copies must grow */
+  NO_MEMORY,     /* windows: a count of copies needs some, which is fetched without locks */
+  FROZEN,        /* windows: nothing moves in the segment, which is being copied */
   OTHER_LAYERS   /* windows: a layer was opened meanwhile */
 };
 

@@ -2,236 +2,269 @@
 #include "window/copies.h"
 
 #include "base/memory.h"
+#include "table/put.h"
 
 #include <assert.h>
+#include <string.h>
 
-enum { FEWEST_BITS = 2 };
+/* ---- where a count is ---- */
 
-static uint64_t slots_for(unsigned bits)
+struct count_place {
+  struct window_plane *plane;
+  struct plane_size size;
+  uint64_t word; /* in the plane */
+  unsigned lane; /* in the word */
+};
+
+static struct count_place place_of(const struct window_layer *layer, struct window_lane at)
 {
-  return UINT64_C(1) << bits;
+  const struct window_geometry *g = &layer->geometry;
+  const uint64_t most = UINT64_C(1) << layer->plane_shift, in_plane = at.index & (most - 1),
+                 left = window_words(g) - (at.index - in_plane);
+  return (struct count_place){.plane = window_plane_of(layer, at.index),
+                              .size = {left < most ? left : most, g->whole.lane.lanes},
+                              .word = in_plane,
+                              .lane = at.lane};
 }
 
-static size_t bytes_for(unsigned bits)
+void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes)
 {
-  return slots_for(bits) * sizeof(struct window_record);
+  layer->planes = planes;
+  while ((window_words(&layer->geometry) - 1) >> layer->plane_shift >= WINDOW_PLANES)
+    layer->plane_shift++;
+  for (unsigned i = 0; planes && i < WINDOW_PLANES; i++)
+    stripe_init(&planes[i].lock);
 }
 
-/* Whether so many records leave enough slots empty. */
-static bool fits(uint64_t records, unsigned bits)
+/* ---- memory ---- */
+
+/* A piece of memory, which says so itself. */
+struct window_piece {
+  struct window_piece *next;
+  size_t size;
+};
+
+/* A block that was refused memory asks before it works out how much it needs now.  Whatever was
+ * fetched is an answer: take() says if another size is wanted. */
+static bool fits(void *context, size_t size)
 {
-  return records <= slots_for(bits) / 4 * 3;
+  struct window_memory *m = context;
+  if (!m->fetched)
+    m->wanted = size;
+  return m->fetched;
 }
 
-/* ---- slots ---- */
-
-static uint64_t home_of(const struct window_copies *c, uint64_t place, uint64_t fingerprint)
+static void *take(void *context, size_t size)
 {
-  return (place ^ fingerprint << 28) * HASH_MULTIPLIER >> (64 - c->bits);
-}
-
-static uint64_t next_slot(const struct window_copies *c, uint64_t slot)
-{
-  return (slot + 1) & (slots_for(c->bits) - 1);
-}
-
-/* The slot of a record, or the empty one where it would be. */
-static uint64_t seek(const struct window_copies *c, const struct window_name *name)
-{
-  uint64_t slot = home_of(c, name->place, name->fingerprint);
-  const struct window_record *r = &c->records[slot];
-  while (r->further && (r->place != name->place || r->fingerprint != name->fingerprint)) {
-    slot = next_slot(c, slot);
-    r = &c->records[slot];
+  struct window_memory *m = context;
+  struct window_piece **link = &m->pieces;
+  while (*link && (*link)->size != size)
+    link = &(*link)->next;
+  struct window_piece *piece = *link;
+  if (!piece) {
+    m->wanted = size;
+    return NULL;
   }
-  return slot;
+  *link = piece->next;
+  return memset(piece, 0, size);
 }
 
-/* Empties a slot.  Records after it that would not be found any more go there. */
-static void empty(struct window_copies *c, uint64_t slot)
+static void keep(void *context, void *block, size_t size)
 {
-  const uint64_t mask = slots_for(c->bits) - 1;
-  for (uint64_t i = next_slot(c, slot); c->records[i].further; i = next_slot(c, i)) {
-    uint64_t home = home_of(c, c->records[i].place, c->records[i].fingerprint);
-    if (((i - home) & mask) >= ((i - slot) & mask)) {
-      c->records[slot] = c->records[i];
-      slot = i;
-    }
+  struct window_memory *m = context;
+  struct window_piece *piece = block;
+  assert(size >= sizeof *piece);
+  *piece = (struct window_piece){m->pieces, size};
+  m->pieces = piece;
+}
+
+static struct duplicates_memory memory_of(struct window_memory *m)
+{
+  return (struct duplicates_memory){fits, take, keep, m};
+}
+
+static void release_pieces(struct window_memory *m)
+{
+  struct window *w = m->w;
+  for (struct window_piece *piece = m->pieces, *next; piece; piece = next) {
+    next = piece->next;
+    atomic_fetch_sub_explicit(&w->bytes, piece->size, memory_order_relaxed);
+    fullness_count(&w->rooms);
+    tamis__memory_release(filter_allocator(&w->head), piece, piece->size);
   }
-  c->records[slot] = (struct window_record){0};
-  c->used--;
+  m->pieces = NULL;
 }
 
-static void change_sum(struct window_copies *c, uint64_t old, uint64_t further)
+int tamis__window_fetch_memory(struct window_memory *m)
 {
-  atomic_store_explicit(&c->sum, window_copies_sum(c) - old + further, memory_order_relaxed);
+  struct window *w = m->w;
+  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
+  if (w->max_bytes && (bytes > w->max_bytes || m->wanted > w->max_bytes - bytes))
+    return TAMIS_EFULL;
+  HOOK(window_counts_wanted);
+  void *piece = tamis__memory_allocate_dense(filter_allocator(&w->head), m->wanted);
+  if (!piece)
+    return TAMIS_ENOMEM;
+  atomic_fetch_add_explicit(&w->bytes, m->wanted, memory_order_relaxed);
+  keep(m, piece, m->wanted);
+  m->fetched = true;
+  return TAMIS_OK;
 }
 
-/* ---- records ---- */
-
-uint64_t tamis__window_further(const struct window_copies *c, const struct window_name *name,
-                               unsigned dead)
+/* Without memory the block stays as it is. */
+static void shrink(struct window_memory *m)
 {
-  if (!c->used)
-    return 0;
-  const struct window_record *r = &c->records[seek(c, name)];
-  return r->stamp == dead ? 0 : r->further;
-}
-
-bool tamis__window_has_room(const struct window_copies *c, const struct window_name *name)
-{
-  return c->records && (fits(c->used + 1, c->bits) || c->records[seek(c, name)].further);
-}
-
-bool tamis__window_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
-                          uint64_t further)
-{
-  if (!c->records)
-    return !further;
-  if (further && !tamis__window_has_room(c, name))
-    return false;
-  uint64_t slot = seek(c, name), old = c->records[slot].further;
-  change_sum(c, old, further);
-  if (further) {
-    c->used += !old;
-    c->records[slot] =
-        (struct window_record){name->place, (uint32_t) name->fingerprint, stamp, further};
-  } else if (old) {
-    empty(c, slot);
-  }
-  return true;
-}
-
-void tamis__window_forget_records(struct window_copies *c, unsigned dead)
-{
-  if (!c->used)
+  struct duplicates_memory memory = memory_of(m);
+  m->wanted = m->shrunk;
+  if (tamis__window_fetch_memory(m) != TAMIS_OK)
     return;
-  for (uint64_t i = 0; i < slots_for(c->bits);) {
-    const struct window_record *r = &c->records[i];
-    if (!r->further || r->stamp != dead) {
-      i++;
-      continue;
-    }
-    change_sum(c, r->further, 0);
-    empty(c, i); /* another one may be here now */
-  }
+  stripe_lock(&m->shrink->lock);
+  tamis__plane_shrink(&m->shrink->counts, &memory, m->block);
+  stripe_unlock(&m->shrink->lock);
 }
 
-uint64_t tamis__window_read_further(const struct window *w, const struct window_layer *layer,
-                                    uint64_t lower, uint64_t fingerprint)
+void tamis__window_release_memory(struct window_memory *m)
 {
-  struct window_copies *c = window_copies_of(w, layer, lower);
-  struct window_name name = window_name(layer, lower, fingerprint);
-  if (!window_copies_sum(c))
+  if (m->shrink)
+    shrink(m);
+  m->shrink = NULL;
+  release_pieces(m);
+}
+
+void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
+{
+  struct window_memory m = {.w = w};
+  struct duplicates_memory memory = memory_of(&m);
+  for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
+    tamis__plane_clear(&layer->planes[i].counts, &memory);
+    stripe_destroy(&layer->planes[i].lock);
+  }
+  release_pieces(&m);
+}
+
+/* ---- counts ---- */
+
+uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane)
+{
+  struct count_place at = place_of(layer, lane);
+  if (!plane_counts(&at.plane->counts)) /* see there: the caller holds the stripe */
     return 0;
-  stripe_lock(window_stripe(w, layer, lower));
-  uint64_t further = tamis__window_further(c, &name, epoch_dead(epoch_locked(&w->epoch)));
-  stripe_unlock(window_stripe(w, layer, lower));
+  stripe_lock(&at.plane->lock);
+  uint64_t further = plane_get(&at.plane->counts, at.word, at.lane);
+  stripe_unlock(&at.plane->lock);
   return further;
 }
 
-/* ---- tables ---- */
-
-/* Puts all records into a new table, and leaves the old one in *new; not, if they do not fit in.
- * The caller holds the stripe. */
-static void exchange_locked(struct window_copies *c, struct window_copies *new)
+static void count_copies(struct window *w, const struct window_layer *layer,
+                         const struct window_lane *lane, uint64_t more)
 {
-  if (c->used && (!new->records || !fits(c->used, new->bits)))
-    return;
-  struct window_copies old = {.records = c->records, .bits = c->bits};
-  c->records = new->records;
-  c->bits = new->bits;
-  uint64_t slots = old.records && c->used ? slots_for(old.bits) : 0;
-  for (uint64_t i = 0; i < slots; i++) {
-    const struct window_record *r = &old.records[i];
-    struct window_name name = {r->place, r->fingerprint};
-    if (r->further)
-      c->records[seek(c, &name)] = *r;
-  }
-  new->records = old.records;
-  new->bits = old.bits;
+  window_count_copies(window_stripe_of_block(w, lane->index >> layer->block_shift), more);
 }
 
-/* A table for so many records; if there are none, no table. */
-static int allocate(struct window *w, uint64_t records, struct window_copies *new)
+static int set_locked(struct window_memory *m, const struct count_place *at, uint64_t further)
 {
-  *new = (struct window_copies){.bits = FEWEST_BITS};
-  if (!records)
-    return TAMIS_OK;
-  while (!fits(records, new->bits))
-    new->bits++;
-  uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed),
-           more = bytes_for(new->bits);
-  if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
+  struct duplicates_memory memory = memory_of(m);
+  if (further >= window_most_copies)
     return TAMIS_EFULL;
-  HOOK(window_records_wanted);
-  new->records = tamis__memory_allocate(filter_allocator(&w->head), more);
-  if (!new->records)
-    return TAMIS_ENOMEM;
-  atomic_fetch_add_explicit(&w->bytes, more, memory_order_relaxed);
+  m->wanted = 0;
+  if (!tamis__plane_set(&at->plane->counts, at->size, &memory, at->word, at->lane, further))
+    return NO_MEMORY;
+  if (m->wanted) {
+    m->shrink = at->plane;
+    m->shrunk = m->wanted;
+    m->block = (unsigned) (at->word / DUPLICATES_BUCKETS);
+  }
   return TAMIS_OK;
 }
 
-static void release(struct window *w, const struct window_copies *c)
+int tamis__window_set_further(struct window_memory *m, const struct window_layer *layer,
+                              struct window_lane lane, uint64_t further)
 {
-  if (!c->records)
-    return;
-  atomic_fetch_sub_explicit(&w->bytes, bytes_for(c->bits), memory_order_relaxed);
-  fullness_count(&w->rooms);
-  tamis__memory_release(filter_allocator(&w->head), c->records, bytes_for(c->bits));
-}
-
-/* Whether a table has a good size for so many records: it is not too small, and not four times too
- * large. */
-static bool suits(const struct window_copies *c, uint64_t records)
-{
-  if (!c->records || !records)
-    return !c->records && !records;
-  return fits(records, c->bits) && (c->bits < FEWEST_BITS + 2 || !fits(records, c->bits - 2));
-}
-
-bool tamis__window_is_too_large(const struct window_copies *c)
-{
-  return c->bits > FEWEST_BITS && !suits(c, c->used);
-}
-
-/* The caller holds `opening`, so nobody else exchanges tables. */
-static int fit_locked(struct window *w, struct window_copies *c, uint64_t more)
-{
-  struct stripe *stripe = &w->stripes.all[c - w->copies].stripe;
-  stripe_lock(stripe);
-  uint64_t records = c->used + more;
-  bool good = suits(c, records);
-  stripe_unlock(stripe);
-  struct window_copies table;
-  int result = good ? TAMIS_OK : allocate(w, records, &table);
-  if (good || result != TAMIS_OK)
-    return result;
-  stripe_lock(stripe);
-  exchange_locked(c, &table);
-  stripe_unlock(stripe);
-  release(w, &table);
-  return TAMIS_OK;
-}
-
-int tamis__window_fit_records(struct window *w, struct window_copies *c, uint64_t more)
-{
-  stripe_lock(&w->opening);
-  int result = fit_locked(w, c, more);
-  stripe_unlock(&w->opening);
+  struct count_place at = place_of(layer, lane);
+  stripe_lock(&at.plane->lock);
+  uint64_t old = plane_get(&at.plane->counts, at.word, at.lane);
+  int result = set_locked(m, &at, further);
+  stripe_unlock(&at.plane->lock);
+  if (result == TAMIS_OK)
+    count_copies(m->w, layer, &lane, further - old);
   return result;
 }
 
-uint64_t tamis__window_all_further(const struct window *w)
+int tamis__window_add_further(struct window_memory *m, const struct window_layer *layer,
+                              struct window_lane lane, uint64_t more)
 {
-  uint64_t sum = 0;
-  for (uint64_t i = 0; w->copies && i <= w->stripes.mask; i++)
-    sum += window_copies_sum(&w->copies[i]);
-  return sum;
+  struct count_place at = place_of(layer, lane);
+  int result = TAMIS_OK;
+  stripe_lock(&at.plane->lock);
+  if (!plane_step(&at.plane->counts, at.word, at.lane, more))
+    result = set_locked(m, &at, plane_get(&at.plane->counts, at.word, at.lane) + more);
+  stripe_unlock(&at.plane->lock);
+  if (result == TAMIS_OK)
+    count_copies(m->w, layer, &lane, more);
+  return result;
 }
 
-void tamis__window_destroy_copies(struct window *w)
+/* ---- all counts of a layer ---- */
+
+bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
+                                size_t more)
 {
-  for (uint64_t i = 0; w->copies && i <= w->stripes.mask; i++)
-    release(w, &w->copies[i]);
+  if (more <= counts->room - counts->size)
+    return true;
+  size_t room = counts->size + more > 2 * counts->room ? counts->size + more : 2 * counts->room;
+  unsigned char *bytes = tamis__memory_grow(allocator, counts->bytes, counts->room, room);
+  if (!bytes)
+    return false;
+  counts->bytes = bytes;
+  counts->room = room;
+  return true;
+}
+
+void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator)
+{
+  tamis__memory_release(allocator, counts->bytes, counts->room);
+  *counts = (struct lane_counts){0};
+}
+
+static struct window_lane lane_of(const struct window_layer *layer, uint64_t lane)
+{
+  const unsigned lanes = layer->geometry.whole.lane.lanes;
+  return (struct window_lane){lane / lanes, (unsigned) (lane % lanes)};
+}
+
+/* Puts the count of a lane that is in use among those of its block. */
+static void gather(struct window *w, const struct window_layer *layer, struct window_lane lane,
+                   uint64_t further, uint64_t all[DUPLICATES_POSITIONS])
+{
+  const struct count_place at = place_of(layer, lane);
+  struct stripe *stripe = window_stripe_of_block(w, lane.index >> layer->block_shift);
+  if (!lane_get(&layer->geometry.whole.lane, word_load(&layer->words[lane.index]), lane.lane))
+    return;
+  all[at.word % DUPLICATES_BUCKETS * at.size.lanes + at.lane] = further;
+  stripe_lock(stripe);
+  window_count_copies(stripe, further);
+  stripe_unlock(stripe);
+}
+
+int tamis__window_give_counts(struct window_memory *m, const struct window_layer *layer,
+                              const struct lane_counts *counts)
+{
+  struct duplicates_memory memory = memory_of(m);
+  struct lane_counts_reader r = lane_counts_read(counts, 0, 0);
+  int result = TAMIS_OK;
+  for (bool more = lane_counts_next(&r); more && result == TAMIS_OK;) {
+    uint64_t all[DUPLICATES_POSITIONS] = {0};
+    const struct count_place first = place_of(layer, lane_of(layer, r.lane));
+    const uint64_t block = first.word / DUPLICATES_BUCKETS;
+    for (struct count_place at = first;
+         at.plane == first.plane && at.word / DUPLICATES_BUCKETS == block && more;
+         at = place_of(layer, lane_of(layer, r.lane))) {
+      gather(m->w, layer, lane_of(layer, r.lane), r.counts.count, all);
+      more = lane_counts_next(&r);
+    }
+    while (result == TAMIS_OK && !tamis__plane_write(&first.plane->counts, first.size, &memory,
+                                                     (unsigned) block, all, false))
+      result = tamis__window_fetch_memory(m);
+  }
+  return result;
 }

@@ -2,106 +2,157 @@
  *
  * Layer 2: how many copies of a key a window of the cuckoo kind has.
  *
- * An entry stands for one copy.  A *record* says how many more there are:
+ * An entry stands for one copy.  How many more there are is the count of its lane, in a plane
+ * (table/plane.h).  A layer has WINDOW_PLANES planes.
  *
- *    (layer, lower bucket, fingerprint)  ──►  further copies, stamp
+ * The count belongs to the entry in the lane, dead or not.  A move carries it along.  Whoever takes
+ * a dead lane for another entry, and the sweep, which clears it, sets its count to 0; so does
+ * whoever clears a lane in a remove, where it is 0 already.  So an empty lane has no count.
  *
- * Each stripe has a hash table of records, of all entries whose lower bucket it covers.  A move
- * changes nothing of what names an entry, so its record stays where it is.  Whoever reads or
- * changes a record holds that stripe.  Whoever changes the stamp of an entry holds the stripes of
- * both buckets, and gives the record the same stamp.  So a sweep clears the records with the dead
- * stamp in the tables alone, and until it has come by, a record with the dead stamp counts as none:
- * [R] in remove.c.
+ * Whoever reads or changes the count of a lane holds the stripe of its bucket.  The plane's lock is
+ * taken as well, because writers of other stripes share a block of counts.
+ *
+ * No memory is asked for, and none is released, while a stripe is held.  A call that lacks memory
+ * for a count gives up its stripes, fetches what it wanted, and tries again.  What comes free is kept
+ * until they are released.
  */
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
 
+#include "table/numbers.h"
 #include "window/table.h"
-
-/* What names an entry. */
-struct window_name {
-  uint64_t place; /* its layer and its lower bucket */
-  uint64_t fingerprint;
-};
-
-struct window_record {
-  uint64_t place;
-  uint32_t fingerprint, stamp;
-  uint64_t further; /* copies beyond the first; 0: the slot is empty */
-};
-
-/* The records of a stripe: open addressing, and a record that goes leaves no mark. */
-struct window_copies {
-  struct window_record *records; /* NULL: there are none */
-  uint64_t used;                 /* records */
-  unsigned bits;                 /* log2 of the slots */
-  /* The sum of all further copies.  Relaxed: it is written under the stripe, and who reads it
-   * without wants no more than a figure. */
-  _Atomic uint64_t sum;
-};
 
 /* No key has more copies. */
 static const uint64_t window_most_copies = UINT64_C(1) << 53;
 
-static inline struct window_name window_name(const struct window_layer *layer, uint64_t lower,
-                                             uint64_t fingerprint)
+/* A lane of a layer's word. */
+struct window_lane {
+  uint64_t index; /* of the word */
+  unsigned lane;  /* in the word */
+};
+
+static inline struct window_lane window_lane(const struct window_layer *layer, uint64_t bucket,
+                                             unsigned lane)
 {
-  return (struct window_name){(uint64_t) layer->number << 58 | lower, fingerprint};
+  const struct window_geometry *g = &layer->geometry;
+  uint64_t index = window_word_of(g->bucket_shift, bucket);
+  unsigned before = (unsigned) (bucket - (index << g->bucket_shift)) * g->shape.lane.lanes;
+  return (struct window_lane){index, before + lane};
 }
 
-static inline bool window_is_in(const struct window_layer *layer, const struct window_name *name)
+/* Where the counts of a word are. */
+static inline struct window_plane *window_plane_of(const struct window_layer *layer, uint64_t index)
 {
-  return name->place >> 58 == layer->number;
+  return &layer->planes[index >> layer->plane_shift];
 }
 
-/* The records of the entries with this lower bucket. */
-static inline struct window_copies *
-window_copies_of(const struct window *w, const struct window_layer *layer, uint64_t lower)
+/* Whether a word may have counts.  The caller holds its stripe: see plane_counts(). */
+static inline bool window_has_counts(const struct window_layer *layer, uint64_t index)
 {
-  uint64_t block = window_word_of(layer->geometry.bucket_shift, lower) >> layer->block_shift;
-  return &w->copies[block & w->stripes.mask];
+  return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
 
-static inline uint64_t window_copies_sum(const struct window_copies *c)
+/* The counts of a layer, or of a part of it, in the order of the lanes: bytes of table/numbers.h, in
+ * which all lanes are skipped, whether they are in use or not. */
+struct lane_counts {
+  unsigned char *bytes;
+  size_t size, room;
+  uint64_t next; /* the lane after the last one that has a count */
+};
+
+enum { LANE_COUNT_BYTES = 2 * NUMBER_BYTES };
+
+static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t further)
 {
-  return atomic_load_explicit(&c->sum, memory_order_relaxed);
+  unsigned char *to = counts->bytes + counts->size;
+  to = number_put(number_put(to, lane - counts->next), further);
+  counts->size = (size_t) (to - counts->bytes);
+  counts->next = lane + 1;
 }
 
-/* ---- the caller holds the stripe ---- */
+/* Reads them one after the other, from a lane on. */
+struct lane_counts_reader {
+  struct saved_counts counts;
+  uint64_t next, lane; /* lane: that of counts.count */
+  bool wrong;          /* what comes next is no count */
+};
 
-/* How many further copies of an entry there are. */
-uint64_t tamis__window_further(const struct window_copies *c, const struct window_name *name,
-                               unsigned dead);
+static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
+                                                         size_t from, uint64_t next)
+{
+  return (struct lane_counts_reader){
+      .counts = {.at = counts->bytes + from, .end = counts->bytes + counts->size}, .next = next};
+}
 
-/* Whether there is a record of an entry, or room for one. */
-bool tamis__window_has_room(const struct window_copies *c, const struct window_name *name);
+/* False: there are no more, or (in a file) the next one is not possible. */
+static inline bool lane_counts_next(struct lane_counts_reader *r)
+{
+  r->wrong = !saved_counts_next(&r->counts);
+  if (r->wrong || !r->counts.count)
+    return false;
+  r->lane = r->next + r->counts.skip;
+  r->next = r->lane + 1;
+  return true;
+}
 
-/* Says how many there are, and the stamp of the entry.  False: there is no room for a further
- * record, and nothing has changed. */
-bool tamis__window_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
-                          uint64_t further);
+/* Room for `more` bytes.  False: there is no memory. */
+bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
+                                size_t more);
+void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
-/* Clears the records with the dead stamp. */
-void tamis__window_forget_records(struct window_copies *c, unsigned dead);
+/* The memory for counts that a call has to do with; begins with the filter, and zeros. */
+struct window_memory {
+  struct window *w;
+  struct window_piece *pieces; /* that have been fetched, or have come free */
+  size_t wanted;               /* bytes that a count lacked; 0: none did */
+  bool fetched;                /* some have been */
+  struct window_plane *shrink; /* of which a block would take less, in so many bytes; or NULL */
+  size_t shrunk;
+  unsigned block;
+};
 
-/* Whether a smaller table, or none, would do.  The smallest one always stays. */
-bool tamis__window_is_too_large(const struct window_copies *c);
+/* Prepares the planes of a layer, in memory that is zero; NULL: it has none. */
+void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
 
-/* ---- the caller holds no stripe ---- */
+/* ---- the caller holds the stripe of the lane's word ---- */
 
-/* Gives the records of a stripe a table in which there is room for so many more, and that is not
- * much too large.
+/* How many further copies there are of the entry in a lane. */
+uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane at);
+
+/* Says how many there are.  Less than before needs no memory, and is never refused.  Otherwise
+ *   NO_MEMORY    some is wanted, and nothing has changed
+ *   TAMIS_EFULL  the number is not below window_most_copies */
+int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
+                              struct window_lane at, uint64_t further);
+
+/* The same, for `more` more than there are, modulo 2^64. */
+int tamis__window_add_further(struct window_memory *memory, const struct window_layer *layer,
+                              struct window_lane at, uint64_t more);
+
+/* The entry in a lane is forgotten, or goes. */
+static inline void window_forget_further(struct window_memory *memory,
+                                         const struct window_layer *layer, struct window_lane at)
+{
+  if (window_has_counts(layer, at.index))
+    (void) tamis__window_set_further(memory, layer, at, 0);
+}
+
+/* ---- the caller holds no lock ---- */
+
+/* Fetches what is wanted.
  *   Errors  TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
-int tamis__window_fit_records(struct window *w, struct window_copies *c, uint64_t more);
+int tamis__window_fetch_memory(struct window_memory *memory);
 
-/* As tamis__window_further(), of an entry that is in use, in the running period. */
-uint64_t tamis__window_read_further(const struct window *w, const struct window_layer *layer,
-                                    uint64_t lower, uint64_t fingerprint);
+/* Releases what has come free, and what was fetched and not used.  Called at the end. */
+void tamis__window_release_memory(struct window_memory *memory);
 
-/* The sum of all further copies. */
-uint64_t tamis__window_all_further(const struct window *w);
+/* Gives lanes of a layer their counts, but for lanes that are empty; there are no counts yet, and
+ * no other thread knows the layer.  They take as little memory as they can.
+ *   Errors  as above */
+int tamis__window_give_counts(struct window_memory *memory, const struct window_layer *layer,
+                              const struct lane_counts *counts);
 
-/* Releases all records. */
-void tamis__window_destroy_copies(struct window *w);
+/* Releases all counts of a layer. */
+void tamis__window_destroy_planes(struct window *w, struct window_layer *layer);
 
 #endif

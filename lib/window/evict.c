@@ -5,9 +5,9 @@
  */
 #include "window/evict.h"
 
+#include "table/put.h"
 #include "table/search.h"
-
-#include <assert.h>
+#include "window/copies.h"
 
 /* ---- plan ---- */
 
@@ -80,12 +80,24 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-enum moved { DONE, IMPOSSIBLE, FROZEN };
-
-/* The caller holds the stripes of both buckets. */
-static enum moved move_locked(struct window *w, struct window_layer *layer, uint64_t first,
-                              const struct cuckoo_move *move)
+/* Carries the count of an entry from a lane to another one, in which a dead entry may have one. */
+static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
+                               struct window_lane from, struct window_lane to)
 {
+  if (!window_has_counts(layer, from.index) && !window_has_counts(layer, to.index))
+    return TAMIS_OK;
+  int result = tamis__window_set_further(memory, layer, to, tamis__window_further(layer, from));
+  if (result == TAMIS_OK)
+    window_forget_further(memory, layer, from);
+  return result;
+}
+
+/* Makes a move.  TAMIS_ABSENT: what was planned is not possible any more.  The caller holds the
+ * stripes of both buckets. */
+static int move_locked(struct window_memory *memory, struct window_layer *layer, uint64_t first,
+                       const struct cuckoo_move *move)
+{
+  struct window *w = memory->w;
   const uint64_t source = first + move->from, target = first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
   uint64_t epoch = epoch_locked(&w->epoch);
@@ -94,15 +106,19 @@ static enum moved move_locked(struct window *w, struct window_layer *layer, uint
   uint64_t entry = lane_get(&s->lane, from, move->lane);
   uint64_t room = window_free(s, to, dead);
   if (epoch_newest(epoch) != layer->number)
-    return IMPOSSIBLE;
+    return TAMIS_ABSENT;
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
   if (!entry || window_stamp_of(s, entry) == dead) /* free by now */
-    return DONE;
+    return TAMIS_OK;
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
-    return IMPOSSIBLE;
+    return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
   bool was_used = lane_get(&s->lane, to, lane) != 0;
+  struct window_lane at = window_lane(layer, target, lane);
+  int result = move_further_locked(memory, layer, window_lane(layer, source, move->lane), at);
+  if (result != TAMIS_OK)
+    return result;
   window_store(layer, target, lane, entry);
   HOOK(window_entry_copied);
   window_version_bump(window_version(w, entry << (64 - s->lane.width) & layer->geometry.top));
@@ -112,23 +128,30 @@ static enum moved move_locked(struct window *w, struct window_layer *layer, uint
   window_use(window_stripe(w, layer, source), -1);
   if (!was_used)
     window_use(window_stripe(w, layer, target), 1);
-  return DONE;
+  return TAMIS_OK;
 }
 
-static enum moved execute(struct window *w, struct window_layer *layer, uint64_t first,
-                          const struct cuckoo_move *move)
+static int execute(struct window *w, struct window_layer *layer, uint64_t first,
+                   const struct cuckoo_move *move)
 {
+  struct window_memory memory = {.w = w};
   struct stripe *a = window_stripe(w, layer, first + move->from);
   struct stripe *b = window_stripe(w, layer, first + move->to);
   struct stripe *lower = a < b ? a : b, *higher = a < b ? b : a;
-  stripe_lock(lower);
-  if (higher != lower)
-    stripe_lock(higher);
-  enum moved result = move_locked(w, layer, first, move);
-  if (higher != lower)
-    stripe_unlock(higher);
-  stripe_unlock(lower);
-  return result;
+  int result, again = TAMIS_OK;
+  do {
+    stripe_lock(lower);
+    if (higher != lower)
+      stripe_lock(higher);
+    result = move_locked(&memory, layer, first, move);
+    if (higher != lower)
+      stripe_unlock(higher);
+    stripe_unlock(lower);
+    if (result == NO_MEMORY)
+      again = tamis__window_fetch_memory(&memory);
+  } while (result == NO_MEMORY && again == TAMIS_OK);
+  tamis__window_release_memory(&memory);
+  return again == TAMIS_OK ? result : again;
 }
 
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
@@ -152,21 +175,21 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   struct cuckoo_path path;
   if (!plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path)) {
     tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
-    return TAMIS_EFULL;
+    return TAMIS_ABSENT;
   }
   HOOK(window_path_planned);
-  if (path.moves)
-    tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
-  enum moved result = DONE;
-  for (unsigned i = 0; i < path.moves && result == DONE; i++)
+  int result = TAMIS_OK;
+  for (unsigned i = 0; i < path.moves && result == TAMIS_OK; i++)
     result = execute(w, layer, first_of_segment(layer, place->lower), &path.move[i]);
-  if (result == DONE)
+  if (path.moves && result >= 0)
+    tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
+  if (result == TAMIS_OK)
     fullness_found_room(&layer->full[window_mark_of(layer, place->lower)]);
   if (result == FROZEN) {
     stripe_lock(&w->saving);
     stripe_unlock(&w->saving);
   }
-  return TAMIS_OK;
+  return result < 0 ? result : TAMIS_OK;
 }
 
 /* ---- frozen segments ---- */

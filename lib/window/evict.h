@@ -23,8 +23,10 @@
 #include "window/table.h"
 
 /* Moves entries of the layer, so that one of a key's two buckets has a free lane.  TAMIS_OK: it may
- * have one, or the layer is not the newest one any more; TAMIS_EFULL: no moves make room.  The
- * caller holds no stripe. */
+ * have one, or the layer is not the newest one any more; TAMIS_ABSENT: no moves make room.  The
+ * caller holds no stripe.
+ *   Errors  there is no memory for the count of an entry that is to be moved:
+ *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place);
 

@@ -46,52 +46,34 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
 /* ---- under stripes ---- */
 
 /* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period:
- * [P] in table.h.  Returns the stamp. */
-static unsigned write_locked(struct window *w, const struct pair *pair, uint64_t bucket,
-                             unsigned lane, uint64_t epoch)
+ * [P] in table.h. */
+static void write_locked(struct window *w, const struct pair *pair, uint64_t bucket, unsigned lane,
+                         uint64_t epoch)
 {
   window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(epoch));
   HOOK(window_lane_written);
   uint64_t again = epoch_locked(&w->epoch);
   if (epoch_now(again) != epoch_now(epoch))
     window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(again));
-  return epoch_now(again);
 }
 
 /* Adds a key to the newest layer, in which it has no live lane. */
-static int insert_locked(struct window *w, const struct home *home, uint64_t epoch)
+static int insert_locked(struct window *w, const struct home *home, uint64_t epoch,
+                         struct window_memory *memory)
 {
   struct found at = home->found;
-  if (!take_lane_locked(w, home->pair, &home->view, &at, epoch)) {
+  if (!find_lane(home->pair, &home->view, &at, epoch)) {
     const struct window_layer *layer = home->pair->layer;
     const fullness *full = &layer->full[window_mark_of(layer, home->pair->place.lower)];
     return fullness_is(full, FULLNESS_FULL, window_rooms(w, epoch)) ? TAMIS_EFULL : NO_ROOM;
   }
-  (void) write_locked(w, home->pair, at.bucket, at.lane, epoch);
+  take_lane_locked(home->pair, &at, memory);
+  write_locked(w, home->pair, at.bucket, at.lane, epoch);
   return TAMIS_OK;
 }
 
-/* Renews a key, which has its copies and so many more. */
-static int renew_locked(struct window *w, const struct home *home, unsigned more, uint64_t epoch,
-                        struct window_copies **crowded)
-{
-  const struct pair *pair = home->pair;
-  struct window_copies *c = *crowded = window_copies_of(w, pair->layer, pair->place.lower);
-  struct window_name name = window_name(pair->layer, pair->place.lower, pair->fingerprint);
-  uint64_t further = tamis__window_further(c, &name, epoch_dead(epoch)) + more;
-  if (further >= window_most_copies)
-    return TAMIS_EFULL;
-  if (!tamis__window_record(c, &name, epoch_now(epoch), further))
-    return NO_RECORD;
-  unsigned stamp = write_locked(w, pair, home->found.bucket, home->found.lane, epoch);
-  if (stamp != epoch_now(epoch))
-    (void) tamis__window_record(c, &name, stamp, further); /* it has its slot */
-  return TAMIS_OK;
-}
-
-/* *crowded is set with NO_RECORD: to the records that need a larger table. */
 static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
-                      struct window_copies **crowded)
+                      struct window_memory *memory)
 {
   uint64_t epoch = epoch_locked(&w->epoch);
   HOOK(window_epoch_read_locked);
@@ -99,12 +81,14 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
     return OTHER_LAYERS;
   struct home home = find_home(locked, epoch);
   if (!home.live)
-    return insert_locked(w, &home, epoch);
+    return insert_locked(w, &home, epoch, memory);
+  const struct found *at = &home.found;
   int result = TAMIS_OK;
-  if (renews && w->copies)
-    result = renew_locked(w, &home, !unique, epoch, crowded);
-  else if (renews)
-    (void) write_locked(w, home.pair, home.found.bucket, home.found.lane, epoch);
+  if (!unique && home.pair->layer->planes)
+    result = tamis__window_add_further(memory, home.pair->layer,
+                                       window_lane(home.pair->layer, at->bucket, at->lane), 1);
+  if (result == TAMIS_OK && renews)
+    write_locked(w, home.pair, at->bucket, at->lane, epoch);
   return result != TAMIS_OK ? result : unique ? TAMIS_PRESENT : TAMIS_OK;
 }
 
@@ -112,32 +96,30 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
 
 static int make_room(struct window *w, const struct pair *pair)
 {
-  int result = TAMIS_EFULL;
+  int result = TAMIS_ABSENT;
   if (!tamis__window_has_no_path(w, pair->layer, &pair->place))
     result = tamis__window_evict(w, pair->layer, &pair->place);
-  return result == TAMIS_EFULL ? tamis__window_grow(w, pair->layer, &pair->place) : result;
+  return result == TAMIS_ABSENT ? tamis__window_grow(w, pair->layer, &pair->place) : result;
 }
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
 {
-  for (;;) {
+  struct window_memory memory = {.w = w};
+  int result, again;
+  do {
     struct locked locked;
-    struct window_copies *crowded = NULL;
     lock_pairs(w, mixed, &locked);
-    int result = put_locked(w, &locked, unique, renews, &crowded);
+    result = put_locked(w, &locked, unique, renews, &memory);
     unlock_pairs(&locked);
-    if (result == OTHER_LAYERS)
-      continue;
-    bool no_room = result == NO_ROOM, no_record = result == NO_RECORD;
-    if (no_room)
-      result = make_room(w, &locked.pair[0]);
-    else if (no_record)
-      result = tamis__window_fit_records(w, crowded, 1);
-    if (result < 0)
-      tamis__counter_note(&w->counters, WINDOW_REFUSED);
-    if (result < 0 || !(no_room || no_record))
-      return result;
-  }
+    again = result == NO_ROOM     ? make_room(w, &locked.pair[0])
+            : result == NO_MEMORY ? tamis__window_fetch_memory(&memory)
+                                  : TAMIS_OK;
+  } while (result >= NO_ROOM && again == TAMIS_OK);
+  tamis__window_release_memory(&memory);
+  result = again == TAMIS_OK ? result : again;
+  if (result < 0)
+    tamis__counter_note(&w->counters, WINDOW_REFUSED);
+  return result;
 }
 
 static int add(struct window *w, uint64_t mixed)

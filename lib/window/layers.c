@@ -15,11 +15,12 @@
 #include "window/layers.h"
 
 #include "base/memory.h"
+#include "window/copies.h"
 #include "window/evict.h"
 #include "window/lookup.h"
 
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
-                                     const struct window_geometry *g)
+                                     const struct window_geometry *g, struct window_plane *planes)
 {
   uint64_t words = window_words(g);
   layer->geometry = *g;
@@ -29,7 +30,28 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
   while (layer->block_shift < WINDOW_MAX_BLOCK_SHIFT &&
          words >> layer->block_shift > w->stripes.mask)
     layer->block_shift++;
+  tamis__window_begin_planes(layer, planes);
   return window_bytes(g);
+}
+
+struct window_layer *tamis__window_create_layer(const struct window *w,
+                                                const struct window_geometry *g)
+{
+  const bool copies = window_counts_copies(w);
+  struct window_layer *layer =
+      tamis__memory_allocate(filter_allocator(&w->head), window_layer_bytes(copies));
+  if (layer)
+    (void) tamis__window_prepare_layer(w, layer, g,
+                                       copies ? (struct window_plane *) (layer + 1) : NULL);
+  return layer;
+}
+
+void tamis__window_destroy_layer(struct window *w, struct window_layer *layer)
+{
+  tamis__window_destroy_planes(w, layer);
+  tamis__memory_release(filter_allocator(&w->head), layer->words, window_bytes(&layer->geometry));
+  tamis__memory_release(filter_allocator(&w->head), layer,
+                        window_layer_bytes(window_counts_copies(w)));
 }
 
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes, size_t cleared_from)
@@ -92,21 +114,19 @@ int tamis__window_open_layer(struct window *w, const struct window_layer *full)
   if (result != TAMIS_OK)
     return result;
   const struct window_geometry *g = &w->next.geometry;
-  uint64_t words = window_bytes(g), more = words + sizeof(struct window_layer);
+  uint64_t words = window_bytes(g), more = words + window_layer_bytes(window_counts_copies(w));
   uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
   if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
-  struct window_layer *layer = tamis__memory_allocate(filter_allocator(&w->head), sizeof *layer);
-  word *memory =
-      layer ? tamis__window_allocate_words(filter_allocator(&w->head), words, w->cleared_from)
-            : NULL;
-  if (!memory) {
-    tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
+  struct window_layer *layer = tamis__window_create_layer(w, g);
+  if (layer)
+    layer->words = tamis__window_allocate_words(filter_allocator(&w->head), words, w->cleared_from);
+  if (!layer || !layer->words) {
+    if (layer)
+      tamis__window_destroy_layer(w, layer);
     return TAMIS_ENOMEM;
   }
-  (void) tamis__window_prepare_layer(w, layer, g);
-  layer->words = memory;
   layer->older = (struct window_layer *) full;
   layer->number = w->next.number;
   layer->index = w->next.index;
@@ -151,7 +171,6 @@ void tamis__window_destroy_layers(struct window *w)
   struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed), *older;
   for (; layer != &w->first; layer = older) {
     older = layer->older;
-    tamis__memory_release(filter_allocator(&w->head), layer->words, window_bytes(&layer->geometry));
-    tamis__memory_release(filter_allocator(&w->head), layer, sizeof *layer);
+    tamis__window_destroy_layer(w, layer);
   }
 }

@@ -7,9 +7,14 @@
 
 #include "window/table.h"
 
-/* Fills in a layer but for its words, of which it returns the bytes. */
+/* Fills in a layer but for its words, of which it returns the bytes.  `planes`: zeros, or NULL. */
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
-                                     const struct window_geometry *g);
+                                     const struct window_geometry *g, struct window_plane *planes);
+
+/* A further layer that has been prepared but for its words; NULL: no memory. */
+struct window_layer *tamis__window_create_layer(const struct window *w,
+                                                const struct window_geometry *g);
+void tamis__window_destroy_layer(struct window *w, struct window_layer *layer);
 
 /* Opens the layer after `full`, if `full` still is the newest one.  The caller holds `opening`, and
  * no stripe.

@@ -14,13 +14,15 @@
 #include "window/layers.h"
 #include "window/window.h"
 
+#include <string.h>
+
 /* A layer that has been read. */
 struct content {
   struct window_geometry geometry;
   unsigned index;
   uint64_t *words;  /* no other thread knows them yet */
   uint64_t *copied; /* in which period each segment was */
-  struct saved_records records;
+  struct lane_counts counts;
 };
 
 struct load {
@@ -193,7 +195,7 @@ static int load_words(struct load *l, struct content *c)
   uint64_t bytes = window_bytes(&c->geometry), begin;
   uint64_t limit = l->saved->limit;
   const void *at = NULL;
-  l->bytes += l->n ? sizeof(struct window_layer) : 0;
+  l->bytes += l->n ? window_layer_bytes(l->saved->options.kind == TAMIS_CUCKOO) : 0;
   l->copied += c->geometry.segments * 8;
   /* What says when segments were copied is gone before what is beside the words is allocated. */
   if (limit && (bytes > limit || l->bytes > limit - bytes || l->copied > l->beside))
@@ -239,65 +241,45 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Room for `n` more records.  They take no more memory than the file has bytes for them, to a
- * factor of two; it is no memory of the filter's. */
-static int make_room(struct load *l, struct saved_records *r, uint64_t n)
+/* Adds a block to the bytes of a layer's counts, which are no memory of the filter's. */
+static int load_counts(struct load *l, struct content *c, unsigned number)
 {
-  uint64_t old = r->room * sizeof *r->all;
-  if (r->n + n <= r->room)
-    return TAMIS_OK;
-  uint64_t room = r->n + n > 2 * r->room ? r->n + n : 2 * r->room, larger = room * sizeof *r->all;
-  struct saved_record *all = tamis__memory_grow(&l->r->allocator, r->all, old, larger);
-  if (!all)
+  const struct saved_block *block = &l->next;
+  if (l->saved->options.kind != TAMIS_CUCKOO || !block->size ||
+      block->size > SAVED_COUNTS_OF_BLOCK || block->meanings[0] != number ||
+      block->meanings[1] != c->counts.size || block->meanings[2] || block->meanings[3])
+    return TAMIS_ECORRUPT;
+  if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, block->size))
     return TAMIS_ENOMEM;
-  r->all = all;
-  r->room = room;
+  memcpy(c->counts.bytes + c->counts.size, block->payload, block->size);
+  c->counts.size += block->size;
   return TAMIS_OK;
 }
 
-/* Whether a record may follow those before it. */
-static bool record_is_possible(const struct load *l, const struct content *c, uint64_t lane,
-                               uint64_t further)
+/* Whether all counts are those of lanes in use. */
+static bool check_counts(struct load *l, const struct content *c)
 {
   const struct window_geometry *g = &c->geometry;
-  const struct saved_records *r = &c->records;
-  if (lane >= window_lanes(g) || (r->n && lane <= r->all[r->n - 1].lane) || !further ||
-      further >= window_most_copies || further >= window_most_copies - l->further)
-    return false;
-  return lane_get(&g->whole.lane, c->words[lane / g->whole.lane.lanes],
-                  (unsigned) (lane % g->whole.lane.lanes));
-}
-
-/* Reads the block of records that is the next one. */
-static int load_records(struct load *l, struct content *c, unsigned number)
-{
-  const struct saved_block *block = &l->next;
-  uint64_t n = block->size / SAVED_RECORD_BYTES;
-  if (l->saved->options.kind != TAMIS_CUCKOO || block->size % SAVED_RECORD_BYTES || !n ||
-      n > SAVED_RECORDS || block->meanings[0] != number || block->meanings[1] != c->records.n ||
-      block->meanings[2] || block->meanings[3])
-    return TAMIS_ECORRUPT;
-  int result = make_room(l, &c->records, n);
-  for (uint64_t i = 0; i < n && result == TAMIS_OK; i++) {
-    const unsigned char *at = block->payload + i * SAVED_RECORD_BYTES;
-    uint64_t lane = saved_get64(at), further = saved_get64(at + 8);
-    if (!record_is_possible(l, c, lane, further))
-      return TAMIS_ECORRUPT;
-    c->records.all[c->records.n++] = (struct saved_record){lane, further};
-    l->further += further;
+  const struct lane_shape *s = &g->whole.lane;
+  struct lane_counts_reader r = lane_counts_read(&c->counts, 0, 0);
+  while (lane_counts_next(&r)) {
+    if (r.lane >= window_lanes(g) || r.counts.count >= window_most_copies - l->further ||
+        !lane_get(s, c->words[r.lane / s->lanes], (unsigned) (r.lane % s->lanes)))
+      return false;
+    l->further += r.counts.count;
   }
-  return result;
+  return !r.wrong;
 }
 
-/* Reads all blocks of records, and the one that follows them. */
-static int load_all_records(struct load *l, struct content *c, unsigned number)
+/* Reads all blocks of counts, and the one that follows them. */
+static int load_all_counts(struct load *l, struct content *c, unsigned number)
 {
   int result;
   do
     result = tamis__saved_read_block(l->r, &l->next);
-  while (result == TAMIS_OK && l->next.type == SAVED_WINDOW_RECORDS &&
-         (result = load_records(l, c, number)) == TAMIS_OK);
-  return result;
+  while (result == TAMIS_OK && l->next.type == SAVED_WINDOW_COUNTS &&
+         (result = load_counts(l, c, number)) == TAMIS_OK);
+  return result == TAMIS_OK && !check_counts(l, c) ? TAMIS_ECORRUPT : result;
 }
 
 static int load_layer_numbers(struct load *l, struct content *c)
@@ -325,7 +307,7 @@ static int load_layer(struct load *l)
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
-  return result == TAMIS_OK ? load_all_records(l, c, l->n - 1) : result;
+  return result == TAMIS_OK ? load_all_counts(l, c, l->n - 1) : result;
 }
 
 static int load_end(struct load *l)
@@ -348,11 +330,11 @@ static int load_end(struct load *l)
 
 static int append_layer(struct window *w, struct content *c)
 {
-  struct window_layer *layer = tamis__memory_allocate(filter_allocator(&w->head), sizeof *layer);
+  struct window_layer *layer = tamis__window_create_layer(w, &c->geometry);
   if (!layer)
     return TAMIS_ENOMEM;
   struct window_layer *older = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  uint64_t bytes = tamis__window_prepare_layer(w, layer, &c->geometry) + sizeof *layer;
+  uint64_t bytes = window_bytes(&c->geometry) + window_layer_bytes(window_counts_copies(w));
   layer->words = (word *) c->words;
   c->words = NULL; /* they are the layer's now */
   layer->index = c->index;
@@ -373,66 +355,6 @@ static void count_lanes(struct window *w, const struct window_layer *layer)
     window_use(stripe, (int64_t) lanes_count(used));
     stripe_unlock(stripe);
   }
-}
-
-/* The entry of a record; 0: it has been forgotten. */
-static struct lane_place entry_of_record(const struct window_layer *layer,
-                                         const struct saved_record *record)
-{
-  const struct window_geometry *g = &layer->geometry;
-  uint64_t index = record->lane / g->whole.lane.lanes;
-  return lane_place(g, word_load(&layer->words[index]), index,
-                    (unsigned) (record->lane % g->whole.lane.lanes));
-}
-
-/* Calls for each record of an entry that has not been forgotten. */
-static void for_each_record(struct load *l, struct window *w,
-                            void (*call)(struct window_copies *, const struct window_name *,
-                                         unsigned stamp, uint64_t further))
-{
-  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  for (; layer; layer = layer->older) {
-    const struct window_shape *s = &layer->geometry.shape;
-    const struct saved_records *r = &l->layers[layer->number].records;
-    for (uint64_t i = 0; i < r->n; i++) {
-      struct lane_place at = entry_of_record(layer, &r->all[i]);
-      struct window_name name = window_name(layer, at.lower, window_fingerprint_of(s, at.entry));
-      if (at.entry)
-        call(window_copies_of(w, layer, at.lower), &name, window_stamp_of(s, at.entry),
-             r->all[i].further);
-    }
-  }
-}
-
-static void expect_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
-                          uint64_t further)
-{
-  (void) name, (void) stamp, (void) further;
-  c->used++; /* of a table that there is not yet */
-}
-
-static void write_record(struct window_copies *c, const struct window_name *name, unsigned stamp,
-                         uint64_t further)
-{
-  (void) tamis__window_record(c, name, stamp, further); /* there is room for it */
-}
-
-/* Each table gets its size at once: so the filter takes no more than it did when it was saved. */
-static int count_copies(struct load *l, struct window *w)
-{
-  int result = TAMIS_OK;
-  if (!w->copies)
-    return TAMIS_OK;
-  for_each_record(l, w, expect_record);
-  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
-    uint64_t records = w->copies[i].used;
-    w->copies[i].used = 0;
-    if (records && result == TAMIS_OK)
-      result = tamis__window_fit_records(w, &w->copies[i], records);
-  }
-  if (result == TAMIS_OK)
-    for_each_record(l, w, write_record);
-  return result;
 }
 
 static int create(struct load *l, const struct tamis_filter *head, struct window **out)
@@ -457,11 +379,13 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   atomic_store_explicit(&w->epoch, epoch, memory_order_relaxed); /* not shared yet */
   for (unsigned i = 1; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
-  const struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  for (; layer; layer = layer->older)
+  struct window_layer *newest = atomic_load_explicit(&w->newest, memory_order_relaxed), *layer;
+  for (layer = newest; layer; layer = layer->older)
     count_lanes(w, layer);
-  if (result == TAMIS_OK)
-    result = count_copies(l, w);
+  struct window_memory memory = {.w = w};
+  for (layer = newest; layer && layer->planes && result == TAMIS_OK; layer = layer->older)
+    result = tamis__window_give_counts(&memory, layer, &l->layers[layer->number].counts);
+  tamis__window_release_memory(&memory);
   w->max_bytes = o->max_bytes;
   return result;
 }
@@ -487,8 +411,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   if (result == TAMIS_OK)
     result = create(&l, head, &w);
   for (unsigned i = 0; i < l.n; i++)
-    tamis__memory_release(&r->allocator, l.layers[i].records.all,
-                          l.layers[i].records.room * sizeof(struct saved_record));
+    tamis__lane_counts_release(&l.layers[i].counts, &r->allocator);
   if (result == TAMIS_OK) {
     *out = &w->head;
     return TAMIS_OK;
@@ -531,6 +454,6 @@ uint64_t tamis__window_saved_beside(const struct saved_head *saved)
   struct load l = {.saved = saved};
   if (!read_numbers(saved, &l))
     return 0;
-  return bytes_beside(&l) +
-         (saved->geometry[SAVED_WINDOW_LAYERS] - 1) * sizeof(struct window_layer);
+  return bytes_beside(&l) + (saved->geometry[SAVED_WINDOW_LAYERS] - 1) *
+                                window_layer_bytes(saved->options.kind == TAMIS_CUCKOO);
 }

@@ -5,7 +5,7 @@
 #ifndef TAMIS_LIB_WINDOW_PAIR_H
 #define TAMIS_LIB_WINDOW_PAIR_H
 
-#include "window/table.h"
+#include "window/copies.h"
 
 /* ---- the two buckets of a key in a layer ---- */
 
@@ -135,9 +135,9 @@ static inline struct home find_home(const struct locked *locked, uint64_t epoch)
 
 /* Finds a lane for a key that has no live one in a pair; false: there is no room.  *at is a dead
  * one that has its fingerprint, if there is one.  That is used again: only one lane of a pair may
- * have it.  The caller holds the stripes, and writes the lane. */
-static inline bool take_lane_locked(const struct window *w, const struct pair *pair,
-                                    const struct view *view, struct found *at, uint64_t epoch)
+ * have it. */
+static inline bool find_lane(const struct pair *pair, const struct view *view, struct found *at,
+                             uint64_t epoch)
 {
   const struct window_shape *s = &pair->layer->geometry.shape;
   if (at->entry)
@@ -149,9 +149,19 @@ static inline bool take_lane_locked(const struct window *w, const struct pair *p
   bool to_lower = lanes_count(lower_free) >= lanes_count(upper_free);
   at->bucket = to_lower ? pair->place.lower : pair->place.upper;
   at->lane = lanes_first(&s->lane, to_lower ? lower_free : upper_free);
-  if (!lane_get(&s->lane, to_lower ? view->lower : view->upper, at->lane))
-    window_use(window_stripe(w, pair->layer, at->bucket), 1);
+  at->entry = lane_get(&s->lane, to_lower ? view->lower : view->upper, at->lane);
   return true;
+}
+
+/* Counts a lane as in use, or forgets the copies of the dead entry in it.  The caller holds the
+ * stripes, and writes the lane. */
+static inline void take_lane_locked(const struct pair *pair, const struct found *at,
+                                    struct window_memory *memory)
+{
+  if (!at->entry)
+    window_use(window_stripe(memory->w, pair->layer, at->bucket), 1);
+  else
+    window_forget_further(memory, pair->layer, window_lane(pair->layer, at->bucket, at->lane));
 }
 
 #endif

@@ -22,22 +22,21 @@
  *     entry.  If a later layer's entry were taken, it might be that of another key, which the older
  *     one does not stand for.
  *
- * [R] Records.  An entry and its record have the same stamp whenever nobody holds the stripes.  So
- *     when the entry dies, the record does, and counts as none.  By [Q] in table.h, a sweep clears
- *     both before the stamp is used again; it does not matter which one goes first, and whether the
- *     lane or the name is in use again by then.
+ * [R] Counts.  The count of a lane belongs to the entry in it.  When the entry dies, its lane counts
+ *     as free, and so nobody asks for its count: only what sets it to 0 does, before the lane has
+ *     another entry (copies.h).
  *
  * A remove and a count take effect when the epoch word is read under the stripes, or just before
- * the next period begins: nobody changes the entry and its record meanwhile.
+ * the next period begins: nobody changes the entry and its count meanwhile.
  */
 #include "window/remove.h"
 
 #include "window/copies.h"
 #include "window/pair.h"
 
-/* Finds the key's home, with all its stripes held.  Returns the epoch word. */
-static uint64_t lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
-                          struct home *home)
+/* Finds the key's home, with all its stripes held. */
+static void lock_home(const struct window *w, uint64_t mixed, struct locked *locked,
+                      struct home *home)
 {
   for (;;) {
     lock_pairs(w, mixed, locked);
@@ -46,52 +45,37 @@ static uint64_t lock_home(const struct window *w, uint64_t mixed, struct locked 
     if (epoch_newest(epoch) == locked->pair[0].layer->number) {
       *home = find_home(locked, epoch);
       HOOK(window_home_found);
-      return epoch;
+      return;
     }
     unlock_pairs(locked);
   }
 }
 
-/* The records among which that of a key is, and the name that it has there. */
-static struct window_copies *copies_at(const struct window *w, const struct pair *pair,
-                                       struct window_name *name)
+static void remove_locked(const struct pair *pair, const struct found *at,
+                          struct window_memory *memory)
 {
-  *name = window_name(pair->layer, pair->place.lower, pair->fingerprint);
-  return window_copies_of(w, pair->layer, pair->place.lower);
-}
-
-/* *sparse is set to the records that have too large a table after that, or NULL. */
-static int remove_locked(struct window *w, const struct home *home, uint64_t epoch,
-                         struct window_copies **sparse)
-{
-  const struct pair *pair = home->pair;
-  struct window_name name;
-  struct window_copies *c = copies_at(w, pair, &name);
-  uint64_t further = tamis__window_further(c, &name, epoch_dead(epoch));
-  if (further) {
-    unsigned stamp = window_stamp_of(&pair->layer->geometry.shape, home->found.entry);
-    (void) tamis__window_record(c, &name, stamp, further - 1); /* it has its slot */
-    *sparse = tamis__window_is_too_large(c) ? c : NULL;
-    return TAMIS_OK;
+  struct window_lane lane = window_lane(pair->layer, at->bucket, at->lane);
+  if (tamis__window_further(pair->layer, lane)) {
+    const uint64_t one_less = UINT64_MAX;
+    (void) tamis__window_add_further(memory, pair->layer, lane, one_less);
+    return; /* this needed no memory */
   }
-  window_store(pair->layer, home->found.bucket, home->found.lane, 0);
-  window_use(window_stripe(w, pair->layer, home->found.bucket), -1);
-  window_has_room(pair->layer, home->found.bucket);
-  return TAMIS_OK;
+  window_store(pair->layer, at->bucket, at->lane, 0);
+  window_use(window_stripe(memory->w, pair->layer, at->bucket), -1);
+  window_has_room(pair->layer, at->bucket);
 }
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash)
 {
-  struct window *w = window_of(f);
+  struct window_memory memory = {.w = window_of(f)};
   struct locked locked;
   struct home home;
-  struct window_copies *sparse = NULL;
-  uint64_t epoch = lock_home(w, window_mixed(w, hash), &locked, &home);
-  int result = home.live ? remove_locked(w, &home, epoch, &sparse) : TAMIS_ABSENT;
+  lock_home(memory.w, window_mixed(memory.w, hash), &locked, &home);
+  if (home.live)
+    remove_locked(home.pair, &home.found, &memory);
   unlock_pairs(&locked);
-  if (sparse) /* without memory the table stays as it is */
-    (void) tamis__window_fit_records(w, sparse, 0);
-  return result;
+  tamis__window_release_memory(&memory);
+  return home.live ? TAMIS_OK : TAMIS_ABSENT;
 }
 
 uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
@@ -99,12 +83,12 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   const struct window *w = const_window_of(f);
   struct locked locked;
   struct home home;
-  struct window_name name;
   if (!w->operations.contains(f, hash)) /* no lock for a key that is not in */
     return 0;
-  uint64_t epoch = lock_home(w, window_mixed(w, hash), &locked, &home);
-  const struct window_copies *c = copies_at(w, home.pair, &name);
-  uint64_t copies = home.live ? 1 + tamis__window_further(c, &name, epoch_dead(epoch)) : 0;
+  lock_home(w, window_mixed(w, hash), &locked, &home);
+  const struct window_layer *layer = home.pair->layer;
+  struct window_lane lane = window_lane(layer, home.found.bucket, home.found.lane);
+  uint64_t copies = home.live ? 1 + tamis__window_further(layer, lane) : 0;
   unlock_pairs(&locked);
   return copies;
 }

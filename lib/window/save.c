@@ -17,19 +17,21 @@
  *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  A
  *     layer that leaves is empty, and its words stay.
  *
- *     No lock is held while anything is written.
+ *     No lock is held while anything is written, or memory is asked for.
  *
  *     In a window of the cuckoo kind keys may be removed meanwhile, and the lane of one that is
  *     added again may be in its other bucket.  If the copy then has both lanes, one of them goes:
  *     each key that the entry stands for was removed or added meanwhile, for otherwise it would
- *     have stayed where it was.  How many copies there are is read after the segment has been
- *     copied, entry by entry.
+ *     have stayed where it was.  A word and the counts of its lanes are copied under the word's
+ *     stripe: each count is that of the entry beside it.
  */
 #include "window/save.h"
 
 #include "base/memory.h"
 #include "window/copies.h"
 #include "window/evict.h"
+
+#include <string.h>
 
 static void put_layer(const struct window_layer *layer, uint64_t *numbers)
 {
@@ -65,7 +67,7 @@ void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
   const uint64_t growths = w->growths + oldest->number;
   out->geometry[SAVED_WINDOW_GROWTHS] = growths < INT32_MAX ? growths : INT32_MAX;
   put_layer(oldest, &out->geometry[SAVED_WINDOW_OLDEST]);
-  out->geometry[SAVED_WINDOW_FURTHER] = tamis__window_all_further(w);
+  out->geometry[SAVED_WINDOW_FURTHER] = window_all_further(w);
 }
 
 /* ---- copies of segments ---- */
@@ -76,7 +78,7 @@ struct copy {
   uint64_t *words; /* room for any segment */
   uint64_t lanes;  /* in use, of all that has been copied */
   uint64_t further;
-  struct saved_records records; /* of the layer */
+  struct lane_counts counts; /* of the layer */
 };
 
 /* Of two lanes of a pair that have one fingerprint, clears the one in the upper bucket. */
@@ -95,66 +97,106 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
     }
 }
 
-uint64_t tamis__window_copy_segment(struct window *w, const struct window_layer *layer,
-                                    uint64_t segment, uint64_t *words)
+/* Adds the counts of a word. */
+static void copy_counts_locked(const struct window_layer *layer, uint64_t index, uint64_t value,
+                               struct lane_counts *counts)
 {
-  const struct window_geometry *g = &layer->geometry;
-  uint64_t n = window_segment_words(g);
-  const word *from = layer->words + segment * n;
-  uint64_t epoch = tamis__window_freeze(w, layer, segment);
+  const struct lane_shape *s = &layer->geometry.whole.lane;
+  uint64_t used = window_used(&layer->geometry.whole, value);
+  for (; used && window_has_counts(layer, index); used &= used - 1) {
+    unsigned lane = lanes_first(s, used);
+    uint64_t further = tamis__window_further(layer, (struct window_lane){index, lane});
+    if (further)
+      lane_counts_add(counts, index * s->lanes + lane, further);
+  }
+}
+
+enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * DUPLICATES_MAX_LANES * LANE_COUNT_BYTES };
+
+/* Copies words of one line, with their counts.  False: there is no room for the counts. */
+static bool copy_words(const struct window *w, const struct window_layer *layer, uint64_t first,
+                       uint64_t n, uint64_t *words, struct lane_counts *counts)
+{
+  struct stripe *stripe = window_stripe_of_block(w, first >> layer->block_shift);
+  const bool counted = layer->planes;
+  if (counted && counts->room - counts->size < MOST_BYTES_OF_LINE)
+    return false;
+  if (counted)
+    stripe_lock(stripe);
   for (uint64_t i = 0; i < n; i++) {
-    words[i] = word_load(&from[i]);
-    HOOK(window_word_copied);
+    words[i] = word_load(&layer->words[first + i]);
+    if (counted)
+      copy_counts_locked(layer, first + i, words[i], counts);
   }
-  tamis__window_thaw(w);
-  if (w->copies)
-    clear_twins(g, words);
-  return epoch;
-}
-
-static bool note_record(struct copy *copy, uint64_t lane, uint64_t further)
-{
-  struct saved_records *r = &copy->records;
-  if (r->n == r->room) {
-    uint64_t room = r->room ? 2 * r->room : 64;
-    struct saved_record *all =
-        tamis__memory_grow(&copy->w->allocator, r->all, r->room * sizeof *all, room * sizeof *all);
-    if (!all)
-      return false;
-    r->all = all;
-    r->room = room;
-  }
-  r->all[r->n++] = (struct saved_record){lane, further};
-  copy->further += further;
+  if (counted)
+    stripe_unlock(stripe);
+  HOOK(window_words_copied);
   return true;
 }
 
-/* Reads how many copies there are of the entries in the copy of a segment. */
-static bool copy_records(struct copy *copy, const struct window_layer *layer, uint64_t segment)
+/* Copies a segment that is frozen. */
+static bool copy_frozen(const struct window *w, const struct window_layer *layer, uint64_t segment,
+                        uint64_t *words, struct lane_counts *counts)
+{
+  const uint64_t n = window_segment_words(&layer->geometry), first = segment * n;
+  for (uint64_t i = 0, part; i < n; i += part) {
+    part = WINDOW_LINE_WORDS - (first + i) % WINDOW_LINE_WORDS; /* no two stripes cover one line */
+    part = part < n - i ? part : n - i;
+    if (!copy_words(w, layer, first + i, part, words + i, counts))
+      return false;
+  }
+  return true;
+}
+
+/* Drops the counts of lanes that have been cleared in a copy, of those after `begin`.  The counts
+ * that stay take no more bytes than before. */
+static void drop_counts(const struct window_geometry *g, const uint64_t *words, uint64_t first,
+                        const struct lane_counts *begin, struct lane_counts *counts)
+{
+  const unsigned lanes = g->whole.lane.lanes;
+  struct lane_counts_reader r = lane_counts_read(counts, begin->size, begin->next);
+  counts->size = begin->size;
+  counts->next = begin->next;
+  while (lane_counts_next(&r))
+    if (lane_get(&g->whole.lane, words[r.lane / lanes - first], (unsigned) (r.lane % lanes)))
+      lane_counts_add(counts, r.lane, r.counts.count);
+}
+
+int tamis__window_copy_segment(struct window *w, const struct window_layer *layer, uint64_t segment,
+                               uint64_t *words, struct lane_counts *counts,
+                               const tamis_allocator *allocator, uint64_t *epoch)
 {
   const struct window_geometry *g = &layer->geometry;
-  const uint64_t first = segment * window_segment_words(g);
-  for (uint64_t i = 0; i < window_segment_words(g); i++)
-    for (uint64_t used = window_used(&g->whole, copy->words[i]); used; used &= used - 1) {
-      unsigned lane = lanes_first(&g->whole.lane, used);
-      struct lane_place at = lane_place(g, copy->words[i], first + i, lane);
-      uint64_t further = tamis__window_read_further(copy->filter, layer, at.lower,
-                                                    window_fingerprint_of(&g->whole, at.entry));
-      if (further && !note_record(copy, (first + i) * g->whole.lane.lanes + lane, further))
-        return false;
-    }
-  return true;
+  const struct lane_counts begin = *counts;
+  for (bool copied = false; !copied;) {
+    counts->size = begin.size;
+    counts->next = begin.next;
+    *epoch = tamis__window_freeze(w, layer, segment);
+    copied = copy_frozen(w, layer, segment, words, counts);
+    tamis__window_thaw(w);
+    if (!copied && !tamis__lane_counts_reserve(counts, allocator, 2 * MOST_BYTES_OF_LINE))
+      return TAMIS_ENOMEM;
+  }
+  if (layer->planes) {
+    clear_twins(g, words);
+    drop_counts(g, words, segment * window_segment_words(g), &begin, counts);
+  }
+  return TAMIS_OK;
 }
 
 /* Returns in which period the copy was made. */
 static uint64_t copy_segment(struct copy *copy, const struct window_layer *layer, uint64_t segment)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t epoch = tamis__window_copy_segment(copy->filter, layer, segment, copy->words);
-  if (copy->filter->copies && !copy_records(copy, layer, segment))
-    copy->w->result = TAMIS_ENOMEM;
+  const struct lane_counts begin = copy->counts;
+  uint64_t epoch = 0;
+  copy->w->result = tamis__window_copy_segment(copy->filter, layer, segment, copy->words,
+                                               &copy->counts, &copy->w->allocator, &epoch);
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
+  struct lane_counts_reader r = lane_counts_read(&copy->counts, begin.size, begin.next);
+  while (lane_counts_next(&r))
+    copy->further += r.counts.count;
   return epoch_period(epoch);
 }
 
@@ -203,10 +245,14 @@ static void save_words(struct copy *copy, const struct window_layer *layer, unsi
     save_numbers(copy->w, SAVED_WINDOW_COPIED, (uint64_t[SAVED_MEANINGS]){number, done},
                  copied + done, n);
   }
-  for (uint64_t done = 0; done < copy->records.n && copy->w->result == TAMIS_OK; done += n) {
-    n = copy->records.n - done < SAVED_RECORDS ? copy->records.n - done : SAVED_RECORDS;
-    save_numbers(copy->w, SAVED_WINDOW_RECORDS, (uint64_t[SAVED_MEANINGS]){number, done},
-                 &copy->records.all[done].lane, n * 2);
+  for (uint64_t done = 0; done < copy->counts.size && copy->w->result == TAMIS_OK; done += n) {
+    n = copy->counts.size - done < SAVED_COUNTS_OF_BLOCK ? copy->counts.size - done
+                                                         : SAVED_COUNTS_OF_BLOCK;
+    unsigned char *room = tamis__saved_block_room(copy->w, n);
+    if (!room)
+      return;
+    memcpy(room, copy->counts.bytes + done, n);
+    tamis__saved_block(copy->w, SAVED_WINDOW_COUNTS, (uint64_t[SAVED_MEANINGS]){number, done}, n);
   }
 }
 
@@ -221,9 +267,7 @@ static void save_layer(struct copy *copy, const struct window_layer *layer, unsi
     save_words(copy, layer, number, copied);
   else if (copy->w->result == TAMIS_OK)
     copy->w->result = TAMIS_ENOMEM;
-  tamis__memory_release(allocator, copy->records.all,
-                        copy->records.room * sizeof *copy->records.all);
-  copy->records = (struct saved_records){0};
+  tamis__lane_counts_release(&copy->counts, allocator);
   tamis__memory_release(allocator, copied, of_copied);
   tamis__memory_release(allocator, copy->words, of_words);
 }

@@ -8,7 +8,7 @@
 #define TAMIS_LIB_WINDOW_SAVE_H
 
 #include "base/saved.h"
-#include "window/table.h"
+#include "window/copies.h"
 
 /* The numbers of the header's geometry, and the trailer's totals.  Those of a layer are the payload
  * of its block, too; those in the header are the oldest one's. */
@@ -41,21 +41,11 @@ enum {
    * it was copied: so many in each block, or all that are left. */
   SAVED_WINDOW_COPIED = 33,
   SAVED_WINDOW_COPIES = SMALL(SAVED_CHUNK / 8, 16),
-  /* [number of the layer; first record]  Of each entry of which there are several copies: the
-   * number of its lane, counted from the array's beginning, and how many further copies there are;
-   * in the order of the lanes.  So many in each block, or all that are left. */
-  SAVED_WINDOW_RECORDS = 34,
-  SAVED_RECORD_BYTES = 16,
-  SAVED_RECORDS = 16 /* few, so that a reader needs little memory for a block */
-};
-
-/* Such records in memory. */
-struct saved_record {
-  uint64_t lane, further;
-};
-struct saved_records {
-  struct saved_record *all;
-  uint64_t n, room;
+  /* [number of the layer; bytes in the blocks before]  The counts of further copies: the payloads
+   * of a layer's blocks are one piece after the other of struct lane_counts.  So many bytes in each
+   * block, or all that are left. */
+  SAVED_WINDOW_COUNTS = 34,
+  SAVED_COUNTS_OF_BLOCK = SMALL(4096, 16)
 };
 
 /* Where a lane is, in words of a layer. */
@@ -77,10 +67,12 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
 
 static const uint64_t saved_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
 
-/* Copies a segment: what was remembered at one moment of the returned epoch word, but for what
- * other calls change.  The words have one lane of each pair for a fingerprint. */
-uint64_t tamis__window_copy_segment(struct window *w, const struct window_layer *layer,
-                                    uint64_t segment, uint64_t *words);
+/* Copies a segment to `words`, and adds its counts to `counts`: what was remembered at one moment
+ * of the epoch word *epoch, but for what other calls change.  The copy has one lane of each pair
+ * for a fingerprint.  TAMIS_ENOMEM: there is no memory for the counts. */
+int tamis__window_copy_segment(struct window *w, const struct window_layer *layer, uint64_t segment,
+                               uint64_t *words, struct lane_counts *counts,
+                               const tamis_allocator *allocator, uint64_t *epoch);
 
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);
 void tamis__window_figures(const struct saved_head *saved, tamis_stats *out);

@@ -115,6 +115,7 @@
 #include "base/hook.h"
 #include "base/stripe.h"
 #include "base/word.h"
+#include "table/plane.h"
 #include "window/epoch.h"
 #include "window/geometry.h"
 
@@ -122,23 +123,38 @@
 enum { WINDOW_EVICTIONS, WINDOW_FAILED_SEARCHES, WINDOW_REFUSED, WINDOW_LOOKUP_RETRIES };
 
 struct window_calls;
-struct window_copies;
 
-enum { WINDOW_MARKS = 8 };
+enum { WINDOW_MARKS = 8, WINDOW_PLANES = 4 /* of a layer */ };
+
+/* The counts of a quarter of a layer, or of less: copies.h. */
+struct window_plane {
+  /* LOCK window.counts (order 5): protects the counts of a plane; held for a change of one, or
+   * while a few are read. */
+  _Alignas(64) struct stripe lock;
+  plane counts;
+};
 
 struct window_layer {
   struct window_geometry geometry;
   word *words;
   const struct window_calls *calls; /* for the geometry's shape */
+  struct window_plane *planes;      /* WINDOW_PLANES; NULL: it is not of the cuckoo kind */
   struct window_layer *older;       /* NULL: this is the first one */
   unsigned number;                  /* in the epoch word; the first one is 0 */
   unsigned index;                   /* of the layer's share of the rate */
   unsigned block_shift;             /* log2 of the words in a block */
+  unsigned plane_shift;             /* log2 of the words in a plane */
   /* Whether segments are known to be full: each mark stands for every eighth of them.  Keys spread
    * evenly, so these are full together.  A cache line of their own, as they change. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
+
+/* What a layer takes beside its words; its planes follow it in memory. */
+static inline size_t window_layer_bytes(bool copies)
+{
+  return sizeof(struct window_layer) + (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
+}
 
 /* The next layer as it was planned last, perhaps when there was no memory for it. */
 struct window_next_plan {
@@ -155,7 +171,6 @@ struct window {
   struct filter_operations operations; /* those of the first layer's shape */
   struct window_layer first;
   version_counter *versions;
-  struct window_copies *copies; /* one for each stripe; NULL: it is not of the cuckoo kind */
   unsigned
       version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
   unsigned stamps;   /* G + 2 */
@@ -164,7 +179,7 @@ struct window {
   unsigned stripes_wanted; /* by the user; 0: chosen here */
   uint64_t max_bytes;
   uint64_t growths; /* before the filter was loaded, of the layers that had left */
-  /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the records of
+  /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
    * these, and are taken by their addresses; held for a change of the buckets of a key, or the
    * sweep of a block. */
   struct stripes stripes;
@@ -172,9 +187,8 @@ struct window {
   /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
    * sweep, and while a segment is frozen. */
   struct stripe advancing;
-  /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments, and
-   * lets one thread exchange tables of records; held for a search for room, with its new layer, or
-   * for one exchange. */
+  /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
+   * for a search for room, with its new layer. */
   struct stripe opening;
   /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
    * frozen, which a save or a union copies meanwhile. */
@@ -199,6 +213,12 @@ static inline struct window *window_of(tamis_filter *f)
 static inline const struct window *const_window_of(const tamis_filter *f)
 {
   return (const struct window *) f;
+}
+
+/* Whether it is of the cuckoo kind. */
+static inline bool window_counts_copies(const struct window *w)
+{
+  return w->first.planes;
 }
 
 static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
@@ -242,6 +262,15 @@ static inline void window_use(struct stripe *stripe, int64_t change)
   atomic_store_explicit(&padded->lanes, lanes + (uint64_t) change, memory_order_relaxed);
 }
 
+/* Counts further copies, modulo 2^64. */
+static inline void window_count_copies(struct stripe *stripe, uint64_t more)
+{
+  assert(stripe_held(stripe));
+  struct padded_stripe *padded = (struct padded_stripe *) (void *) stripe;
+  uint64_t copies = atomic_load_explicit(&padded->copies, memory_order_relaxed);
+  atomic_store_explicit(&padded->copies, copies + more, memory_order_relaxed);
+}
+
 static inline struct stripe *window_stripe(const struct window *w, const struct window_layer *layer,
                                            uint64_t bucket)
 {
@@ -255,6 +284,15 @@ static inline uint64_t window_lanes_in_use(const struct window *w)
   uint64_t sum = 0;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     sum += atomic_load_explicit(&w->stripes.all[i].lanes, memory_order_relaxed);
+  return sum;
+}
+
+/* Copies beyond the first one of each entry; of dead ones, too. */
+static inline uint64_t window_all_further(const struct window *w)
+{
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    sum += atomic_load_explicit(&w->stripes.all[i].copies, memory_order_relaxed);
   return sum;
 }
 

@@ -58,8 +58,24 @@ static unsigned stamp_of_age(unsigned age, uint64_t epoch, unsigned stamps)
   return now > age ? now - age : now + stamps - age;
 }
 
-static int unite_locked(struct window *w, const struct united *u)
+/* How many copies beyond the first one an entry has then, which stands in a lane if it is live. */
+static int unite_copies(struct window_memory *memory, const struct united *u,
+                        struct window_lane lane, bool live)
 {
+  const struct window_layer *layer = u->pair.layer;
+  uint64_t further = u->copies - 1;
+  if (!layer->planes)
+    return TAMIS_OK;
+  if (live)
+    return tamis__window_add_further(memory, layer, lane, further + 1);
+  return further || window_has_counts(layer, lane.index)
+             ? tamis__window_set_further(memory, layer, lane, further)
+             : TAMIS_OK;
+}
+
+static int unite_locked(struct window_memory *memory, const struct united *u)
+{
+  struct window *w = memory->w;
   const struct window_layer *layer = u->pair.layer;
   uint64_t epoch = epoch_locked(&w->epoch);
   HOOK(window_epoch_read_locked);
@@ -69,27 +85,19 @@ static int unite_locked(struct window *w, const struct united *u)
   struct found at = find_entry(&u->pair, &view);
   bool live = is_live(layer, &at, epoch);
   unsigned age = u->age;
-  struct window_copies *c = NULL;
-  struct window_name name = window_name(layer, u->pair.place.lower, u->pair.fingerprint);
-  uint64_t further = u->copies - 1;
   if (live) {
     unsigned other = age_of(window_stamp_of(&layer->geometry.shape, at.entry), epoch, w->stamps);
     age = other < age ? other : age;
-  }
-  unsigned stamp = stamp_of_age(age, epoch, w->stamps);
-  if (w->copies) {
-    c = window_copies_of(w, layer, u->pair.place.lower);
-    further += live ? 1 + tamis__window_further(c, &name, epoch_dead(epoch)) : 0;
-    if (further >= window_most_copies)
-      return TAMIS_EFULL;
-    if (!tamis__window_has_room(c, &name) && further)
-      return NO_RECORD;
-  }
-  if (!live && !take_lane_locked(w, &u->pair, &view, &at, epoch))
+  } else if (!find_lane(&u->pair, &view, &at, epoch)) {
     return NO_ROOM;
-  if (c)
-    (void) tamis__window_record(c, &name, stamp, further);
-  window_store(layer, at.bucket, at.lane, u->pair.fingerprint | stamp);
+  }
+  int result = unite_copies(memory, u, window_lane(layer, at.bucket, at.lane), live);
+  if (result != TAMIS_OK)
+    return result;
+  if (!at.entry)
+    window_use(window_stripe(w, layer, at.bucket), 1);
+  window_store(layer, at.bucket, at.lane,
+               u->pair.fingerprint | stamp_of_age(age, epoch, w->stamps));
   HOOK(window_lane_written);
   return TAMIS_OK;
 }
@@ -97,24 +105,22 @@ static int unite_locked(struct window *w, const struct united *u)
 static int unite_entry(struct window *w, const struct united *u)
 {
   const struct window_place *place = &u->pair.place;
-  struct stripe *a = window_stripe(w, u->pair.layer, place->lower),
-                *b = window_stripe(w, u->pair.layer, place->upper);
-  for (;;) {
+  struct window_memory memory = {.w = w};
+  int result, again = TAMIS_OK;
+  do {
     struct locked locked = {0};
-    note_stripe(&locked, a);
-    note_stripe(&locked, b);
+    note_stripe(&locked, window_stripe(w, u->pair.layer, place->lower));
+    note_stripe(&locked, window_stripe(w, u->pair.layer, place->upper));
     lock_stripes(&locked);
-    int result = unite_locked(w, u);
+    result = unite_locked(&memory, u);
     unlock_pairs(&locked);
-    if (result != NO_ROOM && result != NO_RECORD)
-      return result;
-    result =
-        result == NO_ROOM
-            ? tamis__window_evict(w, u->pair.layer, place)
-            : tamis__window_fit_records(w, window_copies_of(w, u->pair.layer, place->lower), 1);
-    if (result != TAMIS_OK)
-      return result;
-  }
+    if (result == NO_ROOM)
+      again = tamis__window_evict(w, u->pair.layer, place);
+    else if (result == NO_MEMORY)
+      again = tamis__window_fetch_memory(&memory);
+  } while (result >= NO_ROOM && again == TAMIS_OK);
+  tamis__window_release_memory(&memory);
+  return again == TAMIS_OK ? result : again == TAMIS_ABSENT ? TAMIS_EFULL : again;
 }
 
 /* ---- all entries ---- */
@@ -124,7 +130,8 @@ struct both {
   struct window_layer *to;
   struct window *from;
   struct window_layer *of;
-  uint64_t *words;  /* a copy of a segment of `from` */
+  uint64_t *words; /* a copy of a segment of `from`, and its counts */
+  struct lane_counts counts;
   uint64_t missing; /* entries that `into` has not */
 };
 
@@ -137,8 +144,6 @@ static struct united united_of(const struct both *b, const struct lane_place *at
   u.pair.place = (struct window_place){.lower = at->lower,
                                        .upper = window_other_bucket(g, at->lower, at->entry)};
   u.age = age_of(window_stamp_of(&g->shape, at->entry), epoch, b->from->stamps);
-  if (b->from->copies)
-    u.copies += tamis__window_read_further(b->from, b->of, at->lower, u.pair.fingerprint);
   return u;
 }
 
@@ -155,23 +160,44 @@ static int unite(struct both *b, const struct united *u)
   return unite_entry(b->into, u);
 }
 
-static int for_each_entry(struct both *b, int (*call)(struct both *, const struct united *))
+/* Calls for the entries of the segment that has been copied. */
+static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
+                           int (*call)(struct both *, const struct united *))
 {
   const struct window_geometry *g = &b->of->geometry;
   const uint64_t n = window_segment_words(g);
-  for (uint64_t segment = 0; segment < g->segments; segment++) {
-    uint64_t epoch = tamis__window_copy_segment(b->from, b->of, segment, b->words);
-    for (uint64_t i = 0; i < n; i++)
-      for (uint64_t used = window_used(&g->whole, b->words[i]); used; used &= used - 1) {
-        struct lane_place at =
-            lane_place(g, b->words[i], segment * n + i, lanes_first(&g->whole.lane, used));
-        struct united u = united_of(b, &at, epoch);
-        int result = call(b, &u);
-        if (result != TAMIS_OK)
-          return result;
+  struct lane_counts_reader r = lane_counts_read(&b->counts, 0, 0);
+  bool more = lane_counts_next(&r);
+  int result = TAMIS_OK;
+  for (uint64_t i = 0; i < n; i++)
+    for (uint64_t used = window_used(&g->whole, b->words[i]); used && result == TAMIS_OK;
+         used &= used - 1) {
+      const uint64_t index = segment * n + i;
+      const unsigned lane = lanes_first(&g->whole.lane, used);
+      struct lane_place at = lane_place(g, b->words[i], index, lane);
+      struct united u = united_of(b, &at, epoch);
+      if (more && r.lane == index * g->whole.lane.lanes + lane) {
+        u.copies += r.counts.count;
+        more = lane_counts_next(&r);
       }
+      result = call(b, &u);
+    }
+  return result;
+}
+
+static int for_each_entry(struct both *b, int (*call)(struct both *, const struct united *))
+{
+  const tamis_allocator *allocator = filter_allocator(&b->into->head);
+  int result = TAMIS_OK;
+  for (uint64_t segment = 0; segment < b->of->geometry.segments && result == TAMIS_OK; segment++) {
+    uint64_t epoch;
+    b->counts.size = b->counts.next = 0;
+    result = tamis__window_copy_segment(b->from, b->of, segment, b->words, &b->counts, allocator,
+                                        &epoch);
+    if (result == TAMIS_OK)
+      result = for_each_copied(b, segment, epoch, call);
   }
-  return TAMIS_OK;
+  return result;
 }
 
 /* ---- the call ---- */
@@ -201,14 +227,14 @@ static bool have_same_geometry(const struct window_geometry *a, const struct win
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to->geometry;
-  if (tamis__window_all_further(b->into) + tamis__window_all_further(b->from) >= most_united)
+  if (window_all_further(b->into) + window_all_further(b->from) >= most_united)
     return TAMIS_EFULL;
   uint64_t used = window_lanes_in_use(b->into);
   if (used + window_lanes_in_use(b->from) <= g->capacity)
     return TAMIS_OK;
-  (void) for_each_entry(b, count_missing);
-  if (used + b->missing <= g->capacity)
-    return TAMIS_OK;
+  int result = for_each_entry(b, count_missing);
+  if (result != TAMIS_OK || used + b->missing <= g->capacity)
+    return result;
   return b->into->spec.growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL;
 }
 
@@ -229,6 +255,7 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   int result = plan(&b);
   if (result == TAMIS_OK)
     result = for_each_entry(&b, unite);
+  tamis__lane_counts_release(&b.counts, filter_allocator(into));
   tamis__memory_release(filter_allocator(into), b.words, bytes);
   return result;
 }

@@ -30,7 +30,7 @@ enum {
 };
 
 /* What lies beside the words of the first layer, in one block: stripes, shards, versions, and of
- * the cuckoo kind what leads to the records of copies. */
+ * the cuckoo kind planes. */
 struct sizes {
   unsigned stripes, shards, versions;
   uint64_t beside; /* bytes */
@@ -50,7 +50,7 @@ static struct sizes sizes_for(const struct window_geometry *g, unsigned stripes_
   s.shards = tamis__counter_shards(window_bytes(g) / 8);
   s.beside = s.stripes * sizeof(struct padded_stripe) + s.shards * sizeof(struct counter_shard) +
              s.versions * sizeof(version_counter) +
-             (copies ? s.stripes * sizeof(struct window_copies) : 0);
+             (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
   return s;
 }
 
@@ -130,24 +130,27 @@ static uint64_t beside_bytes(const struct window *w)
   return (w->stripes.mask + 1) * sizeof(struct padded_stripe) +
          (w->counters.mask + UINT64_C(1)) * sizeof(struct counter_shard) +
          versions * sizeof(version_counter) +
-         (w->copies ? (w->stripes.mask + 1) * sizeof(struct window_copies) : 0);
+         (window_counts_copies(w) ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
-static void set_beside(struct window *w, const struct sizes *s, bool copies, void *block)
+/* Returns the planes of the first layer. */
+static struct window_plane *set_beside(struct window *w, const struct sizes *s, bool copies,
+                                       void *block)
 {
   struct padded_stripe *stripes = block;
   struct counter_shard *shards = (struct counter_shard *) (stripes + s->stripes);
+  struct window_plane *planes = (struct window_plane *) (shards + s->shards);
   w->stripes = (struct stripes){stripes, s->stripes - 1};
   w->counters = (struct counters){shards, s->shards - 1};
-  w->versions = (version_counter *) (shards + s->shards);
+  w->versions = (version_counter *) (planes + (copies ? WINDOW_PLANES : 0));
   w->version_shift = 64 - (unsigned) __builtin_ctz(s->versions);
-  w->copies = copies ? (struct window_copies *) (w->versions + s->versions) : NULL;
   for (unsigned i = 0; i < s->versions; i++)
     version_begin(&w->versions[i]);
   tamis__stripes_init(&w->stripes);
   stripe_init(&w->advancing);
   stripe_init(&w->opening);
   stripe_init(&w->saving);
+  return copies ? planes : NULL;
 }
 
 static struct filter_operations operations_for(const struct window_calls *calls, bool copies)
@@ -187,7 +190,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
     return NULL;
   }
   filter_begin(&w->head, head, &w->more, w->secret);
-  set_beside(w, &s, plan->copies, beside);
+  struct window_plane *planes = set_beside(w, &s, plan->copies, beside);
   w->spec = plan->spec;
   w->renews = plan->renews;
   w->stripes_wanted = plan->stripes_wanted;
@@ -195,7 +198,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   w->cleared_from = plan->cleared_from;
   w->stamps = window_stamps(plan->spec.periods);
   fullness_begin(&w->rooms);
-  (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry);
+  (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
   w->operations = operations_for(w->first.calls, plan->copies);
@@ -212,7 +215,7 @@ static void destroy(tamis_filter *f)
   struct window *w = window_of(f);
   const tamis_allocator from = *filter_allocator(&w->head);
   tamis__window_destroy_layers(w);
-  tamis__window_destroy_copies(w);
+  tamis__window_destroy_planes(w, &w->first);
   tamis__stripes_destroy(&w->stripes);
   stripe_destroy(&w->advancing);
   stripe_destroy(&w->opening);
@@ -300,7 +303,7 @@ static void stats(const tamis_filter *f, tamis_stats *out)
     out->bits += window_words(&layer->geometry) * 64;
     layer = window_next(layer, epoch);
   } while (layer);
-  out->count = used + tamis__window_all_further(w);
+  out->count = used + window_all_further(w);
   out->estimated_count = (double) out->count;
   out->capacity = w->spec.capacity;
   out->load = out->estimated_count / (double) w->spec.capacity;
@@ -363,49 +366,30 @@ static const char *find_fault_in_layer(const struct window *w, const struct wind
   return NULL;
 }
 
-/* The stamp of an entry; 0: there is none. */
-static unsigned stamp_of_entry(const struct window_layer *layer, uint64_t lower,
-                               uint64_t fingerprint)
+/* Only lanes in use have counts. */
+static const char *find_fault_in_counts(const struct window_layer *layer, uint64_t *further)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t bucket = lower;
-  for (unsigned i = 0; i < 2; i++, bucket = window_other_bucket(g, lower, fingerprint)) {
-    uint64_t value = window_load(layer, bucket),
-             match = window_match(&g->shape, value, fingerprint);
-    if (match)
-      return window_stamp_of(&g->shape,
-                             lane_get(&g->shape.lane, value, lanes_first(&g->shape.lane, match)));
+  for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
+    const struct duplicates *counts = plane_counts(&layer->planes[i].counts);
+    if (counts && (!counts->live || !tamis__duplicates_validate(counts)))
+      return "counts of copies are not whole";
+    for (uint64_t j = 0; counts && j < counts->buckets; j++) {
+      uint64_t value = word_load(&layer->words[((uint64_t) i << layer->plane_shift) + j]);
+      for (unsigned lane = 0; lane < g->whole.lane.lanes; lane++) {
+        uint64_t count = tamis__duplicates_get(counts, j, lane);
+        if (count && !lane_get(&g->whole.lane, value, lane))
+          return "a count of copies has no entry";
+        *further += count;
+      }
+    }
   }
-  return 0;
-}
-
-/* Each record is in its place, and has an entry with its stamp. */
-static const char *find_fault_in_records(const struct window *w, const struct window_copies *c)
-{
-  uint64_t sum = 0, used = 0;
-  for (uint64_t i = 0; c->records && i < UINT64_C(1) << c->bits; i++) {
-    const struct window_record *r = &c->records[i];
-    const struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed);
-    struct window_name name = {r->place, r->fingerprint};
-    if (!r->further)
-      continue;
-    while (layer && !window_is_in(layer, &name))
-      layer = layer->older;
-    uint64_t lower = layer ? r->place - window_name(layer, 0, 0).place : 0;
-    if (!layer || window_copies_of(w, layer, lower) != c ||
-        stamp_of_entry(layer, lower, r->fingerprint) != r->stamp)
-      return "a record of copies has no entry";
-    if (tamis__window_further(c, &name, 0) != r->further)
-      return "a record of copies is not found";
-    sum += r->further;
-    used++;
-  }
-  return sum != window_copies_sum(c) || used != c->used ? "copies are not counted right" : NULL;
+  return NULL;
 }
 
 static const char *find_fault(const struct window *w)
 {
-  uint64_t epoch = epoch_before(&w->epoch), used = 0;
+  uint64_t epoch = epoch_before(&w->epoch), used = 0, further = 0;
   const struct window_layer *newest =
       atomic_load_explicit(&w->newest, memory_order_relaxed); /* nothing else runs */
   if (newest->number != epoch_newest(epoch) || epoch_oldest(epoch) > epoch_newest(epoch))
@@ -416,16 +400,14 @@ static const char *find_fault(const struct window *w)
   for (const struct window_layer *layer = newest; layer; layer = layer->older) {
     uint64_t before = used;
     const char *fault = find_fault_in_layer(w, layer, &used);
+    fault = fault ? fault : find_fault_in_counts(layer, &further);
     if (fault)
       return fault;
     if (layer->number < epoch_oldest(epoch) && used != before)
       return "a layer has left with entries";
   }
-  for (uint64_t i = 0; w->copies && i <= w->stripes.mask; i++) {
-    const char *fault = find_fault_in_records(w, &w->copies[i]);
-    if (fault)
-      return fault;
-  }
+  if (further != window_all_further(w))
+    return "the copies are not those that are counted";
   return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "cuckoo/duplicates.h"
+#include "table/duplicates.h"
 
-#include "cuckoo/duplicate_codes.h"
+#include "table/duplicate_codes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -237,11 +237,11 @@ static bool encode_anew(struct duplicates *d, const struct duplicates_memory *me
 }
 
 bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
-                              uint32_t bucket, unsigned lane, uint64_t from, uint64_t to)
+                              uint64_t bucket, unsigned lane, uint64_t from, uint64_t to)
 {
   assert(tamis__duplicates_get(d, bucket, lane) == from);
   size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
-  unsigned block = bucket / DUPLICATES_BUCKETS;
+  unsigned block = (unsigned) (bucket / DUPLICATES_BUCKETS);
   struct duplicate_block *b = d->block[block];
   if (!to && !b)
     return true;
@@ -268,7 +268,7 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
   return true;
 }
 
-bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more)
+bool tamis__duplicates_step(struct duplicates *d, uint64_t bucket, unsigned lane, uint64_t more)
 {
   size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
   struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
@@ -301,7 +301,7 @@ bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane
   return true;
 }
 
-uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane)
+uint64_t tamis__duplicates_get(const struct duplicates *d, uint64_t bucket, unsigned lane)
 {
   const struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
   return b ? count_at(b, positions_of(d), bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane)
@@ -310,17 +310,17 @@ uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsi
 
 /* ---- the object ---- */
 
-static unsigned blocks_for(uint32_t buckets)
+static unsigned blocks_for(uint64_t buckets)
 {
-  return (buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS;
+  return (unsigned) ((buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS);
 }
 
-size_t tamis__duplicates_bytes(uint32_t buckets)
+size_t tamis__duplicates_bytes(uint64_t buckets)
 {
   return sizeof(struct duplicates) + blocks_for(buckets) * sizeof(struct duplicate_block *);
 }
 
-void tamis__duplicates_init(struct duplicates *d, uint32_t buckets, uint32_t lanes)
+void tamis__duplicates_init(struct duplicates *d, uint64_t buckets, uint32_t lanes)
 {
   d->buckets = buckets;
   d->lanes = lanes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate counts of a segment.  A count says how many copies of the entry in a lane
+ * Layer 0: the duplicate counts of a table.  A count says how many copies of the entry in a lane
  * there are beyond the one that stands there.
  *
  *    struct duplicates ──► block 0      the counts of 256 buckets
@@ -22,8 +22,8 @@
  *
  * Nothing here knows of threads, and memory comes from functions of the owner's.
  */
-#ifndef TAMIS_LIB_CUCKOO_DUPLICATES_H
-#define TAMIS_LIB_CUCKOO_DUPLICATES_H
+#ifndef TAMIS_LIB_TABLE_DUPLICATES_H
+#define TAMIS_LIB_TABLE_DUPLICATES_H
 
 #include "base/small.h"
 
@@ -40,8 +40,9 @@ enum {
 struct duplicate_block;
 
 struct duplicates {
-  uint32_t buckets, lanes; /* of the segment */
-  uint64_t live;           /* lanes with a count */
+  uint64_t buckets; /* of the table */
+  uint64_t live;    /* lanes with a count */
+  uint32_t lanes;   /* of a bucket */
   struct duplicate_block *block[];
 };
 
@@ -55,25 +56,25 @@ struct duplicates_memory {
 };
 
 /* The size of the object for a segment, without its blocks. */
-size_t tamis__duplicates_bytes(uint32_t buckets);
+size_t tamis__duplicates_bytes(uint64_t buckets);
 
 /* Makes an object without counts of zeroed memory of that size. */
-void tamis__duplicates_init(struct duplicates *d, uint32_t buckets, uint32_t lanes);
+void tamis__duplicates_init(struct duplicates *d, uint64_t buckets, uint32_t lanes);
 
 /* Releases all blocks: no lane has a count any more. */
 void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memory *memory);
 
 /* The count of a lane; 0: it has none. */
-uint64_t tamis__duplicates_get(const struct duplicates *d, uint32_t bucket, unsigned lane);
+uint64_t tamis__duplicates_get(const struct duplicates *d, uint64_t bucket, unsigned lane);
 
 /* Gives a lane another count, below 2^53, instead of the one that it has, `from`.  False: memory was
  * refused, and nothing has changed.  A lower count needs no memory. */
 bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
-                              uint32_t bucket, unsigned lane, uint64_t from, uint64_t to);
+                              uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
 /* Adds to the count of a lane, modulo 2^64, where that is simple: the sum has a code, and so has the
  * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
-bool tamis__duplicates_step(struct duplicates *d, uint32_t bucket, unsigned lane, uint64_t more);
+bool tamis__duplicates_step(struct duplicates *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 /* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane].
  * `spare`: with room for further exceptions. */

@@ -10,8 +10,8 @@
  * duplicates.h explains what codes and exceptions are for.  Here is how single ones are read and
  * written; duplicates.c chooses how many bits there are, and for which counts.
  */
-#ifndef TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
-#define TAMIS_LIB_CUCKOO_DUPLICATE_CODES_H
+#ifndef TAMIS_LIB_TABLE_DUPLICATE_CODES_H
+#define TAMIS_LIB_TABLE_DUPLICATE_CODES_H
 
 #include "base/small.h"
 
