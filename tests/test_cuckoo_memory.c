@@ -36,89 +36,6 @@ static void at_the_limit_the_backlog_is_drained(void **state)
   end(&x);
 }
 
-enum { READY = 20000, READY_PAGES = 6 }; /* the last byte may be on a page of its own */
-
-/* Two blocks, a page of which is touched in each call; they count, and one of another size takes
- * the place of each. */
-static void blocks_are_made_ready_page_by_page(void **state)
-{
-  (void) state;
-  struct fixture x;
-  begin(&x, 1 << 20);
-  size_t before = x.bank.bytes;
-  assert_null(tamis__ready_take(x.c, READY, 64));
-  for (unsigned calls = 1; calls <= READY_BLOCKS * (1 + READY_PAGES); calls++) {
-    assert_false(cuckoo_growth(x.c)->ready.complete);
-    tamis__ready_prepare(x.c, READY);
-    unsigned blocks = calls > 1 + READY_PAGES ? 2 : 1;
-    assert_int_equal(x.bank.bytes, before + blocks * READY);
-  }
-  for (unsigned i = 0; i < 2; i++) /* finds that there is nothing to do */
-    tamis__ready_prepare(x.c, READY);
-  assert_true(cuckoo_growth(x.c)->ready.complete);
-  unsigned char *block = tamis__ready_take(x.c, READY, 128);
-  assert_non_null(block);
-  for (unsigned i = 0; i < READY; i++) /* the allocator has filled it */
-    assert_int_equal(block[i], i < 128 || i % 4096 == 0 || i == READY - 1 ? 0 : 0xa5);
-  assert_null(tamis__ready_take(x.c, READY - 64, 64));
-  for (unsigned i = 0; i < 20; i++)
-    tamis__ready_prepare(x.c, READY - 64);
-  assert_null(tamis__ready_take(x.c, READY, 64));
-  assert_int_equal(x.bank.bytes, before + READY + 2 * (READY - 64));
-  tamis__cuckoo_release(x.c, block, READY);
-  end(&x);
-}
-
-/* Blocks that are ready are no reason to refuse memory. */
-static void ready_blocks_are_released_at_the_limit(void **state)
-{
-  (void) state;
-  struct fixture x;
-  begin(&x, 1 << 20);
-  int result;
-  for (unsigned i = 0; i < 20; i++)
-    tamis__ready_prepare(x.c, READY);
-  x.c->max_bytes = x.c->bytes;
-  void *block = tamis__cuckoo_allocate(x.c, 2 * READY, &result);
-  assert_non_null(block);
-  assert_int_equal(x.bank.bytes, x.c->max_bytes);
-  tamis__cuckoo_release(x.c, block, 2 * READY);
-  end(&x);
-}
-
-/* A filter that is growing has blocks ready, which are at most 1/32 of it; not so one that has not
- * outgrown its plan, or one that has a limit and has nearly reached it. */
-static void blocks_are_made_ready_while_a_filter_grows(void **state)
-{
-  (void) state;
-  for (unsigned limited = 0; limited < 2; limited++) {
-    struct bank bank = {0};
-    tamis_allocator allocator = {bank_allocate, bank_release, &bank};
-    tamis_options options = options_for(10000, 0.01);
-    options.allocator = &allocator;
-    options.max_bytes = limited ? 900000 : 0;
-    tamis_filter *f = make_with(&options);
-    const struct cuckoo *c = const_cuckoo_of(f);
-    uint64_t ready = 0;
-    for (uint64_t i = 0; i < 500000 && tamis_add_hash(f, i) == TAMIS_OK; i++) {
-      size_t bytes = 0;
-      const struct ready *now = &cuckoo_growth(c)->ready;
-      for (unsigned j = 0; j < READY_BLOCKS; j++)
-        bytes += now->block[j].memory ? now->block[j].size : 0;
-      ready += bytes > 0;
-      assert_true(bytes == 0 || cuckoo_splits(c) > 0);
-      assert_true(bytes <= c->bytes / 31);
-      assert_true(!limited || bank.bytes <= options.max_bytes);
-    }
-    assert_true(ready > 100);
-    if (limited) /* all of it is for segments */
-      assert_true(bank.bytes > options.max_bytes * 9 / 10);
-    assert_int_equal(c->bytes, bank.bytes);
-    tamis_destroy(f);
-    assert_int_equal(bank.bytes, 0);
-  }
-}
-
 /* A block that is larger than the limit by itself is refused, even one so large that the sum
  * would overflow. */
 static void a_block_beyond_the_limit_is_refused(void **state)
@@ -136,10 +53,12 @@ static void a_block_beyond_the_limit_is_refused(void **state)
   end(&x);
 }
 
+enum { BLOCK = 20000 };
+
 static void take_a_second_one(void *context)
 {
   int result = TAMIS_OK;
-  assert_null(tamis__cuckoo_allocate(context, READY, &result));
+  assert_null(tamis__cuckoo_allocate(context, BLOCK, &result));
   assert_int_equal(result, TAMIS_EFULL);
 }
 
@@ -149,15 +68,15 @@ static void two_threads_at_the_limit_do_not_exceed_it(void **state)
   (void) state;
   struct fixture x;
   begin(&x, 1 << 20);
-  x.c->max_bytes = x.c->bytes + 2 * READY - 1;
+  x.c->max_bytes = x.c->bytes + 2 * BLOCK - 1;
   x.bank.meanwhile = take_a_second_one;
   x.bank.context = x.c;
   int result;
-  void *block = tamis__cuckoo_allocate(x.c, READY, &result);
+  void *block = tamis__cuckoo_allocate(x.c, BLOCK, &result);
   assert_non_null(block);
   assert_null(x.bank.meanwhile);
   assert_int_equal(x.c->bytes, x.bank.bytes);
-  tamis__cuckoo_release(x.c, block, READY);
+  tamis__cuckoo_release(x.c, block, BLOCK);
   end(&x);
 }
 
@@ -378,9 +297,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(at_the_limit_the_backlog_is_drained),
-      cmocka_unit_test(blocks_are_made_ready_page_by_page),
-      cmocka_unit_test(ready_blocks_are_released_at_the_limit),
-      cmocka_unit_test(blocks_are_made_ready_while_a_filter_grows),
       cmocka_unit_test(a_block_beyond_the_limit_is_refused),
       cmocka_unit_test(two_threads_at_the_limit_do_not_exceed_it),
       cmocka_unit_test(max_bytes_is_never_exceeded),

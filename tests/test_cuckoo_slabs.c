@@ -333,24 +333,6 @@ static void small_filters_take_no_slabs(void **state)
   }
 }
 
-/* Blocks are made ready for a filter that has begun to split; and where slabs serve it, none are.
- *        */
-static void blocks_are_made_ready_beyond_the_plan(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 3; i++) {
-    struct fixture x;
-    begin(&x, 1 << 20);
-    size_t before = x.bank.bytes;
-    slabs_of(&x)->slot_bytes = 64; /* many small segments */
-    slabs_of(&x)->large = i == 2 ? before : SIZE_MAX;
-    cuckoo_growth(x.c)->splits = i > 0;
-    tamis__segment_memory_prepare(x.c, cuckoo_generation(x.c, 0));
-    assert_int_equal(x.bank.bytes, before + (i == 1 ? 64 : 0));
-    end(&x);
-  }
-}
-
 /* With all segments of its first generation a filter takes the bytes that were promised, and
  * most of the segments are in slabs; also if the limit is no more than that. */
 static void a_large_filter_takes_what_was_promised(void **state)
@@ -401,7 +383,6 @@ int main(void)
       cmocka_unit_test(a_new_slab_is_released_if_a_slot_is_free_by_then),
       cmocka_unit_test(no_thread_is_refused_while_a_slab_is_allocated),
       cmocka_unit_test(small_filters_take_no_slabs),
-      cmocka_unit_test(blocks_are_made_ready_beyond_the_plan),
       cmocka_unit_test(a_large_filter_takes_what_was_promised),
   };
   return cmocka_run_group_tests_name("cuckoo_slabs", tests, NULL, NULL);

@@ -258,10 +258,6 @@ int tamis__growth_provide(struct cuckoo *c)
   }
   growth->backlog.in_use = tamis__segment_in_use;
   stripe_init(&growth->opening);
-  tamis__ready_init(&growth->ready);
-  /* Relaxed: the growth stripe is held, with which alone segments come and go. */
-  uint64_t segments = atomic_load_explicit(&c->first.segments, memory_order_relaxed);
-  growth->ready.home_is_free = c->has_home && segments == 0;
   HOOK(cuckoo_growth_made);
   publish_growth(c, growth);
   return TAMIS_OK;
@@ -280,7 +276,6 @@ void tamis__growth_destroy(struct cuckoo *c)
   if (!growth)
     return;
   stripe_destroy(&growth->opening);
-  tamis__ready_destroy(c, &growth->ready);
   tamis__cuckoo_release(c, growth, sizeof *growth);
 }
 

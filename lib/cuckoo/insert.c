@@ -55,7 +55,6 @@
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
-#include "cuckoo/slabs.h"
 #include "cuckoo/snapshot.h"
 #include "table/put.h"
 
@@ -386,7 +385,6 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};
   struct bucket_pair pair;
-  bool has_evicted = false;
   int result;
   do {
     reader_token token = cuckoo_enter(c);
@@ -394,7 +392,6 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
         int evicted = make_path(c, &pair);
-        has_evicted |= evicted == TAMIS_OK;
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }
@@ -406,8 +403,6 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     else if (result == FULL)
       result = try_older(c, &attempt);
   } while (result == RETRY);
-  if (has_evicted && c->growable)
-    tamis__segment_memory_prepare(c, pair.generation);
   return result < 0 ? refuse(c, result) : result;
 }
 

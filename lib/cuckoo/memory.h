@@ -25,23 +25,6 @@ static inline bool cuckoo_block_comes_cleared(const struct cuckoo *c, size_t siz
 /* NULL is fine. */
 void tamis__cuckoo_release(struct cuckoo *c, void *block, size_t size);
 
-/* ---- blocks made ready for segments ---- */
-
-void tamis__ready_init(struct ready *ready);
-
-/* Does a small part of the work for blocks of `size` bytes, if there is any to do.  The filter has
- * grown. */
-void tamis__ready_prepare(struct cuckoo *c, size_t size);
-
-/* A block of `size` bytes, of which the first `cleared` are zero; NULL: none is ready. */
-void *tamis__ready_take(struct cuckoo *c, size_t size, size_t cleared);
-
-/* Releases the blocks that are ready.  True if there were any. */
-bool tamis__ready_release(struct cuckoo *c);
-
-/* Releases the blocks.  No other thread knows `ready`. */
-void tamis__ready_destroy(struct cuckoo *c, struct ready *ready);
-
 /* Whether max_bytes leaves so many bytes at the moment. */
 bool tamis__cuckoo_fits(const struct cuckoo *c, size_t size);
 

@@ -45,10 +45,7 @@ enum {
   MIN_SLABS_PLANNED = 4,             /* a first generation that fills fewer slabs takes none */
   MIN_SLABS_GROWN =
       SMALL(32, 2), /* a filter that takes less memory than these allocates no further slabs */
-  MAX_LIST_STEPS = SMALL(32, 2),
-  MIN_SEGMENTS_PREPARED =
-      SMALL(32, 4) * READY_BLOCKS, /* of a filter for which blocks are made ready */
-  MIN_SEGMENTS_LEFT = SMALL(16, 4) /* that max_bytes must leave for that */
+  MAX_LIST_STEPS = SMALL(32, 2)
 };
 
 static unsigned slots_of(const struct cuckoo_geometry *g)
@@ -225,41 +222,6 @@ static struct segment *take_slot_in_turn(struct cuckoo *c, struct generation *ge
   return segment;
 }
 
-/* ---- the home of a small filter ---- */
-
-/* Until a filter can grow, only its first segment asks for the home.  (Relaxed: of a filter that is
- * not shared yet.) */
-static struct segment *take_home(struct cuckoo *c, const struct generation *generation,
-                                 size_t cleared)
-{
-  struct segment *home = generation == &c->first ? cuckoo_home(c) : NULL;
-  struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  if (!home)
-    return NULL;
-  bool is_free = atomic_load_explicit(&c->first.segments, memory_order_relaxed) == 0;
-  if (growth) {
-    stripe_lock(&growth->ready.lock);
-    is_free = growth->ready.home_is_free;
-    growth->ready.home_is_free = false;
-    stripe_unlock(&growth->ready.lock);
-  }
-  if (!is_free)
-    return NULL;
-  size_t size = cuckoo_home_bytes(&generation->geometry);
-  memset((void *) home, 0, cleared < size ? cleared : size);
-  return home;
-}
-
-static void release_home(struct cuckoo *c)
-{
-  struct cuckoo_growth *growth = cuckoo_has_growth(c);
-  if (!growth) /* the filter could not be loaded */
-    return;
-  stripe_lock(&growth->ready.lock);
-  growth->ready.home_is_free = true;
-  stripe_unlock(&growth->ready.lock);
-}
-
 /* ---- segments ---- */
 
 static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *generation,
@@ -278,41 +240,33 @@ static struct segment *allocate_with_slabs(struct cuckoo *c, struct generation *
   return segment;
 }
 
+/* The home of a small filter.  It is clear, and only the first segment finds the generation without
+ * any.  (Relaxed: the filter is not shared yet, or the growth stripe is held.) */
+static struct segment *take_home(const struct cuckoo *c, const struct generation *generation)
+{
+  bool first = generation == &c->first &&
+               atomic_load_explicit(&c->first.segments, memory_order_relaxed) == 0;
+  return first ? cuckoo_home(c) : NULL;
+}
+
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
                                                size_t cleared, int *result)
 {
-  size_t size = cuckoo_segment_bytes(&generation->geometry);
-  struct segment *segment = take_home(c, generation, cleared);
-  if (!segment)
-    segment = tamis__ready_take(c, size, cleared);
-  if (segment)
-    segment->slab = NULL;
-  else
-    segment = generation->has_slabs ? allocate_with_slabs(c, generation, cleared, result)
-                                    : tamis__cuckoo_allocate_cleared(c, size, cleared, result);
+  struct segment *segment = take_home(c, generation);
+  if (!segment && generation->has_slabs)
+    segment = allocate_with_slabs(c, generation, cleared, result);
+  else if (!segment)
+    segment = tamis__cuckoo_allocate_cleared(c, cuckoo_segment_bytes(&generation->geometry),
+                                             cleared, result);
   if (segment)
     *result = TAMIS_OK;
   return segment;
 }
 
-/* Two blocks are at most 1/32 of a filter then.  One that has not grown beyond its plan takes what
- * was promised; at a limit all memory is for those who need it now; and slabs have their own. */
-void tamis__segment_memory_prepare(struct cuckoo *c, const struct generation *generation)
-{
-  const struct slabs *slabs = generation_slabs(generation);
-  size_t size = slabs ? slabs->slot_bytes : 0;
-  uint64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed); /* a figure */
-  if (slabs && cuckoo_splits(c) > 0 && bytes >= MIN_SEGMENTS_PREPARED * size &&
-      bytes < slabs->large && tamis__cuckoo_fits(c, MIN_SEGMENTS_LEFT * size))
-    tamis__ready_prepare(c, size);
-}
-
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size)
 {
-  if (segment == cuckoo_home(c))
-    release_home(c);
-  else if (segment->slab)
+  if (segment->slab)
     release_slot(c, segment);
-  else
+  else if (segment != cuckoo_home(c))
     tamis__cuckoo_release(c, segment, size);
 }

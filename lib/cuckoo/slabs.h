@@ -24,10 +24,6 @@ void tamis__slabs_plan(struct generation *first, uint64_t planned);
  * or NULL with the reason in *result. */
 struct segment *tamis__segment_memory_allocate(struct cuckoo *c, struct generation *generation,
                                                size_t cleared, int *result);
-/* Called by adds that can afford it: makes memory ready for the next segments of a generation, a
- * page at a time. */
-void tamis__segment_memory_prepare(struct cuckoo *c, const struct generation *generation);
-
 void tamis__segment_memory_release(struct cuckoo *c, struct segment *segment, size_t size);
 
 #endif

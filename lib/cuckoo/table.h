@@ -13,7 +13,7 @@
  *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
- *    memory.*      the filter's memory within max_bytes, and blocks made ready for a split
+ *    memory.*      the filter's memory within max_bytes
  *    slabs.*       where the segments of a large filter that grows have their memory
  *    segment.*     creates, takes down and retires segments; their duplicate counts
  *    generation.*  creates, opens and takes down generations
@@ -144,25 +144,6 @@ struct generation {
 
 _Static_assert(sizeof(struct generation) == 96, "no byte is unused");
 
-enum { READY_BLOCKS = 2 }; /* what a split takes */
-
-struct ready_block {
-  char *memory; /* NULL: there is none */
-  size_t size;
-  size_t touched; /* from the start on */
-};
-
-/* Blocks for the next segments: see memory.c. */
-struct ready {
-  /* LOCK cuckoo.ready (order 5): protects the blocks made ready, and the home; held for a few
-   * steps. */
-  struct stripe lock;
-  struct ready_block block[READY_BLOCKS];
-  bool busy;             /* a thread works on a block, which it has taken out */
-  bool home_is_free;     /* see struct cuckoo; protected by the lock, too */
-  _Atomic bool complete; /* all blocks are touched: only a hint */
-};
-
 /* A filter whose segments are part of a file that is mapped: look-ups read them there. */
 struct mapped {
   struct saved_mapping file;
@@ -183,15 +164,13 @@ struct cuckoo_growth {
   /* The rate that unions have brought beyond that of other adds (unite_plan.c); changed with
    * `opening` held. */
   _Atomic double excess;
-  struct ready ready;
   struct backlog backlog;
 };
 
 /* A server may keep a filter for each of a million users.  So a small filter is one block (create.c
  * says of what), and what it does not need before it grows is not in it.
  *
- * Its *home* is the part of that block which holds its first segment.  After that segment has left,
- * another one of the first generation may have the home. */
+ * Its *home* is the part of that block which holds its first segment, and nothing after that. */
 struct cuckoo {
   struct tamis_filter head;
   uint64_t capacity;
@@ -356,7 +335,7 @@ static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter w
   tamis__counter_note(&counters, which);
 }
 
-/* ---- homes ---- */
+/* ---- the home ---- */
 
 /* NULL: there is none. */
 static inline struct segment *cuckoo_home(const struct cuckoo *c)
