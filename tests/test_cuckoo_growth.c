@@ -397,7 +397,7 @@ static void a_segment_that_may_not_split_is_no_limit(void **state)
   for (uint64_t i = 0; result == TAMIS_OK; i++) {
     struct bucket_pair pair = pair_find(cuckoo_generation(c, 0), hash_mix(&f->keys, i));
     for (unsigned j = 0; j < 2 && pair.segment && result == TAMIS_OK; j++) /* at first it folds */
-      result = tamis__grow_any(c, &pair);
+      result = tamis__grow(c, &pair, 1, true);
     assert_int_equal(stats_of(f).generations, 1);
     assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
   }

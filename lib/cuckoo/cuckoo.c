@@ -141,7 +141,7 @@ static int create_first_segments(struct cuckoo *c)
     directory_entry *entry = generation_directory_entry(generation, index);
     struct bucket_pair pair = {
         .generation = generation, .index = index, .own_entry = entry, .root_entry = entry};
-    int result = tamis__grow(c, &pair, false);
+    int result = tamis__grow(c, &pair, 1, false);
     if (result != TAMIS_OK)
       return result;
   }

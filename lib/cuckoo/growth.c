@@ -2,13 +2,17 @@
  *
  * Layer 2: growing and shrinking, one segment at a time.
  *
+ *    create   The first key of a root comes to the newest generation, and gets a segment of depth 0.
  *    split    A full segment of depth d leaves the directory.  Two segments of depth d + 1 replace
  *             it, each with the entries whose next fingerprint bit is its own, in the same buckets
  *             and lanes.
  *    open     A segment that must not split any more is full.  A new generation takes the new keys.
- *    create   The first key of a root comes to a generation, and gets a segment of depth 0.
+ *    fold     Copies of keys have filled a segment.  They become counts (fold.h).
  *    join     Two siblings that hold little become one segment again.
  *    drop     An empty segment of an older generation leaves the directory.
+ *
+ * tamis__grow() takes one of the first four steps, which step_for() chooses; tamis__shrink() takes
+ * the other two.
  *
  * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
  * own segment while its stripes are held, which is the time that it takes to copy one segment.  A
@@ -75,7 +79,52 @@ enum {
   SPARE_BACKLOG = SMALL(256 * 1024, 2048)
 }; /* bytes that may wait however small the filter is */
 
-/* ---- directory entries and stripes ---- */
+/* ---- a change of the directory ---- */
+
+/* What a call does with the directory entries of a root, whose growth stripe it holds. */
+struct change {
+  struct cuckoo *c;
+  struct generation *generation;
+  uint64_t index;       /* one of the entries */
+  struct retired *left; /* segments that have left the directory, chained by retired.next */
+  uint32_t rooms;       /* c->rooms before the change, and what the change itself has counted */
+};
+
+static struct change begin_change(struct cuckoo *c, struct generation *generation, uint64_t index)
+{
+  struct change change = {.c = c, .generation = generation, .index = index};
+  stripe_lock(growth_stripe(generation, index));
+  change.rooms = fullness_counted(&c->rooms);
+  return change;
+}
+
+static void end_change(const struct change *change)
+{
+  stripe_unlock(growth_stripe(change->generation, change->index));
+  for (struct retired *next, *each = change->left; each; each = next) {
+    next = each->next;
+    tamis__segment_retire(change->c, &change->generation->geometry, (struct segment *) each);
+  }
+}
+
+static void note_left(struct change *change, struct segment *segment)
+{
+  segment->retired.next = change->left;
+  change->left = &segment->retired;
+}
+
+/* The segment of the entry; NULL: the root has none.  It stays while the growth stripe is held.  (The
+ * first entry of a root decides whether the others say anything: see directory.h.) */
+static struct segment *segment_now(const struct change *change)
+{
+  const struct generation *generation = change->generation;
+  uint64_t root = cuckoo_root_of_index(&generation->geometry, change->index);
+  directory_value value =
+      directory_load(generation_root_entry(&generation->geometry, generation, root, 0));
+  if (directory_depth(value) > 0)
+    value = directory_load(generation_directory_entry(generation, change->index));
+  return directory_segment(value);
+}
 
 /* (Without other entries, a segment of depth 0 has a single one.) */
 static void publish(struct generation *generation, struct directory_range range,
@@ -96,33 +145,9 @@ static void mark_left_locked(const struct cuckoo_geometry *g, struct segment *se
     version_leave(&segment_stripes(segment)[i]);
 }
 
-/* ---- segments that have left the directory ---- */
-
-/* A chain through retired.next, which is free for this until the segments are retired. */
-struct departed {
-  struct retired *first;
-  uint32_t counted; /* what this call has added to c->rooms */
-};
-
-static void depart(struct departed *departed, struct segment *segment)
+static void count(_Atomic uint64_t *figure, uint64_t more)
 {
-  segment->retired.next = departed->first;
-  departed->first = &segment->retired;
-}
-
-/* The caller holds no lock any more. */
-static void retire_departed(struct cuckoo *c, const struct cuckoo_geometry *g,
-                            const struct departed *departed)
-{
-  for (struct retired *next, *each = departed->first; each; each = next) {
-    next = each->next;
-    tamis__segment_retire(c, g, (struct segment *) each);
-  }
-}
-
-static void count(_Atomic uint64_t *figure, uint64_t change)
-{
-  atomic_fetch_add_explicit(figure, change, memory_order_relaxed); /* a figure */
+  atomic_fetch_add_explicit(figure, more, memory_order_relaxed); /* a figure */
 }
 
 /* ---- split ---- */
@@ -150,11 +175,11 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
 }
 
 /* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
- * under them only.  What stays if the split fails, the other directory entries, comes last.  The
- * caller holds the growth stripe. */
-static int split_locked(struct cuckoo *c, struct generation *generation, struct segment *parent,
-                        uint64_t index, struct departed *departed)
+ * under them only.  What stays if the split fails, the other directory entries, comes last. */
+static int split_locked(struct change *change, struct segment *parent)
 {
+  struct cuckoo *c = change->c;
+  struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   unsigned depth = parent->depth;
   struct segment *child[2] = {NULL, NULL};
@@ -175,7 +200,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     if (result == TAMIS_OK) {
       HOOK(cuckoo_split_copied);
       mark_left_locked(g, parent);
-      struct directory_range range = directory_range_of(g, index, depth);
+      struct directory_range range = directory_range_of(g, change->index, depth);
       range.count /= 2;
       publish(generation, range, directory_value_of(child[0]));
       range.first += range.count;
@@ -184,7 +209,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     segment_unlock_all(g, parent);
   }
   if (result == TAMIS_OK) {
-    depart(departed, parent);
+    note_left(change, parent);
     count(&generation->segments, 1);
     count(&cuckoo_growth(c)->splits, 1);
   } else {
@@ -192,7 +217,7 @@ static int split_locked(struct cuckoo *c, struct generation *generation, struct 
     tamis__segment_destroy(c, g, child[1]);
     /* Another call wanted the memory at the same time, and both may have been refused. */
     if (fits && result == TAMIS_EFULL) {
-      departed->counted++;
+      change->rooms++;
       fullness_count(&c->rooms);
     }
   }
@@ -208,9 +233,11 @@ static bool is_newest(const struct cuckoo *c, const struct generation *generatio
 
 /* Creates the first segment of a root, only in the newest generation, which stays the newest
  * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups and
- * unique adds that have seen it without one rely on that.  The caller holds the growth stripe. */
-static int create_segment_locked(struct cuckoo *c, struct generation *generation, uint64_t index)
+ * unique adds that have seen it without one rely on that. */
+static int create_segment_locked(struct change *change)
 {
+  struct cuckoo *c = change->c;
+  struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   int result = tamis__growth_provide(c); /* a filter may be loaded that has no segment at all */
   if (result != TAMIS_OK)
@@ -223,7 +250,7 @@ static int create_segment_locked(struct cuckoo *c, struct generation *generation
   stripe_lock(opening);
   bool newest = is_newest(c, generation);
   if (newest) {
-    publish(generation, directory_range_of(g, index, 0), directory_value_of(segment));
+    publish(generation, directory_range_of(g, change->index, 0), directory_value_of(segment));
     count(&generation->segments, 1);
   }
   stripe_unlock(opening);
@@ -265,84 +292,76 @@ static bool backlog_is_empty(const struct cuckoo *c)
   return !growth || atomic_load_explicit(&growth->backlog.held, memory_order_relaxed) == 0;
 }
 
-/* What a call may do besides folding.  GROW: split a segment of the newest generation, or open one.
- * SPLIT: split a segment, in any generation. */
-enum growth { FOLD, GROW, SPLIT };
+/* The steps: see the head of this file.  REFUSE: none is left. */
+enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* No path leads to room in the segment, so it is folded or split, or a generation is opened. */
-static int grow_segment_locked(struct cuckoo *c, const struct bucket_pair *full, enum growth may,
-                               struct departed *departed)
+/* A segment that may not be split is folded, once in its life, as copies may have taken lanes. */
+static enum step last_step(const struct segment *segment)
 {
-  struct generation *generation = full->generation;
+  return counts_copies(segment) ? REFUSE : FOLD;
+}
+
+/* What the segment needs, in which no path leads to room.  For a key that is added, only the newest
+ * generation grows; for an entry of a union any may split, but none is opened. */
+static enum step step_for(const struct change *change, const struct segment *segment,
+                          bool for_union)
+{
+  const struct generation *generation = change->generation;
+  const struct cuckoo_geometry *g = &generation->geometry;
+  bool newest = is_newest(change->c, generation);
+  if (!segment)
+    return newest ? CREATE : REFUSE;
+  if (tamis__many_copies(g, segment))
+    return FOLD;
+  if (is_skewed(change->c, g, segment))
+    return last_step(segment);
+  if (segment->depth < generation_split_limit(generation) && (newest || for_union))
+    return SPLIT;
+  return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
+}
+
+static int take_step_locked(struct change *change, struct segment *segment, enum step step)
+{
+  return step == CREATE  ? create_segment_locked(change)
+         : step == SPLIT ? split_locked(change, segment)
+         : step == OPEN  ? tamis__generation_open(change->c, change->generation, NULL)
+         : step == FOLD  ? tamis__fold(change->c, change->generation, segment)
+                         : TAMIS_EFULL;
+}
+
+/* After all steps have failed.  Memory that the allocator refuses, or that waits for readers, may be
+ * had later.  And a segment of the newest generation that may not split is no limit for a union: an
+ * add may open a generation. */
+static void mark(const struct change *change, struct segment *segment, bool for_union, int result)
+{
+  bool limit = result == TAMIS_EFULL && !(for_union && is_newest(change->c, change->generation));
+  fullness_mark(&segment->fullness, &segment->vacated,
+                limit && backlog_is_empty(change->c) ? FULLNESS_FULL : FULLNESS_NO_PATH,
+                change->rooms, fullness_of(&change->generation->geometry, segment));
+}
+
+/* Whether there is a path by now: since the caller has searched in vain, another call may have made
+ * room.  The search is announced, as a mark may follow it (base/fullness.h). */
+static bool has_path_locked(const struct bucket_pair *full)
+{
+  if (fullness_has_no_path(&full->segment->fullness))
+    return false;
+  fullness_begin_search(&full->segment->fullness);
+  HOOK(cuckoo_full_search_begins);
+  return tamis__path_exists(&full->generation->geometry, full->segment, full->lower, full->upper);
+}
+
+static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
+{
   struct segment *segment = full->segment;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  bool split = may != FOLD && !is_skewed(c, g, segment);
-  int result = TAMIS_EFULL;
-  if (split && !tamis__many_copies(g, segment))
-    result = segment->depth < generation_split_limit(generation)
-                 ? split_locked(c, generation, segment, full->index, departed)
-             : may == GROW ? tamis__generation_open(c, generation, NULL)
-                           : TAMIS_EFULL;
-  else if (split)
-    return tamis__fold(c, generation, segment);
-  if (result == TAMIS_EFULL && (!counts_copies(segment) || tamis__many_copies(g, segment)))
-    return tamis__fold(c, generation, segment);
-  return result;
-}
-
-/* Whether to split a segment without another search for room.  The caller of tamis__grow() has just
- * searched in vain.  Since then another call may have made room, or may have split the segment in
- * which the search was.  A split is right all the same, if early.  But a segment that is as full as
- * planned holds as many keys as others do when they split, so no split comes too early for the
- * filter's size. */
-static bool splits_unsearched(const struct generation *generation, const struct segment *segment)
-{
-  const struct cuckoo_geometry *g = &generation->geometry;
-  return segment->depth < generation_split_limit(generation) &&
-         fullness_of(g, segment) == FULLNESS_AS_PLANNED && !tamis__many_copies(g, segment);
-}
-
-/* After growth has failed.  Memory that the allocator refuses, or that waits for readers, may be had
- * later.  And a segment of the newest generation that may not split is no limit: a generation can be
- * opened. */
-static void mark(struct cuckoo *c, const struct bucket_pair *full, enum growth may, int result,
-                 uint32_t rooms)
-{
-  const struct generation *generation = full->generation;
-  bool limit = result == TAMIS_EFULL && !(may == SPLIT && is_newest(c, generation));
-  fullness_mark(&full->segment->fullness, &full->segment->vacated,
-                limit && backlog_is_empty(c) ? FULLNESS_FULL : FULLNESS_NO_PATH, rooms,
-                fullness_of(&generation->geometry, full->segment));
-}
-
-/* The caller holds the growth stripe, and the pair is current. */
-static int grow_locked(struct cuckoo *c, const struct bucket_pair *full, enum growth may,
-                       struct departed *departed)
-{
-  struct generation *generation = full->generation;
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint32_t rooms = fullness_counted(&c->rooms);
-  if (may == GROW && !is_newest(c, generation))
-    return TAMIS_OK; /* the caller does not know of the newest generation yet */
-  if (may == SPLIT && !full->segment && !is_newest(c, generation))
-    return TAMIS_EFULL; /* see create_segment_locked() */
-  if (!full->segment)
-    return create_segment_locked(c, generation, full->index);
-  bool split = may != FOLD && splits_unsearched(generation, full->segment);
-  int result =
-      split ? split_locked(c, generation, full->segment, full->index, departed) : TAMIS_EFULL;
-  if (split && result == TAMIS_OK)
+  if (segment && has_path_locked(full))
     return TAMIS_OK;
-  if (!fullness_has_no_path(&full->segment->fullness)) {
-    fullness_begin_search(&full->segment->fullness);
-    HOOK(cuckoo_full_search_begins);
-    if (tamis__path_exists(g, full->segment, full->lower, full->upper))
-      return TAMIS_OK;
-  }
-  if (result == TAMIS_EFULL) /* after a split that was refused, a limit is reached */
-    result = grow_segment_locked(c, full, split ? FOLD : may, departed);
-  if (result != TAMIS_OK)
-    mark(c, full, split ? FOLD : may, result, rooms + departed->counted);
+  enum step step = step_for(change, segment, for_union);
+  int result = take_step_locked(change, segment, step);
+  if (result == TAMIS_EFULL && (step == SPLIT || step == OPEN))
+    result = take_step_locked(change, segment, last_step(segment));
+  if (result != TAMIS_OK && segment)
+    mark(change, segment, for_union, result);
   return result;
 }
 
@@ -353,56 +372,38 @@ static uint64_t now(void)
   return (uint64_t) t.tv_sec * UINT64_C(1000000000) + (uint64_t) t.tv_nsec;
 }
 
-static int grow(struct cuckoo *c, const struct bucket_pair *full, enum growth may)
+/* The caller's read section has ended, so the segment may have been released, and its memory used
+ * again for another segment.  If the directory still leads to it, it is the segment of this key all
+ * the same, and what is done is right for it. */
+int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
+                bool for_union)
 {
-  struct departed departed = {NULL, 0};
-  may = c->growable ? may : FOLD;
   if (cuckoo_has_growth(c))
     tamis__backlog_drain(&cuckoo_growth(c)->backlog);
-  struct stripe *growth = growth_stripe(full->generation, full->index);
-  stripe_lock(growth);
+  struct change change = begin_change(c, full->generation, full->index);
   uint64_t began = now();
-  /* The caller's read section has ended, so the segment may have been released, and its memory used
-   * again for another segment.  If the directory still leads to it, it is the segment of this key
-   * all the same, and what follows is right for it. */
-  int result = pair_is_current(full) ? grow_locked(c, full, may, &departed) : TAMIS_OK;
-  stripe_unlock(growth);
+  bool current = pair_is_current(full) && cuckoo_generations(c) == generations;
+  int result = current ? grow_locked(&change, full, for_union) : TAMIS_OK;
+  uint64_t took = now() - began;
+  end_change(&change);
   const struct counters counters = generation_counters(&c->first);
-  tamis__counter_raise(&counters, LONGEST_GROWTH, now() - began);
-  retire_departed(c, &full->generation->geometry, &departed);
+  tamis__counter_raise(&counters, LONGEST_GROWTH, took);
   return result;
-}
-
-int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final)
-{
-  return grow(c, full, final ? FOLD : GROW);
-}
-
-int tamis__grow_any(struct cuckoo *c, const struct bucket_pair *full)
-{
-  return grow(c, full, SPLIT);
 }
 
 void tamis__split_to(struct cuckoo *c, struct generation *generation, uint64_t index,
                      unsigned depth)
 {
-  const struct cuckoo_geometry *g = &generation->geometry;
-  uint64_t root = cuckoo_root_of_index(g, index) << g->depth_limit;
-  struct departed departed = {NULL, 0};
-  int result = TAMIS_OK;
-  stripe_lock(growth_stripe(generation, index));
-  if (!directory_load(generation_directory_entry(generation, root)))
-    result = is_newest(c, generation) ? create_segment_locked(c, generation, index) : TAMIS_EFULL;
-  while (result == TAMIS_OK &&
-         directory_load(generation_directory_entry(generation, root)) != NULL) {
-    directory_value value = directory_load(generation_directory_entry(generation, index));
-    if (directory_depth(value) >= depth ||
-        directory_depth(value) >= generation_split_limit(generation))
-      break;
-    result = split_locked(c, generation, directory_segment(value), index, &departed);
-  }
-  stripe_unlock(growth_stripe(generation, index));
-  retire_departed(c, g, &departed);
+  struct change change = begin_change(c, generation, index);
+  unsigned limit = generation_split_limit(generation);
+  struct segment *segment = segment_now(&change);
+  int result = segment || is_newest(c, generation) ? TAMIS_OK : TAMIS_EFULL;
+  if (!segment && result == TAMIS_OK)
+    result = create_segment_locked(&change);
+  while (result == TAMIS_OK && (segment = segment_now(&change)) && segment->depth < depth &&
+         segment->depth < limit)
+    result = split_locked(&change, segment);
+  end_change(&change);
 }
 
 /* ---- join ---- */
@@ -435,15 +436,14 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller holds
- * the growth stripe. */
-static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_t index,
-                        struct departed *departed)
+/* Joins a segment with its sibling, if both are small.  Returns whether it has. */
+static bool join_locked(struct change *change, unsigned depth)
 {
+  struct cuckoo *c = change->c;
+  struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
-  unsigned depth = directory_depth(directory_load(generation_directory_entry(generation, index)));
   struct siblings siblings;
-  if (!siblings_at(generation, index, depth, &siblings) || !are_small(g, &siblings, 0))
+  if (!siblings_at(generation, change->index, depth, &siblings) || !are_small(g, &siblings, 0))
     return false;
   struct segment **child = siblings.child;
   int result;
@@ -464,8 +464,8 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
   segment_unlock_all(g, child[1]);
   segment_unlock_all(g, child[0]);
   if (copied) {
-    depart(departed, child[0]);
-    depart(departed, child[1]);
+    note_left(change, child[0]);
+    note_left(change, child[1]);
     count(&generation->segments, (uint64_t) -1);
     count(&cuckoo_growth(c)->joins, 1);
   } else {
@@ -476,21 +476,20 @@ static bool join_locked(struct cuckoo *c, struct generation *generation, uint64_
 
 /* ---- drop ---- */
 
-/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
- * stripe. */
-static void drop_locked(struct generation *generation, struct segment *segment, uint64_t index,
-                        struct departed *departed)
+/* Takes the segment of a root out of the directory, if it is empty. */
+static void drop_locked(struct change *change, struct segment *segment)
 {
+  struct generation *generation = change->generation;
   const struct cuckoo_geometry *g = &generation->geometry;
   segment_lock_all(g, segment);
   bool empty = segment_used(g, segment) == 0;
   if (empty) {
     mark_left_locked(g, segment);
-    publish(generation, directory_range_of(g, index, 0), NULL);
+    publish(generation, directory_range_of(g, change->index, 0), NULL);
   }
   segment_unlock_all(g, segment);
   if (empty) {
-    depart(departed, segment);
+    note_left(change, segment);
     count(&generation->segments, (uint64_t) -1);
   }
 }
@@ -526,20 +525,16 @@ static bool may_retire(const struct cuckoo *c)
 /* If it is put off, a later remove tries again. */
 void tamis__shrink(struct cuckoo *c, const struct bucket_pair *sparse)
 {
-  struct departed departed = {NULL, 0};
+  struct generation *generation = sparse->generation;
   tamis__backlog_drain(&cuckoo_growth(c)->backlog); /* there is something to join, or to drop */
   if (!may_retire(c))
     return;
-  struct generation *generation = sparse->generation;
-  const directory_entry *own = generation_directory_entry(generation, sparse->index);
-  struct stripe *growth = growth_stripe(generation, sparse->index);
-  stripe_lock(growth); /* with it, the own entry decides as well as the root's first one */
-  struct segment *segment = directory_segment(directory_load(own));
-  while (segment && segment->depth > 0 && join_locked(c, generation, sparse->index, &departed))
-    segment = directory_segment(directory_load(own));
+  struct change change = begin_change(c, generation, sparse->index);
+  struct segment *segment = segment_now(&change);
+  while (segment && segment->depth > 0 && join_locked(&change, segment->depth))
+    segment = segment_now(&change);
   if (segment && segment->depth == 0 && !is_newest(c, generation) &&
       segment_used(&generation->geometry, segment) == 0)
-    drop_locked(generation, segment, sparse->index, &departed);
-  stripe_unlock(growth);
-  retire_departed(c, &generation->geometry, &departed);
+    drop_locked(&change, segment);
+  end_change(&change);
 }

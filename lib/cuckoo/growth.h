@@ -8,16 +8,14 @@
 #include "cuckoo/directory.h"
 
 /* Makes room for a key whose bucket pair had none, or no segment, unless another thread has done
- * so.  The caller holds no stripe and is not a reader.  `final`: the pair is in an older generation
- * and has a segment, which does not grow any more, but may be folded.
+ * so.  The caller holds no stripe and is not a reader.  `generations`: their number as the caller
+ * knows it.  `for_union`: the key is that of an entry of a union, for which segments of older
+ * generations may split, too, but no generation is opened.
  *   TAMIS_OK      try again
  *   TAMIS_EFULL   a limit is reached
  *   TAMIS_ENOMEM  memory was refused */
-int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, bool final);
-
-/* The same for a union: the pair may be in any generation, whose segments may split, but no
- * generation is opened.  TAMIS_EFULL also for a root of an older generation without a segment. */
-int tamis__grow_any(struct cuckoo *c, const struct bucket_pair *full);
+int tamis__grow(struct cuckoo *c, const struct bucket_pair *full, unsigned generations,
+                bool for_union);
 
 /* Splits the segment of a directory entry until it has this depth, or its limit.  A failure is
  * silent.  The caller is as for tamis__grow(). */

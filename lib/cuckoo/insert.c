@@ -231,8 +231,8 @@ static int try_older(const struct cuckoo *c, struct attempt *attempt)
 /* After a try that found no room.  Returns RETRY or the reason why there is none. */
 static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct attempt *attempt)
 {
-  bool older = attempt->older > 0;
-  int result = older && !full->segment ? TAMIS_EFULL : tamis__grow(c, full, older);
+  bool no_segment = attempt->older > 0 && !full->segment; /* it never gets one: see growth.c */
+  int result = no_segment ? TAMIS_EFULL : tamis__grow(c, full, attempt->generations, false);
   if (result == TAMIS_OK || cuckoo_generations(c) != attempt->generations)
     return RETRY;
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;

@@ -225,6 +225,7 @@ static int put(struct cuckoo *c, const struct place *place, const struct incomin
 {
   bool no_path = false;
   for (;;) {
+    unsigned n = cuckoo_generations(c);
     reader_token token = cuckoo_enter(c);
     struct bucket_pair pair =
         pair_at(&place->generation->geometry, place->generation, place->address);
@@ -240,7 +241,7 @@ static int put(struct cuckoo *c, const struct place *place, const struct incomin
     }
     cuckoo_leave(c, token);
     if (result == NO_ROOM) {
-      result = tamis__grow_any(c, &pair);
+      result = tamis__grow(c, &pair, n, true);
       no_path = false;
       if (result == TAMIS_OK)
         continue;

@@ -227,7 +227,7 @@ static void open_with(const struct cuckoo_geometry *g, uint64_t hash)
   expect(tamis__generation_open(c, cuckoo_generation(c, 0), g) == TAMIS_OK, "a generation");
   expect(cuckoo_generation(c, 1)->geometry.shape.width == g->shape.width, "its geometry");
   struct bucket_pair pair = pair_find(cuckoo_generation(c, 1), hash_mix(&t.keys, hash));
-  expect(!hash || tamis__grow(c, &pair, false) == TAMIS_OK, "a segment");
+  expect(!hash || tamis__grow(c, &pair, cuckoo_generations(c), false) == TAMIS_OK, "a segment");
 }
 
 static void open_short(uint64_t hash)

@@ -110,7 +110,9 @@ void set_up_make(void)
   struct cuckoo *c = cuckoo();
   uint64_t hash = hash_mix(&t.keys, t.x);
   struct bucket_pair full = pair_find(cuckoo_generation(c, 0), hash);
-  expect(tamis__grow(c, &full, false) == TAMIS_OK && cuckoo_generations(c) == 2, "open");
+  expect(tamis__grow(c, &full, cuckoo_generations(c), false) == TAMIS_OK &&
+             cuckoo_generations(c) == 2,
+         "open");
   expect(!pair_find(cuckoo_generation(c, 1), hash).segment, "no segment");
 }
 
