@@ -102,6 +102,8 @@ int tamis__evict(struct cuckoo *c, const struct cuckoo_geometry *g, struct segme
                  uint32_t lower, uint32_t upper, bool inside)
 {
   struct cuckoo_path path;
+  if (fullness_has_no_path(&segment->fullness))
+    return TAMIS_ABSENT;
   if (!plan_path(g, segment, lower, upper, &path)) {
     cuckoo_note(c, FAILED_SEARCHES);
     return TAMIS_ABSENT;

@@ -12,7 +12,7 @@
  * thread knows the segment.
  *   TAMIS_OK      there was a path, and unless another thread was faster, there is room now; or the
  *                 segment is leaving the directory, and must not be touched any more
- *   TAMIS_ABSENT  there is no path
+ *   TAMIS_ABSENT  there is no path, or the segment is marked as having none
  *   TAMIS_EFULL, TAMIS_ENOMEM
  *                 an entry could not be moved, as there is no memory to count its copies in its new
  *                 lane */

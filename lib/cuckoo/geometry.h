@@ -285,4 +285,33 @@ static inline unsigned cuckoo_known_bits(const struct cuckoo_geometry *g, uint64
   return cuckoo_root_bits(g) + g->pair_bits + depth + g->shape.width - bucket_age(&g->shape, entry);
 }
 
+/* ---- geometries of which parts are constants ----
+ *
+ * The straight-line versions of look-up and insert copy a geometry and overwrite what is known of
+ * it, so that the compiler can fold these parts. */
+
+/* Of the first generation, unless it needs two hashes. */
+FORCE_INLINE struct cuckoo_geometry cuckoo_first_geometry(const struct cuckoo_geometry *first,
+                                                          bool growable)
+{
+  struct cuckoo_geometry g = *first;
+  g.shape.ages = growable;
+  g.needs_second_hash = false;
+  g.unequal_roots = false;
+  g.root_shift = 0;
+  if (!growable)
+    g.depth_limit = 0;
+  return g;
+}
+
+/* Of a later generation, unless it needs two hashes. */
+FORCE_INLINE struct cuckoo_geometry cuckoo_later_geometry(const struct cuckoo_geometry *later)
+{
+  struct cuckoo_geometry g = *later;
+  g.shape.ages = true;
+  g.needs_second_hash = false;
+  g.unequal_roots = true;
+  return g;
+}
+
 #endif

@@ -238,14 +238,6 @@ static int make_room(struct cuckoo *c, const struct bucket_pair *full, struct at
   return result == TAMIS_EFULL ? try_older(c, attempt) : result;
 }
 
-/* Whether the add may use the pair, of whose stripes it holds one.  It may always use the newest
- * generation. */
-static bool lets_add(struct cuckoo *c, const struct bucket_pair *pair, unsigned n)
-{
-  return pair->generation->number + 1U == n || !has_snapshots(c) ||
-         tamis__snapshot_lets_add(c, pair->generation, pair->index);
-}
-
 /* With the stripes of both buckets.  `n` is the number of generations before the pair was found.
  * Returns a result, NO_ROOM, FULL or RETRY. */
 static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct bucket_pair *pair,
@@ -256,9 +248,9 @@ static NEVER_INLINE int add_with_both_stripes(struct cuckoo *c, const struct buc
     return RETRY;
   /* Once a generation is open, no thread that does not know of it may put an entry into an older
    * one. */
-  int result = cuckoo_generations(c) != n ? RETRY
-               : !lets_add(c, pair, n)    ? FULL
-                                          : insert_locked(c, pair, g, no_path);
+  int result = cuckoo_generations(c) != n   ? RETRY
+               : !pair_lets_add(c, pair, n) ? FULL
+                                            : insert_locked(c, pair, g, no_path);
   pair_unlock(pair, g);
   return result;
 }
@@ -298,7 +290,7 @@ static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
     struct best_match best = {0};
     if (pair->segment)
       best = match_pair(pair);
-    if (best.matches && lets_add(c, pair, locked->n)) {
+    if (best.matches && pair_lets_add(c, pair, locked->n)) {
       int result = count_copy_locked(c, pair, &best);
       return result == TAMIS_EFULL ? NO_ROOM : result; /* at a limit a lane will do */
     }
@@ -324,7 +316,7 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   while (result == FULL && own > 0) {
     *pair = locked.pair[--own];
     attempt->older++;
-    if (pair->segment && lets_add(c, pair, locked.n))
+    if (pair->segment && pair_lets_add(c, pair, locked.n))
       result = insert_locked(c, pair, &pair->generation->geometry, false);
   }
   tamis__unlock_pairs(&locked);
@@ -360,8 +352,8 @@ static int try_add_unique(struct cuckoo *c, uint64_t hash, struct attempt *attem
       result = TAMIS_PRESENT;
   HOOK(cuckoo_unique_checked);
   if (result == TAMIS_OK)
-    result =
-        lets_add(c, pair, locked.n) ? insert_entry_locked(c, pair, g, pair_load(pair, g)) : FULL;
+    result = pair_lets_add(c, pair, locked.n) ? insert_entry_locked(c, pair, g, pair_load(pair, g))
+                                              : FULL;
   tamis__unlock_pairs(&locked);
   return result;
 }
@@ -370,15 +362,6 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
 {
   cuckoo_note(c, REFUSED_ADDS);
   return result;
-}
-
-/* As tamis__evict(), but does not search where a search is known to fail. */
-static int make_path(struct cuckoo *c, const struct bucket_pair *full)
-{
-  return fullness_has_no_path(&full->segment->fullness)
-             ? TAMIS_ABSENT
-             : tamis__evict(c, &full->generation->geometry, full->segment, full->lower, full->upper,
-                            true);
 }
 
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
@@ -391,7 +374,8 @@ static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
     do {
       result = try(c, hash, &attempt, &pair);
       if (result == NO_ROOM && pair.segment && !attempt.no_path) {
-        int evicted = make_path(c, &pair);
+        int evicted =
+            tamis__evict(c, &pair.generation->geometry, pair.segment, pair.lower, pair.upper, true);
         attempt.no_path = evicted == TAMIS_ABSENT;
         result = evicted < 0 ? evicted : RETRY;
       }
@@ -445,7 +429,7 @@ FORCE_INLINE int insert_into_first(struct cuckoo *c, uint64_t hash, bool growabl
   reader_token token = NULL;
   if (!growable || (cuckoo_generations(c) == 1 && (token = registered_reader_enter()))) {
     HOOK(cuckoo_generations_read);
-    const struct cuckoo_geometry g = first_geometry(first, growable);
+    const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
     struct bucket_pair pair = pair_find_with(&g, first, hash);
     if (pair.segment)
       result = unique ? add_unique_at(c, &pair, &g) : add_at(c, &pair, &g, 1, false);

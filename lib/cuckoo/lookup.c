@@ -275,30 +275,30 @@ size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *ha
 FORCE_INLINE struct lookup first_lookup_prepare(struct generation *first, uint64_t hash,
                                                 bool growable)
 {
-  struct cuckoo_geometry g = first_geometry(first, growable);
+  struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
   struct bucket_pair pair = pair_find_with(&g, first, hash);
-  g = first_geometry(first, growable);
+  g = cuckoo_first_geometry(&first->geometry, growable);
   return lookup_prepare(&g, &pair);
 }
 
 FORCE_INLINE struct lookup_result first_lookup_finish(const struct generation *first,
                                                       const struct lookup *lookup, bool growable)
 {
-  const struct cuckoo_geometry g = first_geometry(first, growable);
+  const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
   return lookup_finish(lookup, &g);
 }
 
 /* In a segment of depth 0 no entry has aged, so there are no unknown bits to leave out. */
 FORCE_INLINE struct lookup_result first_lookup_growable(struct generation *first, uint64_t hash)
 {
-  struct cuckoo_geometry g = first_geometry(first, true);
+  struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, true);
   struct bucket_pair pair = pair_find_with(&g, first, hash);
   if (directory_depth(pair.root_value) > 0) {
-    g = first_geometry(first, true);
+    g = cuckoo_first_geometry(&first->geometry, true);
     struct lookup lookup = lookup_prepare(&g, &pair);
     return lookup_finish(&lookup, &g);
   }
-  g = first_geometry(first, true);
+  g = cuckoo_first_geometry(&first->geometry, true);
   g.shape.ages = false;
   struct lookup lookup = lookup_prepare(&g, &pair);
   return lookup_finish(&lookup, &g);
@@ -327,29 +327,30 @@ struct lookup_of_two {
 FORCE_INLINE struct lookup newest_of_two(const struct cuckoo *c, uint64_t hash)
 {
   struct generation *newest = cuckoo_generation(c, 1);
-  struct cuckoo_geometry g = later_geometry(newest);
+  struct cuckoo_geometry g = cuckoo_later_geometry(&newest->geometry);
   struct bucket_pair pair = pair_find_with(&g, newest, hash);
-  g = later_geometry(newest);
+  g = cuckoo_later_geometry(&newest->geometry);
   return lookup_prepare(&g, &pair);
 }
 
 FORCE_INLINE struct older_places older_of_two(const struct cuckoo *c, uint64_t hash)
 {
   struct generation *older = cuckoo_generation(c, 0);
-  struct cuckoo_geometry g = first_geometry(older, true);
+  struct cuckoo_geometry g = cuckoo_first_geometry(&older->geometry, true);
   struct bucket_pair pair = pair_find_with(&g, older, hash);
   HOOK(cuckoo_older_pair_found);
-  g = first_geometry(older, true);
+  g = cuckoo_first_geometry(&older->geometry, true);
   return older_places(&g, &pair);
 }
 
 FORCE_INLINE enum answer finish_two(const struct cuckoo *c, const struct lookup_of_two *two)
 {
-  const struct cuckoo_geometry older_g = first_geometry(cuckoo_generation(c, 0), true);
+  const struct cuckoo_geometry older_g =
+      cuckoo_first_geometry(&cuckoo_generation(c, 0)->geometry, true);
   struct observation seen = {0};
   if (two->older.lower_stripe && observe(&older_g, &two->older, &seen))
     return version_has_left(seen.lower_version) ? UNSURE : HIT;
-  const struct cuckoo_geometry g = later_geometry(cuckoo_generation(c, 1));
+  const struct cuckoo_geometry g = cuckoo_later_geometry(&cuckoo_generation(c, 1)->geometry);
   struct lookup_result result = lookup_finish(&two->newest, &g);
   if (result.stale)
     return UNSURE;

@@ -28,32 +28,4 @@ bool tamis__contains_mixed_any(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_growable(const struct cuckoo *c, uint64_t hash);
 bool tamis__contains_mixed_fixed(const struct cuckoo *c, uint64_t hash);
 
-/* ---- geometries of which parts are constants ----
- *
- * The straight-line versions of look-up and insert copy the geometry and overwrite what they know,
- * which the compiler then folds. */
-
-/* Of the first generation, unless it needs two hashes. */
-FORCE_INLINE struct cuckoo_geometry first_geometry(const struct generation *first, bool growable)
-{
-  struct cuckoo_geometry g = first->geometry;
-  g.shape.ages = growable;
-  g.needs_second_hash = false;
-  g.unequal_roots = false;
-  g.root_shift = 0;
-  if (!growable)
-    g.depth_limit = 0;
-  return g;
-}
-
-/* Of a later generation, unless it needs two hashes. */
-FORCE_INLINE struct cuckoo_geometry later_geometry(const struct generation *generation)
-{
-  struct cuckoo_geometry g = generation->geometry;
-  g.shape.ages = true;
-  g.needs_second_hash = false;
-  g.unequal_roots = true;
-  return g;
-}
-
 #endif

@@ -110,18 +110,4 @@ struct locked_pairs {
 void tamis__lock_pairs(const struct cuckoo *c, uint64_t hash, struct locked_pairs *locked);
 void tamis__unlock_pairs(const struct locked_pairs *locked);
 
-/* ---- readers ---- */
-
-/* The segments of a filter that does not grow stay for ever, so it needs no read sections. */
-static inline reader_token cuckoo_enter(const struct cuckoo *c)
-{
-  return c->growable ? reader_enter() : NULL;
-}
-
-static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
-{
-  if (c->growable)
-    reader_leave(token);
-}
-
 #endif

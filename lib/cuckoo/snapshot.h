@@ -124,6 +124,15 @@ void tamis__snapshot_note_remove(struct cuckoo *c, const struct generation *gene
 bool tamis__snapshot_lets_add(struct cuckoo *c, const struct generation *generation,
                               uint64_t index);
 
+/* Whether a writer may put something into the pair, of whose stripes it holds one.  `generations` is
+ * their number: it may always use the newest one. */
+static inline bool pair_lets_add(struct cuckoo *c, const struct bucket_pair *pair,
+                                 unsigned generations)
+{
+  return pair->generation->number + 1U == generations || !has_snapshots(c) ||
+         tamis__snapshot_lets_add(c, pair->generation, pair->index);
+}
+
 /* Whether the two segments of these directory entries may join. */
 bool tamis__snapshot_lets_join(struct cuckoo *c, const struct generation *generation,
                                struct directory_range range);

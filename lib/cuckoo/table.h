@@ -335,6 +335,20 @@ static inline void cuckoo_note(const struct cuckoo *c, enum generation_counter w
   tamis__counter_note(&counters, which);
 }
 
+/* ---- readers ---- */
+
+/* The segments of a filter that does not grow stay for ever, so it needs no read sections. */
+static inline reader_token cuckoo_enter(const struct cuckoo *c)
+{
+  return c->growable ? reader_enter() : NULL;
+}
+
+static inline void cuckoo_leave(const struct cuckoo *c, reader_token token)
+{
+  if (c->growable)
+    reader_leave(token);
+}
+
 /* ---- the home ---- */
 
 /* NULL: there is none. */
@@ -367,7 +381,7 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 
 /* Takes a stripe that another thread holds (segment.h says how).  `inside`: the caller is in a read
  * section, which it is if the filter grows.  (The geometry is not passed: then the compiler could
- * not keep it in registers, and would not know what first_geometry() says of it.)  False: the
+ * not keep it in registers, and would not know what cuckoo_first_geometry() says of it.)  False: the
  * segment has left the directory, and it does not. */
 RARELY_CALLED bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 

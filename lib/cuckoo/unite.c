@@ -133,8 +133,8 @@ static void count_copies(const struct generation *generation, uint64_t copies)
     counter_add(&counters, DUPLICATES, copies);
 }
 
-static int put_into_lane_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
-                                uint64_t copies)
+static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
+                              uint64_t copies)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   word *w = &segment_words(g, pair->segment)[bucket];
@@ -169,8 +169,9 @@ static uint32_t choose_bucket(const struct bucket_pair *pair, const struct place
 }
 
 /* `no_path`: no eviction will make room.  Returns a result or NO_ROOM. */
-static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const struct place *place,
-                      const struct incoming *e, unsigned age, bool no_path)
+static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
+                            const struct place *place, const struct incoming *e, unsigned age,
+                            bool no_path)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   assert(stripe_held(stripe_of_bucket(g, pair->segment, pair->lower)));
@@ -190,19 +191,12 @@ static int put_locked(struct cuckoo *c, const struct bucket_pair *pair, const st
     return NO_ROOM;
   if (best.matches)
     tamis__note_copy(pair->segment);
-  return put_into_lane_locked(c, pair, bucket, e->copies);
-}
-
-/* Whether the caller, who holds stripes of the pair, may put something there: see snapshot.h. */
-static bool lets_put(struct cuckoo *c, const struct bucket_pair *pair)
-{
-  return pair->generation->number + 1U == cuckoo_generations(c) || !has_snapshots(c) ||
-         tamis__snapshot_lets_add(c, pair->generation, pair->index);
+  return write_entry_locked(c, pair, bucket, e->copies);
 }
 
 /* One try, in a read section.  Returns a result, NO_ROOM or RETRY. */
-static int try_put(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
-                   const struct incoming *e, bool no_path, struct survey *come)
+static int try_entry(struct cuckoo *c, struct bucket_pair *pair, const struct place *place,
+                     const struct incoming *e, bool no_path, struct survey *come)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   unsigned depth = directory_depth(pair->own_value), age;
@@ -210,7 +204,9 @@ static int try_put(struct cuckoo *c, struct bucket_pair *pair, const struct plac
   HOOK(cuckoo_union_pair_found);
   if (!pair_lock(pair, g))
     return RETRY;
-  int result = lets_put(c, pair) ? put_locked(c, pair, place, e, age, no_path) : TAMIS_EFULL;
+  int result = pair_lets_add(c, pair, cuckoo_generations(c))
+                   ? add_entry_locked(c, pair, place, e, age, no_path)
+                   : TAMIS_EFULL;
   pair_unlock(pair, g);
   if (result == TAMIS_OK) {
     come->entries++;
@@ -219,9 +215,9 @@ static int try_put(struct cuckoo *c, struct bucket_pair *pair, const struct plac
   return result == NO_ROOM && segment_is_full(c, pair->segment) ? TAMIS_EFULL : result;
 }
 
-/* Puts an entry into a generation. */
-static int put(struct cuckoo *c, const struct place *place, const struct incoming *e,
-               struct survey *come)
+/* Adds an entry to a generation. */
+static int add_entry(struct cuckoo *c, const struct place *place, const struct incoming *e,
+                     struct survey *come)
 {
   bool no_path = false;
   for (;;) {
@@ -231,7 +227,7 @@ static int put(struct cuckoo *c, const struct place *place, const struct incomin
         pair_at(&place->generation->geometry, place->generation, place->address);
     int result = NO_ROOM;
     if (pair.segment) {
-      result = try_put(c, &pair, place, e, no_path, come);
+      result = try_entry(c, &pair, place, e, no_path, come);
       if (result == NO_ROOM && !no_path) {
         int evicted = tamis__evict(c, &place->generation->geometry, pair.segment, pair.lower,
                                    pair.upper, true);
@@ -281,7 +277,7 @@ static int unite_entry(struct union_of *u, unsigned number, const struct incomin
     struct place place;
     for (unsigned j = n; j-- > 0 && result == TAMIS_EFULL;)
       if (place_in(cuckoo_generation(u->into, j), e, &place))
-        result = put(u->into, &place, e, &u->come[j]);
+        result = add_entry(u->into, &place, e, &u->come[j]);
     if (result == TAMIS_EFULL && cuckoo_generations(u->into) == n)
       result = open_for(u, n, number, e);
     else if (result != TAMIS_EFULL)
