@@ -14,7 +14,7 @@
 #include "cuckoo/cuckoo.h"
 #include "cuckoo/directory.h"
 
-enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 2048 };
+enum { LOWER = 1, HOME = 2, UPPER = 5, OTHER_UPPER = 6, LANES = 4, MAX_KEYS = 4096 };
 
 /* ---- a small filter and its keys ---- */
 

@@ -73,6 +73,28 @@ static void a_segment_is_retired_when_it_has_left(void **state)
   finish_tiny(&t);
 }
 
+/* ---- how long a step takes ---- */
+
+static int note_time(tamis_filter *f, uint64_t ns)
+{
+  const struct counters counters = generation_counters(&cuckoo_of(f)->first);
+  tamis__counter_raise(&counters, LONGEST_GROWTH, ns);
+  return TAMIS_OK;
+}
+
+/* A longer step ends while one has read the longest time, and has not written its own yet. */
+static void a_longer_step_meanwhile_is_kept(void **state)
+{
+  (void) state;
+  struct tiny t = make_tiny(64 / LANES);
+  struct call shorter = call_of(&t, note_time, 5);
+  stop_at(&shorter, "counter_read");
+  note_time(t.filter, 7);
+  go_on(&shorter);
+  assert_int_equal(stats_of(t.filter).longest_growth_ns, 7);
+  finish_tiny(&t);
+}
+
 /* ---- growth stripes ---- */
 
 static struct stripe *first_growth_stripe(const struct tiny *t)
@@ -372,6 +394,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_first_growth_under_a_union),
       cmocka_unit_test(a_split_under_a_writer),
+      cmocka_unit_test(a_longer_step_meanwhile_is_kept),
       cmocka_unit_test(a_writer_while_a_segment_is_copied),
       cmocka_unit_test(a_segment_is_retired_when_it_has_left),
       cmocka_unit_test(two_adds_split_a_segment_once),

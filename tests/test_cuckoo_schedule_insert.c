@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Adds that meet: unique adds of one key, and plain adds, which take the stripe of one bucket.
+ * Adds that meet: unique adds of one key, and plain adds, which take the stripe of one bucket.  Adds
+ * at a limit.
  */
 #include "cuckoo_schedule.h"
 
@@ -178,6 +179,57 @@ static void copies_come_to_the_other_bucket(void **state)
   finish_tiny(&t);
 }
 
+/* ---- at a limit of bytes ---- */
+
+/* Three generations of one segment, all of them full. */
+static struct tiny make_full(void)
+{
+  struct tiny t = make_with(16, 1e-5, 1, 0);
+  struct cuckoo *c = cuckoo_of(t.filter);
+  for (unsigned i = 0; i < 2; i++) {
+    open_without_keys(&t);
+    add(&t, ++t.last_hash); /* only the newest generation gets a segment */
+  }
+  c->max_bytes = c->bytes;
+  for (unsigned refused = 0; refused < 1000; refused++) {
+    uint64_t hash = ++t.last_hash;
+    if (tamis_add_hash(t.filter, hash) == TAMIS_OK) {
+      expect_in(&t, hash);
+      refused = 0;
+    }
+  }
+  return t;
+}
+
+/* Takes a key that has its entry in this generation. */
+static uint64_t take_from(struct tiny *t, unsigned generation)
+{
+  uint64_t before = entries_of(t, generation);
+  for (unsigned i = 0; i < t->n; i++) {
+    uint64_t hash = t->in[i];
+    assert_int_equal(tamis_remove_hash(t->filter, hash), TAMIS_OK);
+    if (entries_of(t, generation) < before)
+      return hash;
+    assert_int_equal(tamis_add_hash(t->filter, hash), TAMIS_OK);
+  }
+  fail_msg("no key of generation %u", generation);
+  return 0;
+}
+
+/* An add finds the only free lane, whichever generation has it. */
+static void room_in_any_generation_is_found(void **state)
+{
+  (void) state;
+  struct tiny t = make_full();
+  for (unsigned generation = 3; generation-- > 0;)
+    for (unsigned unique = 0; unique < 2; unique++) {
+      uint64_t entries = entries_of(&t, generation), hash = take_from(&t, generation);
+      assert_int_equal((unique ? tamis_add_unique_hash : tamis_add_hash)(t.filter, hash), TAMIS_OK);
+      assert_int_equal(entries_of(&t, generation), entries);
+    }
+  finish_tiny(&t);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -190,6 +242,7 @@ int main(void)
       cmocka_unit_test(an_add_waits_for_a_unique_one),
       cmocka_unit_test(an_add_holds_one_stripe),
       cmocka_unit_test(copies_come_to_the_other_bucket),
+      cmocka_unit_test(room_in_any_generation_is_found),
   };
   return cmocka_run_group_tests_name("cuckoo_schedule_insert", tests, NULL, NULL);
 }

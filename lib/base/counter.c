@@ -2,6 +2,7 @@
 #include "base/counter.h"
 
 #include "base/cores.h"
+#include "base/hook.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -170,6 +171,7 @@ void tamis__counter_raise(const struct counters *counters, unsigned kind, uint64
 {
   _Atomic uint64_t *value = &counters->shards->value[kind];
   uint64_t now = atomic_load_explicit(value, memory_order_relaxed);
+  HOOK(counter_read);
   while (now < least && !atomic_compare_exchange_weak_explicit(
                             value, &now, least, memory_order_relaxed, memory_order_relaxed))
     ;
