@@ -169,6 +169,12 @@ def replaced_rows(scene, a, b):
     first, last = 8 * 10**9, 8 * 10**9 + 19999
     scene.sql(f"INSERT INTO items SELECT i, 'here' FROM generate_series({first}, {last}) i")
     scene.audit(a, b)
+    # Ids that come and go in one transaction: removed first, they would not be there, and the table would be read again.
+    fills = a.fills()
+    scene.sql(f"BEGIN; INSERT INTO items SELECT i, 'brief' FROM generate_series({last + 1}, {last + 100}) i;"
+              f" DELETE FROM items WHERE id > {last}; COMMIT")
+    scene.reach(a)
+    check(a.fills() == fills, "the adds of a transaction come before its removes", a.process.log()[-1500:])
 
     def work():
         for _ in range(4):
