@@ -133,7 +133,7 @@ void tamis__window_release_memory(struct window_memory *m)
 
 void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 {
-  struct window_memory m = {.w = w};
+  struct window_memory m = window_memory_of(w);
   struct duplicates_memory memory = memory_of(&m);
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
     tamis__plane_clear(&layer->planes[i].counts, &memory);

@@ -100,7 +100,7 @@ bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocato
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
-/* The memory for counts that a call has to do with; begins with the filter, and zeros. */
+/* The memory for counts that a call has to do with: window_memory_of(). */
 struct window_memory {
   struct window *w;
   struct window_piece *pieces; /* that have been fetched, or have come free */
@@ -110,6 +110,17 @@ struct window_memory {
   size_t shrunk;
   unsigned block;
 };
+
+/* (The other members have no value yet: most calls need none.) */
+static inline struct window_memory window_memory_of(struct window *w)
+{
+  struct window_memory memory;
+  memory.w = w;
+  memory.pieces = NULL;
+  memory.fetched = false;
+  memory.shrink = NULL;
+  return memory;
+}
 
 /* Prepares the planes of a layer, in memory that is zero; NULL: it has none. */
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes);
@@ -145,6 +156,11 @@ int tamis__window_fetch_memory(struct window_memory *memory);
 
 /* Releases what has come free, and what was fetched and not used.  Called at the end. */
 void tamis__window_release_memory(struct window_memory *memory);
+static inline void window_release_memory(struct window_memory *memory)
+{
+  if (__builtin_expect(memory->pieces || memory->shrink, 0))
+    tamis__window_release_memory(memory);
+}
 
 /* Gives lanes of a layer their counts, but for lanes that are empty; there are no counts yet, and
  * no other thread knows the layer.  They take as little memory as they can.

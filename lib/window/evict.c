@@ -134,7 +134,7 @@ static int move_locked(struct window_memory *memory, struct window_layer *layer,
 static int execute(struct window *w, struct window_layer *layer, uint64_t first,
                    const struct cuckoo_move *move)
 {
-  struct window_memory memory = {.w = w};
+  struct window_memory memory = window_memory_of(w);
   struct stripe *a = window_stripe(w, layer, first + move->from);
   struct stripe *b = window_stripe(w, layer, first + move->to);
   struct stripe *lower = a < b ? a : b, *higher = a < b ? b : a;
@@ -150,7 +150,7 @@ static int execute(struct window *w, struct window_layer *layer, uint64_t first,
     if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
   } while (result == NO_MEMORY && again == TAMIS_OK);
-  tamis__window_release_memory(&memory);
+  window_release_memory(&memory);
   return again == TAMIS_OK ? result : again;
 }
 

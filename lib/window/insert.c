@@ -104,7 +104,7 @@ static int make_room(struct window *w, const struct pair *pair)
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
 {
-  struct window_memory memory = {.w = w};
+  struct window_memory memory = window_memory_of(w);
   int result, again;
   do {
     struct locked locked;
@@ -115,7 +115,7 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool 
             : result == NO_MEMORY ? tamis__window_fetch_memory(&memory)
                                   : TAMIS_OK;
   } while (result >= NO_ROOM && again == TAMIS_OK);
-  tamis__window_release_memory(&memory);
+  window_release_memory(&memory);
   result = again == TAMIS_OK ? result : again;
   if (result < 0)
     tamis__counter_note(&w->counters, WINDOW_REFUSED);

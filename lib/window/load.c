@@ -382,10 +382,10 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   struct window_layer *newest = atomic_load_explicit(&w->newest, memory_order_relaxed), *layer;
   for (layer = newest; layer; layer = layer->older)
     count_lanes(w, layer);
-  struct window_memory memory = {.w = w};
+  struct window_memory memory = window_memory_of(w);
   for (layer = newest; layer && layer->planes && result == TAMIS_OK; layer = layer->older)
     result = tamis__window_give_counts(&memory, layer, &l->layers[layer->number].counts);
-  tamis__window_release_memory(&memory);
+  window_release_memory(&memory);
   w->max_bytes = o->max_bytes;
   return result;
 }

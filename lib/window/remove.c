@@ -67,14 +67,14 @@ static void remove_locked(const struct pair *pair, const struct found *at,
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash)
 {
-  struct window_memory memory = {.w = window_of(f)};
+  struct window_memory memory = window_memory_of(window_of(f));
   struct locked locked;
   struct home home;
   lock_home(memory.w, window_mixed(memory.w, hash), &locked, &home);
   if (home.live)
     remove_locked(home.pair, &home.found, &memory);
   unlock_pairs(&locked);
-  tamis__window_release_memory(&memory);
+  window_release_memory(&memory);
   return home.live ? TAMIS_OK : TAMIS_ABSENT;
 }
 

@@ -105,7 +105,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u)
 static int unite_entry(struct window *w, const struct united *u)
 {
   const struct window_place *place = &u->pair.place;
-  struct window_memory memory = {.w = w};
+  struct window_memory memory = window_memory_of(w);
   int result, again = TAMIS_OK;
   do {
     struct locked locked = {0};
@@ -119,7 +119,7 @@ static int unite_entry(struct window *w, const struct united *u)
     else if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
   } while (result >= NO_ROOM && again == TAMIS_OK);
-  tamis__window_release_memory(&memory);
+  window_release_memory(&memory);
   return again == TAMIS_OK ? result : again == TAMIS_ABSENT ? TAMIS_EFULL : again;
 }
 
