@@ -102,7 +102,7 @@ enum { STRIPE_LOCK_BYTES = 4 };
 
 struct padded_stripe {
   _Alignas(64) struct stripe stripe;
-  uint64_t lanes;
+  uint64_t lanes, copies;
 };
 
 struct stripes {
