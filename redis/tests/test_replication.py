@@ -199,7 +199,7 @@ def test_windows_at_the_limit(context):
     strict(replica)
     for number, (expansion, extra) in enumerate(((1, ()), (1, ("RENEWS", )), (0, ()))):
         name, random = f"w{number}", Random(number)
-        master("CF.RESERVE", name, "1000", "MAXBYTES", "60000", "EXPANSION", expansion, "WINDOW", "3", *extra)
+        master("CF.RESERVE", name, "1000", "MAXBYTES", "30000", "EXPANSION", expansion, "WINDOW", "3", *extra)
         refused = 0
         for _ in range(20):
             words = [random.choice(("CF.ADD", "CF.ADD", "CF.ADDNX")) for _ in range(2000)]
