@@ -128,17 +128,17 @@ void tamis__window_begin_planes(struct window_layer *layer, struct window_plane 
 /* ---- the caller holds the stripe of the lane's word ---- */
 
 /* How many further copies there are of the entry in a lane. */
-uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane at);
+uint64_t tamis__window_further(const struct window_layer *layer, struct window_lane lane);
 
 /* Says how many there are.  Less than before needs no memory, and is never refused.  Otherwise
  *   NO_MEMORY    some is wanted, and nothing has changed
  *   TAMIS_EFULL  the number is not below window_most_copies */
 int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
-                              struct window_lane at, uint64_t further);
+                              struct window_lane lane, uint64_t further);
 
 /* The same, for `more` more than there are, modulo 2^64. */
 int tamis__window_add_further(struct window_memory *memory, const struct window_layer *layer,
-                              struct window_lane at, uint64_t more);
+                              struct window_lane lane, uint64_t more);
 
 /* The entry in a lane is forgotten, or goes. */
 static inline void window_forget_further(struct window_memory *memory,
