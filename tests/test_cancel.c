@@ -5,8 +5,7 @@
  */
 #include "bloom/bloom.h"
 #include "cuckoo_unit.h"
-#include "window/copies.h"
-#include "window/pair.h"
+#include "window_counts.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -207,28 +206,17 @@ static bool advance(tamis_filter *f, uint64_t key)
   return tamis_advance(f) == TAMIS_OK;
 }
 
-/* The lock of the counts beside a key's entry. */
-static struct stripe *counts_lock_of(tamis_filter *f, uint64_t key)
-{
-  struct window *w = window_of(f);
-  struct pair pair = pair_in(&w->first, window_mixed(w, key));
-  struct view view = look_at(&pair);
-  struct found found = find_entry(&pair, &view);
-  uint64_t index = window_lane(&w->first, found.bucket, found.lane).index;
-  return &window_plane_of(&w->first, index)->lock;
-}
-
 /* Copies are added for which there is no memory yet, and taken out again. */
 static void wait_for_counts(tamis_filter *f)
 {
   uint64_t copies = tamis_count_hash(f, 0);
-  wait_in(f, add, 0, counts_lock_of(f, 0));
+  wait_in(f, add, 0, window_counts_lock(f, 0));
   assert_int_equal(tamis_count_hash(f, 0), copies + 1);
   wait_in(f, count, 0, &window_of(f)->stripes.all[0].stripe);
-  wait_in(f, count, 0, counts_lock_of(f, 0));
+  wait_in(f, count, 0, window_counts_lock(f, 0));
   for (; copies; copies--)
     wait_in(f, remove_key, 0,
-            copies % 2 ? &window_of(f)->stripes.all[0].stripe : counts_lock_of(f, 0));
+            copies % 2 ? &window_of(f)->stripes.all[0].stripe : window_counts_lock(f, 0));
   assert_int_equal(tamis_count_hash(f, 0), 1);
 }
 

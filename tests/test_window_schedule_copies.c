@@ -10,6 +10,7 @@
 #include "window/copies.h"
 #include "window/layers.h"
 #include "window/pair.h"
+#include "window_counts.h"
 #include "window_unit.h"
 
 #include <stdio.h>
@@ -19,6 +20,11 @@
 static int call_save(struct call *call)
 {
   return tamis_save(call->filter, write_to, call->context);
+}
+
+static int call_count(tamis_filter *f, uint64_t hash)
+{
+  return (int) tamis_count_hash(f, hash);
 }
 
 /* ---- removes ---- */
@@ -144,34 +150,48 @@ static uint64_t next_in_first_bucket(const struct window *w, uint64_t from)
   return from;
 }
 
+/* Begins to save a filter, and stops when the first line of its table has been copied. */
+static void stop_a_save(struct call *save, tamis_filter *f)
+{
+  *save = (struct call){.filter = f, .whole = call_save, .context = tmpfile()};
+  assert_non_null(save->context);
+  stop_at(save, "window_words_copied");
+}
+
+/* How many copies of a key the save has, when it has gone on to its end. */
+static uint64_t count_saved(struct call *save, uint64_t key)
+{
+  tamis_filter *loaded;
+  assert_int_equal(go_on(save), TAMIS_OK);
+  rewind(save->context);
+  assert_int_equal(tamis_load(NULL, read_from, save->context, &loaded), TAMIS_OK);
+  assert_valid(loaded);
+  uint64_t count = tamis_count_hash(loaded, key);
+  fclose(save->context);
+  tamis_destroy(loaded);
+  return count;
+}
+
 /* The first bucket has been copied when its key is removed, and comes back to the other bucket. */
 static void a_copy_of_a_segment_has_a_key_once(void **state)
 {
   (void) state;
-  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false), *loaded;
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct window *w = window_of(f);
   const struct window_geometry *g = &w->first.geometry;
   uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
-  struct call save = {.filter = f, .context = tmpfile()};
-  assert_non_null(save.context);
+  struct call save;
   assert_int_equal(g->bucket_shift, 0);
   add(f, key, 1);
   assert_int_equal(lanes_count(window_used(&g->shape, window_load(&w->first, 0))), 1);
-  save.whole = call_save;
-  stop_at(&save, "window_words_copied");
+  stop_a_save(&save, f);
   assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
   add(f, other, 1);
   add(f, key, 1);
   struct pair pair = pair_in(&w->first, window_mixed(w, key));
   assert_int_equal(lanes_count(window_used(&g->shape, window_load(&w->first, pair.place.upper))),
                    1);
-  assert_int_equal(go_on(&save), TAMIS_OK);
-  rewind(save.context);
-  assert_int_equal(tamis_load(NULL, read_from, save.context, &loaded), TAMIS_OK);
-  assert_valid(loaded);
-  assert_int_equal(tamis_count_hash(loaded, key), 1);
-  fclose(save.context);
-  tamis_destroy(loaded);
+  assert_int_equal(count_saved(&save, key), 1);
   tamis_destroy(f);
 }
 
@@ -180,28 +200,79 @@ static void a_copy_of_a_segment_has_a_key_once(void **state)
 static void a_copied_count_is_that_of_its_entry(void **state)
 {
   (void) state;
-  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false), *loaded;
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
   struct window *w = window_of(f);
+  const struct window_shape *s = &w->first.geometry.shape;
   uint64_t key = next_in_first_bucket(w, 0), other = next_in_first_bucket(w, key + 1);
-  struct call save = {.filter = f, .context = tmpfile()};
-  assert_non_null(save.context);
+  struct call save;
   add(f, key, 3);
-  uint64_t entry = window_load(&w->first, 0);
-  save.whole = call_save;
-  stop_at(&save, "window_words_copied");
+  uint64_t bucket = window_load(&w->first, 0);
+  stop_a_save(&save, f);
   for (unsigned i = 0; i < 3; i++)
     assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
   add(f, other, 5);
-  assert_true(window_used(&w->first.geometry.shape, entry) ==
-              window_used(&w->first.geometry.shape, window_load(&w->first, 0)));
-  assert_int_equal(go_on(&save), TAMIS_OK);
-  rewind(save.context);
-  assert_int_equal(tamis_load(NULL, read_from, save.context, &loaded), TAMIS_OK);
-  assert_valid(loaded);
-  assert_int_equal(tamis_count_hash(loaded, key), 3);
-  fclose(save.context);
-  tamis_destroy(loaded);
+  assert_true(window_used(s, bucket) == window_used(s, window_load(&w->first, 0)));
+  assert_int_equal(count_saved(&save, key), 3);
   tamis_destroy(f);
+}
+
+/* ---- counts ---- */
+
+/* Whoever changes or reads a count waits for who has the lock of its plane. */
+static void counts_are_changed_under_their_lock(void **state)
+{
+  (void) state;
+  tamis_filter *f = make_for_races(TAMIS_CUCKOO, 100, false);
+  struct call calls[] = {{.filter = f, .hash = 7, .function = tamis_add_hash},
+                         {.filter = f, .hash = 7, .function = call_count},
+                         {.filter = f, .hash = 7, .function = tamis_remove_hash},
+                         {.filter = f, .function = call_advance}};
+  add(f, 7, 3);
+  advance(f, 1);
+  for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+    struct stripe *lock = window_counts_lock(f, 7);
+    schedule_stop_at("no point");
+    stripe_lock(lock);
+    start_beside(&calls[i]);
+    assert_int_equal(schedule_reached("call_returned"), 0);
+    stripe_unlock(lock);
+    finish(&calls[i]);
+    schedule_pass_by();
+    if (i == 2) /* so that the next period is the last one */
+      advance(f, 1);
+  }
+  assert_true(calls[0].result == TAMIS_OK && calls[1].result == 4 && calls[2].result == TAMIS_OK);
+  assert_int_equal(tamis_count_hash(f, 7), 0);
+  assert_int_equal(stats_of(f).count, 0);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
+/* A copy needs memory for its count.  While the allocator is asked, other calls on the key go on,
+ * and what they have done counts. */
+static void memory_for_a_count_is_fetched_without_a_stripe(void **state)
+{
+  (void) state;
+  tamis_options options = window_options(TAMIS_CUCKOO, 1, 100, 0.0001, false);
+  options.stripes = 1;
+  for (unsigned copies = 0; copies < 2; copies++) {
+    tamis_filter *f = create(&options);
+    struct call add_copy = {.filter = f, .hash = 7, .function = tamis_add_hash},
+                gone = {.filter = f, .hash = 7, .function = tamis_remove_hash};
+    add(f, 7, 1);
+    start_and_stop(&add_copy, "window_counts_wanted");
+    start_beside(&gone);
+    assert_int_equal(schedule_reached("stripe_wait"), 0);
+    assert_int_equal(finish(&gone), TAMIS_OK);
+    schedule_pass_by();
+    for (unsigned i = 0; i < copies; i++)
+      add(f, 7, 1);
+    assert_int_equal(go_on(&add_copy), TAMIS_OK);
+    assert_int_equal(tamis_count_hash(f, 7), copies + 1);
+    assert_int_equal(stats_of(f).count, copies + 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* ---- unions ---- */
@@ -297,6 +368,8 @@ int main(void)
       cmocka_unit_test(a_remove_looks_in_a_layer_that_is_opened_meanwhile),
       cmocka_unit_test(a_copy_of_a_segment_has_a_key_once),
       cmocka_unit_test(a_copied_count_is_that_of_its_entry),
+      cmocka_unit_test(counts_are_changed_under_their_lock),
+      cmocka_unit_test(memory_for_a_count_is_fetched_without_a_stripe),
       cmocka_unit_test(a_union_and_a_unique_add_have_one_winner),
       cmocka_unit_test(a_union_adds_nothing_to_a_layer_that_is_closed),
       cmocka_unit_test(a_union_that_meets_the_end_of_a_period_leaves_no_dead_key),

@@ -38,7 +38,8 @@ static unsigned sweep_word_locked(struct window_memory *memory, const struct win
 static uint64_t sweep_block(struct window *w, const struct window_layer *layer, uint64_t block,
                             unsigned dead)
 {
-  struct window_memory memory = window_memory_of(w);
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
   struct stripe *stripe = window_stripe_of_block(w, block);
   uint64_t begin = block << layer->block_shift, end = (block + 1) << layer->block_shift, left = 0;
   uint64_t words = window_words(&layer->geometry);

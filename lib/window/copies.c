@@ -133,7 +133,8 @@ void tamis__window_release_memory(struct window_memory *m)
 
 void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 {
-  struct window_memory m = window_memory_of(w);
+  struct window_memory m;
+  window_memory_begin(&m, w);
   struct duplicates_memory memory = memory_of(&m);
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
     tamis__plane_clear(&layer->planes[i].counts, &memory);
@@ -164,7 +165,7 @@ static void count_copies(struct window *w, const struct window_layer *layer,
 static int set_locked(struct window_memory *m, const struct count_place *at, uint64_t further)
 {
   struct duplicates_memory memory = memory_of(m);
-  if (further >= window_most_copies)
+  if (further >= saved_most_copies)
     return TAMIS_EFULL;
   m->wanted = 0;
   if (!tamis__plane_set(&at->plane->counts, at->size, &memory, at->word, at->lane, further))

@@ -22,9 +22,6 @@
 #include "table/numbers.h"
 #include "window/table.h"
 
-/* No key has more copies. */
-static const uint64_t window_most_copies = UINT64_C(1) << 53;
-
 /* A lane of a layer's word. */
 struct window_lane {
   uint64_t index; /* of the word */
@@ -100,7 +97,7 @@ bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocato
                                 size_t more);
 void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
-/* The memory for counts that a call has to do with: window_memory_of(). */
+/* The memory for counts that a call has to do with: window_memory_begin(). */
 struct window_memory {
   struct window *w;
   struct window_piece *pieces; /* that have been fetched, or have come free */
@@ -112,14 +109,12 @@ struct window_memory {
 };
 
 /* (The other members have no value yet: most calls need none.) */
-static inline struct window_memory window_memory_of(struct window *w)
+static inline void window_memory_begin(struct window_memory *memory, struct window *w)
 {
-  struct window_memory memory;
-  memory.w = w;
-  memory.pieces = NULL;
-  memory.fetched = false;
-  memory.shrink = NULL;
-  return memory;
+  memory->w = w;
+  memory->pieces = NULL;
+  memory->fetched = false;
+  memory->shrink = NULL;
 }
 
 /* Prepares the planes of a layer, in memory that is zero; NULL: it has none. */
@@ -132,7 +127,7 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
 
 /* Says how many there are.  Less than before needs no memory, and is never refused.  Otherwise
  *   NO_MEMORY    some is wanted, and nothing has changed
- *   TAMIS_EFULL  the number is not below window_most_copies */
+ *   TAMIS_EFULL  the number is not below saved_most_copies */
 int tamis__window_set_further(struct window_memory *memory, const struct window_layer *layer,
                               struct window_lane lane, uint64_t further);
 

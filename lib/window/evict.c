@@ -7,7 +7,7 @@
 
 #include "table/put.h"
 #include "table/search.h"
-#include "window/copies.h"
+#include "window/pair.h"
 
 /* ---- plan ---- */
 
@@ -80,15 +80,20 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Carries the count of an entry from a lane to another one, in which a dead entry may have one. */
+/* Carries the count of an entry to another lane, in which the dead entry to->entry may have one. */
 static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
-                               struct window_lane from, struct window_lane to)
+                               const struct found *from, const struct found *to)
 {
-  if (!window_has_counts(layer, from.index) && !window_has_counts(layer, to.index))
+  struct window_lane old = window_lane(layer, from->bucket, from->lane);
+  uint64_t further = window_has_counts(layer, old.index) ? tamis__window_further(layer, old) : 0;
+  if (!further && !to->entry)
     return TAMIS_OK;
-  int result = tamis__window_set_further(memory, layer, to, tamis__window_further(layer, from));
-  if (result == TAMIS_OK)
-    window_forget_further(memory, layer, from);
+  struct window_lane new = window_lane(layer, to->bucket, to->lane);
+  int result = TAMIS_OK;
+  if (further || window_has_counts(layer, new.index))
+    result = tamis__window_set_further(memory, layer, new, further);
+  if (further && result == TAMIS_OK)
+    window_forget_further(memory, layer, old);
   return result;
 }
 
@@ -114,9 +119,9 @@ static int move_locked(struct window_memory *memory, struct window_layer *layer,
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
-  bool was_used = lane_get(&s->lane, to, lane) != 0;
-  struct window_lane at = window_lane(layer, target, lane);
-  int result = move_further_locked(memory, layer, window_lane(layer, source, move->lane), at);
+  uint64_t dead_entry = lane_get(&s->lane, to, lane);
+  int result = move_further_locked(memory, layer, &(struct found){entry, source, move->lane},
+                                   &(struct found){dead_entry, target, lane});
   if (result != TAMIS_OK)
     return result;
   window_store(layer, target, lane, entry);
@@ -126,7 +131,7 @@ static int move_locked(struct window_memory *memory, struct window_layer *layer,
   window_store(layer, source, move->lane, 0);
   fullness_reset(&layer->full[window_mark_of(layer, source)]);
   window_use(window_stripe(w, layer, source), -1);
-  if (!was_used)
+  if (!dead_entry)
     window_use(window_stripe(w, layer, target), 1);
   return TAMIS_OK;
 }
@@ -134,7 +139,8 @@ static int move_locked(struct window_memory *memory, struct window_layer *layer,
 static int execute(struct window *w, struct window_layer *layer, uint64_t first,
                    const struct cuckoo_move *move)
 {
-  struct window_memory memory = window_memory_of(w);
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
   struct stripe *a = window_stripe(w, layer, first + move->from);
   struct stripe *b = window_stripe(w, layer, first + move->to);
   struct stripe *lower = a < b ? a : b, *higher = a < b ? b : a;

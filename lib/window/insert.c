@@ -94,8 +94,14 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
 
 /* ---- the calls ---- */
 
-static int make_room(struct window *w, const struct pair *pair)
+/* Provides what a try lacked.  TAMIS_OK: there may be enough now. */
+static NEVER_INLINE int provide(struct window *w, const struct pair *pair,
+                                struct window_memory *memory, int lacks)
 {
+  if (lacks == NO_MEMORY)
+    return tamis__window_fetch_memory(memory);
+  if (lacks == OTHER_LAYERS)
+    return TAMIS_OK;
   int result = TAMIS_ABSENT;
   if (!tamis__window_has_no_path(w, pair->layer, &pair->place))
     result = tamis__window_evict(w, pair->layer, &pair->place);
@@ -104,22 +110,23 @@ static int make_room(struct window *w, const struct pair *pair)
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
 {
-  struct window_memory memory = window_memory_of(w);
-  int result, again;
-  do {
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
+  for (;;) {
     struct locked locked;
     lock_pairs(w, mixed, &locked);
-    result = put_locked(w, &locked, unique, renews, &memory);
+    int result = put_locked(w, &locked, unique, renews, &memory);
     unlock_pairs(&locked);
-    again = result == NO_ROOM     ? make_room(w, &locked.pair[0])
-            : result == NO_MEMORY ? tamis__window_fetch_memory(&memory)
-                                  : TAMIS_OK;
-  } while (result >= NO_ROOM && again == TAMIS_OK);
-  window_release_memory(&memory);
-  result = again == TAMIS_OK ? result : again;
-  if (result < 0)
-    tamis__counter_note(&w->counters, WINDOW_REFUSED);
-  return result;
+    if (__builtin_expect(result >= NO_ROOM, 0)) {
+      result = provide(w, &locked.pair[0], &memory, result);
+      if (result == TAMIS_OK)
+        continue;
+    }
+    window_release_memory(&memory);
+    if (result < 0)
+      tamis__counter_note(&w->counters, WINDOW_REFUSED);
+    return result;
+  }
 }
 
 static int add(struct window *w, uint64_t mixed)

@@ -263,7 +263,7 @@ static bool check_counts(struct load *l, const struct content *c)
   const struct lane_shape *s = &g->whole.lane;
   struct lane_counts_reader r = lane_counts_read(&c->counts, 0, 0);
   while (lane_counts_next(&r)) {
-    if (r.lane >= window_lanes(g) || r.counts.count >= window_most_copies - l->further ||
+    if (r.lane >= window_lanes(g) || r.counts.count >= saved_most_copies - l->further ||
         !lane_get(s, c->words[r.lane / s->lanes], (unsigned) (r.lane % s->lanes)))
       return false;
     l->further += r.counts.count;
@@ -382,7 +382,8 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   struct window_layer *newest = atomic_load_explicit(&w->newest, memory_order_relaxed), *layer;
   for (layer = newest; layer; layer = layer->older)
     count_lanes(w, layer);
-  struct window_memory memory = window_memory_of(w);
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
   for (layer = newest; layer && layer->planes && result == TAMIS_OK; layer = layer->older)
     result = tamis__window_give_counts(&memory, layer, &l->layers[layer->number].counts);
   window_release_memory(&memory);

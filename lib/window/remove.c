@@ -67,7 +67,8 @@ static void remove_locked(const struct pair *pair, const struct found *at,
 
 int tamis__window_remove(tamis_filter *f, uint64_t hash)
 {
-  struct window_memory memory = window_memory_of(window_of(f));
+  struct window_memory memory;
+  window_memory_begin(&memory, window_of(f));
   struct locked locked;
   struct home home;
   lock_home(memory.w, window_mixed(memory.w, hash), &locked, &home);

@@ -58,7 +58,7 @@ static unsigned stamp_of_age(unsigned age, uint64_t epoch, unsigned stamps)
   return now > age ? now - age : now + stamps - age;
 }
 
-/* How many copies beyond the first one an entry has then, which stands in a lane if it is live. */
+/* Counts the copies that come with an entry, in its lane; `live`: the entry stands there already. */
 static int unite_copies(struct window_memory *memory, const struct united *u,
                         struct window_lane lane, bool live)
 {
@@ -105,7 +105,8 @@ static int unite_locked(struct window_memory *memory, const struct united *u)
 static int unite_entry(struct window *w, const struct united *u)
 {
   const struct window_place *place = &u->pair.place;
-  struct window_memory memory = window_memory_of(w);
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
   int result, again = TAMIS_OK;
   do {
     struct locked locked = {0};
