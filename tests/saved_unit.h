@@ -97,7 +97,7 @@ static inline tamis_allocator counting(struct counts *c)
 
 /* ---- loading anything ---- */
 
-/* What a load may take beside the filter, as a multiple of the data: the records of copies of a
+/* What a load may take beside the filter, as a multiple of the data: the counts of copies of a
  * cuckoo filter with a window are held until all of them have come. */
 static unsigned beside_filter = 0;
 

@@ -604,7 +604,7 @@ static int make_cuckoo(void **state)
 {
   (void) state;
   kind = TAMIS_CUCKOO;
-  beside_filter = 3;
+  beside_filter = 1;
   return 0;
 }
 
