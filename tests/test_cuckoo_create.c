@@ -121,8 +121,12 @@ static void the_home_has_one_segment(void **state)
   (void) state;
   tamis_options options = small_options(true, 0);
   tamis_filter *f = make_with(&options);
-  const struct cuckoo *c = cuckoo_of(f);
+  struct cuckoo *c = cuckoo_of(f);
   uint64_t before = stats_of(f).bytes, segment = cuckoo_segment_bytes(&c->first.geometry);
+  int result;
+  struct segment *second = tamis__segment_create(c, &c->first, 0, 1, &result);
+  assert_true(second && second != cuckoo_home(c));
+  tamis__segment_destroy(c, &c->first.geometry, second);
   for (unsigned round = 0; round < 3; round++) {
     for (uint64_t key = 0; key < 2000; key += 100) {
       add_range(f, key, key + 100);
