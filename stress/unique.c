@@ -82,15 +82,6 @@ static uint64_t capacity_for(const struct settings *s, tamis_kind kind)
   return s->capacity ? s->capacity : kind == TAMIS_CUCKOO ? CUCKOO_CAPACITY : s->keys;
 }
 
-/* In the word layout, a call that meets the opening of the second layer may count a key that
- * another one has counted there; that happens at most once to each thread. */
-static bool good_count(const struct settings *s, const tamis_stats *stats, uint64_t winners)
-{
-  bool settles = stats->kind == TAMIS_BLOOM && stats->layout == TAMIS_LAYOUT_WORD;
-  uint64_t most = settles && stats->layers > 1 ? s->shared.threads : 0;
-  return stats->count >= winners && stats->count - winners <= most;
-}
-
 /* A Bloom filter has opened a layer each time that it had as many keys as it was made for. */
 static bool good_layers(const struct settings *s, const tamis_stats *stats, uint64_t winners)
 {
@@ -129,7 +120,7 @@ static bool run_round(const struct settings *s, tamis_layout layout, uint64_t se
   free(run.winners);
 
   double bound = 1.1 * s->fpp * (double) s->keys;
-  bool counted = good_count(s, &stats, s->keys - none);
+  bool counted = stats.count == s->keys - none;
   bool grown = good_layers(s, &stats, s->keys - none);
   bool good = several == 0 && (double) none <= bound + 4 * sqrt(bound) && counted && grown;
   harness_report(good,

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* Both adds have missed the key before either takes the stripe: without the second look-up under
- * the stripe both would win. */
+/* Both adds have missed the key before either sets a bit. */
 static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
 {
   (void) state;
@@ -27,45 +26,51 @@ static void of_two_unique_adds_that_miss_the_key_one_wins(void **state)
   tamis_destroy(f);
 }
 
-/* The second add begins while the first one is setting bits, and must wait for the stripe.
- * Without it the second one would set the other bits, and both would win. */
-static void a_second_unique_add_waits_while_bits_are_set(void **state)
+static const tamis_layout layouts[] = {TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC,
+                                       TAMIS_LAYOUT_WORD};
+
+/* The first add has set some of the key's bits, and stops.  The second one waits for nobody, and
+ * sets the last one. */
+static void whoever_sets_the_last_bit_wins(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
-  struct call a = {.filter = f, .hash = 7}, b = a;
-  start_and_stop(&a, "bloom_word_set");
-  start(&b);
-  /* b waits for the stripe or, if something is wrong, gets as far as a */
-  schedule_wait_either("stripe_wait", 1, "bloom_word_set", 2);
-  assert_false(
-      tamis_contains_hash(f, 7)); /* a reader does not wait, and does not find a half-added key */
-  go_on(&a);
-  finish(&b);
-  assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
+  struct call a = {.filter = f, .hash = 7};
+  stop_at(&a, "bloom_word_set");
+  assert_false(tamis_contains_hash(f, 7));
+  assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
+  assert_int_equal(stats_of(f).count, 1);
+  assert_valid(f);
   tamis_destroy(f);
 }
 
-/* A unique add of a key that is there takes no lock: it does not wait for the holder of the only
- * stripe. */
-static void a_present_key_does_not_wait(void **state)
+/* Whatever step a unique add has stopped at, no call waits for it. */
+static void nobody_waits_for_a_unique_add(void **state)
 {
   (void) state;
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.capacity = 1000;
-  options.seed = 42;
-  options.stripes = 1;
-  tamis_filter *f;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-  struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8, .result = TAMIS_EINVAL};
-  start_and_stop(&a, "bloom_key_missed_under_stripe");
-  start_beside(&b);
-  int result = b.result; /* if it waits, it has none until a goes on */
-  go_on(&a);
-  finish(&b);
-  assert_int_equal(result, TAMIS_PRESENT);
-  tamis_destroy(f);
+  static const char *const steps[] = {"bloom_key_missed", "bloom_room_found", "bloom_word_set"};
+  for (unsigned i = 0; i < 18; i++) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.layout = layouts[i / 6];
+    options.capacity = 1000;
+    options.growable = i % 2;
+    options.stripes = 1;
+    options.seed = 42;
+    tamis_filter *f;
+    assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+    const bool marked = options.layout == TAMIS_LAYOUT_WORD && !options.growable;
+    struct call a = {.filter = f, .hash = 7};
+    stop_at(&a, marked ? "bloom_room_found" : steps[i / 2 % 3]);
+    const int result = tamis_add_unique_hash(f, 7);
+    assert_true(result == TAMIS_OK || result == TAMIS_PRESENT);
+    assert_int_equal(tamis_add_unique_hash(f, 8), TAMIS_OK);
+    assert_int_equal(tamis_add_hash(f, 9), TAMIS_OK);
+    assert_int_equal(go_on(&a), result == TAMIS_OK ? TAMIS_PRESENT : TAMIS_OK);
+    assert_int_equal(stats_of(f).count, 3);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* Half of the key's bits are set: no call says that the key is there. */
@@ -83,15 +88,15 @@ static void a_half_added_key_is_absent(void **state)
   tamis_destroy(f);
 }
 
-/* A plain add of the same key sets all bits after the second look-up of a unique add and before
- * its first bit.  The unique add must not claim to be first: it has published nothing to the
+/* A plain add of the same key sets all bits after the look of a unique add and before its first
+ * bit.  The unique add must not claim to be first: it has published nothing to the
  * readers that find the key. */
 static void a_unique_add_that_is_overtaken_does_not_win(void **state)
 {
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  start_and_stop(&a, "bloom_key_missed_under_stripe");
+  start_and_stop(&a, "bloom_room_found");
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
   start(&b);
@@ -102,7 +107,8 @@ static void a_unique_add_that_is_overtaken_does_not_win(void **state)
 }
 
 /* A unique add has set its first word when a plain add of the same key sets the rest: both have
- * set bits, but the key counts once, and a filter for two keys still takes a second one. */
+ * set bits, but only the plain one the last.  The key counts once, and a filter for two keys still
+ * takes a second one. */
 static void adds_that_share_a_key_count_it_once(void **state)
 {
   (void) state;
@@ -116,7 +122,7 @@ static void adds_that_share_a_key_count_it_once(void **state)
   struct call a = {.filter = f, .hash = 7}, b = {.filter = f, .hash = 8};
   stop_at(&a, "bloom_word_set"); /* the main thread does not stop */
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
-  assert_int_equal(go_on(&a), TAMIS_OK);
+  assert_int_equal(go_on(&a), TAMIS_PRESENT);
   assert_int_equal(stats_of(f).count, 1);
   start(&b);
   assert_int_equal(finish(&b), TAMIS_OK);
@@ -147,33 +153,15 @@ static void in_a_word_one_of_two_unique_adds_wins(void **state)
   for (int growable = 0; growable < 2; growable++) {
     tamis_filter *f = make_word_filter(1000, growable);
     struct call a = {.filter = f, .hash = 7}, b = a;
-    schedule_stop_at(growable ? "bloom_key_missed" : "bloom_word_has_room");
+    schedule_stop_at(growable ? "bloom_key_missed" : "bloom_room_found");
     start(&a);
     start(&b);
-    schedule_wait(growable ? "bloom_key_missed" : "bloom_word_has_room", 2);
+    schedule_wait(growable ? "bloom_key_missed" : "bloom_room_found", 2);
     go_on(&a);
     finish(&b);
     assert_int_equal((a.result == TAMIS_OK) + (b.result == TAMIS_OK), 1);
     assert_int_equal((a.result == TAMIS_PRESENT) + (b.result == TAMIS_PRESENT), 1);
     assert_int_equal(stats_of(f).count, 1);
-    assert_valid(f);
-    tamis_destroy(f);
-  }
-}
-
-/* No call waits for one that has stopped in the middle of an add of the same key. */
-static void in_a_word_nobody_waits(void **state)
-{
-  (void) state;
-  for (int growable = 0; growable < 2; growable++) {
-    tamis_filter *f = make_word_filter(1000, growable);
-    struct call a = {.filter = f, .hash = 7};
-    stop_at(&a, growable ? "bloom_key_missed" : "bloom_word_has_room");
-    assert_false(tamis_contains_hash(f, 7));
-    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
-    assert_int_equal(tamis_add_hash(f, 8), TAMIS_OK);
-    assert_int_equal(go_on(&a), TAMIS_PRESENT);
-    assert_int_equal(stats_of(f).count, 2);
     assert_valid(f);
     tamis_destroy(f);
   }
@@ -188,7 +176,7 @@ static void in_a_word_a_refusal_is_final(void **state)
   tamis_filter *f = make_word_filter(2, false);
   assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7};
-  stop_at(&a, "bloom_word_has_room");
+  stop_at(&a, "bloom_room_found");
   assert_int_equal(tamis_add_hash(f, 2), TAMIS_OK);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_EFULL);
   assert_int_equal(go_on(&a), TAMIS_EFULL);
@@ -246,7 +234,7 @@ static void a_union_loses_no_bit_that_is_set_meanwhile(void **state)
     }
 }
 
-/* A unique add has missed its key under the stripe when a union brings the key: it is not new. */
+/* A unique add has missed its key when a union brings the key: it is not new. */
 static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
 {
   (void) state;
@@ -254,7 +242,7 @@ static void a_unique_add_that_a_union_overtakes_does_not_win(void **state)
   tamis_filter *from = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   assert_int_equal(tamis_add_hash(from, 7), TAMIS_OK);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  start_and_stop(&a, "bloom_key_missed_under_stripe");
+  start_and_stop(&a, "bloom_room_found");
   assert_int_equal(tamis_merge(f, from), TAMIS_OK); /* takes no lock, so it does not wait */
   assert_true(tamis_contains_hash(f, 7));
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
@@ -334,29 +322,39 @@ static void a_union_stops_where_the_filter_is_full(void **state)
 
 /* ---- further layers ---- */
 
-/* A filter that has room for one more key in its first layer, or for none. */
+static void fill_up(tamis_filter *f, uint64_t keys)
+{
+  for (uint64_t key = 1000; stats_of(f).count < keys; key++)
+    assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+}
+
+/* A filter with so many keys, in one layer. */
 static tamis_filter *make_full(tamis_layout layout, uint64_t keys)
 {
   tamis_filter *f = make_filter(layout, 100, 0.0025);
-  for (uint64_t i = 0; stats_of(f).count < keys; i++)
-    assert_int_equal(tamis_add_hash(f, 1000 + i), TAMIS_OK);
+  fill_up(f, keys);
   assert_int_equal(stats_of(f).layers, 1);
   return f;
 }
 
-/* The first add misses the key and stops; then the layer becomes full, a second one opens, and
- * another add brings the key there. */
+static void open_layer(tamis_filter *f)
+{
+  uint64_t key = UINT64_C(1) << 32, layers = stats_of(f).layers;
+  while (stats_of(f).layers == layers)
+    assert_int_equal(tamis_add_hash(f, key++), TAMIS_OK);
+  assert_false(tamis_contains_hash(f, 7));
+}
+
+/* A unique add has searched both layers, and stops; then the newest one becomes full, a third one
+ * opens, and another add brings the key there. */
 static void of_two_unique_adds_across_an_opening_one_wins(void **state)
 {
   (void) state;
   tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 100);
   struct call a = {.filter = f, .hash = 7};
-  tamis_add_hash(f, 5); /* opens the second layer */
-  assert_int_equal(stats_of(f).layers, 2);
-  for (uint64_t i = 5000; stats_of(f).count < 200; i++)
-    tamis_add_hash(f, i);
-  stop_at(&a, "bloom_stripe_wanted");               /* it has read that there are two layers */
-  assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK); /* opens the third one */
+  open_layer(f);
+  stop_at(&a, "bloom_layers_searched");
+  open_layer(f);
   assert_int_equal(stats_of(f).layers, 3);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
@@ -364,114 +362,167 @@ static void of_two_unique_adds_across_an_opening_one_wins(void **state)
   tamis_destroy(f);
 }
 
-/* An add of the old operations has missed its key in the only layer, and stops before it takes the
- * stripe.  Then that layer is full, and the key is in the next one. */
+/* A unique add has missed its key in the only layer, and stops before it looks for room.  Then that
+ * layer is full, and the key is in the next one. */
 static void a_full_layer_takes_no_unique_add(void **state)
 {
   (void) state;
   tamis_filter *f = make_full(TAMIS_LAYOUT_BLOCKED, 99);
   struct call a = {.filter = f, .hash = 7};
   stop_at(&a, "bloom_key_missed");
-  assert_int_equal(tamis_add_hash(f, 5), TAMIS_OK);
-  assert_int_equal(tamis_add_hash(f, 6), TAMIS_OK);
-  assert_int_equal(stats_of(f).layers, 2);
+  open_layer(f);
   assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+  uint64_t bits = stats_of(f).bits_set;
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
+  assert_int_equal(stats_of(f).bits_set, bits);
   assert_valid(f);
   tamis_destroy(f);
 }
 
-static tamis_filter *make_word_with_limit(uint64_t max_bytes)
+/* ---- the late rule ---- */
+
+/* Stops a unique add of key 7 that has found room in the newest of one or two layers, or that has
+ * set its first word there.  Then the next layer opens.  (Before that, so few keys come to the
+ * newest layer that none of them sets the last of the key's bits.) */
+static tamis_filter *stop_in_time(struct call *a, unsigned i, unsigned layers)
 {
-  tamis_options options = TAMIS_OPTIONS_INIT;
-  options.layout = TAMIS_LAYOUT_WORD;
-  options.capacity = 10000;
-  options.seed = 42;
-  options.max_bytes = max_bytes;
-  tamis_filter *f = NULL;
-  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  tamis_filter *f = make_filter(layouts[i % 3], 100, 0.0025);
+  if (layers == 2)
+    open_layer(f);
+  fill_up(f, layers * 100 - 2);
+  *a = (struct call){.filter = f, .hash = 7};
+  stop_at(a, i / 3 && layouts[i % 3] != TAMIS_LAYOUT_WORD ? "bloom_word_set" : "bloom_room_found");
+  open_layer(f);
   return f;
 }
 
-/* Adds keys until there are two layers or, with a limit, until no key gets in. */
-static void outgrow(tamis_filter *f, bool limit)
-{
-  uint64_t i = 1000;
-  while ((limit || stats_of(f).layers == 1) && tamis_add_hash(f, i) == TAMIS_OK)
-    i++;
-  assert_false(tamis_contains_hash(f, 7));
-}
-
-/* In the word layout there is no stripe yet: a unique add of key 7 has found room in the only
- * layer, and has not set its bits when the filter outgrows that layer. */
-static void stop_in_a_word(struct call *a, uint64_t max_bytes)
-{
-  *a = (struct call){.filter = make_word_with_limit(max_bytes), .hash = 7};
-  stop_at(a, "bloom_word_has_room");
-  outgrow(a->filter, max_bytes > 0);
-}
-
-/* Another add brings the key to the second layer. */
-static void a_word_and_a_later_layer_have_one_winner(void **state)
+/* Another add brings the key to the next layer. */
+static void a_late_add_meets_a_winner(void **state)
 {
   (void) state;
-  struct call a;
-  stop_in_a_word(&a, 0);
-  assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_OK);
-  assert_int_equal(go_on(&a), TAMIS_PRESENT);
-  assert_valid(a.filter);
-  tamis_destroy(a.filter);
-}
-
-/* Nobody else wants the key: it wins in the first layer, late. */
-static void a_word_wins_after_an_opening(void **state)
-{
-  (void) state;
-  struct call a;
-  stop_in_a_word(&a, 0);
-  assert_int_equal(go_on(&a), TAMIS_OK);
-  assert_true(tamis_contains_hash(a.filter, 7));
-  assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_PRESENT);
-  assert_valid(a.filter);
-  tamis_destroy(a.filter);
-}
-
-/* Room for one layer of the filter above, and for two. */
-static const uint64_t max_bytes_of[] = {30000, 80000};
-
-/* Another add of the key is refused for good.  So the one that has found room is refused, too, and
- * this refusal is a figure like any other; the key does not count. */
-static void a_word_does_not_win_after_a_refusal(void **state)
-{
-  (void) state;
-  for (unsigned i = 0; i < 2; i++) {
+  for (unsigned i = 0; i < 12; i++) {
     struct call a;
-    stop_in_a_word(&a, max_bytes_of[i]);
-    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
-    tamis_stats before = stats_of(a.filter);
-    assert_true(i ? before.layers > 1 : before.layers == 1);
-    go_on(&a);
-    tamis_stats after = stats_of(a.filter);
-    assert_int_equal(a.result, TAMIS_EFULL);
-    assert_int_equal(after.refused_adds, before.refused_adds + 1);
-    assert_int_equal(after.count, before.count);
-    assert_true(tamis_contains_hash(a.filter, 7)); /* its bits stay */
+    tamis_filter *f = stop_in_time(&a, i % 6, 1 + i / 6);
+    uint64_t count = stats_of(f).count;
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
+    assert_int_equal(stats_of(f).count, count + 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* The same, and then another layer opens, in which the key is not. */
+static void a_late_add_searches_all_layers_above(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 6; i++) {
+    struct call a;
+    tamis_filter *f = stop_in_time(&a, i, 1);
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_OK);
+    for (uint64_t key = UINT64_C(1) << 33, layers = stats_of(f).layers;
+         stats_of(f).layers == layers; key++)
+      assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* Nobody else wants the key: it wins in the newest layer, and counts once. */
+static void a_late_add_wins_in_the_newest_layer(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 12; i++) {
+    struct call a;
+    tamis_filter *f = stop_in_time(&a, i % 6, 1 + i / 6);
+    uint64_t count = stats_of(f).count;
+    assert_int_equal(go_on(&a), TAMIS_OK);
+    assert_int_equal(stats_of(f).count, count + 1);
+    assert_true(bloom_calls_of(newest_layer(bloom_of(f)))
+                    ->find(newest_layer(bloom_of(f)), hash_mix(&f->keys, 7)));
+    assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* A plain add has completed the key in the first layer, where the unique one has found room. */
+static void a_late_add_that_has_set_nothing_does_not_win(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3; i++) {
+    struct call a = {.filter = make_full(layouts[i], 98), .hash = 7};
+    stop_at(&a, "bloom_room_found");
+    assert_int_equal(tamis_add_hash(a.filter, 7), TAMIS_OK);
+    for (uint64_t key = UINT64_C(1) << 32; stats_of(a.filter).layers == 1; key++)
+      assert_int_equal(tamis_add_hash(a.filter, key), TAMIS_OK);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
     assert_valid(a.filter);
     tamis_destroy(a.filter);
   }
 }
 
-/* A plain add that has set its bits is done, whatever was refused. */
-static void a_plain_add_is_not_refused_after_it_has_set_its_bits(void **state)
+/* Room for one layer of a growable filter, for two, or one that is not growable. */
+enum { ONE_LAYER, TWO_LAYERS, FIXED, ENDS };
+
+static tamis_filter *make_with_end(tamis_layout layout, unsigned end)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  uint64_t bytes;
+  options.layout = layout;
+  options.capacity = 10000;
+  options.seed = 42;
+  options.growable = end != FIXED;
+  assert_int_equal(tamis_bytes_for(&options, &bytes), TAMIS_OK);
+  options.max_bytes = end == TWO_LAYERS ? bytes * 18 / 5 : bytes;
+  tamis_filter *f = NULL;
+  assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
+  fill_up(f, 9990);
+  return f;
+}
+
+/* Adds keys until none gets in. */
+static void fill_to_the_end(tamis_filter *f)
+{
+  uint64_t key = 100000;
+  while (tamis_add_hash(f, key) == TAMIS_OK)
+    key++;
+  assert_false(tamis_contains_hash(f, 7));
+}
+
+/* A unique add has found room, and then another add of its key is refused for good.  So the first
+ * one is refused, too, and this refusal is a figure like any other; the key does not count. */
+static void no_unique_add_wins_after_a_refusal(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3 * ENDS; i++) {
+    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3), .hash = 7};
+    const bool marked = layouts[i % 3] == TAMIS_LAYOUT_WORD && i / 3 == FIXED;
+    stop_at(&a, "bloom_room_found");
+    fill_to_the_end(a.filter);
+    assert_int_equal(stats_of(a.filter).layers, i / 3 == TWO_LAYERS ? 2 : 1);
+    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
+    tamis_stats before = stats_of(a.filter);
+    go_on(&a);
+    tamis_stats after = stats_of(a.filter);
+    assert_int_equal(a.result, TAMIS_EFULL);
+    assert_int_equal(after.refused_adds, before.refused_adds + 1);
+    assert_int_equal(after.count, before.count);
+    assert_int_equal(tamis_contains_hash(a.filter, 7), !marked); /* else its bits stay */
+    assert_valid(a.filter);
+    tamis_destroy(a.filter);
+  }
+}
+
+/* A plain add that has found room is done, whatever was refused. */
+static void a_plain_add_that_has_found_room_is_not_refused(void **state)
 {
   (void) state;
   struct call a = {
-      .filter = make_word_with_limit(max_bytes_of[0]), .hash = 7, .function = tamis_add_hash};
-  uint64_t i = 1000;
-  while (stats_of(a.filter).count < 9990) /* it counts each key now */
-    assert_int_equal(tamis_add_hash(a.filter, i++), TAMIS_OK);
-  stop_at(&a, "bloom_word_has_room");
-  outgrow(a.filter, true);
+      .filter = make_with_end(TAMIS_LAYOUT_WORD, ONE_LAYER), .hash = 7, .function = tamis_add_hash};
+  stop_at(&a, "bloom_room_found");
+  fill_to_the_end(a.filter);
   assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
   uint64_t count = stats_of(a.filter).count;
   assert_int_equal(go_on(&a), TAMIS_OK);
@@ -483,17 +534,19 @@ static void a_plain_add_is_not_refused_after_it_has_set_its_bits(void **state)
 
 /* The other way round: a unique add is about to be refused when another one, which had found room
  * in the first layer, sets the bits (here the test does). */
-static void a_refusal_after_a_word_may_come_too_late(void **state)
+static void a_refusal_may_come_too_late(void **state)
 {
   (void) state;
-  for (unsigned i = 0; i < 2; i++) {
-    struct call a = {.filter = make_word_with_limit(max_bytes_of[i]), .hash = 7};
-    tamis_filter *twin = make_word_with_limit(0);
-    assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK);
-    outgrow(a.filter, true);
+  for (unsigned i = 0; i < 3 * ENDS; i++) {
+    if (layouts[i % 3] == TAMIS_LAYOUT_WORD && i / 3 == FIXED)
+      continue; /* see in_a_word_a_refusal_may_come_too_late() */
+    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3), .hash = 7};
+    tamis_filter *twin = make_with_end(layouts[i % 3], i / 3);
+    assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK); /* their first layers are alike */
+    fill_to_the_end(a.filter);
     struct bloom *first = bloom_of(a.filter);
     stop_at(&a, "bloom_layers_ended");
-    assert_true(i || is_alone(first)); /* so the other one wins */
+    assert_true(i / 3 == TWO_LAYERS || is_alone(first)); /* so the other one wins */
     for (unsigned j = 0; j < first->word_count; j++)
       word_or(&first->words[j], word_load(&bloom_of(twin)->words[j]));
     assert_int_equal(go_on(&a), TAMIS_PRESENT);
@@ -693,17 +746,45 @@ static void a_layer_that_is_refused_is_planned_once(void **state)
   tamis_destroy(f);
 }
 
+/* The newest layer is full, and there is no memory for another one: a late add gets in. */
+static void a_late_add_needs_no_room(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3; i++) {
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    tamis_allocator allocator = {.allocate = give_or_refuse, .release = take_back};
+    options.layout = layouts[i];
+    options.capacity = 1000;
+    options.allocator = &allocator;
+    options.seed = 42;
+    struct call a = {.hash = 7};
+    assert_int_equal(tamis_create(&options, &a.filter), TAMIS_OK);
+    fill_up(a.filter, 998);
+    stop_at(&a, "bloom_room_found");
+    open_layer(a.filter);
+    refuses = true;
+    for (uint64_t key = UINT64_C(1) << 33; tamis_add_hash(a.filter, key) == TAMIS_OK; key++)
+      ;
+    assert_int_equal(tamis_add_unique_hash(a.filter, 8), TAMIS_ENOMEM);
+    assert_int_equal(go_on(&a), TAMIS_OK);
+    refuses = false;
+    assert_int_equal(stats_of(a.filter).layers, 2);
+    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_PRESENT);
+    assert_valid(a.filter);
+    tamis_destroy(a.filter);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(of_two_unique_adds_that_miss_the_key_one_wins),
-      cmocka_unit_test(a_second_unique_add_waits_while_bits_are_set),
-      cmocka_unit_test(a_present_key_does_not_wait),
+      cmocka_unit_test(whoever_sets_the_last_bit_wins),
+      cmocka_unit_test(nobody_waits_for_a_unique_add),
       cmocka_unit_test(a_half_added_key_is_absent),
       cmocka_unit_test(a_unique_add_that_is_overtaken_does_not_win),
       cmocka_unit_test(adds_that_share_a_key_count_it_once),
       cmocka_unit_test(in_a_word_one_of_two_unique_adds_wins),
-      cmocka_unit_test(in_a_word_nobody_waits),
       cmocka_unit_test(in_a_word_a_refusal_is_final),
       cmocka_unit_test(in_a_word_a_refusal_may_come_too_late),
       cmocka_unit_test(a_union_loses_no_bit_that_is_set_meanwhile),
@@ -713,11 +794,14 @@ int main(void)
       cmocka_unit_test(a_union_stops_where_the_filter_is_full),
       cmocka_unit_test(of_two_unique_adds_across_an_opening_one_wins),
       cmocka_unit_test(a_full_layer_takes_no_unique_add),
-      cmocka_unit_test(a_word_and_a_later_layer_have_one_winner),
-      cmocka_unit_test(a_word_wins_after_an_opening),
-      cmocka_unit_test(a_word_does_not_win_after_a_refusal),
-      cmocka_unit_test(a_plain_add_is_not_refused_after_it_has_set_its_bits),
-      cmocka_unit_test(a_refusal_after_a_word_may_come_too_late),
+      cmocka_unit_test(a_late_add_meets_a_winner),
+      cmocka_unit_test(a_late_add_searches_all_layers_above),
+      cmocka_unit_test(a_late_add_that_has_set_nothing_does_not_win),
+      cmocka_unit_test(a_late_add_needs_no_room),
+      cmocka_unit_test(a_late_add_wins_in_the_newest_layer),
+      cmocka_unit_test(no_unique_add_wins_after_a_refusal),
+      cmocka_unit_test(a_plain_add_that_has_found_room_is_not_refused),
+      cmocka_unit_test(a_refusal_may_come_too_late),
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
       cmocka_unit_test(of_two_layers_one_is_thrown_away),
       cmocka_unit_test(a_late_layer_is_counted),

@@ -49,9 +49,9 @@ struct bloom_calls {
   struct filter_operations alone; /* for a filter of one layer */
   /* For one of several layers, which those with counters never are.  Both take mixed hashes. */
   bool (*find)(const struct bloom *b, uint64_t mixed);
-  /* Adds a key unless the layer is full: TAMIS_OK, TAMIS_PRESENT or TAMIS_EFULL.  Unique adds hold
-   * the key's stripe, if there are stripes. */
-  int (*insert)(struct bloom *b, uint64_t mixed);
+  /* Adds a key, unless the layer is full and the call is not late: TAMIS_OK, if it has completed the
+   * key, but has not counted it; TAMIS_PRESENT or TAMIS_EFULL. */
+  int (*insert)(struct bloom *b, uint64_t mixed, bool late);
 };
 
 /* A filter, and each further layer of one: then the head only has what all layers need.

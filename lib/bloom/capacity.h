@@ -49,17 +49,42 @@ static inline bool is_far(const struct bloom *b)
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
+/* Raises the state, which never falls.
+ * ORDER layer.end (seq_cst)
+ *   pairs with     layer.ended in has_ended()
+ *   makes visible  that unique adds are refused from now on
+ *   if weakened    a unique add could complete its key and miss that, while another one of that key
+ *                  is refused and misses the bits: a winner beside a final refusal
+ *   checked by     negative/end_set_relaxed */
+static inline void raise_fullness(struct bloom *b, unsigned char fullness)
+{
+  unsigned char now = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  while (now < fullness &&
+         !atomic_compare_exchange_weak_explicit(&b->fullness, &now, fullness, memory_order_seq_cst,
+                                                memory_order_relaxed))
+    ;
+}
+
+/* Whether it takes no further key, and no layer can follow.
+ * ORDER layer.ended (seq_cst)
+ *   pairs with     layer.end in raise_fullness(), which has the argument
+ *   checked by     negative/end_read_relaxed */
+static inline bool has_ended(const struct bloom *b)
+{
+  return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
+}
+
 /* Whether it has no room.  Relaxed: a thread that still reads OPEN after the state has become NEAR
  * only lets a few more keys in.  The state publishes no other data, so it has no partner.
- * That a refusal is final does not follow from this function alone: operations.c, word_layout.h and
- * layers.c say how their unique adds ensure it. */
+ * That a refusal is final does not follow from this function: layers.c and word_layout.h say how
+ * their unique adds ensure it. */
 static inline bool refuses(struct bloom *b)
 {
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
   if (__builtin_expect(fullness == OPEN, 1))
     return false;
   if (fullness == NEAR && at_capacity(b)) {
-    atomic_store_explicit(&b->fullness, FULL, memory_order_relaxed);
+    raise_fullness(b, FULL);
     fullness = FULL;
   }
   return fullness >= FULL;
@@ -68,11 +93,6 @@ static inline bool refuses(struct bloom *b)
 /* Counts an add that is refused.  (A function that returned TAMIS_EFULL as well would cost the adds
  * that are not refused an instruction.) */
 void tamis__bloom_note_refusal(const struct bloom *b);
-
-struct bits_set {
-  unsigned all;  /* bits that this call has set */
-  unsigned last; /* those in the last gap */
-};
 
 /* For a thread that owns no shard: count_key(), which returns TAMIS_OK, and bloom_count(). */
 int tamis__bloom_count_shared(struct bloom *b);
@@ -90,15 +110,6 @@ FORCE_INLINE int count_key(struct bloom *b)
     return tamis__bloom_count_shared(b);
   uint64_t keys = counter_add_owned(bloom_shards(b), KEYS, 1);
   return is_watched(b, keys) ? tamis__bloom_watch(b) : TAMIS_OK;
-}
-
-/* Only limited filters, which refuse keys by their number, count bits. */
-FORCE_INLINE void count(struct bloom *b, struct bits_set bits, bool limited)
-{
-  if (limited && bits.all)
-    bloom_count(b, BITS, bits.all);
-  if (bits.last)
-    (void) count_key(b);
 }
 
 #endif

@@ -310,8 +310,7 @@ static int append_layers(struct bloom *first, struct bloom *full, const struct b
   int result = create_layers(first, plan, number, full, &layer);
   if (result != TAMIS_OK)
     return newest_layer(first) != full ? TAMIS_OK : result;
-  atomic_store_explicit(&full->fullness, FULL,
-                        memory_order_relaxed); /* layer.append publishes it */
+  raise_fullness(full, FULL);
   use_layers(first);
   HOOK(bloom_layer_created);
   if (!append(first, full, layer))
@@ -355,12 +354,12 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
 {
   struct bloom_plan plan;
   unsigned openers, own = 1;
-  if (atomic_load_explicit(&full->fullness, memory_order_relaxed) == LAST)
+  if (has_ended(full))
     return TAMIS_EFULL;
-  int result = plan_layer(first, full, &plan, &openers);
+  int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
-    if (!number) /* it is full, and this saves planning again */
-      atomic_store_explicit(&full->fullness, LAST, memory_order_relaxed);
+    if (!number) /* it is full */
+      raise_fullness(full, LAST);
     return result;
   }
   if (number > full->number + 1U) /* of which no other thread knows how much they take */
@@ -397,100 +396,72 @@ static bool find(const struct bloom *first, const struct bloom *layer, uint64_t 
   return true;
 }
 
+static int refused(const struct bloom *first, int result)
+{
+  tamis__bloom_note_refusal(first);
+  return result;
+}
+
 static int add(struct bloom *first, uint64_t mixed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
     if (find(first, newest, mixed))
       return TAMIS_OK;
-    int result = calls_of(first, newest)->insert(newest, mixed);
+    int result = calls_of(first, newest)->insert(newest, mixed, false);
     if (result != TAMIS_EFULL)
-      return TAMIS_OK;
+      return result == TAMIS_OK ? count_key(newest) : TAMIS_OK;
     result = tamis__layers_open(first, newest, 0);
-    if (result != TAMIS_OK) {
-      tamis__bloom_note_refusal(first);
-      return result;
-    }
+    if (result != TAMIS_OK)
+      return refused(first, result);
   }
 }
 
-/* A unique add in the word layout has set the last of its key's bits in the first layer, and
- * counted the key: see [B], and [C] for TAMIS_EFULL. */
-static int settle(struct bloom *first, uint64_t mixed)
+/* Searches a layer, and those before it that come after `completed`. */
+static bool find_after(const struct bloom *first, const struct bloom *completed,
+                       const struct bloom *layer, uint64_t mixed)
 {
-  if (is_alone(first))
-    return TAMIS_OK;
-  const struct bloom *layer = newest_layer(first);
-  bool found = false, ended = layer == first;
-  if (!ended) {
-    struct stripe *stripe = bloom_stripe(layer, mixed);
-    stripe_lock(stripe);
-    layer = newest_layer(first);
-    ended = atomic_load_explicit(&layer->fullness, memory_order_relaxed) == LAST;
-    for (; layer != first && !found; layer = layer->older)
-      found = calls_of(first, layer)->find(layer, mixed);
-    stripe_unlock(stripe);
-  }
-  if (found || !ended)
-    return found ? TAMIS_PRESENT : TAMIS_OK;
-  bloom_count(first, KEYS, (uint64_t) -1);
-  tamis__bloom_note_refusal(first);
-  return TAMIS_EFULL;
+  for (; layer != completed; layer = layer->older)
+    if (calls_of(first, layer)->find(layer, mixed))
+      return true;
+  return false;
 }
 
-/* Adds a key to the newest layer, under its stripe, and returns that layer in *newest.
- * TAMIS_EFULL: it is full. */
-static int insert_unique(struct bloom *first, uint64_t mixed, struct bloom **newest)
-{
-  struct stripe *stripe = bloom_stripe(*newest, mixed);
-  HOOK(bloom_stripe_wanted);
-  stripe_lock(stripe);
-  *newest = newest_layer(first);
-  bool is_older = *newest != first && find(first, (*newest)->older, mixed);
-  int result = is_older ? TAMIS_PRESENT : calls_of(first, *newest)->insert(*newest, mixed);
-  stripe_unlock(stripe);
-  return result;
-}
-
-/* Before a unique add is refused: whether another one, which had found room in a first layer of the
- * word layout, has set the key's bits meanwhile.  See [C]. */
+/* Before a unique add is refused for good: whether another one, which had found room, has completed
+ * the key meanwhile.  See [C]. */
 static bool is_in_by_now(struct bloom *first, uint64_t mixed)
 {
   struct bloom *none = NULL;
-  if (!bloom_shape_is_word(bloom_shape_of(first)))
-    return false;
   HOOK(bloom_layers_ended);
   if (is_alone(first)) /* as layer.append */
     atomic_compare_exchange_strong_explicit(&first->newest, &none, first, memory_order_seq_cst,
                                             memory_order_seq_cst);
-  const struct bloom *newest = newest_layer(first);
-  if (newest == first)
-    return find(first, first, mixed);
-  struct stripe *stripe = bloom_stripe(newest, mixed);
-  stripe_lock(stripe);
-  bool found = find(first, newest, mixed);
-  stripe_unlock(stripe);
-  return found;
+  return find(first, newest_layer(first), mixed);
 }
 
-static int add_unique(struct bloom *first, uint64_t mixed)
+/* `completed` is the last layer in which this call has set a bit in the last gap of the key, or
+ * NULL.  See [B]. */
+static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *completed)
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
-    bool in_word = !newest->stripes; /* there is only one layer */
-    int result = in_word ? bloom_calls_of(first)->insert(first, mixed)
-                         : insert_unique(first, mixed, &newest);
-    if (result == TAMIS_OK && in_word)
-      return settle(first, mixed);
-    if (result != TAMIS_EFULL)
+    if (newest == completed)
+      return has_ended(newest) ? refused(first, TAMIS_EFULL) : count_key(newest);
+    if (completed ? find_after(first, completed, newest, mixed) : find(first, newest, mixed))
+      return TAMIS_PRESENT;
+    HOOK(bloom_layers_searched);
+    int result = calls_of(first, newest)->insert(newest, mixed, completed);
+    if (result == TAMIS_PRESENT)
       return result;
+    if (result == TAMIS_OK) {
+      completed = newest;
+      continue;
+    }
     result = tamis__layers_open(first, newest, 0);
     if (result == TAMIS_EFULL && is_in_by_now(first, mixed))
       return TAMIS_PRESENT;
-    if (result != TAMIS_OK) {
-      tamis__bloom_note_refusal(first);
-      return result;
-    }
+    if (result != TAMIS_OK)
+      return refused(first, result);
   }
 }
 
@@ -512,18 +483,12 @@ int tamis__layered_add(tamis_filter *f, uint64_t hash)
 
 int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
 {
-  struct bloom *first = bloom_of(f);
-  uint64_t mixed = mixed_hash(first, hash);
-  if (find(first, newest_layer(first), mixed))
-    return TAMIS_PRESENT;
-  HOOK(bloom_key_missed);
-  return add_unique(first, mixed);
+  return add_unique(bloom_of(f), mixed_hash(bloom_of(f), hash), NULL);
 }
 
 int tamis__layers_settle(struct bloom *first, uint64_t hash)
 {
-  (void) count_key(first);
-  return settle(first, mixed_hash(first, hash));
+  return add_unique(first, mixed_hash(first, hash), first);
 }
 
 /* ---- batches ---- */

@@ -12,9 +12,8 @@
 int tamis__layered_add(tamis_filter *f, uint64_t hash);
 int tamis__layered_add_unique(tamis_filter *f, uint64_t hash);
 
-/* A unique add in the word layout has set the last of its key's bits in the first layer, and has
- * then seen that this is not alone any more.  Counts the key, unless the add is refused, and
- * returns what it returns. */
+/* A unique add has completed its key in the first layer, and has then seen that this is not alone
+ * any more.  Returns what the add returns. */
 int tamis__layers_settle(struct bloom *first, uint64_t hash);
 
 /* Opens a layer after `full`, unless there is one.  With a `number`: all up to the one with that

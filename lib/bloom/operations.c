@@ -176,11 +176,15 @@ FORCE_INLINE uint64_t missing_besides(struct bloom_probe probe, struct bloom_pro
   return same_word ? probe.mask & ~last.mask : probe.mask;
 }
 
-/* Sets the bits that are missing, and counts those that it has set; if the filter is not limited,
- * only the words in which it has set any.  A word that has all bits of the key is not written, and
- * stays shared between the cores. */
+struct bits_set {
+  unsigned all;  /* bits that this call has set */
+  unsigned last; /* those in the last gap */
+};
+
+/* Sets the bits that are missing, and counts those that it has set.  A word that has all bits of the
+ * key is not written, and stays shared between the cores. */
 FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                       struct bloom_shape shape, bool limited)
+                                       struct bloom_shape shape)
 {
   word *words = b->words;
   struct bits_set bits = {0, 0};
@@ -191,9 +195,8 @@ FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
     if (!missing)
       continue;
     uint64_t set = missing & ~word_or(&words[gaps->at[i].word], missing);
-    const unsigned most = limited ? shape.bits_per_probe : 1; /* a probe has no more */
     bits.last = 0;
-    for (unsigned j = 0; j < most; j++, set &= set - 1)
+    for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1)
       bits.last += set != 0;
     bits.all += bits.last;
     HOOK(bloom_word_set);
@@ -223,6 +226,19 @@ FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
   return set;
 }
 
+/* Whether this call has set a bit in the last gap.  Only limited filters, which refuse keys by their
+ * number, count bits. */
+FORCE_INLINE bool completes(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape,
+                            bool limited)
+{
+  if (!limited)
+    return fill_gaps_uncounted(b, gaps, shape);
+  struct bits_set bits = fill_gaps(b, gaps, shape);
+  if (bits.all)
+    bloom_count(b, BITS, bits.all);
+  return bits.last;
+}
+
 /* ---- add and unique add ---- */
 
 FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
@@ -236,68 +252,45 @@ FORCE_INLINE int add_in_word(struct bloom *b, uint64_t hash, struct bloom_key ke
   return result == TAMIS_PRESENT && !unique ? TAMIS_OK : result;
 }
 
-/* To a filter that refuses keys past its capacity. */
-FORCE_INLINE int fill_limited(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape)
+/* Both adds do the same, but that a unique one asks whether it has been first. */
+FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique,
+                     struct bloom_shape shape, bool limited)
 {
-  if (refuses(b)) {
-    tamis__bloom_note_refusal(b);
-    return TAMIS_EFULL;
-  }
-  count(b, fill_gaps(b, gaps, shape, true), true);
-  return TAMIS_OK;
-}
-
-FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, struct bloom_shape shape,
-                     bool limited)
-{
-  if (bloom_shape_is_word(shape))
-    return add_in_word(b, hash, key, false, shape);
-  if (shape.layout == BLOOM_LAYOUT_COUNTING)
-    return counting_add(b, key.hash, key.first, shape);
+  const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
   struct gaps gaps;
+  if (bloom_shape_is_word(shape))
+    return add_in_word(b, hash, key, unique, shape);
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
-    return TAMIS_OK;
-  if (limited)
-    return fill_limited(b, &gaps, shape);
+    return present;
+  HOOK(bloom_key_missed);
   if (!is_far(b))
-    return tamis__layered_add(&b->head, hash);
-  return fill_gaps_uncounted(b, &gaps, shape) ? count_key(b) : TAMIS_OK;
+    return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
+  HOOK(bloom_room_found);
+  if (!completes(b, &gaps, shape, limited))
+    return present;
+  return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* Adds a key to one layer, if that is not full.  Unique adds hold the stripe of the key.  FULL is
- * final for them because all of them read it under the same stripe: a later one reads what the
- * earlier one read, or more (coherence, ordered by the stripe). */
-FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, struct bloom_shape shape,
+/* Sets a key's bits in one layer, if that is not full, or if the call is late ([B] in layers.c).
+ * TAMIS_OK: this call has set a bit in the last gap, and has not counted the key. */
+FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct bloom_shape shape,
                         bool limited)
 {
   if (bloom_shape_is_word(shape))
-    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape));
+    return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
   struct gaps gaps;
   find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
-  if (refuses(b)) {
-    if (limited)
-      tamis__bloom_note_refusal(b);
+  if (!late && refuses(b))
     return TAMIS_EFULL;
-  }
-  struct bits_set bits = fill_gaps(b, &gaps, shape, limited);
-  count(b, bits, limited);
-  return bits.all ? TAMIS_OK : TAMIS_PRESENT;
+  HOOK(bloom_room_found);
+  return completes(b, &gaps, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
 }
 
-/* A unique add to a limited filter that is near its capacity. */
-static int add_near(struct bloom *b, uint64_t hash)
-{
-  uint64_t mixed = hash_mix(&b->head.keys, hash);
-  struct stripe *stripe = bloom_stripe(b, mixed);
-  stripe_lock(stripe);
-  int result = bloom_long_of(b)->calls->insert(b, mixed); /* limited filters are long */
-  stripe_unlock(stripe);
-  return result;
-}
-
+/* Of a filter with counters; NEVER_INLINE where it is made for each shape: a call for a key that is
+ * in then saves no registers. */
 FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
   struct stripe *stripe = stripe_of_line(b, key.first);
@@ -305,45 +298,6 @@ FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct blo
   int result = counting_add_missing_locked(b, key.hash, key.first, shape);
   stripe_unlock(stripe);
   return result;
-}
-
-/* Adds a key that was missing a moment ago.  The function that is made of it for each shape is
- * called last: a call for a key that is in then saves no registers. */
-FORCE_INLINE int add_missing(struct bloom *b, uint64_t hash, struct bloom_key key,
-                             struct bloom_shape shape, bool limited)
-{
-  if (shape.layout == BLOOM_LAYOUT_COUNTING)
-    return count_missing(b, key, shape);
-  struct stripe *stripe = bloom_stripe(b, key.hash);
-  struct gaps gaps;
-  stripe_lock(stripe);
-  find_gaps(b, key, shape, &gaps);
-  if (!gaps.any) {
-    stripe_unlock(stripe);
-    return TAMIS_PRESENT;
-  }
-  HOOK(bloom_key_missed_under_stripe);
-  if (!is_far(b)) {
-    stripe_unlock(stripe);
-    return limited ? add_near(b, hash) : tamis__layered_add_unique(&b->head, hash);
-  }
-  struct bits_set bits = fill_gaps(b, &gaps, shape, limited);
-  count(b, bits, limited);
-  stripe_unlock(stripe);
-  return bits.all ? TAMIS_OK : TAMIS_PRESENT;
-}
-
-typedef int (*adder)(tamis_filter *f, uint64_t hash, struct bloom_key key);
-
-FORCE_INLINE int add_unique(struct bloom *b, uint64_t hash, struct bloom_key key,
-                            struct bloom_shape shape, adder add_if_missing)
-{
-  if (bloom_shape_is_word(shape))
-    return add_in_word(b, hash, key, true, shape);
-  if (lookup(b, key, shape))
-    return TAMIS_PRESENT;
-  HOOK(bloom_key_missed);
-  return add_if_missing(&b->head, hash, key);
 }
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
@@ -413,36 +367,15 @@ FORCE_INLINE size_t contains_many(const struct bloom *b, const uint64_t *hashes,
   return hits;
 }
 
-FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                           struct bloom_shape shape, bool limited)
-{
-  struct bloom_key keys[FILTER_GROUP];
-  prepare_group(b, hashes, n, keys, shape);
-  for (size_t i = 0; i < n; i++)
-    results[i] = add(b, hashes[i], keys[i], shape, limited);
-}
+typedef int (*adder)(struct bloom *b, uint64_t hash, struct bloom_key key, bool unique);
 
-/* Where there are stripes, all keys are searched first, and the stripes of those that are missing
- * are fetched: another core has used half of them last.  (With counters, keys that have been found
- * may be removed before those that come before them are added.  So each is added in its turn.) */
-FORCE_INLINE void add_unique_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
-                                  struct bloom_shape shape, adder add_if_missing)
+FORCE_INLINE void add_many(struct bloom *b, const uint64_t *hashes, size_t n, int *results,
+                           bool unique, struct bloom_shape shape, adder add_key)
 {
   struct bloom_key keys[FILTER_GROUP];
   prepare_group(b, hashes, n, keys, shape);
-  if (bloom_shape_is_word(shape) || shape.layout == BLOOM_LAYOUT_COUNTING) {
-    for (size_t i = 0; i < n; i++)
-      results[i] = add_unique(b, hashes[i], keys[i], shape, add_if_missing);
-    return;
-  }
-  for (size_t i = 0; i < n; i++) {
-    results[i] = lookup(b, keys[i], shape) ? TAMIS_PRESENT : TAMIS_ABSENT;
-    if (results[i] == TAMIS_ABSENT)
-      __builtin_prefetch(bloom_stripe(b, keys[i].hash), 1);
-  }
   for (size_t i = 0; i < n; i++)
-    if (results[i] == TAMIS_ABSENT)
-      results[i] = add_if_missing(&b->head, hashes[i], keys[i]);
+    results[i] = add_key(b, hashes[i], keys[i], unique);
 }
 
 /* Of keys of a filter with counters. */
@@ -471,28 +404,24 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
     return contains_many(const_bloom_of(f), hashes, n, found, shape);                         \
   }
 
-#define ADDS(name, shape, limited)                                                                 \
-  static int name##_add(tamis_filter *f, uint64_t hash)                                            \
-  {                                                                                                \
-    return add(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), shape, limited);               \
-  }                                                                                                \
-  static NEVER_INLINE int name##_add_missing(tamis_filter *f, uint64_t hash, struct bloom_key key) \
-  {                                                                                                \
-    return add_missing(bloom_of(f), hash, key, shape, limited);                                    \
-  }                                                                                                \
-  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                     \
-  {                                                                                                \
-    return add_unique(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), shape,                  \
-                      name##_add_missing);                                                         \
-  }                                                                                                \
-  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)     \
-  {                                                                                                \
-    add_many(bloom_of(f), hashes, n, results, shape, limited);                                     \
-  }                                                                                                \
-  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,            \
-                                     int *results)                                                 \
-  {                                                                                                \
-    add_unique_many(bloom_of(f), hashes, n, results, shape, name##_add_missing);                   \
+/* name##_add_key() adds a key. */
+#define ADDS(name, shape)                                                                      \
+  static int name##_add(tamis_filter *f, uint64_t hash)                                        \
+  {                                                                                            \
+    return name##_add_key(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), false);         \
+  }                                                                                            \
+  static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
+  {                                                                                            \
+    return name##_add_key(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), true);          \
+  }                                                                                            \
+  static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
+  {                                                                                            \
+    add_many(bloom_of(f), hashes, n, results, false, shape, name##_add_key);                   \
+  }                                                                                            \
+  static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
+                                     int *results)                                             \
+  {                                                                                            \
+    add_many(bloom_of(f), hashes, n, results, true, shape, name##_add_key);                    \
   }
 
 /* What differs between the kinds stands behind the names. */
@@ -508,11 +437,19 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
  * `name`. */
 #define CALLS_WITH(name, adds, shape, limited)                                                   \
-  ADDS(adds, shape, limited)                                                                     \
-  static int adds##_insert(struct bloom *b, uint64_t mixed)                                      \
+  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,          \
+                                  bool unique)                                                   \
   {                                                                                              \
-    tamis_filter *f = &b->head;                                                                  \
-    return insert(bloom_of(f), key_of_mixed(bloom_of(f), mixed, shape), shape, limited);         \
+    const tamis_filter *f = &b->head;                                                            \
+    (void) f;                                                                                    \
+    return add(b, hash, key, unique, shape, limited);                                            \
+  }                                                                                              \
+  ADDS(adds, shape)                                                                              \
+  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                           \
+  {                                                                                              \
+    const tamis_filter *f = &b->head;                                                            \
+    (void) f;                                                                                    \
+    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);                       \
   }                                                                                              \
   static const struct bloom_calls adds##_calls = {ALONE(name, adds, .kind = &tamis__bloom_kind), \
                                                   .find = name##_find, .insert = adds##_insert};
@@ -551,8 +488,24 @@ BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
   {                                                                                                \
     count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));                \
   }                                                                                                \
+  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                    \
+                                                               struct bloom_key key)               \
+  {                                                                                                \
+    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                    \
+  }                                                                                                \
+  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,            \
+                                                        struct bloom_key key, bool unique)         \
+  {                                                                                                \
+    (void) hash;                                                                                   \
+    if (!unique)                                                                                   \
+      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                   \
+    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                              \
+      return TAMIS_PRESENT;                                                                        \
+    HOOK(bloom_key_missed);                                                                        \
+    return counting_##probes##x##bits##_missing(b, key);                                           \
+  }                                                                                                \
   LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
-  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits), false)                            \
+  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
   static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
       counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
       .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \

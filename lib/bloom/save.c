@@ -202,7 +202,7 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
   bool full =
-      first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) == FULL;
+      first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) >= FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
   struct part parts[BLOOM_MOST_LAYERS] = {{.layer = NULL}};
   struct counting_census census = {0};

@@ -395,7 +395,7 @@ int tamis__bloom_merge(tamis_filter *into_filter, const tamis_filter *from_filte
   bool room = unite_limited(into, from, &progress);
   count_united(into, &progress.census, keys_from);
   if (room && certain_after(into, &certain, progress.added) >= bloom_capacity(into))
-    atomic_store_explicit(&into->fullness, FULL, memory_order_relaxed); /* see refuses() */
+    raise_fullness(into, FULL);
   return room ? TAMIS_OK : TAMIS_EFULL;
 }
 

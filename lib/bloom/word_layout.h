@@ -84,12 +84,12 @@ static inline int word_add_limited(struct bloom *b, word *at, uint64_t mask, boo
       tamis__bloom_note_refusal(b);
       return TAMIS_EFULL;
     }
-    HOOK(bloom_word_has_room);
+    HOOK(bloom_room_found);
     now = word_replace(at, old, old | mask);
   } while (now != old);
   unsigned set = (unsigned) __builtin_popcountll(mask & ~old);
-  count(b, (struct bits_set){set, set}, true);
-  return TAMIS_OK;
+  bloom_count(b, BITS, set);
+  return count_key(b);
 }
 
 /* One that opens another layer instead. */
@@ -102,25 +102,25 @@ FORCE_INLINE int word_add_growable(struct bloom *b, word *at, uint64_t mask, uin
   HOOK(bloom_key_missed);
   if (!is_far(b))
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
-  HOOK(bloom_word_has_room);
+  HOOK(bloom_room_found);
   if (!(mask & ~word_or(at, mask)))
     return present; /* overtaken */
   HOOK(bloom_word_set);
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
 
-/* The same for that layer only, near its end.  TAMIS_EFULL: it is full. */
-static inline int word_insert(struct bloom *b, word *at, uint64_t mask)
+/* The insert() of operations.c. */
+static inline int word_insert(struct bloom *b, word *at, uint64_t mask, bool late)
 {
   if (word_lookup(at, mask))
     return TAMIS_PRESENT;
-  if (refuses(b))
+  if (!late && refuses(b))
     return TAMIS_EFULL;
-  HOOK(bloom_word_has_room);
+  HOOK(bloom_room_found);
   if (!(mask & ~word_or(at, mask)))
     return TAMIS_PRESENT;
   HOOK(bloom_word_set);
-  return count_key(b);
+  return TAMIS_OK;
 }
 
 #endif

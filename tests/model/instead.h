@@ -30,6 +30,11 @@ void model_fence_release(void);
 #define clock_gettime(clock, t) ((t)->tv_sec = 0, (t)->tv_nsec = 0)
 int model_nanosleep(const struct timespec *, struct timespec *);
 
+/* Another thread continues, if one can. */
+#include <sched.h>
+int model_yield(void);
+
+#define sched_yield model_yield
 #define calloc model_calloc
 #define free model_free
 #define nanosleep model_nanosleep

@@ -2,6 +2,8 @@
  *
  * The Bloom filter.
  */
+#include "bloom/layers.h" /* first, as it has a name that fixture.h defines again */
+
 #include "fixture.h"
 
 static void make_with_limit(tamis_kind kind, tamis_layout layout, uint64_t capacity, bool growable,
@@ -110,13 +112,69 @@ static const char *check_bloom_counted(void)
   return t.result[1][0] ? "a key was counted, and was not in" : check_bloom_added();
 }
 
-/* ---- a filter of the word layout that is full but for one key ---- */
+/* ---- a filter in which the last bits of x may come from y ---- */
+
+/* The last word of x and, if it has all bits of x there, a word of another key. */
+static bool fills_last_word(uint64_t x, uint64_t other)
+{
+  const uint64_t words = figures().bits / 64;
+  const struct bloom_shape shape = {TAMIS_LAYOUT_BLOCKED, 2, 2};
+  const uint64_t of_x = hash_mix(&t.filter->keys, x), of_other = hash_mix(&t.filter->keys, other);
+  struct bloom_probes probes = bloom_probes_from(bloom_first_word(words, of_x, shape), of_x, shape);
+  struct bloom_probe last = {0}, probe;
+  for (unsigned i = 0; i < shape.probes; i++)
+    last = bloom_probes_next(words, &probes, shape);
+  probes = bloom_probes_from(bloom_first_word(words, of_other, shape), of_other, shape);
+  for (unsigned i = 0; i < shape.probes; i++) {
+    probe = bloom_probes_next(words, &probes, shape);
+    if (probe.word == last.word && !(last.mask & ~probe.mask))
+      return true;
+  }
+  return false;
+}
+
+static void make_bloom_to_interfere(void)
+{
+  make(TAMIS_LAYOUT_BLOCKED, 30, true);
+  expect(figures().bits_per_key == 4, "two bits in each of two words");
+  while (!fills_last_word(t.x, t.y))
+    t.y++;
+}
+
+static void run_interference(unsigned thread)
+{
+  if (thread < 2)
+    t.result[thread][0] = add_unique(t.x);
+  else
+    must_add(t.y);
+}
+
+/* If y has completed x, no call has won. */
+static const char *check_interference(void)
+{
+  return winners(2) > 1                      ? "two winners"
+         : !contains(t.x) || !contains(t.y)  ? "an add was lost"
+         : figures().count > 1u + winners(2) ? "a key was counted that had no winner"
+                                             : NULL;
+}
+
+/* ---- a filter that is full but for one key ---- */
+
+static void make_limited_but_one(tamis_layout layout)
+{
+  make(layout, 2, false);
+  t.z = 3;
+  must_add(t.z);
+}
 
 void make_word_full_but_one(void)
 {
-  make(TAMIS_LAYOUT_WORD, 2, false);
-  t.z = 3;
-  must_add(t.z);
+  make_limited_but_one(TAMIS_LAYOUT_WORD);
+}
+
+static void make_bloom_limited_but_one(void)
+{
+  make_limited_but_one(TAMIS_LAYOUT_BLOCKED);
 }
 
 /* Both want the last room for the same key, and a third call wants it for another key. */
@@ -162,10 +220,10 @@ static void make_word_to_grow(void)
 
 static const char *check_opening(void)
 {
-  return winners(2) != 1         ? "not one winner"
-         : !contains(t.x)        ? "the add was lost"
-         : figures().layers != 2 ? "not one further layer"
-                                 : NULL;
+  return winners(2) != 1        ? "not one winner"
+         : !contains(t.x)       ? "the add was lost"
+         : figures().layers > 3 ? "more layers than unique adds that found no room"
+                                : NULL;
 }
 
 /* ---- a filter whose first layer has room for one more key ---- */
@@ -209,24 +267,94 @@ static const char *check_unique_room_and_opening(void)
   return winners(2) != 1 ? "not one winner" : !contains(t.x) ? "the add was lost" : NULL;
 }
 
-/* ---- a filter of the word layout that has room for one more key, and for no other layer ---- */
+/* ---- the late rule ---- */
 
-static void make_word_at_end(void)
+static void make_bloom_small(void)
+{
+  make(TAMIS_LAYOUT_BLOCKED, 30, true);
+}
+
+static void make_word_small(void)
+{
+  make(TAMIS_LAYOUT_WORD, 30, true);
+}
+
+static void open_layer(void)
+{
+  struct bloom *first = bloom_of(t.filter);
+  expect(tamis__layers_open(first, newest_layer(first), 0) == TAMIS_OK, "open");
+}
+
+/* Two layers open, one after the other. */
+static void run_unique_2_and_openings(unsigned thread)
+{
+  if (thread < 2) {
+    t.result[thread][0] = add_unique(t.x);
+  } else {
+    open_layer();
+    open_layer();
+  }
+}
+
+/* The thread that opens one adds x as well. */
+static void run_unique_3_and_opening(unsigned thread)
+{
+  if (thread == 2)
+    open_layer();
+  t.result[thread][0] = add_unique(t.x);
+}
+
+static const char *check_unique_3_and_opening(void)
+{
+  return winners(3) != 1 ? "not one winner" : !contains(t.x) ? "the add was lost" : NULL;
+}
+
+/* After a plain add nobody wins. */
+static void run_unique_after_add_and_openings(unsigned thread)
+{
+  if (thread == 1) {
+    must_add(t.x);
+    if (add_unique(t.x) != TAMIS_PRESENT)
+      model_fail("a winner after an add");
+  } else {
+    run_unique_2_and_openings(thread);
+  }
+}
+
+static const char *check_added(void)
+{
+  return !contains(t.x) ? "the add was lost" : NULL;
+}
+
+/* ---- a filter that has room for one more key, and for no other layer ---- */
+
+static void make_at_end(tamis_layout layout)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   uint64_t bytes;
-  options.layout = TAMIS_LAYOUT_WORD;
+  options.layout = layout;
   options.capacity = 2;
   options.fpp = 0.1;
   options.stripes = 1;
+  options.allocator = &from_the_world;
   expect(tamis_bytes_for(&options, &bytes) == TAMIS_OK, "size");
-  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_WORD, 2, true, bytes);
+  make_with_limit(TAMIS_BLOOM, layout, 2, true, bytes);
   t.z = 3;
   must_add(t.z);
 }
 
+static void make_word_at_end(void)
+{
+  make_at_end(TAMIS_LAYOUT_WORD);
+}
+
+static void make_bloom_at_end(void)
+{
+  make_at_end(TAMIS_LAYOUT_BLOCKED);
+}
+
 /* If a unique add of x has been refused, no other one has added it, after that or before. */
-static const char *check_word_end(void)
+static const char *check_end(void)
 {
   unsigned refused = 0;
   for (unsigned i = 0; i < 2; i++)
@@ -410,7 +538,25 @@ const struct shape bloom_shapes[] = {
      make_word_to_grow_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening,
      BOUND(3), NEVER},
     {"word_end", "is a refusal final where growth ends?", 3, false, make_word_at_end, run_word_full,
-     check_word_end, BOUND(2), NEVER},
+     check_end, BOUND(2), NEVER},
+    {"bloom_end", "... in several words?", 3, false, make_bloom_at_end, run_word_full, check_end,
+     BOUND(2), NEVER},
+    {"bloom_full", "... of a filter with a limit?", 3, false, make_bloom_limited_but_one,
+     run_word_full, check_end, BOUND(2), NEVER},
+    {"bloom_unique_and_interference", "are there two winners where another key has their last bit?",
+     3, false, make_bloom_to_interfere, run_interference, check_interference, BOUND(3), BOUND(2)},
+    {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?", 2, false,
+     make_bloom_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening, BOUND(3),
+     NEVER},
+    {"bloom_unique_2_and_openings", "... while a third thread opens two?", 3, false,
+     make_bloom_small, run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2), NEVER},
+    {"bloom_unique_3_and_opening", "one winner of three, one of which opens a layer?", 3, false,
+     make_bloom_small, run_unique_3_and_opening, check_unique_3_and_opening, BOUND(2), NEVER},
+    {"bloom_unique_after_add", "is there a winner after an add, while layers open?", 3, false,
+     make_bloom_small, run_unique_after_add_and_openings, check_added, BOUND(2), NEVER},
+    {"word_unique_2_and_openings", "one winner of two, while a third thread opens two layers?", 3,
+     false, make_word_small, run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2),
+     NEVER},
     {"counting_unique", "one winner of two, with counters?", 2, false, make_counting, run_unique,
      check_counting_unique, FULL, FULL},
     {"counting_unique_and_add", "... or an add before it?", 2, false, make_counting,

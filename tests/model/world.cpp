@@ -547,6 +547,13 @@ extern "C" int model_cond_signal(void *)
   return 0; /* no thread waits, see below */
 }
 
+extern "C" int model_yield()
+{
+  rl::ctx().yield(1, here);
+  resume();
+  return 0;
+}
+
 extern "C" int model_cond_timedwait(void *, void *, const void *)
 {
   return timed_out; /* the time is up at once, which it may always be */
