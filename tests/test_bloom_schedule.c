@@ -614,7 +614,7 @@ static void release_counted(void *context, void *block, size_t alignment, size_t
 static void a_late_layer_is_counted(void **state)
 {
   (void) state;
-  enum { FIRST = 704, SECOND = 640, THIRD = 512 };
+  enum { FIRST = 576, SECOND = 640, THIRD = 512 };
   _Atomic uint64_t bytes = 0;
   const tamis_allocator counted = {allocate_counted, release_counted, (void *) &bytes};
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -624,7 +624,6 @@ static void a_late_layer_is_counted(void **state)
   options.fpp = 6.7e-8;
   options.max_bytes = FIRST + SECOND + THIRD + SECOND - 1;
   options.seed = 42;
-  options.stripes = 2;
   options.allocator = &counted;
   tamis_filter *f;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);

@@ -142,14 +142,20 @@ static void longer_figures_are_filled_as_far_as_known(void **state)
   tamis_destroy(f);
 }
 
-/* A filter has as many stripes as were asked for; in a Bloom filter each has a cache line of its
- * own. */
+/* A filter has as many stripes as were asked for; in a counting Bloom filter each has a cache line
+ * of its own.  A Bloom filter has none. */
 static void stripes_are_as_many_as_asked_for(void **state)
 {
   (void) state;
   tamis_options o = good_options();
   uint64_t few, many;
   o.capacity = 1000000;
+  o.stripes = 2;
+  assert_int_equal(tamis_bytes_for(&o, &few), TAMIS_OK);
+  o.stripes = 3000;
+  assert_int_equal(tamis_bytes_for(&o, &many), TAMIS_OK);
+  assert_int_equal(many, few);
+  o.kind = TAMIS_COUNTING_BLOOM;
   o.stripes = 2;
   assert_int_equal(tamis_bytes_for(&o, &few), TAMIS_OK);
   o.stripes = 3000; /* a power of two */

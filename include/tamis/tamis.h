@@ -94,8 +94,8 @@ TAMIS_API const char *tamis_version(void);
 /* ---- tamis_create: what to create, and what it takes ---- */
 
 typedef enum tamis_kind {
-  TAMIS_BLOOM = 1,  /* add, add_unique, contains; contains is lock-free, without a window add too,
-                      and in the word layout add_unique */
+  TAMIS_BLOOM = 1,  /* add, add_unique, contains: without a window none takes a lock, with one
+                      contains does not */
   TAMIS_CUCKOO = 2, /* also remove, and growth at a bounded rate; contains is lock-free */
   TAMIS_COUNTING_BLOOM = 3 /* a Bloom filter with removes: a counter of four bits in place of each
                               bit; add and contains are lock-free.  A cuckoo filter takes a fraction
@@ -156,8 +156,8 @@ typedef struct tamis_options {
   /* Bloom: default TAMIS_LAYOUT_BLOCKED, the only one of a counting Bloom filter. */
   tamis_layout layout;
   /* Locks, at most 4096, rounded up to a power of two; 0 (default): chosen by the library.  Bloom:
-   * those that unique adds spread over; the word layout has none.  Cuckoo: those of each segment,
-   * which has at most 16 if the filter grows, 32 if not. */
+   * none without a window, but if it counts.  Cuckoo: those of each segment, which has at most 16
+   * if the filter grows, 32 if not. */
   unsigned stripes;
   /* NULL (default): XXH3, keyed with the seed. */
   tamis_hash_function hash;
@@ -248,7 +248,7 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 /* Adds a key and says whether the key was new.  Of all the calls with one key on a filter without
  * the key, exactly one returns TAMIS_OK, however they overlap: never two, and none if a false
  * positive hides the key, if a plain add of it came before, or if the filter is full.
- *   Threads  any      Blocks  never for a key that is in; else as tamis_add, and (Bloom) for a lock
+ *   Threads  any      Blocks  never for a key that is in; else as tamis_add, counting Bloom for a lock
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the call that added the key
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);

@@ -69,16 +69,16 @@ struct bloom {
   struct tamis_filter head; /* `more` is NULL if the filter is short */
   word *words;
   uint64_t word_count;
-  struct stripe *stripes; /* the first one; none in the word layout until there is a second layer */
+  struct stripe *stripes; /* the first one; only filters with counters have any */
   union {
     /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
-     * it is the last one, too, and has no stripes (layers.c). */
+     * it is the last one, too ([C] in layers.c). */
     struct bloom *_Atomic newest;
     struct bloom *older; /* in the others: the layer before */
   };
   double fpp;
-  /* LOCK bloom.stripes (order 1): order the unique adds of a key and, in the counting layout, the
-   * writers of a line; held for one add or remove.
+  /* LOCK bloom.stripes (order 1): order the unique adds and removes of a line of counters; held for
+   * one of them.
    * This one is that of a small filter: the lock of a stripe, without what follows it in struct
    * stripe, which nobody uses here. */
   _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
@@ -270,9 +270,9 @@ static inline bool bloom_fit_together(const struct bloom *a, const struct bloom 
  * ORDER layer.load (seq_cst)
  *   pairs with     layer.append
  *   makes visible  all of the layer, whose words are zero, and that the layer before is full
- *   if weakened    acquire would keep that.  But a unique add in the word layout, which sets its
- *                  bits and then looks whether there is another layer, could miss that one, while
- *                  a call that adds the key there misses the bits: two winners
+ *   if weakened    acquire would keep that.  But a unique add, which completes its key and then
+ *                  looks whether there is another layer, could miss that one, while a call that
+ *                  adds the key there misses the bits: two winners
  *   checked by     negative/layer_load_relaxed */
 static inline bool is_alone(const struct bloom *first)
 {
@@ -329,12 +329,6 @@ static inline uint64_t bloom_max_bytes(const struct bloom *b)
                           : 0;
 }
 
-/* Whether its stripes are not those of the layer before. */
-static inline bool bloom_owns_stripes(const struct bloom *b)
-{
-  return b->stripes && (b->number == 1 || b->stripes != b->older->stripes);
-}
-
 /* What a filter is made of. */
 struct bloom_plan {
   struct bloom_geometry geometry;
@@ -344,7 +338,6 @@ struct bloom_plan {
   double max_bits;     /* 0: computed */
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
-  bool shares_stripes; /* with that */
   bool is_mapped;
   bool closes_early;   /* or may do so: see tamis__layers_limit_first() */
   bool is_unusual;     /* it has an allocator or a hash function of the user's */

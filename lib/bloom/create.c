@@ -65,20 +65,26 @@ static struct sizes words_apart(struct sizes s)
   return s;
 }
 
-/* The word layout needs no stripes, and layers share those of the layer before.  A small filter has
- * one: a thousand of them should not take a thousand times 8 KiB for locks. */
+/* A small filter has one stripe: a thousand of them should not take a thousand times 8 KiB for
+ * locks. */
+static unsigned stripes_for(const struct bloom_plan *plan, bool small)
+{
+  const struct bloom_geometry *g = &plan->geometry;
+  unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
+  unsigned most = power_of_two_up(lines), stripes = small ? 1 : tamis__stripe_count();
+  if (g->shape.layout != BLOOM_LAYOUT_COUNTING || plan->is_mapped)
+    return 0;
+  return plan->stripes_wanted ? power_of_two_up(plan->stripes_wanted)
+         : stripes < most     ? stripes
+                              : most;
+}
+
 static struct sizes sizes_for(const struct bloom_plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
   bool small = is_small(g->words);
   struct sizes s = {.words_bytes = plan->is_mapped ? 0 : g->words * sizeof(word)};
-  unsigned lines = g->lines < 4096 ? (unsigned) g->lines : 4096;
-  unsigned max = power_of_two_up(lines), wanted = plan->stripes_wanted;
-  s.stripes = small ? 1 : tamis__stripe_count();
-  s.stripes = plan->shares_stripes || bloom_shape_is_word(g->shape) || plan->is_mapped ? 0
-              : wanted          ? power_of_two_up(wanted)
-              : s.stripes < max ? s.stripes
-                                : max;
+  s.stripes = stripes_for(plan, small);
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
   s.shards = small ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
@@ -92,7 +98,7 @@ static struct sizes sizes_of(const struct bloom *b)
   struct sizes s = {.shards = b->counter_mask ? b->counter_mask + 1U : 0,
                     .words_bytes = mapped ? 0 : b->word_count * sizeof(word)};
   s.own_stripe = (char *) b->stripes == b->own_stripe;
-  s.stripes = bloom_owns_stripes(b) && !s.own_stripe ? b->stripe_mask + 1U : 0;
+  s.stripes = b->stripes && !s.own_stripe ? b->stripe_mask + 1U : 0;
   s = add_up(s, is_small(b->word_count), bloom_is_long(b));
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
@@ -134,9 +140,8 @@ void tamis__bloom_destroy_layer(struct bloom *b)
 {
   const tamis_allocator from = *filter_allocator(&b->head);
   struct sizes s = sizes_of(b);
-  if (bloom_owns_stripes(b))
-    for (unsigned i = 0; i <= b->stripe_mask; i++)
-      stripe_destroy(bloom_stripe(b, i));
+  for (unsigned i = 0; b->stripes && i <= b->stripe_mask; i++)
+    stripe_destroy(bloom_stripe(b, i));
   if (bloom_mapping(b).at && b->number == 1)
     tamis__memory_release(&from, (void *) operations_of(&b->head),
                           sizeof(struct filter_operations));
@@ -187,13 +192,9 @@ static const struct filter_operations *operations_for(const struct tamis_filter 
   return own;
 }
 
-static void begin_stripes(struct bloom *b, const struct bloom_plan *plan, const struct sizes *s)
+static void begin_stripes(struct bloom *b, const struct sizes *s)
 {
   unsigned stripes = s->stripes + s->own_stripe;
-  if (plan->older) {
-    b->stripes = plan->older->stripes;
-    b->stripe_mask = plan->older->stripe_mask;
-  }
   if (!stripes)
     return;
   b->stripe_mask = (uint16_t) (stripes - 1);
@@ -241,7 +242,7 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
   b->bounded = plan->max_bytes && !is_long(plan);
   b->few_keys = (uint16_t) g->capacity;
   b->counter_mask = (uint8_t) (s->shards ? s->shards - 1 : 0);
-  begin_stripes(b, plan, s);
+  begin_stripes(b, s);
   if (plan->older)
     b->older = plan->older;
 }

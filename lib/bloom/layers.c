@@ -41,58 +41,69 @@
  *     goes on as a new one does.  A new look-up reads `newest`, and then finds what is in that
  *     layer and all before it.
  *
- * [B] One winner.  The stripes belong to the filter, and all layers use the same ones.  A unique
- *     add that has not found its key takes the stripe, reads `newest` again, and searches all
- *     layers again.  If the key is in none, it sets its bits in the newest one, unless this is
- *     full: then it releases the stripe, opens a layer, and begins again.  Of all unique adds of a
- *     key, which hold the same stripe in turns, a later one reads the same `newest` or a later one
- *     (coherence).  So it searches the layer in which an earlier one has set the bits.  (A layer
- *     that another one follows is full, so a call that had read an older `newest` would not set
- *     bits, either.)
+ * [B] One winner, by the *late rule*.  A unique add reads the number n of layers (`newest`), searches
+ *     them all, and fills its gaps in layer n.  If its OR there has set no bit in the last gap, the
+ *     key is present, whatever the number is by now.  If it has set one, the call reads the number
+ *     again:
  *
- *     An old unique add, too, takes the stripe.  If it reads there that the first layer is not
- *     full, no unique add of this key has been beyond that layer: that one would have read, before
- *     it released the stripe, a `newest` that was published after the layer was marked as full.
- *     Otherwise it goes on as a new one does (add_missing()).
+ *        still n     the call has won
+ *        more        it is *late*.  It searches the layers above n only, since in layer n it would
+ *                    find its own bits.  If the key is in none of them, it fills its gaps in the
+ *                    newest one, and decides in the same way by that layer.  It does so even if that
+ *                    is full, so it needs no room and no memory
  *
- *     The word layout has no stripes while it has one layer: there an OR names the winner, whether
- *     the operations are old or new.  The second layer brings stripes.  A call W that has set the
- *     last of its key's bits in the first layer looks whether this is still alone.  If so, it has
- *     won: any call that goes beyond the layer has read `newest` after W did, in the single order
- *     of all sequentially consistent accesses, and reads the word after that; so it finds the bits.
- *     If not, W takes the key's stripe, and has won unless the key is in a later layer.  Let V be a
- *     call that adds the key to a later layer, under the same stripe.  If V was first, W finds the
- *     key there.  If W was first, V searches the first layer after that, and finds it there.  Calls
- *     that find the bits in the first layer answer TAMIS_PRESENT in any case: if V wins, which did
- *     not find these bits and so was running when W set them, V takes effect when W sets them.
+ *     (A call that has found no room has set nothing, and begins anew.  An old unique add is one
+ *     that knows a single layer.)
+ *
+ *     Not two.  Let V win in layer v and W in layer w.  v = w: only one has set a bit in its last gap
+ *     there (operations.c).  v < w: V read the number v after its last OR, so in the single order of
+ *     all sequentially consistent accesses that OR comes before the publication of layer v + 1.
+ *     Consider the number by which W first knew more than v layers.  If W had filled gaps in layer v
+ *     before, it had set a bit in its last gap there, or would be done; but V did.  If not, it
+ *     searched layer v after that publication, and found the key.
+ *
+ *     Not none.  Let n be the last layer in which unique adds of the key have set bits.  If no other
+ *     key interferes, one of them has set a bit in its last gap there (operations.c).  It did not
+ *     go on, as it would have found the key above n, or set bits there.  So it has won, or has been
+ *     refused for good: [C].
+ *
+ *     All take effect in one order: as soon as a call has found the key, it is complete in some
+ *     layer, and stays so.  Whoever begins after that finds it.  So the winner was running when the
+ *     key first became complete in any layer, and takes effect then.  Usually its own OR does that.
+ *     While a layer opens, it may have been the OR of a late add, which completes the key in an older
+ *     layer, where the winner has searched before.  A call that finds these bits synchronizes with
+ *     that add, and not with the winner.
+ *
+ *     Plain adds need not be late.  One that completes its key in a layer that another one follows
+ *     is found there.  A unique add that wins above has searched that layer before, and so had
+ *     begun before the plain add was done.
  *
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
- *     TAMIS_EFULL is final.  Whether a layer can be opened depends on nothing that changes: on the
- *     sizes of the layers before it, the rate, and max_bytes.  That a layer is full does not change
- *     either, and all unique adds of a key read it under the same stripe.
+ *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
+ *     layer can be opened depends on nothing that changes: on the sizes of the layers before it, the
+ *     rate, and max_bytes.  A filter that is limited has no second layer.  When the newest layer is
+ *     full and no other can follow, it becomes LAST, for good.
  *
- *     But in the word layout a call W may have found room in the first layer, without a stripe,
- *     before a call R finds that no layer has room and none can follow.  So R searches the key once
- *     more before it is refused:
+ *     A call W may have found room before, and complete the key in the newest layer beside a call R
+ *     that is to be refused.  So R searches the key once more after it has read, or written, LAST;
+ *     and W reads LAST after its last OR.  In the single order of all sequentially consistent
+ *     accesses, either W's OR comes before R's search, which finds the key, so R is TAMIS_PRESENT;
+ *     or W reads LAST, and is refused as well.  (While there is one layer, W looks at `newest` only:
+ *     so before its search, R makes that the first layer itself.)
  *
- *     - While there is one layer, R first makes `newest` the first layer itself.  If W, which has
- *       set the last of the key's bits, then reads that the first layer is alone, it came before R
- *       in the single order of all sequentially consistent accesses.  So W wins, and R finds the
- *       bits, and answers TAMIS_PRESENT.
- *     - Where there are several layers, both take the key's stripe.  If W was first, R finds the
- *       bits.  If R was first, W reads that the newest layer is the last one (coherence).
+ *     The bits of W stay, as other keys may share them by now: its key, which is not in, has become
+ *     a false positive.  Only a call that found room before the first refusal can meet this, so it
+ *     is one key of each thread at most.
  *
- *     If W does not win, R may have been refused, so W is refused as well.  Its bits stay, as other
- *     keys may share them by now: its key, which is not in, has become a false positive.  Only a
- *     call that found room before the first refusal can meet this, so it is one key of each thread
- *     at most.
+ *     So whoever hands the keys that one filter refuses to a next one has one winner for each key in
+ *     all of them, if each of these calls does so: where some were refused, no other one has won.
  *
- * [D] Plain adds and look-ups take no lock.  A further layer is created outside of all locks and
- *     published by one compare-and-swap.  At most two threads create one at a time, so one may be
- *     thrown away; a third one that needs it yields until one of them is done.  With a max_bytes
- *     that has no room for two, at most one thread does, and waits for one that still has a layer
- *     to throw away.  A union that needs several layers is alone as well.  It publishes all of them
- *     by one compare-and-swap, or none.
+ * [D] No call takes a lock.  A further layer is created by whoever needs it, and published by one
+ *     compare-and-swap.  At most two threads create one at a time, so one may be thrown away; a third
+ *     one that needs it yields until one of them is done.  With a max_bytes that has no room for two,
+ *     at most one thread does, and waits for one that still has a layer to throw away.  A union that
+ *     needs several layers is alone as well.  It publishes all of them by one compare-and-swap, or
+ *     none.  Look-ups, and adds of keys that are in, never wait for that.
  *
  * Counting.  Each layer counts its keys as a filter does.  A key that some threads add while a
  * layer is opened may be added to both layers, and counted in both.
@@ -191,8 +202,7 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   *plan = (struct bloom_plan){.stripes_wanted = bloom_stripes_wanted(first),
                               .max_bytes = max_bytes,
                               .cleared_from = bloom_cleared_from(first),
-                              .older = full,
-                              .shares_stripes = full->stripes != NULL};
+                              .older = full};
   *openers = MOST_OPENERS;
   if (plan_next(first, full->number, &before, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;

@@ -12,38 +12,51 @@
  * [A] No false negative.  When an add returns, it has seen each of the key's bits as 1, or has set
  *     it.  A bit that was 1 stays 1 for every later look-up (coherence of a single word).
  *
- * [D] Add and contains take no lock.  A look-up reads a handful of words once; the add of a new key
+ * [D] No call takes a lock, or waits.  A look-up reads a handful of words once; the add of a new key
  *     reads them and then changes them.
  *
- * [B] One winner.  Bits alone cannot name one: of two threads that set the bits of one key in
- *     turns, both change something.  So a unique add that does not find its key takes the stripe of
- *     the key's hash and searches again.  All unique adds of a key meet at the same stripe.  The
- *     first of them to miss the key there sets all its bits before it releases the stripe, so every
- *     later one finds them.  If a call then sets no bit at all, because other adds have set all of
- *     them after its second search, it was overtaken, and for it the key was present.  So each
- *     winner has written a word that every call which finds the key reads, and what the winner did
- *     before is visible to that call.
+ * [B] One winner.  Before an add changes anything, it notes which words lack bits of the key: the
+ *     *gaps*.  Then it fills the gaps in the order of the probes.  A unique add wins if its own OR
+ *     sets a bit in its last gap.
  *
- *     Linearization: a winner takes effect when the last of the key's bits becomes 1, whichever
- *     call sets it; a call that does not win takes effect when it reads the last of the bits.
+ *     At most one of all the adds of a key sets a bit in its last gap.  If two have the same last
+ *     gap, the first OR there sets all of the key's bits and leaves none to the second.  If the last
+ *     gap of P is l and that of Q is l' > l, then P saw l' complete.  So if the OR of Q on l' set a
+ *     bit, it came before; and before that Q had completed all words up to l', among them l.  The OR
+ *     of P on l comes after that, and sets nothing.
  *
- * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit.
+ *     At least one does, unless another key interferes.  Let L be the last word, in the order of the
+ *     probes, that the ORs of the key's adds complete.  Whoever completes L saw it incomplete.  If
+ *     the call saw nothing missing behind L, then L was its last gap.  If it did, others have
+ *     completed that word, and they were adds of another key.  Then nobody may win: the last of the
+ *     bits that the key lacked came from another key while the key was added, which is a false
+ *     positive that has met an add half-way.
+ *
+ *     How often.  The OR of another key lies within at most one add of each other thread, and sets a
+ *     given bit with probability k / m, if a key has k of the m bits.  So of n keys that t threads
+ *     add, at most (t - 1) n k / m are lost in this way, on average; n k / m is about 0.6 in a full
+ *     filter.  It is less than one key for each thread but the first, while the whole filter fills,
+ *     however large it is; but of the few keys of a tiny filter that may be a larger part than the
+ *     rate.
+ *
+ *     Linearization: with the OR by which a call wins, the key is complete, as all of its other
+ *     words are; the call takes effect then.  A call that does not win takes effect when it reads
+ *     the last of the bits.  It has read the word of the winner's last gap after
+ *     the winner's OR there, so what the winner did before is visible to it: if it looked at that
+ *     word before, it saw a gap there, which it has filled; and if it had done so before the winner's
+ *     OR, that would have set nothing.
+ *
+ *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has set
+ *     a bit in its last gap looks once more whether the filter is as it was.  layers.c goes on.
+ *
+ * [C] All or nothing.  An add that is refused for the capacity is refused before it changes a bit;
+ *     layers.c has the exception.
  *
  * [F] Duplicates.  The add of a key that is in reads words and writes nothing.
  *
  * Keys are counted without a lock.  Several adds of one new key may each set some of its bits, but
- * only one of them may count it.  Before an add changes anything, it notes which words lack bits of
- * the key: the gaps.  Then it fills the gaps in the order of the probes.  It counts the key if its
- * own OR set a bit in the last gap.
- *
- *     At most one of all the adds of a key counts it.  If two have the same last gap, the first OR
- *     there sets all of the key's bits and leaves none to the second.  If the last gap of P is l
- *     and that of Q is l' > l, then P saw l' complete.  So if the OR of Q on l' set a bit, it came
- *     before; and before that Q had completed all words up to l', among them l.  The OR of P on l
- *     comes after that, and sets nothing.
- *
- *     It can happen that no add counts the key, when an add of another key completes the last gap
- *     in between.  Such a key is treated like one that a false positive hid.
+ * only the one that sets a bit in its last gap counts the key.  A key that no add counts is treated
+ * like one that a false positive hid.
  */
 #include "bloom/bloom.h"
 

@@ -313,7 +313,6 @@ uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
   uint64_t bytes = tamis__bloom_bytes_beside(&plan), capacity = saved->options.capacity;
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
-    plan.shares_stripes = i > 2 || layout != TAMIS_LAYOUT_WORD;
     plan.is_unusual = true; /* as further layers are long */
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
@@ -442,11 +441,9 @@ static int load_layer(struct loading *l)
 {
   struct saved_block block;
   struct content *c = &l->layers[l->n];
-  bool after_word = l->n == 1 && bloom_shape_is_word(l->layers[0].plan.geometry.shape);
   *c = (struct content){.plan = {.stripes_wanted = l->saved->options.stripes,
                                  .max_bytes = l->saved->options.max_bytes,
-                                 .is_unusual = true, /* as further layers are long */
-                                 .shares_stripes = !after_word}};
+                                 .is_unusual = true}}; /* as further layers are long */
   int result = tamis__saved_read_block(l->r, &block);
   if (result == TAMIS_OK && !read_layer(&block, l->n + 1, &c->plan))
     result = TAMIS_ECORRUPT;

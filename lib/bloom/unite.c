@@ -15,12 +15,11 @@
  *     has set it.  What the adder did before is visible to whoever finds the key in `into`: a word
  *     of `from` is read by word_load() and passed on by word_or().
  *
- * [B] One winner.  The union takes no stripe, and needs none.
+ * [B] One winner.
  *
- *     Not two: of the unique adds of a key, which share a stripe, the first one that misses the key
- *     leaves all its bits set before it releases the stripe.  Bits that others set cannot undo
- *     that.  In the word layout one OR changes the word from lacking bits of the key to having all,
- *     and it names the winner.  If it is the union's OR, no call wins.
+ *     Not two: of the unique adds of a key, at most one sets a bit in its last gap, whatever bits
+ *     others set.  In the word layout one OR changes the word from lacking bits of the key to having
+ *     all, and it names the winner.  If it is the union's OR, no call wins.
  *
  *     Not one too few: a unique add returns TAMIS_PRESENT only after it has read all bits of the
  *     key as 1, or has found in its ORs that others have set all that it missed.  All bits are then

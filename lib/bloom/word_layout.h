@@ -39,6 +39,8 @@
  *
  *     Marks are set only once the filter is FULL, for good.  Look-ups and figures pass over them.
  *
+ *     In a filter that grows, layers.c says why TAMIS_EFULL is final.
+ *
  * [D] No call takes a lock, or waits.
  *
  * [F] Duplicates.  The add of a key that is in reads its word and writes nothing.

@@ -353,6 +353,15 @@ static void make_bloom_at_end(void)
   make_at_end(TAMIS_LAYOUT_BLOCKED);
 }
 
+/* The same in its second layer. */
+static void make_bloom_at_end_of_two(void)
+{
+  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 2, true, 700);
+  for (uint64_t key = 3; figures().count < 3; key++)
+    must_add(key + 100);
+  expect(figures().layers == 2, "two layers");
+}
+
 /* If a unique add of x has been refused, no other one has added it, after that or before. */
 static const char *check_end(void)
 {
@@ -541,6 +550,8 @@ const struct shape bloom_shapes[] = {
      check_end, BOUND(2), NEVER},
     {"bloom_end", "... in several words?", 3, false, make_bloom_at_end, run_word_full, check_end,
      BOUND(2), NEVER},
+    {"bloom_end_of_two", "... in the second layer?", 3, false, make_bloom_at_end_of_two,
+     run_word_full, check_end, BOUND(2), NEVER},
     {"bloom_full", "... of a filter with a limit?", 3, false, make_bloom_limited_but_one,
      run_word_full, check_end, BOUND(2), NEVER},
     {"bloom_unique_and_interference", "are there two winners where another key has their last bit?",
