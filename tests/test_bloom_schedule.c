@@ -4,7 +4,7 @@
  */
 #include "calls.h"
 
-#include "bloom/bloom.h"
+#include "bloom/layers.h"
 #include "filter_unit.h"
 
 #include <string.h>
@@ -451,12 +451,29 @@ static void a_late_add_wins_in_the_newest_layer(void **state)
 static void a_late_add_that_has_set_nothing_does_not_win(void **state)
 {
   (void) state;
-  for (unsigned i = 0; i < 3; i++) {
-    struct call a = {.filter = make_full(layouts[i], 98), .hash = 7};
+  for (unsigned i = 0; i < 6; i++) { /* far from full, and near */
+    const uint64_t capacity = i / 3 ? 100 : 100000;
+    struct call a = {.filter = make_filter(layouts[i % 3], capacity, 0.0025), .hash = 7};
+    struct bloom *first = bloom_of(a.filter);
     stop_at(&a, "bloom_room_found");
     assert_int_equal(tamis_add_hash(a.filter, 7), TAMIS_OK);
-    for (uint64_t key = UINT64_C(1) << 32; stats_of(a.filter).layers == 1; key++)
-      assert_int_equal(tamis_add_hash(a.filter, key), TAMIS_OK);
+    assert_int_equal(tamis__layers_open(first, first, 0), TAMIS_OK);
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
+    assert_valid(a.filter);
+    tamis_destroy(a.filter);
+  }
+}
+
+/* Far from full, too, a unique add reads the number of layers after its last OR. */
+static void a_late_add_far_from_full_meets_a_winner(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3; i++) {
+    struct call a = {.filter = make_filter(layouts[i], 100000, 0.0025), .hash = 7};
+    struct bloom *first = bloom_of(a.filter);
+    stop_at(&a, "bloom_room_found");
+    assert_int_equal(tamis__layers_open(first, first, 0), TAMIS_OK);
+    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_OK);
     assert_int_equal(go_on(&a), TAMIS_PRESENT);
     assert_valid(a.filter);
     tamis_destroy(a.filter);
@@ -796,6 +813,7 @@ int main(void)
       cmocka_unit_test(a_late_add_meets_a_winner),
       cmocka_unit_test(a_late_add_searches_all_layers_above),
       cmocka_unit_test(a_late_add_that_has_set_nothing_does_not_win),
+      cmocka_unit_test(a_late_add_far_from_full_meets_a_winner),
       cmocka_unit_test(a_late_add_needs_no_room),
       cmocka_unit_test(a_late_add_wins_in_the_newest_layer),
       cmocka_unit_test(no_unique_add_wins_after_a_refusal),

@@ -274,11 +274,6 @@ static void make_bloom_small(void)
   make(TAMIS_LAYOUT_BLOCKED, 30, true);
 }
 
-static void make_word_small(void)
-{
-  make(TAMIS_LAYOUT_WORD, 30, true);
-}
-
 static void open_layer(void)
 {
   struct bloom *first = bloom_of(t.filter);
@@ -559,15 +554,14 @@ const struct shape bloom_shapes[] = {
     {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?", 2, false,
      make_bloom_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening, BOUND(3),
      NEVER},
-    {"bloom_unique_2_and_openings", "... while a third thread opens two?", 3, false,
-     make_bloom_small, run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2), NEVER},
+    {"bloom_unique_2_and_openings", "... while a third thread opens two?", 3, false, make_bloom,
+     run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2), NEVER},
     {"bloom_unique_3_and_opening", "one winner of three, one of which opens a layer?", 3, false,
      make_bloom_small, run_unique_3_and_opening, check_unique_3_and_opening, BOUND(2), NEVER},
     {"bloom_unique_after_add", "is there a winner after an add, while layers open?", 3, false,
      make_bloom_small, run_unique_after_add_and_openings, check_added, BOUND(2), NEVER},
     {"word_unique_2_and_openings", "one winner of two, while a third thread opens two layers?", 3,
-     false, make_word_small, run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2),
-     NEVER},
+     false, make_word, run_unique_2_and_openings, check_unique_room_and_opening, BOUND(2), NEVER},
     {"counting_unique", "one winner of two, with counters?", 2, false, make_counting, run_unique,
      check_counting_unique, FULL, FULL},
     {"counting_unique_and_add", "... or an add before it?", 2, false, make_counting,
