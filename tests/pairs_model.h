@@ -43,6 +43,7 @@ struct model {
   unsigned most;      /* copies that are counted: a counter that gets there stays; 0: any number */
   bool may_refuse;    /* adds */
   bool refused_stay;  /* a unique add that is refused may have set the bits of its key */
+  bool may_lose; /* the unique add of thread 0 may find that other keys have set its last bits */
 };
 
 static inline bool is_of_key(enum op op)
@@ -106,8 +107,10 @@ static inline bool may_add(const struct model *m, struct copies *c, enum op op, 
     c->n |= fails;
     return m->may_refuse;
   }
-  if (result == TAMIS_PRESENT)
+  if (result == TAMIS_PRESENT) {
+    c->n |= fails;
     return op == UNIQUE && c->n;
+  }
   if (result != TAMIS_OK || (op == UNIQUE && c->n))
     return false;
   c->n = m->counts_copies ? c->n + 1 : 1;
@@ -132,11 +135,12 @@ static inline void end_period_of_all(struct key_state *k, const struct change *c
 }
 
 /* Whether something is left open: a merge that was refused may have brought the key nevertheless;
- * and see refused_stay. */
+ * and see refused_stay, may_lose. */
 static inline bool is_open(const struct model *m, const struct change *c)
 {
   return (c->op == MERGE && !c->reads && c->result != TAMIS_OK) ||
-         (c->op == UNIQUE && is_refusal(c->result) && m->refused_stay);
+         (c->op == UNIQUE && is_refusal(c->result) && m->refused_stay) ||
+         (c->op == UNIQUE && c->result == TAMIS_PRESENT && m->may_lose && c->thread == 0);
 }
 
 /* Whether the change may come now.  `fails`: which of two ways, if something is left open. */

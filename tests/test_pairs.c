@@ -716,11 +716,25 @@ static bool has(const struct steps *s, enum op op)
   return false;
 }
 
+/* Whether other keys are added while the add of a Bloom filter stands still, and so may set the last
+ * bits that its key lacks: then nobody wins, and nobody counts the key. */
+static bool meets_other_keys(void)
+{
+  const struct step *step = &stopped.all[0];
+  if (kind->kind != TAMIS_BLOOM || kind->window || kind->layout == TAMIS_LAYOUT_WORD ||
+      (step->op != ADD && step->op != UNIQUE))
+    return false;
+  for (unsigned i = 0; i < beside.n; i++)
+    if ((beside.all[i].op == ADD || beside.all[i].op == UNIQUE) && beside.all[i].key != step->key)
+      return true;
+  return has(&beside, MERGE);
+}
+
 static bool is_an_estimate(const struct pause *p)
 {
   if (kind->kind == TAMIS_CUCKOO || kind->window)
     return false;
-  if (model.refused_stay)
+  if ((model.refused_stay && kind->layout == TAMIS_LAYOUT_WORD) || meets_other_keys())
     return true;
   for (unsigned i = 0; i <= p->step; i++)
     if (script.all[i].op == MERGE)
@@ -731,6 +745,7 @@ static bool is_an_estimate(const struct pause *p)
 static void check(const struct pause *p, unsigned number)
 {
   static struct found found[KEYS];
+  model.may_lose = meets_other_keys();
   now = p;
   beside_it = number;
   memset(found, 0, sizeof found);
@@ -802,7 +817,9 @@ static void all_pairs(void **state)
                          .most = kind->kind == TAMIS_COUNTING_BLOOM ? 15 : 0,
                          .periods = kind->window ? kind->window + 1 : 0,
                          .may_refuse = !kind->growable || kind->max_bytes,
-                         .refused_stay = kind->layout == TAMIS_LAYOUT_WORD && kind->max_bytes};
+                         .refused_stay = kind->kind == TAMIS_BLOOM && !kind->window &&
+                                         (!kind->growable || kind->max_bytes) &&
+                                         (kind->layout != TAMIS_LAYOUT_WORD || kind->max_bytes)};
   atomic_store(&allocated, 0); /* of a kind that has failed */
   choose_keys();
   write_script();
