@@ -269,6 +269,19 @@ static void capacity_is_a_limit_when_not_growable(void **state)
   }
 }
 
+/* A stripe for each of its two lines would take as much as they do. */
+static void a_small_filter_has_one_stripe(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(10, 0.01, false);
+  assert_int_equal(bloom_of(f)->word_count, 2 * LINE_WORDS);
+  assert_int_equal(bloom_of(f)->stripe_mask, 0);
+  assert_true(stats_of(f).bytes <= 384);
+  assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4 };
@@ -612,6 +625,7 @@ int main(void)
       cmocka_unit_test(the_rate_is_kept),
       cmocka_unit_test(rates_that_cannot_be_kept_are_refused),
       cmocka_unit_test(capacity_is_a_limit_when_not_growable),
+      cmocka_unit_test(a_small_filter_has_one_stripe),
       TEST_WITH_THREADS(many_threads_fill_it_exactly),
       TEST_WITH_THREADS(no_key_is_lost_among_threads),
       cmocka_unit_test(a_union_has_the_copies_of_both),

@@ -60,6 +60,7 @@ static void all_keys_stay_in(tamis_layout layout)
   assert_int_equal(tamis_contains_many_hash(f, keys, N, found), N);
   for (uint64_t i = 0; i < N; i++) {
     assert_true(found[i] && tamis_contains_hash(f, i) && tamis_contains_hash(g, i));
+    assert_int_equal(tamis_add_unique_hash(f, i), TAMIS_PRESENT); /* most are in older layers */
     keys[i] = absent(i);
   }
   size_t hits = tamis_contains_many_hash(f, keys, N, found);
