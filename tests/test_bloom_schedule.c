@@ -483,7 +483,7 @@ static void a_late_add_far_from_full_meets_a_winner(void **state)
 /* Room for one layer of a growable filter, for two, or one that is not growable. */
 enum { ONE_LAYER, TWO_LAYERS, FIXED, ENDS };
 
-static tamis_filter *make_with_end(tamis_layout layout, unsigned end)
+static tamis_filter *make_with_end(tamis_layout layout, unsigned end, uint64_t keys)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
   uint64_t bytes;
@@ -495,7 +495,7 @@ static tamis_filter *make_with_end(tamis_layout layout, unsigned end)
   options.max_bytes = end == TWO_LAYERS ? bytes * 18 / 5 : bytes;
   tamis_filter *f = NULL;
   assert_int_equal(tamis_create(&options, &f), TAMIS_OK);
-  fill_up(f, 9990);
+  fill_up(f, keys);
   return f;
 }
 
@@ -514,7 +514,7 @@ static void no_unique_add_wins_after_a_refusal(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 3 * ENDS; i++) {
-    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3), .hash = 7};
+    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3, 9990), .hash = 7};
     const bool marked = layouts[i % 3] == TAMIS_LAYOUT_WORD && i / 3 == FIXED;
     stop_at(&a, "bloom_room_found");
     fill_to_the_end(a.filter);
@@ -532,12 +532,31 @@ static void no_unique_add_wins_after_a_refusal(void **state)
   }
 }
 
+/* The same far from full, where a unique add looks only whether there is one layer.  (The test ends
+ * the filter itself: other keys would set the last of the key's bits.) */
+static void no_unique_add_far_from_full_wins_after_a_refusal(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 3; i++) {
+    struct call a = {.filter = make_with_end(layouts[i], ONE_LAYER, 10), .hash = 7};
+    struct bloom *first = bloom_of(a.filter);
+    stop_at(&a, "bloom_room_found");
+    assert_int_equal(tamis__layers_open(first, first, 0), TAMIS_EFULL);
+    assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
+    uint64_t count = stats_of(a.filter).count;
+    assert_int_equal(go_on(&a), TAMIS_EFULL);
+    assert_int_equal(stats_of(a.filter).count, count);
+    tamis_destroy(a.filter);
+  }
+}
+
 /* A plain add that has found room is done, whatever was refused. */
 static void a_plain_add_that_has_found_room_is_not_refused(void **state)
 {
   (void) state;
-  struct call a = {
-      .filter = make_with_end(TAMIS_LAYOUT_WORD, ONE_LAYER), .hash = 7, .function = tamis_add_hash};
+  struct call a = {.filter = make_with_end(TAMIS_LAYOUT_WORD, ONE_LAYER, 9990),
+                   .hash = 7,
+                   .function = tamis_add_hash};
   stop_at(&a, "bloom_room_found");
   fill_to_the_end(a.filter);
   assert_int_equal(tamis_add_unique_hash(a.filter, 7), TAMIS_EFULL);
@@ -557,8 +576,8 @@ static void a_refusal_may_come_too_late(void **state)
   for (unsigned i = 0; i < 3 * ENDS; i++) {
     if (layouts[i % 3] == TAMIS_LAYOUT_WORD && i / 3 == FIXED)
       continue; /* see in_a_word_a_refusal_may_come_too_late() */
-    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3), .hash = 7};
-    tamis_filter *twin = make_with_end(layouts[i % 3], i / 3);
+    struct call a = {.filter = make_with_end(layouts[i % 3], i / 3, 9990), .hash = 7};
+    tamis_filter *twin = make_with_end(layouts[i % 3], i / 3, 9990);
     assert_int_equal(tamis_add_hash(twin, 7), TAMIS_OK); /* their first layers are alike */
     fill_to_the_end(a.filter);
     struct bloom *first = bloom_of(a.filter);
@@ -817,6 +836,7 @@ int main(void)
       cmocka_unit_test(a_late_add_needs_no_room),
       cmocka_unit_test(a_late_add_wins_in_the_newest_layer),
       cmocka_unit_test(no_unique_add_wins_after_a_refusal),
+      cmocka_unit_test(no_unique_add_far_from_full_wins_after_a_refusal),
       cmocka_unit_test(a_plain_add_that_has_found_room_is_not_refused),
       cmocka_unit_test(a_refusal_may_come_too_late),
       cmocka_unit_test(a_layer_is_empty_when_it_is_published),
