@@ -96,7 +96,7 @@ static void a_unique_add_that_is_overtaken_does_not_win(void **state)
   (void) state;
   tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
   struct call a = {.filter = f, .hash = 7}, b = a;
-  start_and_stop(&a, "bloom_room_found");
+  stop_at(&a, "bloom_room_found");
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
   assert_int_equal(go_on(&a), TAMIS_PRESENT);
   start(&b);
