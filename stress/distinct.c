@@ -4,6 +4,7 @@
 #include "bloom/geometry.h"
 #include "cuckoo/directory.h"
 #include "harness.h"
+#include "line_rate.h"
 
 #include <stdlib.h>
 
@@ -106,12 +107,12 @@ static bool plan_layers(const tamis_options *options, uint64_t keys, struct user
  * of these bits is then used by a single key. */
 static bool use_bits_of(const struct bloom_geometry *g, uint64_t mixed, uint16_t *users, int change)
 {
-  struct bloom_probes probes = bloom_probes_begin(g->words, mixed, g->shape);
+  struct bloom_probe probes[MOST_PROBES_OF_KEY];
+  const unsigned n = probes_of_key(g, mixed, probes);
   bool single = false;
-  for (unsigned i = 0; i < g->shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(g->words, &probes, g->shape);
-    for (uint64_t mask = probe.mask; mask; mask &= mask - 1) {
-      uint16_t *user = &users[probe.word * 64 + (unsigned) __builtin_ctzll(mask)];
+  for (unsigned i = 0; i < n; i++) {
+    for (uint64_t mask = probes[i].mask; mask; mask &= mask - 1) {
+      uint16_t *user = &users[probes[i].word * 64 + (unsigned) __builtin_ctzll(mask)];
       *user = (uint16_t) (*user + change);
       single |= *user == 1;
     }
@@ -174,10 +175,10 @@ bool distinct_share_counters(const tamis_filter *counting, uint64_t a, uint64_t 
                               *g = &geometry;
   struct bloom_probes of_a = probes_of(counting, a);
   for (unsigned i = 0; i < g->shape.probes; i++) {
-    struct bloom_probe x = bloom_probes_next(g->words, &of_a, g->shape);
+    struct bloom_probe x = bloom_probes_next(&of_a, g->shape);
     struct bloom_probes of_b = probes_of(counting, b);
     for (unsigned j = 0; j < g->shape.probes; j++) {
-      struct bloom_probe y = bloom_probes_next(g->words, &of_b, g->shape);
+      struct bloom_probe y = bloom_probes_next(&of_b, g->shape);
       if (x.word == y.word && x.mask & y.mask)
         return true;
     }

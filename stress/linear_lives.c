@@ -80,7 +80,7 @@ static int create_bloom(struct life *life, tamis_options *options)
   static const struct {
     uint64_t capacity;
     double fpp;
-  } small[] = {{32, 1e-6}, {128, 1e-4}, {64, 0.0025}};
+  } small[] = {{64, 1e-6}, {128, 1e-4}, {64, 0.0025}};
   uint64_t random = random_at(life->seed, 1), all[MAX_CLASSES + BLOOM_BYSTANDERS];
   options->kind = TAMIS_BLOOM;
   options->layout = random % 2        ? TAMIS_LAYOUT_BLOCKED

@@ -31,28 +31,6 @@ struct truth {
 
 /* ---- Bloom ---- */
 
-/* The rate of a layer, from its bits, and what its average over seeds may differ by. */
-static double rate_of_layer(const struct bloom *b, const uint64_t bits_set, double *deviation)
-{
-  const struct bloom_shape shape = bloom_shape_of(b);
-  const uint64_t lines = b->word_count / LINE_WORDS;
-  double sum = 0, squares = 0, fill = (double) bits_set / (double) (b->word_count * 64);
-  *deviation = 0;
-  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return pow(fill, shape.probes);
-  for (uint64_t i = 0; i < lines; i++) {
-    uint64_t words[LINE_WORDS];
-    for (unsigned w = 0; w < LINE_WORDS; w++)
-      words[w] = bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->layout);
-    double rate = line_rate(shape, words, i);
-    sum += rate;
-    squares += rate * rate;
-  }
-  double mean = sum / (double) lines, variance = fmax(0, squares / (double) lines - mean * mean);
-  *deviation = sqrt(variance / (double) lines);
-  return mean;
-}
-
 static uint64_t count_bits(const struct bloom *b)
 {
   uint64_t bits = 0, keys = bloom_key_bits(b->layout);
@@ -72,7 +50,7 @@ static double deviation_of_layer(const struct bloom *b, uint64_t positions_set)
   return 4.0 / 3 * sqrt(m * fmax(0, exp(x) - x - 1)) / k;
 }
 
-/* The bits of a key are in a line or, in the classic layout, anywhere. */
+/* The bits of a key are in a line of each section. */
 enum { SAMPLED_LINES = SMALL(4096, 256), SAMPLED_BITS = SAMPLED_LINES * LINE_BITS };
 static double deviation_of_sample(const struct bloom *b, uint64_t positions_set)
 {
@@ -89,7 +67,7 @@ static void look_at_bloom(const struct run *run, struct truth *t)
   for (; layer; layer = bloom_older(layer)) {
     const unsigned width = bloom_shape_width(bloom_shape_of(layer));
     uint64_t set = count_bits(layer);
-    double deviation, rate = rate_of_layer(layer, set, &deviation);
+    double deviation, rate = rate_of_filter(layer, &deviation);
     t->s.layers++;
     t->s.bits += layer->word_count * 64;
     t->s.bits_set += set * width;
@@ -196,8 +174,8 @@ static struct truth look(const struct run *run)
     t.keys += run->copies[key] > 0;
     t.copies += run->copies[key];
   }
-  if (keeps_all(run)) /* below 1e-8 a blocked filter is built classic */
-    t.s.layout = o->fpp < 1e-8 ? TAMIS_LAYOUT_CLASSIC : o->layout;
+  if (keeps_all(run))
+    t.s.layout = o->layout;
   (has_window(run)           ? look_at_window
    : o->kind == TAMIS_CUCKOO ? look_at_cuckoo
                              : look_at_bloom)(run, &t);

@@ -115,8 +115,7 @@ void create_and_check(struct run *run)
   require(run, s.count == 0 && s.growths == 0 && s.load == 0 && s.fpp_estimate == 0,
           "a new filter is not empty", s.count);
   if (keeps_all(run))
-    require(run, s.layout == (o.fpp < 1e-8 ? TAMIS_LAYOUT_CLASSIC : o.layout),
-            "another layout than asked for", s.layout);
+    require(run, s.layout == o.layout, "another layout than asked for", s.layout);
 }
 
 /* ---- counts ---- */
@@ -365,45 +364,22 @@ void check_at_rest(struct run *run)
  * deviation of their mean follows from themselves, if there are enough of them.
  * Source: de la Pena, Klass and Lai, "Self-normalized processes", Annals of Probability 32
  * (2004) */
-static double blocked_rate(const struct bloom *b, double *most)
+static double bloom_rate(const struct bloom *b, double *most)
 {
   enum { ENOUGH_LINES = 64 };
-  const uint64_t n = b->word_count / LINE_WORDS;
-  double lines = (double) n, sum = 0, squares = 0;
-  for (uint64_t i = 0; i < n; i++) {
-    uint64_t words[LINE_WORDS];
-    for (unsigned w = 0; w < LINE_WORDS; w++)
-      words[w] = bloom_positions_set(word_load(&b->words[i * LINE_WORDS + w]), b->layout);
-    double rate = line_rate(bloom_shape_of(b), words, i);
-    sum += rate;
-    squares += rate * rate;
-  }
-  double mean = sum / lines, variance = fmax(0, squares / lines - mean * mean);
-  *most = lines < ENOUGH_LINES ? 1 : b->fpp + 1.2 * deviations * sqrt(variance / lines);
-  return mean;
-}
-
-/* The same in the classic layout.  The number of set bits varies less than that of as many
- * independent ones. */
-static double classic_rate(const tamis_stats *s, double *most)
-{
-  double fill = (double) s->bits_set / (double) s->bits;
-  double deviation = fill > 0 ? sqrt((1 - fill) / (fill * (double) s->bits)) : 0;
-  *most = s->fpp * pow(1 + deviations * deviation, s->bits_per_key);
-  return pow(fill, s->bits_per_key);
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  double deviation, rate = rate_of_filter(b, &deviation);
+  bool few = bloom_section_words(g.shape, g.words) < ENOUGH_LINES * LINE_WORDS;
+  *most = few ? 1 : b->fpp + 1.2 * deviations * deviation;
+  return rate;
 }
 
 /* The exact rate of all layers. */
 static double layers_rate(const struct bloom *first)
 {
   double none = 1, most;
-  for (const struct bloom *layer = newest_layer(first); layer; layer = bloom_older(layer)) {
-    tamis_stats s = {.bits = layer->word_count * 64, .bits_per_key = bloom_shape_of(layer).probes};
-    for (uint64_t i = 0; i < layer->word_count; i++)
-      s.bits_set += (unsigned) __builtin_popcountll(word_load(&layer->words[i]));
-    none *= 1 - (layer->layout == TAMIS_LAYOUT_CLASSIC ? classic_rate(&s, &most)
-                                                       : blocked_rate(layer, &most));
-  }
+  for (const struct bloom *layer = newest_layer(first); layer; layer = bloom_older(layer))
+    none *= 1 - bloom_rate(layer, &most);
   return 1 - none;
 }
 
@@ -444,8 +420,7 @@ static void check_bloom_rate(struct run *run, const tamis_stats *s, double hits,
               (uint64_t) (1 / s->fpp_estimate));
     return;
   }
-  double most,
-      rate = s->layout == TAMIS_LAYOUT_CLASSIC ? classic_rate(s, &most) : blocked_rate(b, &most);
+  double most, rate = bloom_rate(b, &most);
   /* Positions come from a short generator, which raises the rate slightly. */
   require(run, is_at_most(hits, 1.1 * rate * asked),
           "more false positives than the set bits explain", (uint64_t) hits);

@@ -171,18 +171,25 @@ class Layer:
     """The bits of a Bloom filter, or of one of its layers; or counters."""
     BLOCKED, CLASSIC, WORD, MARKED, COUNTING = range(5)
     STEPS = (2, 3, 4, 2)
-    BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (3, 2), (3, 3), (4, 3), (5, 3)}
+    BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (3, 2), (3, 3), (4, 3)}
     COUNTING_SHAPES = {(1, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2)}
 
     def __init__(self, container, geometry):
-        self.layout, self.probes, self.bits_per_probe, lines = geometry
+        self.layout, self.probes, self.bits_per_probe, lines, self.sections = geometry
         shape = (self.probes, self.bits_per_probe)
-        need(shape in self.BLOCKED_SHAPES if self.layout == self.BLOCKED else
-             1 <= shape[0] <= 64 and shape[1] == 1 if self.layout == self.CLASSIC else
+        several = self.layout <= self.CLASSIC
+        need(1 <= self.sections <= (32 if self.layout == self.CLASSIC else 5 if several else 1), "sections")
+        need(shape == (1, 2) if self.layout == self.CLASSIC else
+             shape == (3, 3) if self.sections > 1 else
+             shape in self.BLOCKED_SHAPES if self.layout == self.BLOCKED else
              shape in self.COUNTING_SHAPES if self.layout == self.COUNTING else
              self.layout <= self.MARKED and shape[0] == 1 and 1 <= shape[1] <= 7, "shape")
         need(0 < lines < 2**41, "lines")
         self.words, self.mix = lines * 8, Mixing(container.seed)
+        self.section = self.words // self.sections
+        if self.sections > 1 and self.probes > 1:
+            self.section -= self.section % 8
+        need(self.section, "words of a section")
         self.array = container.array(lines * 64)
 
     def check(self, keys, united, full):
@@ -206,15 +213,14 @@ class Layer:
     def masks(self, hash_):
         """The words of a key, and its bits in them: of a counter, the lowest one."""
         h = self.mix(hash_)
-        if self.layout == self.CLASSIC:
-            product = h
-            for _ in range(self.probes):
-                product = product * MULTIPLIER & MASK64
-                position = to_range(product, self.words * 64)
-                yield position // 64, 1 << position % 64
-            return
-        word = to_range(h * MULTIPLIER & MASK64, self.words)
-        if self.layout in (self.BLOCKED, self.COUNTING):
+        for section in range(self.sections):
+            for word, mask in self.masks_in_section(h):
+                yield section * self.section + word, mask
+            h = (h ^ h >> 32) * MULTIPLIER & MASK64
+
+    def masks_in_section(self, h):
+        word = to_range(h * MULTIPLIER & MASK64, self.section)
+        if self.layout in (self.BLOCKED, self.CLASSIC, self.COUNTING):
             width = 4 if self.layout == self.COUNTING else 1
             pattern = 1 << 32
             if self.bits_per_probe > 1:
@@ -247,24 +253,24 @@ class Bloom:
     LAYER = 16
 
     def __init__(self, container):
-        further = container.geometry[5]
-        need(not any(container.geometry[6:]), "geometry")
+        further = container.geometry[6]
+        need(not any(container.geometry[7:]), "geometry")
         need(further < (64 if container.growable and container.kind == 1 else 1), "number of layers")
         need(not further or container.features & LAYERS, "feature")
         if container.features and not further:
             raise Unsupported("a later version")
-        first = Layer(container, container.geometry[:4])
+        first = Layer(container, container.geometry[:5])
         need(first.layout == (first.COUNTING if container.kind == 3 and not container.layout
                               else first.MARKED if container.layout == 2 and not container.growable
                               else container.layout), "layout")
         self.layers = [first]
         for number in range(2, further + 2):
             block = container.block()
-            need(block and block.type == self.LAYER and len(block.payload) == 48, "layer")
+            need(block and block.type == self.LAYER and len(block.payload) == 56, "layer")
             need(block.meanings[0] == number and block.meanings[3] == 0, "layer's number")
-            *geometry, capacity = struct.unpack_from("<5Q", block.payload)
+            *geometry, capacity = struct.unpack_from("<6Q", block.payload)
             need(geometry[0] <= Layer.CLASSIC and 0 < capacity < 2**50, "layer's capacity")
-            need(0 < f64(block.payload, 40) < 1, "layer's rate")
+            need(0 < f64(block.payload, 48) < 1, "layer's rate")
             layer = Layer(container, geometry)
             layer.check(block.meanings[1], block.meanings[2], 0)
             self.layers.append(layer)

@@ -399,7 +399,7 @@ static size_t next_layer_block(const struct bytes *b, size_t from)
 {
   for (size_t at = from; at + 64 < b->size; at += 64)
     if (saved_get32(b->data + at) == SAVED_KIND_BLOCKS && !saved_get32(b->data + at + 4) &&
-        saved_get64(b->data + at + 8) == 48)
+        saved_get64(b->data + at + 8) == 56)
       return at;
   return 0;
 }
@@ -420,11 +420,11 @@ static void layers_that_cannot_be_are_refused(void **state)
     size_t at; /* in the block, or (below 64) in its head */
     uint64_t value;
   } numbers[] = {
-      {24, 3},          {24, 0}, {24, UINT64_MAX}, {32, UINT64_MAX}, {40, UINT64_MAX},
-      {48, 1},          {64, 2}, {64, 3},          {64, 99},         {72, 0},
-      {72, 65},         {80, 0}, {80, 99},         {88, 0},          {88, UINT64_C(1) << 41},
-      {88, UINT64_MAX}, {96, 0}, {96, UINT64_MAX}, {104, 0},         {104, inf},
-      {104, UINT64_MAX}};
+      {24, 3},           {24, 0},  {24, UINT64_MAX}, {32, UINT64_MAX}, {40, UINT64_MAX},
+      {48, 1},           {64, 2},  {64, 3},          {64, 99},         {72, 0},
+      {72, 65},          {80, 0},  {80, 99},         {88, 0},          {88, UINT64_C(1) << 41},
+      {88, UINT64_MAX},  {96, 0},  {96, 2},          {96, UINT64_MAX}, {104, 0},
+      {104, UINT64_MAX}, {112, 0}, {112, inf},       {112, UINT64_MAX}};
   for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     memcpy(changed.data, b.data, b.size);
     saved_put64(changed.data + block + numbers[i].at, numbers[i].value);
@@ -445,7 +445,7 @@ static void layers_that_cannot_be_are_refused(void **state)
   for (unsigned i = 0; i < sizeof headers / sizeof *headers; i++) {
     memcpy(changed.data, b.data, b.size);
     saved_put64(changed.data + 16, headers[i].features);
-    saved_put64(changed.data + SAVED_GEOMETRY_AT + 40, headers[i].further);
+    saved_put64(changed.data + SAVED_GEOMETRY_AT + 48, headers[i].further);
     saved_put64(changed.data + SAVED_HEADER - 8, hash_sum(changed.data, SAVED_HEADER - 8, 0));
     int result = load_any(source_of(&changed), 0, NULL);
     if (result != headers[i].result)

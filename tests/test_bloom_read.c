@@ -32,7 +32,7 @@ static void append_layer(void)
   block.meanings[0]++;
   insert(parts.n, block);
   insert(parts.n, array);
-  unsigned char *further = parts.header + SAVED_GEOMETRY_AT + 40;
+  unsigned char *further = parts.header + SAVED_GEOMETRY_AT + 48;
   saved_put64(further, number_at(further, 0) + 1);
 }
 
@@ -69,7 +69,7 @@ static void layers_follow_each_other(void **state)
     split_file(names[i]); /* a layer more; the header must say so */
     append_layer();
     for (unsigned further = n / 2; further < n / 2 + 3; further++) {
-      saved_put64(parts.header + SAVED_GEOMETRY_AT + 40, further);
+      saved_put64(parts.header + SAVED_GEOMETRY_AT + 48, further);
       assert_int_equal(load_joined(REPAIR_ALL), further == n / 2 + 1 ? TAMIS_OK : TAMIS_ECORRUPT);
     }
   }
@@ -99,7 +99,7 @@ static void not_all_filters_have_layers(void **state)
     insert(1, block);
     insert(2, array);
     saved_put64(parts.header + 16, SAVED_LAYERS);
-    saved_put64(parts.header + SAVED_GEOMETRY_AT + 40, 1);
+    saved_put64(parts.header + SAVED_GEOMETRY_AT + 48, 1);
     assert_int_equal(load_joined(REPAIR_ALL), i == 0 ? TAMIS_OK : TAMIS_EUNSUPPORTED);
   }
 }
@@ -111,7 +111,7 @@ static void later_layers_have_two_layouts(void **state)
   (void) state;
   for (uint64_t layout = 0; layout <= BLOOM_LAYOUT_COUNTING; layout++) {
     split_file("bloom-layers");
-    const uint64_t shape[] = {layout, 1, 1};
+    const uint64_t shape[] = {layout, 1, layout == TAMIS_LAYOUT_CLASSIC ? 2 : 1};
     for (unsigned i = 0; i < 3; i++)
       saved_put64(parts.part[1].data + (size_t) i * 8, shape[i]);
     assert_int_equal(load_joined(REPAIR_ALL),

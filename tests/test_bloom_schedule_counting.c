@@ -34,8 +34,7 @@ static struct key_counters counters_of(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *b = const_bloom_of(f);
   uint64_t mixed = hash_mix(&f->keys, hash);
-  return counters_of_key(b, mixed, bloom_first_word(b->word_count, mixed, bloom_shape_of(b)),
-                         bloom_shape_of(b));
+  return counters_of_key(b, mixed, bloom_first_word(b->word_count, mixed), bloom_shape_of(b));
 }
 
 /* Whether two keys have the same words, or with `shared` the same line, and a counter in common

@@ -225,7 +225,7 @@ static void rates_of_windows_are_taken_down_to_what_the_header_says(void **state
     }
 }
 
-static void below_1e_8_a_blocked_filter_is_classic(void **state)
+static void a_filter_has_the_layout_that_it_asks_for(void **state)
 {
   (void) state;
   const double rates[] = {0.9, 1e-8, 0.99e-8, 1e-12};
@@ -233,7 +233,7 @@ static void below_1e_8_a_blocked_filter_is_classic(void **state)
     for (unsigned kind = 0; kind < 4; kind++) {
       tamis_options o = options_of(kind, 1000, rates[i]);
       tamis_filter *f = create(&o);
-      assert_int_equal(stats_of(f).layout, i < 2 ? o.layout : TAMIS_LAYOUT_CLASSIC);
+      assert_int_equal(stats_of(f).layout, o.layout);
       tamis_destroy(f);
     }
 }
@@ -796,7 +796,7 @@ int main(void)
       cmocka_unit_test(figures_of_other_versions_are_told_by_their_size),
       cmocka_unit_test(rates_are_taken_down_to_what_the_header_says),
       cmocka_unit_test(rates_of_windows_are_taken_down_to_what_the_header_says),
-      cmocka_unit_test(below_1e_8_a_blocked_filter_is_classic),
+      cmocka_unit_test(a_filter_has_the_layout_that_it_asks_for),
       cmocka_unit_test(a_limit_of_bytes_counts_everything),
       cmocka_unit_test(sizes_go_to_2_to_40_keys),
 #ifndef TAMIS_SLOW

@@ -188,15 +188,26 @@ static bool is_wrong_in_window(unsigned i, uint64_t was, uint64_t number)
   }
 }
 
+/* Only the shapes of three words, and of the classic layout, may have several sections. */
+static bool is_wrong_in_bloom(unsigned i, uint64_t number)
+{
+  enum { PROBES = 1, BITS, LINES, SECTIONS, BLOOM = 6 };
+  bool classic = number_at(file.data, SAVED_GEOMETRY_AT) == TAMIS_LAYOUT_CLASSIC;
+  bool blocked = number_at(file.data, SAVED_GEOMETRY_AT) == TAMIS_LAYOUT_BLOCKED &&
+                 number_at(file.data, SAVED_GEOMETRY_AT + 8 * PROBES) == 3 &&
+                 number_at(file.data, SAVED_GEOMETRY_AT + 8 * BITS) == 3;
+  uint64_t most = classic ? 32 : blocked ? 5 : 1;
+  return i == LINES || i >= BLOOM || (i == SECTIONS && (!number || number > most)) ||
+         (classic && i <= BITS);
+}
+
 static bool is_wrong_geometry(unsigned i, uint64_t was, uint64_t number)
 {
-  enum { FIRST_ROOTS = 6, COPIES = 9, PROBES = 1, BITS = 2, LINES = 3, BLOOM = 5 };
-  bool classic = number_at(file.data, SAVED_GEOMETRY_AT) == TAMIS_LAYOUT_CLASSIC;
+  enum { FIRST_ROOTS = 6, COPIES = 9 };
   if (file.window)
     return is_wrong_in_window(i, was, number);
   if (!file.cuckoo)
-    return i == LINES || i >= BLOOM ||
-           (classic && ((i == PROBES && (!number || number > 64)) || i == BITS));
+    return is_wrong_in_bloom(i, number);
   return i < FIRST_ROOTS    ? is_out_of_range(i, number, true)
          : i == FIRST_ROOTS ? !number || number >> 48
          : i == COPIES      ? number > 1
@@ -238,14 +249,15 @@ static uint64_t bits_set_after(const struct stretch *block)
 /* Whether no layer has the shape that this block would have with another one of its numbers. */
 static bool is_wrong_shape(size_t block, size_t at, uint64_t number)
 {
-  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2},
-                                           {3, 2}, {3, 3}, {4, 3}, {5, 3}};
-  uint64_t shape[3];
-  for (unsigned i = 0; i < 3; i++)
+  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2}, {3, 2}, {3, 3}, {4, 3}};
+  uint64_t shape[5]; /* of which one is the number of lines */
+  for (unsigned i = 0; i < 5; i++)
     shape[i] = at == SAVED_UNIT + i * 8 ? number : number_at(file.data, block + SAVED_UNIT + i * 8);
-  bool possible = shape[0] == TAMIS_LAYOUT_CLASSIC && shape[1] - 1 < 64 && shape[2] == 1;
+  bool possible =
+      (shape[0] == TAMIS_LAYOUT_CLASSIC && shape[4] - 1 < 32 && shape[1] == 1 && shape[2] == 2) ||
+      (shape[0] == TAMIS_LAYOUT_BLOCKED && shape[4] - 2 < 4 && shape[1] == 3 && shape[2] == 3);
   for (unsigned i = 0; i < sizeof pairs / sizeof *pairs && shape[0] == TAMIS_LAYOUT_BLOCKED; i++)
-    possible |= shape[1] == pairs[i][0] && shape[2] == pairs[i][1];
+    possible |= shape[4] == 1 && shape[1] == pairs[i][0] && shape[2] == pairs[i][1];
   return !possible;
 }
 
@@ -265,10 +277,11 @@ static bool is_wrong_in_layer(const struct stretch *block, size_t at, uint64_t n
   case SAVED_UNIT:
   case SAVED_UNIT + 8:
   case SAVED_UNIT + 16:
+  case SAVED_UNIT + 32:
     return is_wrong_shape(block->at, at, number);
-  case SAVED_UNIT + 32: /* keys that it is made for */
+  case SAVED_UNIT + 40: /* keys that it is made for */
     return !number || number >> 50;
-  case SAVED_UNIT + 40:
+  case SAVED_UNIT + 48:
     return !(rate > 0 && rate < 1);
   default: /* its type, size and numbers; and lines, of which the array has as many */
     return true;

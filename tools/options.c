@@ -157,10 +157,7 @@ static error_t parse_help(int key, char *argument, struct argp_state *state)
 static const struct argp_option filter_entries[] = {
     {"capacity", 'c', "N", 0,
      "Number of distinct lines: 500000, 1.5M, 2e9; k, M, G are powers of 1000", 1},
-    {"fpp", 'p', "RATE", 0,
-     "Allowed rate of false positives (default 1e-6); below 2e-8, a Bloom filter takes about ten "
-     "times the processor time",
-     1},
+    {"fpp", 'p', "RATE", 0, "Allowed rate of false positives (default 1e-6)", 1},
     {"memory", 'm', "SIZE", 0,
      "Limit of the filter's memory: 300000, 1.5G; K, M, G are powers of 1024", 1},
     {"kind", 'k', "KIND", 0,

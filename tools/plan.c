@@ -8,8 +8,8 @@
 #include <inttypes.h>
 
 /* How many times lower the rate of the denser form must be to make up for its drawbacks: the
- * classic layout reads a dozen cache lines for a key instead of one, and a cuckoo filter that does
- * not grow fails when it is full. */
+ * classic layout reads a dozen cache lines for a key instead of one or a few, and a cuckoo filter
+ * that does not grow fails when it is full. */
 #define DENSER_MIN_GAIN 1.25
 
 /* At this rate one of a hundred million lines is wrong on average.  A lower rate is not worth its
@@ -106,8 +106,7 @@ static bool plan_known(struct plan *plan, const struct shared_options *options, 
     return false;
   plan->holds = asked == 0 || rate <= asked;
   filter->fpp = asked > 0 && plan->holds ? asked : rate > MIN_FPP ? rate : MIN_FPP;
-  /* A rate below MIN_FPP implies the classic layout.  At MIN_FPP the blocked one may take more
-   * memory. */
+  /* At MIN_FPP a key may have another number of lines, and take more memory. */
   uint64_t bytes;
   if (tamis_bytes_for(filter, &bytes) == TAMIS_OK && bytes > options->memory)
     filter->layout = densest_layout(filter);

@@ -142,11 +142,7 @@ static void print_filter(const tamis_options *filter)
   else if (filter->kind == TAMIS_COUNTING_BLOOM)
     puts("kind          counting");
   else
-    /* The library uses the classic layout below this rate. */
-    printf("kind          bloom, %s\n",
-           layout_name(filter->layout == TAMIS_LAYOUT_BLOCKED && filter->fpp < 1e-8
-                           ? TAMIS_LAYOUT_CLASSIC
-                           : filter->layout));
+    printf("kind          bloom, %s\n", layout_name(filter->layout));
   printf("capacity      %" PRIu64 " (%s)\n", filter->capacity,
          count_figure(figure, (double) filter->capacity));
   printf("fpp           %.3g\n", filter->fpp);

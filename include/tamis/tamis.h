@@ -104,10 +104,10 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key in one 64-byte cache line: one memory access per call.  Takes more bits than
-   * classic, the more so the lower fpp is. */
+  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of 2.5e-5
+   * in two lines, and in more for still lower rates.  Takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
-  /* Bits anywhere: the fewest bits for a rate, one memory access per bit read. */
+  /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word.  A look-up reads one word, and an add changes one, in one
    * step: all calls are wait-free until the filter grows.  Takes more bits than blocked, a quarter

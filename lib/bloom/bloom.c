@@ -28,17 +28,17 @@ static int plan_geometry(const tamis_options *options, struct bloom_geometry *ou
     double fpp;
     uint64_t words;
     uint8_t kind, layout, growable; /* nothing else has a bearing on it */
-    uint8_t planned_layout, probes, bits_per_probe;
+    uint8_t planned_layout, probes, bits_per_probe, sections;
   } last DIRECT_TLS;
   if (last.capacity == options->capacity && last.fpp == options->fpp &&
       last.kind == options->kind && last.layout == options->layout &&
       last.growable == options->growable) {
-    *out = (struct bloom_geometry){
-        .shape = {(tamis_layout) last.planned_layout, last.probes, last.bits_per_probe},
-        .lines = last.words / LINE_WORDS,
-        .capacity = last.capacity,
-        .fpp = last.fpp,
-        .words = last.words};
+    *out = (struct bloom_geometry){.shape = {(tamis_layout) last.planned_layout, last.probes,
+                                             last.bits_per_probe, last.sections},
+                                   .lines = last.words / LINE_WORDS,
+                                   .capacity = last.capacity,
+                                   .fpp = last.fpp,
+                                   .words = last.words};
     return TAMIS_OK;
   }
   int result = plan_anew(options, out);
@@ -52,6 +52,7 @@ static int plan_geometry(const tamis_options *options, struct bloom_geometry *ou
     last.planned_layout = (uint8_t) out->shape.layout;
     last.probes = (uint8_t) out->shape.probes;
     last.bits_per_probe = (uint8_t) out->shape.bits_per_probe;
+    last.sections = (uint8_t) out->shape.sections;
   }
   return result;
 }
@@ -78,22 +79,17 @@ static int bytes_for(const tamis_options *options, uint64_t *bytes)
 }
 
 /* Where the filters of a range of rates, which begins at `low`, give way to others: to those of the
- * next shape, those of the layout itself instead of the classic one, or those whose first layer is
- * planned for its share. */
+ * next shape, or those whose first layer is planned for its share. */
 static double end_of_range(const tamis_options *options, double low)
 {
   tamis_layout layout = bloom_layout_for(options);
-  double begins = bloom_geometry_layout_begins(layout), end = 1, share = 1;
+  double end = 1, share = 1;
   if (bloom_opens_layers(options)) {
     double shared_above = bloom_geometry_shared_above(options->capacity);
     if (low < shared_above)
       end = shared_above;
     else
       share = bloom_geometry_share(1);
-  }
-  if (low < begins) {
-    end = fmin(end, begins);
-    layout = TAMIS_LAYOUT_CLASSIC;
   }
   return fmin(end, bloom_geometry_next_shape(layout, low * share) / share);
 }
@@ -376,7 +372,7 @@ static const char *find_fault_of_bits(const struct bloom *b)
 
 static const char *find_fault(const struct bloom *b)
 {
-  for (unsigned i = 0; b->stripes && i <= b->stripe_mask; i++)
+  for (unsigned i = 0; i < bloom_stripe_count(b); i++)
     if (stripe_held(bloom_stripe(b, i)))
       return "a stripe is still locked";
   return b->layout == BLOOM_LAYOUT_COUNTING ? tamis__counting_fault(b) : find_fault_of_bits(b);

@@ -69,7 +69,10 @@ struct bloom {
   struct tamis_filter head; /* `more` is NULL if the filter is short */
   word *words;
   uint64_t word_count;
-  struct stripe *stripes; /* the first one; only filters with counters have any */
+  union {
+    struct stripe *stripes; /* the first one; only filters with counters have any */
+    uint64_t section_words; /* of the others */
+  };
   union {
     /* In the first layer: the newest one, or NULL if that is the first; or the first one itself, if
      * it is the last one, too ([C] in layers.c). */
@@ -83,12 +86,13 @@ struct bloom {
    * stripe, which nobody uses here. */
   _Alignas(8) char own_stripe[STRIPE_LOCK_BYTES];
   uint16_t few_keys;           /* short: the capacity */
-  uint16_t stripe_mask;        /* number of stripes - 1 */
+  uint16_t stripe_mask : 13;   /* number of stripes - 1 */
+  uint16_t probes : 3;         /* these four: the shape */
   _Atomic uint16_t watch_mask; /* the period of looks at the counters (capacity.h), less 1 */
   uint8_t counter_mask;        /* number of shards - 1; 0: they are `counts` */
   uint8_t number : 7;          /* of the layer, from 1 on */
   uint8_t one_stripe : 1;      /* the user has asked for one */
-  uint8_t probes;              /* these three: the shape */
+  uint8_t sections;
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
   uint8_t limited : 1;                     /* not growable: keys past the capacity are refused */
@@ -159,7 +163,7 @@ static inline const struct bloom_long *const_bloom_long_of(const struct bloom *b
 
 FORCE_INLINE struct bloom_shape bloom_shape_of(const struct bloom *b)
 {
-  return (struct bloom_shape){(tamis_layout) b->layout, b->probes, b->bits_per_probe};
+  return (struct bloom_shape){(tamis_layout) b->layout, b->probes, b->bits_per_probe, b->sections};
 }
 
 static inline uint64_t bloom_capacity(const struct bloom *b)
@@ -206,6 +210,12 @@ FORCE_INLINE struct stripe *bloom_stripe(const struct bloom *b, uint64_t hash)
 {
   return (struct stripe *) ((char *) b->stripes +
                             (hash & b->stripe_mask) * sizeof(struct padded_stripe));
+}
+
+/* A filter whose words are mapped has none. */
+static inline unsigned bloom_stripe_count(const struct bloom *b)
+{
+  return b->layout == BLOOM_LAYOUT_COUNTING && b->stripes ? b->stripe_mask + 1U : 0;
 }
 
 /* The shards of a filter that is large. */
@@ -256,7 +266,8 @@ static inline bool bloom_opens_layers(const tamis_options *options)
 static inline bool bloom_has_geometry(const struct bloom *b, const struct bloom_geometry *g)
 {
   return b->layout == g->shape.layout && b->probes == g->shape.probes &&
-         b->bits_per_probe == g->shape.bits_per_probe && b->word_count == g->words;
+         b->bits_per_probe == g->shape.bits_per_probe && b->sections == g->shape.sections &&
+         b->word_count == g->words;
 }
 
 /* Whether each key has the same bits in both, and both grow or neither does. */

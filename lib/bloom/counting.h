@@ -117,7 +117,7 @@ FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t
   struct key_counters key = {.words = &b->words[first - first % LINE_WORDS]};
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(b->word_count, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(&probes, shape);
     key.own[probe.word % LINE_WORDS] = probe.mask;
   }
   return key;
@@ -320,7 +320,7 @@ static inline uint64_t counting_copies(const struct bloom *b, uint64_t hash, uin
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
   uint64_t least = 15;
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(b->word_count, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(&probes, shape);
     uint64_t counters = word_load(&b->words[probe.word]);
     for (uint64_t own = probe.mask; own; own &= own - 1) {
       uint64_t counter = counters >> __builtin_ctzll(own) & 15;

@@ -97,8 +97,8 @@ static struct sizes sizes_of(const struct bloom *b)
   bool mapped = bloom_mapping(b).at;
   struct sizes s = {.shards = b->counter_mask ? b->counter_mask + 1U : 0,
                     .words_bytes = mapped ? 0 : b->word_count * sizeof(word)};
-  s.own_stripe = (char *) b->stripes == b->own_stripe;
-  s.stripes = b->stripes && !s.own_stripe ? b->stripe_mask + 1U : 0;
+  s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
+  s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
   s = add_up(s, is_small(b->word_count), bloom_is_long(b));
   return (char *) b->words + s.before == (char *) b ? s : words_apart(s);
 }
@@ -140,7 +140,7 @@ void tamis__bloom_destroy_layer(struct bloom *b)
 {
   const tamis_allocator from = *filter_allocator(&b->head);
   struct sizes s = sizes_of(b);
-  for (unsigned i = 0; b->stripes && i <= b->stripe_mask; i++)
+  for (unsigned i = 0; i < bloom_stripe_count(b); i++)
     stripe_destroy(bloom_stripe(b, i));
   if (bloom_mapping(b).at && b->number == 1)
     tamis__memory_release(&from, (void *) operations_of(&b->head),
@@ -197,7 +197,7 @@ static void begin_stripes(struct bloom *b, const struct sizes *s)
   unsigned stripes = s->stripes + s->own_stripe;
   if (!stripes)
     return;
-  b->stripe_mask = (uint16_t) (stripes - 1);
+  b->stripe_mask = (stripes - 1) & 4095;
   b->stripes = (struct stripe *) (s->own_stripe ? b->own_stripe : (char *) b + s->struct_bytes);
   for (unsigned i = 0; i < stripes; i++)
     stripe_init(bloom_stripe(b, i));
@@ -235,14 +235,18 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
   b->fpp = g->fpp;
   b->one_stripe = plan->stripes_wanted == 1;
   b->number = plan->older ? (plan->older->number + 1) & 127 : 1;
-  b->probes = (uint8_t) g->shape.probes;
+  b->probes = g->shape.probes & 7;
+  b->sections = (uint8_t) g->shape.sections;
   b->layout = g->shape.layout & 7;
   b->bits_per_probe = g->shape.bits_per_probe & 7;
   b->limited = plan->limited;
   b->bounded = plan->max_bytes && !is_long(plan);
   b->few_keys = (uint16_t) g->capacity;
   b->counter_mask = (uint8_t) (s->shards ? s->shards - 1 : 0);
-  begin_stripes(b, s);
+  if (g->shape.layout == BLOOM_LAYOUT_COUNTING)
+    begin_stripes(b, s);
+  else
+    b->section_words = bloom_section_words(g->shape, g->words);
   if (plan->older)
     b->older = plan->older;
 }

@@ -17,13 +17,10 @@ static const double tolerance = 1.1;
 
 /* The rate that one of a thousand filters exceeds, over the expected one, by the relative deviation
  * of the rate.  In large filters it is that of a normal distribution.  In small ones the tail is
- * longer.  Classic: the part of the bits that are set is distributed normally, and the rate is a
- * power of it.  Blocked and word: a few full lines or words decide; the curve was fitted to
- * simulated filters (docs/bloom.md). */
-static double one_in_a_thousand(tamis_layout layout, double deviation)
+ * longer, as a few full lines or words decide.  The curve was fitted to simulated filters
+ * (docs/bloom.md). */
+static double one_in_a_thousand(double deviation)
 {
-  if (layout == TAMIS_LAYOUT_CLASSIC)
-    return real_exp(3.1 * deviation);
   return 1 + 3.1 * deviation + 17 * deviation * deviation / (1 + deviation);
 }
 
@@ -32,12 +29,11 @@ static double one_in_a_thousand(tamis_layout layout, double deviation)
  * (docs/bloom.md). */
 static const double generator_reserve = 0.002;
 
-/* The number of ranges, and the first one.  The classic layout has none. */
+/* The number of ranges, and the first one.  The classic layout has one: see choose_shape(). */
 static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges)
 {
 #define RANGES(of) (*ranges = (of), (unsigned) (sizeof(of) / sizeof *(of)))
-  *ranges = NULL;
-  return layout == TAMIS_LAYOUT_CLASSIC    ? 0
+  return layout == TAMIS_LAYOUT_CLASSIC    ? RANGES(classic_range)
          : layout == TAMIS_LAYOUT_BLOCKED  ? RANGES(blocked_ranges)
          : layout == BLOOM_LAYOUT_COUNTING ? RANGES(counting_ranges)
                                            : RANGES(word_ranges);
@@ -47,7 +43,6 @@ static unsigned ranges_of(tamis_layout layout, const struct shape_range **ranges
 enum {
   MAX_DRAWS = 14, /* bits that two keys of the word layout have together */
   MAX_TERMS = 1024,
-  MAX_BLOCKED_PROBES = 5,
   SPREADS = 4
 };
 
@@ -57,26 +52,10 @@ static const double deviation_power = -0.19;
 
 static const double max_lines = 0x1p41; /* 2^47 bytes, the address space of a process */
 
-/* ---- classic ---- */
-
-/* The expected rate, and its standard deviation over the rate.
- * Source: Bloom, CACM 13 (1970).  A correction by the variance of the number of set bits (balls
- * into bins) matters in small filters: E[(X/m)^k] = mu^k (1 + k(k-1)/2 (sigma/mu)^2 + ...). */
-static double classic_rate(double keys, double bits, unsigned k, double *relative_deviation)
-{
-  double balls = keys * k / bits;
-  double empty = real_exp(keys * k * real_log1p(-1 / bits));
-  double fill = 1 - empty;
-  double variance = fmax(0, empty * (1 - (1 + balls) * empty)) / bits;
-  double relative = fill > 0 ? variance / (fill * fill) : 0;
-  *relative_deviation = k * sqrt(relative);
-  return fmin(1, real_power(fill, k) * (1 + 0.5 * k * (k - 1) * relative));
-}
-
 /* ---- blocked ---- */
 
-/* The expected rate is exact, by inclusion and exclusion over the bits of the key that is looked
- * up:
+/* The expected rate of a section is exact, by inclusion and exclusion over the bits of the key that
+ * is looked up:
  *
  *   P(all its bits set) = sum over subsets S of its bits of (-1)^|S| P(no added key sets a bit of
  *   S)
@@ -178,9 +157,9 @@ static unsigned word_offset(unsigned spread, unsigned i)
 
 /* Which words of a key does another key in the same line use?  shared[m] is the probability that
  * it is just the words of those probes of which `m` has a bit. */
-static void shared_words(struct bloom_shape shape, double shared[1 << MAX_BLOCKED_PROBES])
+static void shared_words(struct bloom_shape shape, double shared[1 << BLOOM_MAX_PROBES])
 {
-  memset(shared, 0, sizeof *shared << MAX_BLOCKED_PROBES);
+  memset(shared, 0, sizeof *shared << BLOOM_MAX_PROBES);
   for (unsigned spread = 0; spread < SPREADS; spread++)
     for (unsigned start = 0; start < LINE_WORDS; start++)
       for (unsigned other = 0; other < SPREADS; other++) {
@@ -206,7 +185,7 @@ static double *add_misses(unsigned probes, unsigned bits, const double miss[],
     *q += coefficient[0];
     return q + 1;
   }
-  double rest[1 << (MAX_BLOCKED_PROBES - 1)] = {0};
+  double rest[1 << (BLOOM_MAX_PROBES - 1)] = {0};
   unsigned half = 1u << (probes - 1);
   for (unsigned a = 0; a <= bits; a++) {
     for (unsigned m = 0; m < half; m++)
@@ -220,13 +199,13 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
 {
   for (unsigned a = 0; a <= shape.bits_per_probe; a++)
     terms->weight[a] = choose(shape.bits_per_probe, a) * (a % 2 ? -1 : 1);
-  double shared[1 << MAX_BLOCKED_PROBES], q[MAX_TERMS] = {0};
+  double shared[1 << BLOOM_MAX_PROBES], q[MAX_TERMS] = {0};
   shared_words(shape, shared);
   terms->count = 0;
   const bool counting = shape.layout == BLOOM_LAYOUT_COUNTING;
   const struct overlap *o = (counting ? counting_overlaps : overlaps)[shape.bits_per_probe - 1];
   for (const struct overlap *end = o + OVERLAPS; o < end; o++) {
-    double coefficient[1 << MAX_BLOCKED_PROBES] = {0}, miss[4];
+    double coefficient[1 << BLOOM_MAX_PROBES] = {0}, miss[4];
     for (unsigned a = 0; a <= shape.bits_per_probe; a++)
       miss[a] = 1 - o->hits[a] * bloom_shape_width(shape) / 64;
     for (unsigned m = 0; m < 1u << shape.probes; m++)
@@ -239,11 +218,12 @@ static void blocked_terms(struct bloom_shape shape, struct terms *terms)
     terms->hit[i] = 1 - q[i];
 }
 
+/* Of one section.  `lines` need not be whole, if a key has one word. */
 static double blocked_rate(struct bloom_shape shape, const struct terms *terms, double keys,
                            double lines)
 {
   double rate = 0;
-  unsigned a[MAX_BLOCKED_PROBES] = {0}, i = 0;
+  unsigned a[BLOOM_MAX_PROBES] = {0}, i = 0;
   do {
     double weight = 1;
     for (unsigned w = 0; w < shape.probes; w++)
@@ -337,31 +317,32 @@ static double word_rate(struct bloom_shape shape, const struct terms *terms, dou
 /* The logarithm of the probability that a bit is still 0 after one key. */
 static double log_miss(const struct bloom_geometry *g)
 {
-  double words = (double) g->lines * LINE_WORDS;
   if (bloom_shape_is_word(g->shape))
-    return real_log1p(-word_hit(g->shape, 1) / words);
-  if (bloom_shape_is_blocked(g->shape))
-    return real_log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
-  return g->shape.probes * real_log1p(-1 / bloom_geometry_usable_bits(g));
+    return real_log1p(-word_hit(g->shape, 1) / ((double) g->lines * LINE_WORDS));
+  return real_log1p(-(double) bloom_geometry_bits_per_key(g) / bloom_geometry_usable_bits(g));
+}
+
+static double lines_of_section(const struct bloom_geometry *g)
+{
+  return (double) bloom_section_words(g->shape, g->words) / LINE_WORDS;
 }
 
 double bloom_geometry_rate(const struct bloom_geometry *g, double keys)
 {
   double deviation, rate;
   struct terms terms = {0};
-  if (g->shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return classic_rate(keys, bloom_geometry_usable_bits(g), g->shape.probes, &deviation);
   if (bloom_shape_is_word(g->shape)) {
     word_terms(g->shape, &terms);
     rate = word_rate(g->shape, &terms, keys, (double) g->lines * LINE_WORDS, &deviation);
   } else {
     blocked_terms(g->shape, &terms);
-    rate = blocked_rate(g->shape, &terms, keys, (double) g->lines);
+    rate = blocked_rate(g->shape, &terms, keys, lines_of_section(g));
   }
   /* The alternating sum loses the smallest rates to rounding.  A lower bound is the rate that the
    * filter would have if all its lines were equally full. */
   double fill = bloom_geometry_bits_set(g, keys) / bloom_geometry_usable_bits(g);
-  return fmax(rate > 1e-11 ? rate : 0, real_power(fill, bloom_geometry_bits_per_key(g)));
+  rate = fmax(rate > 1e-11 ? rate : 0, real_power(fill, g->shape.probes * g->shape.bits_per_probe));
+  return real_power(rate, g->shape.sections);
 }
 
 double bloom_geometry_bits_set(const struct bloom_geometry *g, double keys)
@@ -387,15 +368,23 @@ void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out)
 
 struct plan {
   struct bloom_geometry geometry;
-  const struct shape_range *range; /* NULL: classic */
-  struct terms terms;              /* of the range's shape */
+  const struct shape_range *range;
+  struct terms terms; /* of the range's shape */
 };
 
 double bloom_geometry_layout_begins(tamis_layout layout)
 {
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
-  return n ? ranges[n - 1].min_fpp : 0;
+  return layout == TAMIS_LAYOUT_BLOCKED || layout == TAMIS_LAYOUT_CLASSIC ? 0
+                                                                          : ranges[n - 1].min_fpp;
+}
+
+/* Of the classic layout: two bits of a key are in each, and half of all bits are set when the rate
+ * is 2^-(2 sections). */
+static unsigned classic_sections(double rate)
+{
+  return (unsigned) fmin(BLOOM_MAX_SECTIONS, fmax(1, floor((1 - real_log2(rate)) / 2)));
 }
 
 double bloom_geometry_next_shape(tamis_layout layout, double rate)
@@ -403,37 +392,50 @@ double bloom_geometry_next_shape(tamis_layout layout, double rate)
   const struct shape_range *ranges;
   unsigned n = ranges_of(layout, &ranges);
   rate *= 1 + 0x1p-40; /* one that is rounded down from such a rate does not give it again */
-  if (!n) /* below such a rate a key has one probe more: choose_shape() rounds ln(1 / rate) / ln 2 */
-    return rate < real_exp(-1.5 * LN2) ? real_exp(-(ceil(-real_log(rate) / LN2 - 0.5) - 0.5) * LN2)
-                                       : 1;
+  if (layout == TAMIS_LAYOUT_CLASSIC) {
+    unsigned sections = classic_sections(rate);
+    return sections > 1 ? real_exp(-(2.0 * sections - 1) * LN2) : 1;
+  }
   while (n && ranges[n - 1].min_fpp <= rate)
     n--;
   return n ? ranges[n - 1].min_fpp : 1;
 }
 
-static bool keeps_promise(const struct plan *plan, double lines)
+/* All sections have as many keys and bits, and the hashes of a key in them are independent.  So the
+ * rate is a product of rates with one distribution, whose relative variances add up. */
+static double rate_of_sections(const struct plan *plan, double lines, double *deviation)
 {
-  const struct bloom_geometry *g = &plan->geometry;
-  double keys = (double) g->capacity, deviation, rate;
-  if (bloom_shape_is_word(g->shape)) {
-    rate = word_rate(g->shape, &plan->terms, keys, lines * LINE_WORDS, &deviation);
-  } else if (plan->range) {
-    rate = blocked_rate(g->shape, &plan->terms, keys, lines);
-    /* The sum of terms is not exact enough for a rate below 10^-13. */
-    deviation = plan->range->line_deviation / sqrt(lines) *
-                real_exp(deviation_power * real_log(fmax(rate, 1e-13) / plan->range->min_fpp));
-  } else {
-    rate = classic_rate(keys, lines * LINE_BITS, g->shape.probes, &deviation);
-  }
+  const unsigned sections = plan->geometry.shape.sections;
+  double keys = (double) plan->geometry.capacity;
+  double rate = blocked_rate(plan->geometry.shape, &plan->terms, keys, lines);
+  double least = real_exp(real_log(plan->range->min_fpp) / plan->range->sections);
+  /* The sum of terms is not exact enough for a rate below 10^-13. */
+  *deviation = plan->range->line_deviation * sqrt(sections / lines) *
+               real_exp(deviation_power * real_log(fmax(rate, 1e-13) / least));
+  return real_power(rate, sections);
+}
+
+static bool keeps_promise(struct plan *plan, double lines)
+{
+  struct bloom_geometry *g = &plan->geometry;
+  double deviation, rate;
+  g->lines = (uint64_t) lines;
+  g->words = g->lines * LINE_WORDS;
+  if (!bloom_section_words(g->shape, g->words))
+    return false;
+  if (bloom_shape_is_word(g->shape))
+    rate = word_rate(g->shape, &plan->terms, (double) g->capacity, lines * LINE_WORDS, &deviation);
+  else
+    rate = rate_of_sections(plan, lines_of_section(g), &deviation);
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
-  return rate * reserve * fmax(1, one_in_a_thousand(g->shape.layout, deviation) / tolerance) +
+  return rate * reserve * fmax(1, one_in_a_thousand(deviation) / tolerance) +
              hash_collision_rate(g->capacity) <=
          g->fpp;
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %.  No filter takes fewer bits for a
  * key than -log2 of its rate, so the search begins there: each step of it takes a while. */
-static double fewest_lines(const struct plan *plan)
+static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
   double low = 0, high = 1, too_few = (double) g->capacity * -real_log2(g->fpp) / LINE_BITS;
@@ -458,30 +460,29 @@ static void choose_shape(struct plan *plan)
 {
   struct bloom_shape *shape = &plan->geometry.shape;
   double fpp = plan->geometry.fpp;
-  unsigned ranges = ranges_of(shape->layout, &plan->range);
-  if (!ranges) {
-    /* k = round(m/n ln 2) with m/n = -ln p / (ln 2)^2 */
-    shape->probes = (unsigned) fmin(BLOOM_MAX_PROBES, fmax(1, round(-real_log(fpp) / LN2)));
-    return;
-  }
+  const unsigned ranges = ranges_of(shape->layout, &plan->range);
   const struct shape_range *last = plan->range + ranges - 1;
   while (fpp < plan->range->min_fpp && plan->range != last)
     plan->range++;
   shape->probes = plan->range->probes;
   shape->bits_per_probe = plan->range->bits_per_probe;
-  (bloom_shape_is_blocked(*shape) ? blocked_terms : word_terms)(*shape, &plan->terms);
+  shape->sections =
+      shape->layout == TAMIS_LAYOUT_CLASSIC ? classic_sections(fpp) : plan->range->sections;
+  (bloom_shape_is_word(*shape) ? word_terms : blocked_terms)(*shape, &plan->terms);
 }
 
 static int plan_any(tamis_layout layout, uint64_t capacity, double fpp, struct bloom_geometry *out)
 {
   struct plan plan;
   plan.geometry =
-      (struct bloom_geometry){.shape = {layout, 1, 1}, .capacity = capacity, .fpp = fpp};
+      (struct bloom_geometry){.shape = {.layout = layout}, .capacity = capacity, .fpp = fpp};
   choose_shape(&plan);
   double lines = fewest_lines(&plan);
   if (lines >= max_lines)
     return TAMIS_EINVAL;
-  plan.geometry.lines = (uint64_t) lines;
+  uint64_t words = bloom_section_words(plan.geometry.shape, (uint64_t) lines * LINE_WORDS) *
+                   plan.geometry.shape.sections;
+  plan.geometry.lines = (words + LINE_WORDS - 1) / LINE_WORDS;
   plan.geometry.words = plan.geometry.lines * LINE_WORDS;
   *out = plan.geometry;
   return TAMIS_OK;
@@ -493,7 +494,7 @@ static bool dense_enough(const struct bloom_geometry *g)
 {
   struct plan blocked;
   blocked.geometry = *g;
-  blocked.geometry.shape = (struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 1, 1};
+  blocked.geometry.shape = (struct bloom_shape){.layout = TAMIS_LAYOUT_BLOCKED};
   choose_shape(&blocked);
   uint64_t too_few = (g->lines - 1) / 2;
   return too_few == 0 || !keeps_promise(&blocked, (double) too_few);
@@ -505,15 +506,10 @@ int bloom_geometry_plan(tamis_layout layout, uint64_t capacity, double fpp,
   /* Too many keys for any address space is reported first, whatever the rate. */
   if ((double) capacity * -real_log(fpp) >= max_lines * LINE_BITS)
     return TAMIS_EINVAL;
-  /* In the classic layout a key's bits are a piece of one long sequence.  Pieces that overlap in
-   * all but one bit add about twice as much as equal hashes do, which the reserve covers. */
   if (fpp <= hash_collision_rate(capacity))
     return TAMIS_EUNSUPPORTED;
-  if (layout != TAMIS_LAYOUT_CLASSIC && fpp < bloom_geometry_layout_begins(layout)) {
-    if (layout != TAMIS_LAYOUT_BLOCKED)
-      return TAMIS_EUNSUPPORTED;
-    layout = TAMIS_LAYOUT_CLASSIC;
-  }
+  if (fpp < bloom_geometry_layout_begins(layout))
+    return TAMIS_EUNSUPPORTED;
   struct bloom_geometry g;
   int result = plan_any(layout, capacity, fpp, &g);
   if (result == TAMIS_OK && bloom_shape_is_word(g.shape) && !dense_enough(&g))
@@ -551,22 +547,17 @@ static void limit_lines(struct bloom_geometry *g)
   g->words = g->lines * LINE_WORDS;
 }
 
-/* The first layer.  Whether a rate is refused, and what is built classic, is as in a filter that
- * does not grow: the layer's lower rate is no reason.  (In the blocked layout, a filter that is
- * possible with the lower rate is so with the other one.) */
+/* The first layer.  Whether a rate is refused is as in a filter that does not grow: the layer's
+ * lower rate is no reason. */
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
   struct bloom_geometry whole;
-  if (layout == TAMIS_LAYOUT_BLOCKED && fpp >= bloom_geometry_layout_begins(layout) &&
-      fpp > hash_collision_rate(capacity) && rate > hash_collision_rate(keys) &&
-      plan_any(layout, keys, rate, out) == TAMIS_OK)
-    return TAMIS_OK;
   int result = bloom_geometry_plan(layout, capacity, fpp, &whole);
   if (result != TAMIS_OK)
     return result;
   *out = whole;
-  if (rate > hash_collision_rate(keys) && plan_any(whole.shape.layout, keys, rate, out) == TAMIS_OK)
+  if (rate > hash_collision_rate(keys) && plan_any(layout, keys, rate, out) == TAMIS_OK)
     limit_lines(out);
   return TAMIS_OK;
 }

@@ -6,7 +6,6 @@
  * The bit array consists of 64-bit words, eight to a cache line ("line").  A key's bits are a short
  * sequence of probes, each a word and a mask:
  *
- *   classic   k probes of one bit each, anywhere in the array.
  *   blocked   all probes in one line.  A key has `probes` words of the line, and `bits_per_probe`
  *             bits in each.  Several bits to a word save memory operations, as an atomic OR costs
  *             the same for one bit or three, and need a little more memory.  The first word is the
@@ -17,6 +16,11 @@
  *             The bits of a key form one pattern, which is rotated by another number of bits in
  *             each word.  So a look-up rotates words instead of testing single bits: it rotates
  *             each word back, takes the AND of all, and tests the pattern in that once.
+ *
+ *             For low rates the array has several *sections*, and a key has such a line in each of
+ *             them, by a further hash: a filter of s sections at the rate p is s filters at the rate
+ *             p^(1/s), all of which must have a key.
+ *   classic   the same with one word, two bits and many sections.
  *   word      one probe, in one word.
  *   marked    the word layout of a filter that must not outgrow its capacity.  The highest bit of a
  *             word is no key's: it is the word's mark (word_layout.h).  It leaves 63 positions.
@@ -34,8 +38,8 @@
 
 enum { LINE_WORDS = 8, LINE_BITS = 512, LINE_BYTES = 64 };
 
-/* -log2 of the lowest rate that 64-bit hashes can give. */
-enum { BLOOM_MAX_PROBES = 64 };
+/* A classic filter has two bits in each section, and 64-bit hashes give no rate below 2^-64. */
+enum { BLOOM_MAX_SECTIONS = 32, BLOOM_MAX_PROBES = 5 };
 
 /* What TAMIS_LAYOUT_WORD becomes in a filter that is not growable; of no public meaning. */
 #define BLOOM_LAYOUT_MARKED ((tamis_layout) 3)
@@ -50,13 +54,20 @@ enum { MARKED_POSITIONS = 63 };
 /* How a key's bits lie. */
 struct bloom_shape {
   tamis_layout layout;
-  unsigned probes;
-  unsigned bits_per_probe; /* classic: 1 */
+  unsigned probes; /* in each section */
+  unsigned bits_per_probe;
+  unsigned sections; /* but in the blocked and the classic layout, 1 */
 };
 
-/* All shapes that a plan may choose for the blocked layout: probes, bits_per_probe. */
+/* All shapes that a plan may choose for the blocked layout with one section: probes,
+ * bits_per_probe. */
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
-  SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3) SHAPE(5, 3)
+  SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3)
+
+/* The shapes of each of several sections: of the blocked layout, at most five, and of the classic
+ * one. */
+enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
+enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
 /* The same for the counting layout. */
 #define BLOOM_COUNTING_SHAPES(SHAPE) \
@@ -118,12 +129,6 @@ double bloom_geometry_keys(const struct bloom_geometry *g, uint64_t bits_set);
 /* Fills in what follows from out->bits_set. */
 void bloom_geometry_estimate(const struct bloom_geometry *g, tamis_stats *out);
 
-/* Whether a key has several words of one line. */
-FORCE_INLINE bool bloom_shape_is_blocked(struct bloom_shape shape)
-{
-  return shape.layout == TAMIS_LAYOUT_BLOCKED || shape.layout == BLOOM_LAYOUT_COUNTING;
-}
-
 /* The bits that a position takes in a word: one, or a counter. */
 enum { COUNTER_BITS = 4 };
 FORCE_INLINE unsigned bloom_shape_width(struct bloom_shape shape)
@@ -151,11 +156,21 @@ static inline uint64_t bloom_key_bits(tamis_layout layout)
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
+/* Of `words` in all sections, those of each.  A line is in one section, unless a key has one word
+ * there. */
+FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
+{
+  if (shape.sections == 1)
+    return words;
+  uint64_t each = words / shape.sections;
+  return shape.probes > 1 ? each - each % LINE_WORDS : each;
+}
+
 static inline double bloom_geometry_usable_bits(const struct bloom_geometry *g)
 {
   unsigned in_word =
       g->shape.layout == BLOOM_LAYOUT_MARKED ? MARKED_POSITIONS : 64 / bloom_shape_width(g->shape);
-  return (double) (g->lines * LINE_WORDS) * in_word;
+  return (double) (bloom_section_words(g->shape, g->words) * g->shape.sections) * in_word;
 }
 
 /* Whether all bits of a key are in one word. */
@@ -167,14 +182,14 @@ FORCE_INLINE bool bloom_shape_is_word(struct bloom_shape shape)
 /* What the options say of it. */
 static inline tamis_layout bloom_geometry_public_layout(const struct bloom_geometry *g)
 {
-  return bloom_shape_is_word(g->shape)      ? TAMIS_LAYOUT_WORD
-         : bloom_shape_is_blocked(g->shape) ? TAMIS_LAYOUT_BLOCKED
-                                            : TAMIS_LAYOUT_CLASSIC;
+  return bloom_shape_is_word(g->shape)             ? TAMIS_LAYOUT_WORD
+         : g->shape.layout == TAMIS_LAYOUT_CLASSIC ? TAMIS_LAYOUT_CLASSIC
+                                                   : TAMIS_LAYOUT_BLOCKED;
 }
 
 static inline unsigned bloom_shape_bits_per_key(struct bloom_shape shape)
 {
-  return shape.probes * shape.bits_per_probe;
+  return shape.sections * shape.probes * shape.bits_per_probe;
 }
 
 static inline unsigned bloom_geometry_bits_per_key(const struct bloom_geometry *g)
@@ -196,8 +211,7 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             each distance in the pattern, and the highest 2 bits for the spread.
  *   counting  As blocked, with a quarter of the rotations and distances: the lowest bits of those
  *             numbers, times the four bits of a counter.
- *   classic   The positions are a multiplicative sequence.  Each comes from the top of the next
- *             product, which depends on all bits of the hash.
+ *   sections  In each further section the mixed hash is hash_spread() of the one before.
  *   word      The word comes from the top of hash * multiplier, as the blocked layout's first one
  *             does.  The positions are sums of 6 bits each, from the lowest bit up: a rotation
  *             moves all bits drawn so far, which takes fewer instructions than a shift for each
@@ -206,11 +220,13 @@ FORCE_INLINE uint64_t hash_to_range(uint64_t hash, uint64_t n)
  *             replaces it.
  * Source: as in RocksDB's FastLocalBloom, with other multipliers. */
 struct bloom_probes {
-  uint64_t rotations; /* blocked: the bits that are left for rotations; classic: the last product */
+  uint64_t hash;      /* of this section */
+  uint64_t rotations; /* the bits that are left for them */
   uint64_t pattern;
-  uint64_t word;   /* blocked: the next word */
-  uint64_t spread; /* blocked: 0 to 3 */
-  unsigned next;   /* blocked: the number of the next probe */
+  uint64_t word;   /* the next one */
+  uint64_t spread; /* 0 to 3 */
+  unsigned next;   /* the number of the next probe */
+  uint64_t begin;  /* the first word of this section */
 };
 
 struct bloom_probe {
@@ -252,8 +268,6 @@ FORCE_INLINE unsigned third_bit(uint64_t hash) /* less 32 */
 
 FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
 {
-  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return 1;
   uint64_t pattern = UINT64_C(1) << 32;
   if (shape.bits_per_probe > 1)
     pattern |= UINT64_C(1) << second_bit(hash, shape);
@@ -262,7 +276,7 @@ FORCE_INLINE uint64_t bloom_pattern(uint64_t hash, struct bloom_shape shape)
   return pattern;
 }
 
-/* Blocked and counting: bit 0 of the result says whether `bits` has all bits of the pattern; the
+/* But in the word layouts: bit 0 of the result says whether `bits` has all bits of the pattern; the
  * other bits are meaningless.  This is less work than to make the pattern: shifts of 32 bits need
  * no masks. */
 FORCE_INLINE uint32_t bloom_pattern_matches(uint64_t bits, uint64_t hash, struct bloom_shape shape)
@@ -289,52 +303,53 @@ FORCE_INLINE uint64_t bloom_word_mask(uint64_t hash, struct bloom_shape shape)
   return mask;
 }
 
-/* The word of the first probe.  In the classic layout, 0: the sequence begins with the first
- * probe. */
-FORCE_INLINE uint64_t bloom_first_word(uint64_t words, uint64_t hash, struct bloom_shape shape)
+/* The word of the first probe in a section of so many words. */
+FORCE_INLINE uint64_t bloom_first_word(uint64_t section_words, uint64_t hash)
 {
-  return shape.layout == TAMIS_LAYOUT_CLASSIC ? 0 : hash_to_range(hash * HASH_MULTIPLIER, words);
+  return hash_to_range(hash * HASH_MULTIPLIER, section_words);
 }
 
-/* `words` and `shape` are those of the geometry.  A caller for which it is a constant gets
- * straight-line code. */
+/* `section_words` and `shape` are those of the geometry.  A caller for which the shape is a constant
+ * gets straight-line code. */
 FORCE_INLINE struct bloom_probes bloom_probes_from(uint64_t first_word, uint64_t hash,
                                                    struct bloom_shape shape)
 {
-  return (struct bloom_probes){.rotations = hash,
+  return (struct bloom_probes){.hash = hash,
+                               .rotations = hash,
                                .pattern = bloom_pattern(hash, shape),
                                .word = first_word,
                                .spread = hash >> SPREAD_FROM_BIT};
 }
 
-FORCE_INLINE struct bloom_probes bloom_probes_begin(uint64_t words, uint64_t hash,
+FORCE_INLINE struct bloom_probes bloom_probes_begin(uint64_t section_words, uint64_t hash,
                                                     struct bloom_shape shape)
 {
-  return bloom_probes_from(bloom_first_word(words, hash, shape), hash, shape);
+  return bloom_probes_from(bloom_first_word(section_words, hash), hash, shape);
 }
 
-FORCE_INLINE struct bloom_probe bloom_probes_next(uint64_t words, struct bloom_probes *probes,
+/* The next probe of the section. */
+FORCE_INLINE struct bloom_probe bloom_probes_next(struct bloom_probes *probes,
                                                   struct bloom_shape shape)
 {
-  struct bloom_probe probe;
-  if (bloom_shape_is_blocked(shape)) {
-    const unsigned width = bloom_shape_width(shape);
-    probe.word = probes->word;
-    probe.rotation = (unsigned) probes->rotations % (64 / width) * width;
-    probes->rotations >>= ROTATION_BITS;
-    if (probes->next + 1 < shape.probes)
-      probes->word ^= probes->spread + bloom_steps[probes->next++];
-  } else if (bloom_shape_is_word(shape)) {
-    return (struct bloom_probe){.word = probes->word,
-                                .mask = bloom_word_mask(probes->rotations, shape)};
-  } else {
-    probes->rotations *= HASH_MULTIPLIER;
-    uint64_t position = hash_to_range(probes->rotations, words * 64);
-    probe.word = position / 64;
-    probe.rotation = (unsigned) position % 64;
-  }
+  if (bloom_shape_is_word(shape))
+    return (struct bloom_probe){.word = probes->word, .mask = bloom_word_mask(probes->hash, shape)};
+  const unsigned width = bloom_shape_width(shape);
+  struct bloom_probe probe = {.word = probes->begin + probes->word,
+                              .rotation = (unsigned) probes->rotations % (64 / width) * width};
   probe.mask = rotate_left(probes->pattern, probe.rotation);
+  probes->rotations >>= ROTATION_BITS;
+  if (probes->next + 1 < shape.probes)
+    probes->word ^= probes->spread + bloom_steps[probes->next++];
   return probe;
+}
+
+/* Goes on to the next section, after the last probe of one. */
+FORCE_INLINE void bloom_probes_next_section(uint64_t section_words, struct bloom_probes *probes,
+                                            struct bloom_shape shape)
+{
+  const uint64_t begin = probes->begin + section_words;
+  *probes = bloom_probes_begin(section_words, hash_spread(probes->hash), shape);
+  probes->begin = begin;
 }
 
 #endif

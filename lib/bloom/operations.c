@@ -16,28 +16,30 @@
  *     reads them and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it notes which words lack bits of the key: the
- *     *gaps*.  Then it fills the gaps in the order of the probes.  A unique add wins if its own OR
- *     sets a bit in its last gap.
+ *     *gaps*.  Then it fills the gaps, in an order of its own.  A unique add wins if its own OR sets
+ *     a bit in its last gap.
  *
- *     At most one of all the adds of a key sets a bit in its last gap.  If two have the same last
- *     gap, the first OR there sets all of the key's bits and leaves none to the second.  If the last
- *     gap of P is l and that of Q is l' > l, then P saw l' complete.  So if the OR of Q on l' set a
- *     bit, it came before; and before that Q had completed all words up to l', among them l.  The OR
- *     of P on l comes after that, and sets nothing.
+ *     At most one of all the adds of a key sets a bit in its last gap, whatever their orders are.
+ *     Say that P and Q do, in the words l and m.  When P fills l, it has found m complete or has
+ *     completed it; so that is after the OR of Q on m, which set a bit there.  For the same reason
+ *     the OR of Q on m comes after that of P on l.  (If l is m, the first OR there leaves nothing to
+ *     the second.)
  *
- *     At least one does, unless another key interferes.  Let L be the last word, in the order of the
- *     probes, that the ORs of the key's adds complete.  Whoever completes L saw it incomplete.  If
- *     the call saw nothing missing behind L, then L was its last gap.  If it did, others have
- *     completed that word, and they were adds of another key.  Then nobody may win: the last of the
- *     bits that the key lacked came from another key while the key was added, which is a false
- *     positive that has met an add half-way.
+ *     At least one does, unless another key interferes.  Without other keys, each word of the key
+ *     is as it was before all adds of the key, or complete.  So all these adds put their gaps into
+ *     the same order.  Let L be the word that is last in this order of those that were incomplete.
+ *     Whoever completes L has seen it incomplete, and so it was the last gap of that call.  If bits
+ *     of another key have completed L meanwhile, nobody may win: the last bits that the key lacked
+ *     came from another key while the key was added, which is a false positive that has met an add
+ *     half-way.  (The same may happen where bits of another key change the order between two adds of
+ *     one key that run at the same time.)
  *
- *     How often.  The OR of another key lies within at most one add of each other thread, and sets a
- *     given bit with probability k / m, if a key has k of the m bits.  So of n keys that t threads
- *     add, at most (t - 1) n k / m are lost in this way, on average; n k / m is about 0.6 in a full
- *     filter.  It is less than one key for each thread but the first, while the whole filter fills,
- *     however large it is; but of the few keys of a tiny filter that may be a larger part than the
- *     rate.
+ *     How often.  A unique add fills last the gap that other keys are least likely to fill: the
+ *     *widest* one, in which most bits are missing.  Let a key have p of the w words of a section.
+ *     A key that another thread adds meanwhile is in the word of the last gap with probability p / w,
+ *     and has all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if
+ *     these are one, two or three.  If t threads add n keys, each key meets t - 1 others, at most.
+ *     So whatever n is, this befalls few keys of a whole filling: docs/correctness.md has figures.
  *
  *     Linearization: with the OR by which a call wins, the key is complete, as all of its other
  *     words are; the call takes effect then.  A call that does not win takes effect when it reads
@@ -67,8 +69,8 @@
 #include "bloom/layers.h"
 #include "bloom/word_layout.h"
 
-/* Loops over probes are unrolled.  In the classic layout their number is no constant, and clang
- * would warn of it. */
+/* Loops over the probes of a section are unrolled.  The number of sections may be no constant, and
+ * clang would warn of it. */
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Wpass-failed"
 #endif
@@ -78,13 +80,20 @@
  * another register.) */
 struct bloom_key {
   uint64_t hash;  /* mixed */
-  uint64_t first; /* the word of the first probe */
+  uint64_t first; /* the word of the first probe, in the first section */
 };
+
+/* Of each section. */
+FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
+{
+  return shape.layout == BLOOM_LAYOUT_COUNTING || shape.sections == 1 ? b->word_count
+                                                                      : b->section_words;
+}
 
 FORCE_INLINE struct bloom_key key_of_mixed(const struct bloom *b, uint64_t mixed,
                                            struct bloom_shape shape)
 {
-  return (struct bloom_key){mixed, bloom_first_word(b->word_count, mixed, shape)};
+  return (struct bloom_key){mixed, bloom_first_word(section_words(b, shape), mixed)};
 }
 
 FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
@@ -96,74 +105,93 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
 
 /* Within one line it is cheaper to go on than to take a branch that is mispredicted half of the
  * time. */
-FORCE_INLINE bool lookup_blocked(const struct bloom *b, struct bloom_key key,
+FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *begin,
                                  struct bloom_shape shape)
 {
-  const word *words = b->words; /* a compiler would read it again after each atomic load */
-  const uint64_t word_count = b->word_count;
-  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
+  struct bloom_probes probes = *begin;
   uint64_t in = UINT64_MAX;
   UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
+    struct bloom_probe probe = bloom_probes_next(&probes, shape);
     uint64_t set = bloom_positions_set(word_load(&words[probe.word]), shape.layout);
     in &= rotate_right(set, probe.rotation);
   }
-  return bloom_pattern_matches(in, key.hash, shape) & 1;
+  return bloom_pattern_matches(in, begin->hash, shape) & 1;
 }
 
-/* Over several lines each probe is a cache miss, so it ends with the first bit that is 0. */
-FORCE_INLINE bool lookup_classic(const struct bloom *b, struct bloom_key key,
-                                 struct bloom_shape shape)
-{
-  const word *words = b->words;
-  const uint64_t word_count = b->word_count;
-  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  unsigned left = shape.probes; /* counted down, as clang keeps a second counter otherwise */
-  do {
-    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
-    if (!(word_load(&words[probe.word]) >> probe.rotation & 1))
-      return false_at_exit();
-  } while (--left);
-  return true;
-}
-
+/* Each section is a cache miss, so the look-up ends with the first one that has not got the key. */
 FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  return bloom_shape_is_word(shape)
-             ? word_lookup(&b->words[key.first], bloom_word_mask(key.hash, shape))
-         : shape.layout == TAMIS_LAYOUT_CLASSIC ? lookup_classic(b, key, shape)
-                                                : lookup_blocked(b, key, shape);
+  const word *words = b->words; /* a compiler would read it again after each atomic load */
+  const uint64_t of_section = section_words(b, shape);
+  if (bloom_shape_is_word(shape))
+    return word_lookup(&words[key.first], bloom_word_mask(key.hash, shape));
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
+  if (shape.sections == 1)
+    return lookup_section(words, &probes, shape);
+  unsigned left = shape.sections; /* counted down, as clang keeps a second counter otherwise */
+  while (lookup_section(words, &probes, shape)) {
+    if (!--left)
+      return true;
+    bloom_probes_next_section(of_section, &probes, shape);
+  }
+  return false_at_exit();
 }
 
 /* ---- setting the key's bits ---- */
 
 /* What a key lacks: for each probe the bits that were 0 when its word was read. */
 struct gaps {
-  struct bloom_probe at[BLOOM_MAX_PROBES]; /* mask: the bits that are missing */
+  struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */
   uint64_t any;
-  unsigned last; /* the last probe that lacks something */
+  unsigned last;  /* the number of the probe of the gap that is filled last */
+  unsigned width; /* the bits that are missing there */
 };
+_Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
+               "no key has more probes than a classic one");
+
+FORCE_INLINE unsigned bits_in(uint64_t mask, struct bloom_shape shape)
+{
+  unsigned bits = 0;
+  UNROLL
+  for (unsigned j = 0; j < shape.bits_per_probe; j++, mask &= mask - 1)
+    bits += mask != 0;
+  return bits;
+}
+
+/* The last gap is the widest, and of those that are as wide the last in the order of the probes.
+ * Where it does not matter who wins, it is the last one. */
+FORCE_INLINE void choose_last(struct gaps *gaps, unsigned probe, uint64_t missing, bool widest,
+                              struct bloom_shape shape)
+{
+  unsigned width = widest ? bits_in(missing, shape) : 0;
+  bool better = widest ? width >= gaps->width : missing != 0;
+  gaps->any |= missing;
+  gaps->last = __builtin_expect(better, 1) ? probe : gaps->last;
+  gaps->width = better ? width : gaps->width;
+}
 
 /* Most new keys lack bits in each word.  __builtin_expect() says so, and clang makes a branch of it.
  * Without branches, the OR in the last gap would wait until all words have been read. */
-FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
-                            struct gaps *gaps)
+FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, bool widest,
+                            struct bloom_shape shape, struct gaps *gaps)
 {
-  const word *words = b->words; /* as in lookup_blocked() */
-  const uint64_t word_count = b->word_count;
+  const word *words = b->words; /* as in lookup() */
+  const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  uint64_t any = 0;
-  gaps->last = 0;
-  UNROLL
-  for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(word_count, &probes, shape);
-    probe.mask &= ~word_load(&words[probe.word]);
-    gaps->at[i] = probe;
-    any |= probe.mask;
-    gaps->last = __builtin_expect(probe.mask != 0, 1) ? i : gaps->last;
+  gaps->any = gaps->last = gaps->width = 0;
+  for (unsigned section = 0;; section++) {
+    UNROLL
+    for (unsigned i = 0; i < shape.probes; i++) {
+      struct bloom_probe probe = bloom_probes_next(&probes, shape);
+      probe.mask &= ~word_load(&words[probe.word]);
+      gaps->at[section * shape.probes + i] = probe;
+      choose_last(gaps, section * shape.probes + i, probe.mask, widest, shape);
+    }
+    if (section + 1 == shape.sections)
+      break;
+    bloom_probes_next_section(of_section, &probes, shape);
   }
-  gaps->any = any;
 }
 
 /* An index would keep the probes in memory, and where their number is a constant they fit in
@@ -171,7 +199,7 @@ FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct 
  * make it an index again. */
 FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
 {
-  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
+  if (shape.layout == TAMIS_LAYOUT_CLASSIC || shape.sections > 1)
     return gaps->at[gaps->last];
   struct bloom_probe last = gaps->at[0];
   UNROLL
@@ -180,76 +208,36 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
   return last;
 }
 
-/* What a probe lacks that is not the last gap's.  Two classic probes may ask for the same bit.  If
- * that is in the last gap, it is set there. */
-FORCE_INLINE uint64_t missing_besides(struct bloom_probe probe, struct bloom_probe last,
-                                      struct bloom_shape shape)
-{
-  bool same_word = shape.layout == TAMIS_LAYOUT_CLASSIC && probe.word == last.word;
-  return same_word ? probe.mask & ~last.mask : probe.mask;
-}
-
-struct bits_set {
-  unsigned all;  /* bits that this call has set */
-  unsigned last; /* those in the last gap */
-};
-
-/* Sets the bits that are missing, and counts those that it has set.  A word that has all bits of the
- * key is not written, and stays shared between the cores. */
-FORCE_INLINE struct bits_set fill_gaps(struct bloom *b, const struct gaps *gaps,
-                                       struct bloom_shape shape)
+/* Sets the bits that are missing.  A word that has all bits of the key is not written, and stays
+ * shared between the cores.  Returns whether it has set any in the last gap.
+ *
+ * Only limited filters, which refuse keys by their number, count bits: on x86-64 an OR whose old
+ * value nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
+FORCE_INLINE bool fill_gaps(struct bloom *b, const struct gaps *gaps, bool widest,
+                            struct bloom_shape shape, bool limited)
 {
   word *words = b->words;
-  struct bits_set bits = {0, 0};
-  UNROLL
-  for (unsigned i = 0; i < shape.probes; i++) {
-    uint64_t missing = i < gaps->last ? missing_besides(gaps->at[i], gaps->at[gaps->last], shape)
-                                      : gaps->at[i].mask;
-    if (!missing)
-      continue;
-    uint64_t set = missing & ~word_or(&words[gaps->at[i].word], missing);
-    bits.last = 0;
-    for (unsigned j = 0; j < shape.bits_per_probe; j++, set &= set - 1)
-      bits.last += set != 0;
-    bits.all += bits.last;
-    HOOK(bloom_word_set);
-  }
-  return bits;
-}
-
-/* The same, but it does not count bits, and only says whether it has set any in the last gap.  On
- * x86-64 an OR whose old value nobody wants is one instruction; with the old value it is a loop of
- * lock cmpxchg.  (The ORs of the two sorts are apart, or clang would make them one, with the old
- * value.) */
-FORCE_INLINE bool fill_gaps_uncounted(struct bloom *b, const struct gaps *gaps,
-                                      struct bloom_shape shape)
-{
   const struct bloom_probe last = last_gap(gaps, shape);
-  word *words = b->words;
+  unsigned bits = 0;
   UNROLL
-  for (unsigned i = 0; i < shape.probes; i++) {
-    uint64_t missing = missing_besides(gaps->at[i], last, shape);
-    if (!missing || i >= gaps->last)
+  for (unsigned i = 0; i < shape.sections * shape.probes; i++) {
+    const uint64_t missing = gaps->at[i].mask;
+    word *at = &words[gaps->at[i].word];
+    /* Nothing is missing behind the last gap, if that is not the widest. */
+    if (!missing || (widest ? i == gaps->last : i >= gaps->last))
       continue;
-    word_or(&words[gaps->at[i].word], missing);
+    if (limited)
+      bits += bits_in(missing & ~word_or(at, missing), shape);
+    else
+      word_or(at, missing);
     HOOK(bloom_word_set);
   }
-  bool set = last.mask & ~word_or(&words[last.word], last.mask);
+  const uint64_t set = last.mask & ~word_or(&words[last.word], last.mask);
   HOOK(bloom_word_set);
+  bits += limited ? bits_in(set, shape) : 0;
+  if (limited && bits)
+    bloom_count(b, BITS, bits);
   return set;
-}
-
-/* Whether this call has set a bit in the last gap.  Only limited filters, which refuse keys by their
- * number, count bits. */
-FORCE_INLINE bool completes(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape,
-                            bool limited)
-{
-  if (!limited)
-    return fill_gaps_uncounted(b, gaps, shape);
-  struct bits_set bits = fill_gaps(b, gaps, shape);
-  if (bits.all)
-    bloom_count(b, BITS, bits.all);
-  return bits.last;
 }
 
 /* ---- add and unique add ---- */
@@ -273,14 +261,14 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
   struct gaps gaps;
   if (bloom_shape_is_word(shape))
     return add_in_word(b, hash, key, unique, shape);
-  find_gaps(b, key, shape, &gaps);
+  find_gaps(b, key, unique, shape, &gaps);
   if (!gaps.any)
     return present;
   HOOK(bloom_key_missed);
   if (!is_far(b))
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_room_found);
-  if (!completes(b, &gaps, shape, limited))
+  if (!fill_gaps(b, &gaps, unique, shape, limited))
     return present;
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
@@ -293,13 +281,13 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
   if (bloom_shape_is_word(shape))
     return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
   struct gaps gaps;
-  find_gaps(b, key, shape, &gaps);
+  find_gaps(b, key, true, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
   if (!late && refuses(b))
     return TAMIS_EFULL;
   HOOK(bloom_room_found);
-  return completes(b, &gaps, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
+  return fill_gaps(b, &gaps, true, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
 }
 
 /* Of a filter with counters; NEVER_INLINE where it is made for each shape: a call for a key that is
@@ -315,20 +303,18 @@ FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct blo
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
 
-/* In the classic layout only the first words are fetched: a look-up that misses rarely gets
- * further. */
-enum { CLASSIC_PREFETCH = 4 };
+/* Of many sections only the first are fetched: a look-up that misses rarely gets further. */
+enum { SECTIONS_AHEAD = 4 };
 
 FORCE_INLINE void prefetch(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
 {
-  if (shape.layout != TAMIS_LAYOUT_CLASSIC) {
-    __builtin_prefetch(&b->words[key.first]);
-    return;
+  const word *words = b->words;
+  __builtin_prefetch(&words[key.first]);
+  for (unsigned i = 1; i < shape.sections && i < SECTIONS_AHEAD; i++) {
+    words += section_words(b, shape);
+    key.hash = hash_spread(key.hash);
+    __builtin_prefetch(&words[bloom_first_word(section_words(b, shape), key.hash)]);
   }
-  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  unsigned words = shape.probes < CLASSIC_PREFETCH ? shape.probes : CLASSIC_PREFETCH;
-  while (words--)
-    __builtin_prefetch(&b->words[bloom_probes_next(b->word_count, &probes, shape).word]);
 }
 
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
@@ -404,8 +390,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* ---- the same for each shape ----
  *
  * With the shape a constant, the compiler makes straight code of the one body above:
- * blocked_3x2_contains and its like are made here.  The classic layout has one set, which reads its
- * number of probes. */
+ * blocked_3x2_contains and its like are made here.  Those of several sections read their number. */
 #define LOOK_UPS(name, shape)                                                                 \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
   {                                                                                           \
@@ -481,10 +466,10 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   CALLS_WITH(name, name, shape, false) \
   CALLS_WITH(name, limited_##name, shape, true)
 
-#define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits})
+#define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
 #define BLOCKED_CALLS(probes, bits) CALLS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
-#define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits})
+#define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
 #define COUNTING_CALLS(probes, bits)                                                               \
   static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                   \
   {                                                                                                \
@@ -524,15 +509,21 @@ BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
       .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \
       .count_many = counting_##probes##x##bits##_count_many)};
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
-#define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits})
-#define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits})
+#define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
+#define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
 #define WORD_CALLS(bits)                                        \
   LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))              \
   CALLS_WITH(word_##bits, word_##bits, WORD_SHAPE(bits), false) \
   LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))          \
   CALLS_WITH(marked_##bits, marked_##bits, MARKED_SHAPE(bits), true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
-#define CLASSIC_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, const_bloom_of(f)->probes, 1})
+#define SECTIONS_SHAPE                                                      \
+  ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, \
+                        const_bloom_of(f)->sections})
+CALLS(sections, SECTIONS_SHAPE)
+#define CLASSIC_SHAPE                                                       \
+  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, \
+                        const_bloom_of(f)->sections})
 CALLS(classic, CLASSIC_SHAPE)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
@@ -541,8 +532,11 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
   static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
     return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
-#define HAS(of_layout, p, b) \
-  (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b))
+  if (shape.layout == TAMIS_LAYOUT_CLASSIC)
+    return limited ? &limited_classic_calls : &classic_calls;
+#define HAS(of_layout, p, b)                                                            \
+  (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b) && \
+   shape.sections == 1)
 #define CHOOSE_BLOCKED(p, b)           \
   if (HAS(TAMIS_LAYOUT_BLOCKED, p, b)) \
     return limited ? &limited_blocked_##p##x##b##_calls : &blocked_##p##x##b##_calls;
@@ -551,5 +545,5 @@ const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limi
     return &counting_##p##x##b##_calls;
   BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
   BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
-  return limited ? &limited_classic_calls : &classic_calls;
+  return limited ? &limited_sections_calls : &sections_calls;
 }

@@ -28,13 +28,22 @@
 #include <math.h>
 
 /* What the header's geometry says, and the trailer's totals. */
-enum { LAYOUT, PROBES, BITS_PER_PROBE, LINES, MAX_BITS, FURTHER_LAYERS, GEOMETRY_NUMBERS };
+enum {
+  LAYOUT,
+  PROBES,
+  BITS_PER_PROBE,
+  LINES,
+  SECTIONS,
+  MAX_BITS,
+  FURTHER_LAYERS,
+  GEOMETRY_NUMBERS
+};
 enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
 
 /* A further layer: its block, with what its numbers mean, and those in its payload. */
 enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
 enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
-enum { LAYER_CAPACITY = LINES + 1, LAYER_RATE, LAYER_NUMBERS };
+enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
 
 /* More copies of keys than any filter has (only stuck counters could hide so many), and the highest
  * value of a counter. */
@@ -91,6 +100,7 @@ static void put_shape(const struct bloom *b, uint64_t *numbers)
   numbers[PROBES] = b->probes;
   numbers[BITS_PER_PROBE] = b->bits_per_probe;
   numbers[LINES] = b->word_count / LINE_WORDS;
+  numbers[SECTIONS] = b->sections;
 }
 
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
@@ -226,19 +236,22 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 /* All shapes that a plan may choose. */
 static bool is_possible(struct bloom_shape shape)
 {
-#define IS_BLOCKED(p, b) || (shape.probes == (p) && shape.bits_per_probe == (b))
-#define IS_COUNTING(p, b) IS_BLOCKED(p, b)
-#define IS_WORD(b) || (shape.probes == 1 && shape.bits_per_probe == (b))
+#define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))
+#define IS_BLOCKED(p, b) || IS(p, b)
+#define IS_COUNTING(p, b) || IS(p, b)
+#define IS_WORD(b) || IS(1, b)
+  const bool one = shape.sections == 1;
   switch ((int) shape.layout) {
   case TAMIS_LAYOUT_BLOCKED:
-    return false BLOOM_BLOCKED_SHAPES(IS_BLOCKED);
+    return one ? false BLOOM_BLOCKED_SHAPES(IS_BLOCKED)
+               : IS(SECTION_PROBES, SECTION_BITS) && shape.sections <= MAX_BLOCKED_SECTIONS;
   case TAMIS_LAYOUT_CLASSIC:
-    return shape.probes && shape.bits_per_probe == 1;
+    return IS(CLASSIC_PROBES, CLASSIC_BITS) && shape.sections <= BLOOM_MAX_SECTIONS;
   case TAMIS_LAYOUT_WORD:
   case BLOOM_LAYOUT_MARKED:
-    return false BLOOM_WORD_SHAPES(IS_WORD);
+    return one && (false BLOOM_WORD_SHAPES(IS_WORD));
   case BLOOM_LAYOUT_COUNTING:
-    return false BLOOM_COUNTING_SHAPES(IS_COUNTING);
+    return one && (false BLOOM_COUNTING_SHAPES(IS_COUNTING));
   default:
     return false;
   }
@@ -249,13 +262,15 @@ static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
 {
   static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
   if (numbers[LAYOUT] > BLOOM_LAYOUT_COUNTING || numbers[PROBES] > BLOOM_MAX_PROBES ||
-      numbers[BITS_PER_PROBE] > 64 || !numbers[LINES] || numbers[LINES] >= max_lines)
+      numbers[BITS_PER_PROBE] > 64 || !numbers[SECTIONS] ||
+      numbers[SECTIONS] > BLOOM_MAX_SECTIONS || !numbers[LINES] || numbers[LINES] >= max_lines)
     return false;
-  out->shape = (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
-                                    (unsigned) numbers[BITS_PER_PROBE]};
+  out->shape =
+      (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
+                           (unsigned) numbers[BITS_PER_PROBE], (unsigned) numbers[SECTIONS]};
   out->lines = numbers[LINES];
   out->words = numbers[LINES] * LINE_WORDS;
-  return is_possible(out->shape);
+  return is_possible(out->shape) && bloom_section_words(out->shape, out->words);
 }
 
 /* Reads the geometry of the first layer. */

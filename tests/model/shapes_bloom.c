@@ -114,31 +114,42 @@ static const char *check_bloom_counted(void)
 
 /* ---- a filter in which the last bits of x may come from y ---- */
 
-/* The last word of x and, if it has all bits of x there, a word of another key. */
-static bool fills_last_word(uint64_t x, uint64_t other)
+/* How many of the bits of x in its last word another key has. */
+static int bits_of_last_word(uint64_t x, uint64_t other)
 {
   const uint64_t words = figures().bits / 64;
-  const struct bloom_shape shape = {TAMIS_LAYOUT_BLOCKED, 2, 2};
+  const struct bloom_shape shape = {TAMIS_LAYOUT_BLOCKED, 2, 2, 1};
   const uint64_t of_x = hash_mix(&t.filter->keys, x), of_other = hash_mix(&t.filter->keys, other);
-  struct bloom_probes probes = bloom_probes_from(bloom_first_word(words, of_x, shape), of_x, shape);
+  struct bloom_probes probes = bloom_probes_begin(words, of_x, shape);
   struct bloom_probe last = {0}, probe;
   for (unsigned i = 0; i < shape.probes; i++)
-    last = bloom_probes_next(words, &probes, shape);
-  probes = bloom_probes_from(bloom_first_word(words, of_other, shape), of_other, shape);
+    last = bloom_probes_next(&probes, shape);
+  probes = bloom_probes_begin(words, of_other, shape);
   for (unsigned i = 0; i < shape.probes; i++) {
-    probe = bloom_probes_next(words, &probes, shape);
-    if (probe.word == last.word && !(last.mask & ~probe.mask))
-      return true;
+    probe = bloom_probes_next(&probes, shape);
+    if (probe.word == last.word)
+      return __builtin_popcountll(last.mask & probe.mask);
   }
-  return false;
+  return 0;
+}
+
+static void make_bloom_with_y(int bits)
+{
+  make(TAMIS_LAYOUT_BLOCKED, 30, true);
+  expect(figures().bits_per_key == 4, "two bits in each of two words");
+  while (bits_of_last_word(t.x, t.y) != bits)
+    t.y++;
 }
 
 static void make_bloom_to_interfere(void)
 {
-  make(TAMIS_LAYOUT_BLOCKED, 30, true);
-  expect(figures().bits_per_key == 4, "two bits in each of two words");
-  while (!fills_last_word(t.x, t.y))
-    t.y++;
+  make_bloom_with_y(2);
+}
+
+/* When y has come, the other word of x is its widest gap. */
+static void make_bloom_to_narrow(void)
+{
+  make_bloom_with_y(1);
 }
 
 static void run_interference(unsigned thread)
@@ -551,6 +562,9 @@ const struct shape bloom_shapes[] = {
      run_word_full, check_end, BOUND(2), NEVER},
     {"bloom_unique_and_interference", "are there two winners where another key has their last bit?",
      3, false, make_bloom_to_interfere, run_interference, check_interference, BOUND(3), BOUND(2)},
+    {"bloom_unique_and_narrowing",
+     "... or one of its bits there, so that its order of gaps changes?", 3, false,
+     make_bloom_to_narrow, run_interference, check_interference, BOUND(3), BOUND(2)},
     {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?", 2, false,
      make_bloom_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening, BOUND(3),
      NEVER},

@@ -151,7 +151,7 @@ done
 run size --capacity 1G --fpp 1e-6 --memory 4G
 check "size: what it takes, and what memory buys" test "$(grep -c ^bytes out)" -eq 3
 run size --capacity 1M --fpp 1e-9
-check "size: the layout in use" grep -q '^kind *bloom, classic$' out
+check "size: the layout" grep -q '^kind *bloom, blocked$' out
 run size --capacity 1M --layout word --fpp 0.01
 check "size: the layout of one word" grep -q '^kind *bloom, word$' out
 run size --capacity 1M --kind counting

@@ -209,23 +209,5 @@ check "tamis help" same_as help
 run help sort
 check "tamis help sort" one_line 2 "no command 'sort'"
 
-# A rate of which a filter is several times as slow is no example.
-for command in $commands; do "$tamis" "$command" --help; done |
-  cat - <(grep '^tamis\|| tamis' "$root/docs/command.md" "$root/README.md") |
-  grep -o -e '--fpp[ =][0-9][0-9.e-]*' | sort -u >rates
-check "there are examples with rates" test "$(wc -l <rates)" -ge 2
-while read -r option; do
-  check "the example with $option is a fast one" gawk '{ sub(/.*[ =]/, ""); exit !($0 + 0 >= 2e-8) }' <<<"$option"
-done <rates
-run dedup --help
-check "--help says below which rates a filter is slow" grep -qzE 'below\s+2e-8' out
-# The first filter of a run has 0.6 of the rate.
-run build --fpp 1.2e-8 --capacity 10k ten -o list
-run info list
-check "... from which on the fast layout is used" test "$(row kind)" = "bloom, blocked"
-run build --fpp 0.9e-8 --capacity 10k ten -o list
-run info list
-check "... and below which it is not" test "$(row kind)" = "bloom, classic"
-
 echo "1..${number:?}"
 [ "${failures:?}" -eq 0 ]

@@ -184,7 +184,7 @@ chmod 600 list.tamis
 
 run info list.tamis
 check "info" good
-check "info: kind" grep -q '^kind *bloom, classic$' out
+check "info: kind" grep -q '^kind *bloom, blocked$' out
 check "info: lines" gawk -v n="$(wc -l <paths.sorted)" \
   '/^lines/ { found = $2 > 0.99 * n && $2 < 1.01 * n } END { exit !found }' out
 check "info: the seed is a secret" test -z "$(row seed)"
@@ -204,7 +204,7 @@ if command -v python3 >/dev/null; then
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
 assert [r["kind"] for r in rows] == ["bloom"] * 3
-assert rows[0]["layout"] == "classic" and rows[0]["checked"] is True
+assert rows[0]["layout"] == "blocked" and rows[0]["checked"] is True
 assert int(rows[0]["seed"], 16) > 0 and rows[0]["seed"] == rows[2]["seed"] != rows[1]["seed"]
 assert 0 < rows[0]["fpp_estimate"] <= rows[0]["fpp"] * 1.01 == 1e-11 * 1.01
 assert rows[2]["file"] == 'a"\\\n\ufffd\u00e4.tamis'
