@@ -138,7 +138,7 @@ static void look_at_window(const struct run *run, struct truth *t)
   uint64_t epoch = epoch_before(&w->epoch), lanes = 0;
   const struct window_layer *layer = window_newest(w, epoch);
   double none = 1;
-  t->s.growths = layer->number;
+  t->s.growths = atomic_load(&w->growths);
   t->s.fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
   for (; layer; layer = window_next(layer, epoch)) {
     const struct window_geometry *g = &layer->geometry;

@@ -139,7 +139,9 @@ static void fill_again(struct run *run)
   }
   tamis_stats s = TAMIS_STATS_INIT;
   tamis_get_stats(run->filter, &s);
-  require(run, s.count == wins, "not each winner is counted", s.count);
+  /* So may one that was hidden by a key of an older layer. */
+  require(run, s.count == wins || (is_bloom(run) && s.count > wins && s.count <= keys),
+          "not each winner is counted", s.count);
 }
 
 void window_forget_all(struct run *run)

@@ -23,6 +23,9 @@
  *                         call with the id ran beside this one.  As many of these calls may find
  *                         the id as the rate says
  *
+ * With --bursts, some periods have BURST times as many ids, so that layers are opened, leave and are
+ * released.
+ *
  * In a filter that does not grow, no id is refused and the bytes stay the same.  In the end
  * `window` + 1 periods pass, and nothing may be left.
  *
@@ -44,13 +47,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PAUSE_PERIOD = 60, FIRST_PERIOD = 100 /* so that an interval is never 0 */ };
+enum { BURST = 20, PAUSE_PERIOD = 60, FIRST_PERIOD = 100 /* so that an interval is never 0 */ };
 
 struct settings {
   struct harness_settings shared;
   uint64_t adds, periods, window;
   double fpp;
-  bool renews, growable;
+  bool renews, growable, bursts;
   int kind; /* of kind_names */
 };
 
@@ -366,13 +369,16 @@ static void begin(struct run *run, uint64_t seed)
   const struct settings *s = run->settings;
   uint64_t mean = s->adds / 3 / s->periods, longest = mean * 4 / 3 + 1, end = 0;
   run->periods = s->periods;
-  run->n = 4 * (s->window + 4) * longest;
+  run->n = 4 * (s->window + 4 + (s->bursts ? 2 * BURST : 0)) * longest;
   run->ends = calloc(run->periods, sizeof *run->ends);
   run->ids = calloc(run->n, sizeof *run->ids);
   if (!run->ends || !run->ids)
     require_created(TAMIS_ENOMEM);
-  for (uint64_t i = 0; i < run->periods; i++)
-    run->ends[i] = end += longest / 2 + 1 + random_at(seed, i) % (longest - longest / 2);
+  for (uint64_t i = 0; i < run->periods; i++) {
+    bool burst = s->bursts && i % (2 * s->window + 6) == 2;
+    run->ends[i] = end +=
+        (longest / 2 + 1 + random_at(seed, i) % (longest - longest / 2)) * (burst ? BURST : 1);
+  }
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = s->kind == CUCKOO ? TAMIS_CUCKOO : TAMIS_BLOOM;
   options.window = (unsigned) s->window;
@@ -461,6 +467,7 @@ int main(int argc, char **argv)
       {"kind", 'k', "Kind of the filter: bloom (default) or cuckoo", .choice = &s.kind,
        .choice_names = kind_names},
       {"growable", 'g', "A filter that has to grow", .flag = &s.growable},
+      {"bursts", 'b', "Some periods have twenty times as many ids", .flag = &s.bursts},
       {0}};
   harness_parse("Finds ids that a window forgets too early, lets win twice, or keeps too long.",
                 options, argc, argv, &s.shared);

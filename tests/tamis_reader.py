@@ -298,7 +298,7 @@ class WindowLayer:
         self.fingerprint_bits = self.width - stamp_bits
         need(self.fingerprint_bits >= self.LEAST_BITS[shape], "bits of a fingerprint")
         need(self.segments and 0 < self.half <= 2**28 and self.segments * self.half <= 2**53, "size")
-        need(self.half % self.buckets_of_word == 0 and 0 < self.capacity < 2**53 and 0 < self.index <= 64, "layer")
+        need(self.half % self.buckets_of_word == 0 and 0 < self.capacity < 2**53 and 0 < self.index < 64, "layer")
         need(self.capacity <= self.segments * 2 * self.half * self.lanes, "capacity of a layer")
         self.segment_words = 2 * self.half // self.buckets_of_word
         words, self.mix = self.segments * self.segment_words, Mixing(container.seed)
@@ -389,7 +389,7 @@ class Window:
         need(container.features == WINDOW and container.layout == 0, "layout")
         need(1 <= self.periods <= 64 and renews <= 1 and self.first < 2**36, "window")
         need(1 <= self.stamp <= self.stamps, "stamp")
-        need(1 <= layers <= (64 if container.growable else 1), "number of layers")
+        need(1 <= layers <= (63 if container.growable else 1), "number of layers")
         need(growths < 2**31 and not any(container.geometry[12:]), "geometry")
         need(container.kind == 2 or not oldest[5], "copies")
         oldest = oldest[:5]
@@ -397,12 +397,13 @@ class Window:
         for number in range(layers):
             if number:
                 block = self.layers[-1].next
-                need(block and block.type == self.LAYER and block.meanings == (number, 0, 0, 0) and
+                if not block:
+                    break
+                need(block.type == self.LAYER and block.meanings == (number, 0, 0, 0) and
                      len(block.payload) == 40, "layer")
                 oldest = struct.unpack("<5Q", block.payload)
             layer = WindowLayer(self, container, oldest, number)
-            need(all(layer.capacity > before.capacity and layer.index != before.index
-                     for before in self.layers), "layers")
+            need(all(layer.index != before.index for before in self.layers), "layers")
             self.layers.append(layer)
         need(not self.layers[-1].next, "a block too many")
         used, last, further = container.end()

@@ -395,6 +395,8 @@ static const struct {
     {"reclaim_waited", "as reclaim_begun"},
     {"backlog_moved", "whether a call comes there depends on when a grace period has ended, and it "
                       "holds a mutex of the process, for which others would wait at no hook"},
+    {"window_layer_released",
+     "whether a call comes there depends on when a grace period has ended"},
     {"counted_phase_read", "only threads come there that cannot be registered as readers"},
 };
 
@@ -646,6 +648,13 @@ static bool may_be_saved_twice(void)
   return kind->window && kind->growable && removes();
 }
 
+/* A key of an older layer that is added to a window of the Bloom kind goes to the newest one, too. */
+static bool is_count_of(uint64_t count, uint64_t sum)
+{
+  return kind->window && kind->growable && !removes() ? count >= sum && count <= 2 * sum
+                                                      : count == sum;
+}
+
 /* A saved filter has the copies that its keys have, and no more. */
 static void find_saved(unsigned thread, struct found found[KEYS])
 {
@@ -658,7 +667,8 @@ static void find_saved(unsigned thread, struct found found[KEYS])
   for (unsigned key = 0; key < KEYS; key++)
     sum += found[key].saved[thread] = (unsigned) tamis_count_hash(f, hashes[key]);
   if ((kind->kind == TAMIS_CUCKOO || kind->window) && !may_be_saved_twice())
-    expect(stats_of(f).count == sum, "the count of a saved filter is not that of its copies");
+    expect(is_count_of(stats_of(f).count, sum),
+           "the count of a saved filter is not that of its copies");
   tamis_destroy(f);
 }
 
@@ -668,7 +678,7 @@ static void check_filter(unsigned at, uint64_t count, struct found found[KEYS], 
   tamis_filter *f = filters[at], *loaded;
   expect_valid(f);
   uint64_t sum = find_counts(f, at, found);
-  expect(estimates || count == sum, "the count is not that of the copies");
+  expect(estimates || is_count_of(count, sum), "the count is not that of the copies");
   static struct saved whole;
   expect(save(f, &whole) == TAMIS_OK, "it is not saved");
   expect(tamis_load(NULL, read_saved, &whole, &loaded) == TAMIS_OK, "what was saved is not loaded");

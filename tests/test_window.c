@@ -654,7 +654,7 @@ static void a_tiny_growing_window_keeps_its_rate(void **state)
   }
 }
 
-/* A key in an older layer is renewed where it stands, and has one winner. */
+/* A key in an older layer is renewed in the newest one, and has one winner. */
 static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
 {
   (void) state;
@@ -671,7 +671,8 @@ static void keys_of_older_layers_are_renewed_and_have_one_winner(void **state)
     advance(f, 1);
     for (uint64_t i = 0; i < 3000; i++)
       assert_int_equal(tamis_contains_hash(f, i), i < 100 || now < 2);
-    assert_int_equal(stats_of(f).count, now < 2 ? 3000 : 100);
+    if (now >= 2) /* those that are renewed may be in two layers */
+      assert_in_range(stats_of(f).count, 100, 200);
     assert_int_equal(stats_of(f).lookup_retries, 0); /* nothing else runs */
     assert_valid(f);
   }

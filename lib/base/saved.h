@@ -86,6 +86,7 @@ struct saved_head {
   uint64_t features;                 /* that a reader must know */
   /* Not in the file: what the load may take; 0: no limit. */
   uint64_t limit;
+  uint64_t oldest; /* of a window that is saved: the number of its oldest layer; not in the file */
 };
 
 /* ---- numbers in files: little-endian ---- */

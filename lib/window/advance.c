@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "window/copies.h"
+#include "window/layers.h"
 
 /* Forgets the copies of entries in a word. */
 static void forget_lanes(struct window_memory *memory, const struct window_layer *layer,
@@ -54,53 +55,81 @@ static uint64_t sweep_block(struct window *w, const struct window_layer *layer, 
   return left;
 }
 
+/* The layers that there are when a sweep begins, the newest one first.  None leaves meanwhile. */
+struct swept {
+  const struct window_layer *open; /* the one that is not closed */
+  unsigned n;
+  struct window_layer *layer[WINDOW_MOST_LAYERS];
+  uint64_t left[WINDOW_MOST_LAYERS]; /* 0: nothing is left in it */
+};
+
+static void begin_sweep(const struct window *w, struct swept *swept)
+{
+  uint64_t epoch;
+  do {
+    epoch = epoch_before(&w->epoch);
+    swept->n = 0;
+    swept->open = window_newest(w, epoch);
+    for (struct window_layer *layer = window_newest(w, epoch); layer;
+         layer = window_next(layer, epoch)) {
+      swept->layer[swept->n] = layer;
+      swept->left[swept->n++] = 0;
+    }
+  } while (epoch_after(&w->epoch) != epoch); /* only another layer can have been opened */
+}
+
 /* Takes each stripe at least once, also those that have no block, and sweeps its blocks in all
- * layers.  left[i] is 0 if nothing is left in the layer with number oldest + i. */
-static void sweep(struct window *w, uint64_t epoch, uint64_t left[WINDOW_MOST_LAYERS])
+ * layers. */
+static void sweep(struct window *w, uint64_t epoch, struct swept *swept)
 {
   uint64_t stripes = w->stripes.mask + 1;
   for (uint64_t stripe = 0; stripe < stripes; stripe++) {
     stripe_lock(&w->stripes.all[stripe].stripe);
     stripe_unlock(&w->stripes.all[stripe].stripe);
-    for (const struct window_layer *layer = window_newest(w, epoch); layer;
-         layer = window_next(layer, epoch)) {
+    for (unsigned i = 0; i < swept->n; i++) {
+      const struct window_layer *layer = swept->layer[i];
       uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
       for (uint64_t block = stripe; block <= last; block += stripes)
-        left[layer->number - epoch_oldest(epoch)] |=
-            sweep_block(w, layer, block, epoch_dead(epoch));
+        swept->left[i] |= sweep_block(w, layer, block, epoch_dead(epoch));
     }
   }
 }
 
-/* `swept` is the epoch word for which the layers were swept.  What was left in a layer that is
- * older than its newest one is final: that layer was closed before the sweep began. */
-static void let_layers_leave(struct window *w, uint64_t swept,
-                             const uint64_t left[WINDOW_MOST_LAYERS])
+/* What was left in the other layers than the open one is final: they were closed before the sweep
+ * began. */
+static void let_layers_leave(struct window *w, const struct swept *swept)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
-  while (epoch_oldest(epoch) < epoch_newest(swept) &&
-         !left[epoch_oldest(epoch) - epoch_oldest(swept)]) {
-    uint64_t next =
-        epoch_with_layers(epoch, epoch_oldest(epoch) + 1, epoch_newest(epoch), w->stamps);
-    if (!epoch_publish(&w->epoch, &epoch, next))
-      continue;
-    epoch = next;
-    fullness_count(&w->rooms);
-  }
+  struct window_layer *empty[WINDOW_MOST_LAYERS];
+  unsigned n = 0;
+  for (unsigned i = 0; i < swept->n; i++)
+    if (swept->layer[i] != swept->open && !swept->left[i])
+      empty[n++] = swept->layer[i];
+  tamis__window_let_leave(w, empty, n);
+}
+
+/* Looks at the end of a period whether the last two of them were more than the keys need. */
+static void open_smaller(struct window *w)
+{
+  uint64_t used = window_lanes_in_use(w), before = w->used_before;
+  tamis__window_open_smaller(w, used > before ? used : before);
+  w->used_before = used;
 }
 
 int tamis__window_advance(tamis_filter *f)
 {
   struct window *w = window_of(f);
-  uint64_t left[WINDOW_MOST_LAYERS] = {0};
+  struct swept swept = {.n = 0};
   stripe_lock(&w->advancing);
+  tamis__backlog_drain(&w->backlog);
+  open_smaller(w);
   uint64_t epoch = epoch_before(&w->epoch), next;
   do
     next = epoch_with_next_period(epoch, w->stamps);
   while (!epoch_publish(&w->epoch, &epoch, next));
   HOOK(window_published);
-  sweep(w, next, left);
-  let_layers_leave(w, next, left);
+  begin_sweep(w, &swept);
+  sweep(w, next, &swept);
+  let_layers_leave(w, &swept);
   stripe_unlock(&w->advancing);
   return TAMIS_OK;
 }

@@ -27,6 +27,12 @@ static struct count_place place_of(const struct window_layer *layer, struct wind
                               .lane = at.lane};
 }
 
+/* Of the plane. */
+static unsigned block_of(const struct count_place *at)
+{
+  return (unsigned) (at->word / DUPLICATES_BUCKETS);
+}
+
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes)
 {
   layer->planes = planes;
@@ -111,23 +117,34 @@ int tamis__window_fetch_memory(struct window_memory *m)
   return TAMIS_OK;
 }
 
-/* Without memory the block stays as it is. */
-static void shrink(struct window_memory *m)
+static void shrink_locked(struct window_memory *m, const struct window_layer *layer)
 {
   struct duplicates_memory memory = memory_of(m);
+  struct count_place at = place_of(layer, (struct window_lane){.index = m->index});
+  stripe_lock(&at.plane->lock);
+  tamis__plane_shrink(&at.plane->counts, &memory, block_of(&at));
+  stripe_unlock(&at.plane->lock);
+}
+
+/* Without memory the block stays as it is.  The layer may have left meanwhile: then it has no
+ * counts.  If it is found, it stays as long as the stripe is held: [L] in table.h. */
+static void shrink(struct window_memory *m)
+{
   m->wanted = m->shrunk;
   if (tamis__window_fetch_memory(m) != TAMIS_OK)
     return;
-  stripe_lock(&m->shrink->lock);
-  tamis__plane_shrink(&m->shrink->counts, &memory, m->block);
-  stripe_unlock(&m->shrink->lock);
+  stripe_lock(m->stripe);
+  const struct window_layer *layer = window_find_layer(m->w, m->number);
+  if (layer)
+    shrink_locked(m, layer);
+  stripe_unlock(m->stripe);
 }
 
 void tamis__window_release_memory(struct window_memory *m)
 {
-  if (m->shrink)
+  if (m->shrunk)
     shrink(m);
-  m->shrink = NULL;
+  m->shrunk = 0;
   release_pieces(m);
 }
 
@@ -156,13 +173,14 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
   return further;
 }
 
-static void count_copies(struct window *w, const struct window_layer *layer,
-                         const struct window_lane *lane, uint64_t more)
+static struct stripe *stripe_of_lane(const struct window *w, const struct window_layer *layer,
+                                     struct window_lane lane)
 {
-  window_count_copies(window_stripe_of_block(w, lane->index >> layer->block_shift), more);
+  return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
 
-static int set_locked(struct window_memory *m, const struct count_place *at, uint64_t further)
+static int set_locked(struct window_memory *m, const struct window_layer *layer,
+                      struct window_lane lane, const struct count_place *at, uint64_t further)
 {
   struct duplicates_memory memory = memory_of(m);
   if (further >= saved_most_copies)
@@ -171,9 +189,10 @@ static int set_locked(struct window_memory *m, const struct count_place *at, uin
   if (!tamis__plane_set(&at->plane->counts, at->size, &memory, at->word, at->lane, further))
     return NO_MEMORY;
   if (m->wanted) {
-    m->shrink = at->plane;
     m->shrunk = m->wanted;
-    m->block = (unsigned) (at->word / DUPLICATES_BUCKETS);
+    m->number = window_number(layer);
+    m->index = lane.index;
+    m->stripe = stripe_of_lane(m->w, layer, lane);
   }
   return TAMIS_OK;
 }
@@ -184,10 +203,10 @@ int tamis__window_set_further(struct window_memory *m, const struct window_layer
   struct count_place at = place_of(layer, lane);
   stripe_lock(&at.plane->lock);
   uint64_t old = plane_get(&at.plane->counts, at.word, at.lane);
-  int result = set_locked(m, &at, further);
+  int result = set_locked(m, layer, lane, &at, further);
   stripe_unlock(&at.plane->lock);
   if (result == TAMIS_OK)
-    count_copies(m->w, layer, &lane, further - old);
+    window_count_copies(stripe_of_lane(m->w, layer, lane), further - old);
   return result;
 }
 
@@ -198,10 +217,10 @@ int tamis__window_add_further(struct window_memory *m, const struct window_layer
   int result = TAMIS_OK;
   stripe_lock(&at.plane->lock);
   if (!plane_step(&at.plane->counts, at.word, at.lane, more))
-    result = set_locked(m, &at, plane_get(&at.plane->counts, at.word, at.lane) + more);
+    result = set_locked(m, layer, lane, &at, plane_get(&at.plane->counts, at.word, at.lane) + more);
   stripe_unlock(&at.plane->lock);
   if (result == TAMIS_OK)
-    count_copies(m->w, layer, &lane, more);
+    window_count_copies(stripe_of_lane(m->w, layer, lane), more);
   return result;
 }
 
@@ -238,7 +257,7 @@ static void gather(struct window *w, const struct window_layer *layer, struct wi
                    uint64_t further, uint64_t all[DUPLICATES_POSITIONS])
 {
   const struct count_place at = place_of(layer, lane);
-  struct stripe *stripe = window_stripe_of_block(w, lane.index >> layer->block_shift);
+  struct stripe *stripe = stripe_of_lane(w, layer, lane);
   if (!lane_get(&layer->geometry.whole.lane, word_load(&layer->words[lane.index]), lane.lane))
     return;
   all[at.word % DUPLICATES_BUCKETS * at.size.lanes + at.lane] = further;

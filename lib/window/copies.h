@@ -103,9 +103,11 @@ struct window_memory {
   struct window_piece *pieces; /* that have been fetched, or have come free */
   size_t wanted;               /* bytes that a count lacked; 0: none did */
   bool fetched;                /* some have been */
-  struct window_plane *shrink; /* of which a block would take less, in so many bytes; or NULL */
+  /* A block of counts that would take less, in so many bytes; 0: there is none.  As its layer may
+   * leave, it is known by the layer's number, a word of it, and that word's stripe. */
   size_t shrunk;
-  unsigned block;
+  uint64_t number, index;
+  struct stripe *stripe;
 };
 
 /* (The other members have no value yet: most calls need none.) */
@@ -114,7 +116,7 @@ static inline void window_memory_begin(struct window_memory *memory, struct wind
   memory->w = w;
   memory->pieces = NULL;
   memory->fetched = false;
-  memory->shrink = NULL;
+  memory->shrunk = 0;
 }
 
 /* Prepares the planes of a layer, in memory that is zero; NULL: it has none. */
@@ -153,7 +155,7 @@ int tamis__window_fetch_memory(struct window_memory *memory);
 void tamis__window_release_memory(struct window_memory *memory);
 static inline void window_release_memory(struct window_memory *memory)
 {
-  if (__builtin_expect(memory->pieces || memory->shrink, 0))
+  if (__builtin_expect(memory->pieces || memory->shrunk, 0))
     tamis__window_release_memory(memory);
 }
 

@@ -2,18 +2,19 @@
  *
  * Layer 1: the epoch word of a sliding window: which period runs, and which layers there are.
  *
- *      63             28 27       22 21       16 15 14         8  7   6         0
- *     ┌─────────────────┬───────────┬───────────┬──┬────────────┬───┬────────────┐
- *     │     period      │  oldest   │  newest   │ 0│ stamp now  │ g │ dead stamp │
- *     └─────────────────┴───────────┴───────────┴──┴────────────┴───┴────────────┘
+ *      63             28 27               15 14         8  7   6         0
+ *     ┌─────────────────┬───────────────────┬────────────┬───┬────────────┐
+ *     │     period      │      changes      │ stamp now  │ g │ dead stamp │
+ *     └─────────────────┴───────────────────┴────────────┴───┴────────────┘
  *
- * The layers from `oldest` to `newest` are searched.  g says that `newest` is not 0: the filter has
- * grown.  Both stamps are counted modulo G + 2, by incrementing them, so nobody divides, and the
- * period may wrap round.
+ * `changes` counts, modulo 8192, how often a layer was opened or has left.  g says that there are
+ * other layers than the first one: the filter has grown.  Both stamps are counted modulo G + 2, by
+ * incrementing them, so nobody divides, and the period may wrap round.
  *
  * Whoever reads the same word twice knows that no period has ended in between, no layer was opened,
- * and none has left.  (The period has 36 bits.  As each layer is twice as large as the one before
- * it, numbers of layers never wrap round.)
+ * and none has left.  The period has 36 bits.  Within one period at most some 60 layers are opened,
+ * as each is twice as large as the one before it, but for one at the end of a period; and at most 63
+ * leave.
  */
 #ifndef TAMIS_LIB_WINDOW_EPOCH_H
 #define TAMIS_LIB_WINDOW_EPOCH_H
@@ -25,11 +26,12 @@
 enum {
   EPOCH_GROWN = 1 << 7,
   EPOCH_NOW_SHIFT = 8,
-  EPOCH_NEWEST_SHIFT = 16,
-  EPOCH_OLDEST_SHIFT = 22,
+  EPOCH_CHANGES_SHIFT = 15,
   EPOCH_PERIOD_SHIFT = 28,
   EPOCH_STAMP = 127,
-  WINDOW_MOST_LAYERS = 64 /* that a filter has in its life */
+  EPOCH_CHANGES = (1 << (EPOCH_PERIOD_SHIFT - EPOCH_CHANGES_SHIFT)) - 1,
+  EPOCH_FEW_PERIODS = 16, /* in which `changes` does not come round */
+  WINDOW_MOST_LAYERS = 64 /* that a filter has at one time */
 };
 
 typedef _Atomic uint64_t epoch_word;
@@ -49,14 +51,9 @@ static inline bool epoch_has_grown(uint64_t epoch)
   return epoch & EPOCH_GROWN;
 }
 
-static inline unsigned epoch_newest(uint64_t epoch)
+static inline unsigned epoch_changes(uint64_t epoch)
 {
-  return epoch >> EPOCH_NEWEST_SHIFT & (WINDOW_MOST_LAYERS - 1);
-}
-
-static inline unsigned epoch_oldest(uint64_t epoch)
-{
-  return epoch >> EPOCH_OLDEST_SHIFT & (WINDOW_MOST_LAYERS - 1);
+  return epoch >> EPOCH_CHANGES_SHIFT & EPOCH_CHANGES;
 }
 
 static inline uint64_t epoch_period(uint64_t epoch)
@@ -69,31 +66,41 @@ static inline unsigned epoch_next_stamp(unsigned stamp, unsigned stamps)
   return stamp == stamps ? 1 : stamp + 1;
 }
 
+/* Whether no layer has been opened, and none has left, between two words.  (It also says no when
+ * many periods have ended.) */
+static inline bool epoch_has_same_layers(uint64_t before, uint64_t after)
+{
+  uint64_t periods = (after >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT) -
+                     (before >> EPOCH_PERIOD_SHIFT << EPOCH_PERIOD_SHIFT);
+  return epoch_changes(before) == epoch_changes(after) &&
+         periods >> EPOCH_PERIOD_SHIFT < EPOCH_FEW_PERIODS;
+}
+
 /* `now` is one of the stamps from 1 to `stamps`. */
-static inline uint64_t epoch_make(uint64_t period, unsigned oldest, unsigned newest, unsigned now,
+static inline uint64_t epoch_make(uint64_t period, uint64_t changes, bool grown, unsigned now,
                                   unsigned stamps)
 {
-  return period << EPOCH_PERIOD_SHIFT | (uint64_t) oldest << EPOCH_OLDEST_SHIFT |
-         (uint64_t) newest << EPOCH_NEWEST_SHIFT | (uint64_t) now << EPOCH_NOW_SHIFT |
-         (newest ? EPOCH_GROWN : 0) | epoch_next_stamp(now, stamps);
+  return period << EPOCH_PERIOD_SHIFT | (changes & EPOCH_CHANGES) << EPOCH_CHANGES_SHIFT |
+         (uint64_t) now << EPOCH_NOW_SHIFT | (grown ? EPOCH_GROWN : 0) |
+         epoch_next_stamp(now, stamps);
 }
 
 /* The first one of a filter. */
 static inline uint64_t epoch_first(unsigned stamps)
 {
-  return epoch_make(0, 0, 0, 1, stamps);
+  return epoch_make(0, 0, false, 1, stamps);
 }
 
 static inline uint64_t epoch_with_next_period(uint64_t epoch, unsigned stamps)
 {
-  return epoch_make(epoch_period(epoch) + 1, epoch_oldest(epoch), epoch_newest(epoch),
+  return epoch_make(epoch_period(epoch) + 1, epoch_changes(epoch), epoch_has_grown(epoch),
                     epoch_next_stamp(epoch_now(epoch), stamps), stamps);
 }
 
-static inline uint64_t epoch_with_layers(uint64_t epoch, unsigned oldest, unsigned newest,
+static inline uint64_t epoch_with_layers(uint64_t epoch, uint64_t changes, bool grown,
                                          unsigned stamps)
 {
-  return epoch_make(epoch_period(epoch), oldest, newest, epoch_now(epoch), stamps);
+  return epoch_make(epoch_period(epoch), changes, grown, epoch_now(epoch), stamps);
 }
 
 /* ---- accesses ---- */

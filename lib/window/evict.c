@@ -66,10 +66,10 @@ static bool plan_path(const struct window_layer *layer, const struct window_plac
 
 /* ---- execute ---- */
 
-/* The name of a segment, which is not 0. */
+/* The name of a segment, which is not 0: no other layer has the index while this one is there. */
 static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 {
-  return (segment << 8 | layer->number) + 1;
+  return segment << 8 | layer->index;
 }
 
 /* Relaxed: whoever freezes a segment takes all its stripes after that, and the caller holds one. */
@@ -97,21 +97,30 @@ static int move_further_locked(struct window_memory *memory, const struct window
   return result;
 }
 
+/* What is moved. */
+struct path_of_layer {
+  struct window_layer *layer;
+  uint64_t first; /* bucket of the segment */
+  uint64_t epoch; /* that names `layer` as the newest one */
+  struct cuckoo_path path;
+};
+
 /* Makes a move.  TAMIS_ABSENT: what was planned is not possible any more.  The caller holds the
  * stripes of both buckets. */
-static int move_locked(struct window_memory *memory, struct window_layer *layer, uint64_t first,
+static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
   struct window *w = memory->w;
-  const uint64_t source = first + move->from, target = first + move->to;
+  struct window_layer *layer = of->layer;
+  const uint64_t epoch = epoch_locked(&w->epoch);
+  if (!epoch_has_same_layers(of->epoch, epoch))
+    return TAMIS_ABSENT; /* the layer may have left */
+  const uint64_t source = of->first + move->from, target = of->first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
-  uint64_t epoch = epoch_locked(&w->epoch);
   unsigned dead = epoch_dead(epoch);
   uint64_t from = window_load(layer, source), to = window_load(layer, target);
   uint64_t entry = lane_get(&s->lane, from, move->lane);
   uint64_t room = window_free(s, to, dead);
-  if (epoch_newest(epoch) != layer->number)
-    return TAMIS_ABSENT;
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
   if (!entry || window_stamp_of(s, entry) == dead) /* free by now */
@@ -136,23 +145,49 @@ static int move_locked(struct window_memory *memory, struct window_layer *layer,
   return TAMIS_OK;
 }
 
-static int execute(struct window *w, struct window_layer *layer, uint64_t first,
-                   const struct cuckoo_move *move)
+/* Whether the layers are those of `epoch` still.  Then a caller that is in a read section may read
+ * them: [L] in table.h. */
+static bool has_layers_of(const struct window *w, uint64_t epoch)
+{
+  return epoch_has_same_layers(epoch, epoch_locked(&w->epoch));
+}
+
+/* Those of a move's buckets, which may be one. */
+struct two_stripes {
+  struct stripe *lower, *higher; /* NULL: the layers have changed */
+};
+
+static struct two_stripes find_stripes(const struct window *w, const struct path_of_layer *of,
+                                       const struct cuckoo_move *move)
+{
+  struct two_stripes found = {NULL, NULL};
+  struct window_reader reader = window_enter(of->epoch);
+  if (has_layers_of(w, of->epoch)) {
+    struct stripe *a = window_stripe(w, of->layer, of->first + move->from);
+    struct stripe *b = window_stripe(w, of->layer, of->first + move->to);
+    found = a < b ? (struct two_stripes){a, b} : (struct two_stripes){b, a};
+  }
+  window_leave(reader);
+  return found;
+}
+
+static int execute(struct window *w, const struct path_of_layer *of, const struct cuckoo_move *move)
 {
   struct window_memory memory;
   window_memory_begin(&memory, w);
-  struct stripe *a = window_stripe(w, layer, first + move->from);
-  struct stripe *b = window_stripe(w, layer, first + move->to);
-  struct stripe *lower = a < b ? a : b, *higher = a < b ? b : a;
+  const struct two_stripes s = find_stripes(w, of, move);
   int result, again = TAMIS_OK;
+  if (!s.lower)
+    return TAMIS_ABSENT;
   do {
-    stripe_lock(lower);
-    if (higher != lower)
-      stripe_lock(higher);
-    result = move_locked(&memory, layer, first, move);
-    if (higher != lower)
-      stripe_unlock(higher);
-    stripe_unlock(lower);
+    HOOK(window_move_wanted);
+    stripe_lock(s.lower);
+    if (s.higher != s.lower)
+      stripe_lock(s.higher);
+    result = move_locked(&memory, of, move);
+    if (s.higher != s.lower)
+      stripe_unlock(s.higher);
+    stripe_unlock(s.lower);
     if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
   } while (result == NO_MEMORY && again == TAMIS_OK);
@@ -175,22 +210,47 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
   return plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path);
 }
 
-int tamis__window_evict(struct window *w, struct window_layer *layer,
-                        const struct window_place *place)
+/* TAMIS_OK: there is a path, which may have no moves.  The caller is in a read section, in which it
+ * has found the layers to be those of the epoch word. */
+static int plan_in_section(struct window *w, struct path_of_layer *of,
+                           const struct window_place *place, bool thorough)
 {
-  struct cuckoo_path path;
-  if (!plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path)) {
-    tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
+  of->first = first_of_segment(of->layer, place->lower);
+  if (!thorough && tamis__window_has_no_path(w, of->layer, place))
     return TAMIS_ABSENT;
-  }
+  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->epoch)), &of->path))
+    return TAMIS_OK;
+  tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
+  return TAMIS_ABSENT;
+}
+
+static void note_found_room(const struct window *w, const struct path_of_layer *of,
+                            const struct window_place *place)
+{
+  struct window_reader reader = window_enter(of->epoch);
+  if (has_layers_of(w, of->epoch))
+    fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
+  window_leave(reader);
+}
+
+int tamis__window_evict(struct window *w, struct window_layer *layer,
+                        const struct window_place *place, uint64_t epoch, bool thorough)
+{
+  struct path_of_layer of = {.layer = layer, .epoch = epoch};
+  HOOK(window_room_wanted);
+  struct window_reader reader = window_enter(epoch);
+  bool same = has_layers_of(w, epoch);
+  int result = same ? plan_in_section(w, &of, place, thorough) : TAMIS_OK;
+  window_leave(reader);
+  if (!same || result != TAMIS_OK)
+    return result;
   HOOK(window_path_planned);
-  int result = TAMIS_OK;
-  for (unsigned i = 0; i < path.moves && result == TAMIS_OK; i++)
-    result = execute(w, layer, first_of_segment(layer, place->lower), &path.move[i]);
-  if (path.moves && result >= 0)
+  for (unsigned i = 0; i < of.path.moves && result == TAMIS_OK; i++)
+    result = execute(w, &of, &of.path.move[i]);
+  if (of.path.moves && result >= 0)
     tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
   if (result == TAMIS_OK)
-    fullness_found_room(&layer->full[window_mark_of(layer, place->lower)]);
+    note_found_room(w, &of, place);
   if (result == FROZEN) {
     stripe_lock(&w->saving);
     stripe_unlock(&w->saving);
@@ -200,11 +260,15 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
 
 /* ---- frozen segments ---- */
 
-uint64_t tamis__window_freeze(struct window *w, const struct window_layer *layer, uint64_t segment)
+uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
+                              const struct window_layer **found)
 {
-  uint64_t words = window_segment_words(&layer->geometry), begin = segment * words;
   stripe_lock(&w->advancing);
   stripe_lock(&w->saving);
+  const struct window_layer *layer = *found = window_find_layer(w, number);
+  if (!layer)
+    return epoch_locked(&w->epoch);
+  uint64_t words = window_segment_words(&layer->geometry), begin = segment * words;
   atomic_store_explicit(&w->frozen, segment_name(layer, segment), memory_order_relaxed);
   HOOK(window_freezing);
   uint64_t first = begin >> layer->block_shift, last = (begin + words - 1) >> layer->block_shift;

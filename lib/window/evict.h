@@ -14,8 +14,8 @@
  *    F  clears `frozen`, releases the locks   M  releases the stripes
  *
  * A move that has not seen the name had its stripes before F took them, and is done.  As
- * `advancing` is held, the period stays the same meanwhile, and no lane is dead: every stamp in the
- * copy is that of one of the periods that the epoch word remembers.
+ * `advancing` is held, the period stays the same meanwhile, no layer leaves, and no lane is dead:
+ * every stamp in the copy is that of one of the periods that the epoch word remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
@@ -23,14 +23,16 @@
 #include "window/table.h"
 
 /* Moves entries of the layer, so that one of a key's two buckets has a free lane.  TAMIS_OK: it may
- * have one, or the layer is not the newest one any more; TAMIS_ABSENT: no moves make room.  The
- * caller holds no stripe.
+ * have one, or the layers are not those of `epoch` any more, of which `layer` was the newest one;
+ * TAMIS_ABSENT: no moves make room, or a search for such moves is known to fail.  `thorough`: it
+ * searches in any case.  The caller holds no stripe, and need not be a reader.
  *   Errors  there is no memory for the count of an entry that is to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
-                        const struct window_place *place);
+                        const struct window_place *place, uint64_t epoch, bool thorough);
 
-/* Whether a search for such moves is known to fail, so that nobody need make one. */
+/* Whether a search for such moves is known to fail, so that nobody need make one.  The caller is a
+ * reader, or holds `opening`, and so with the next. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_place *place);
 
@@ -38,9 +40,11 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_place *place);
 
-/* Freezes a segment, and returns the epoch word, which names no other period until the segment is
- * thawed.  One at a time: the call waits for others, and for tamis_advance(). */
-uint64_t tamis__window_freeze(struct window *w, const struct window_layer *layer, uint64_t segment);
+/* Freezes a segment of the layer with this number, and returns the epoch word, which names no other
+ * period until the segment is thawed; nor does the layer leave until then.  *layer: NULL, if it has
+ * left already.  One at a time: the call waits for others, and for tamis_advance(). */
+uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
+                              const struct window_layer **layer);
 void tamis__window_thaw(struct window *w);
 
 #endif

@@ -29,18 +29,20 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
   uint64_t epoch = epoch_before(&w->epoch);
   if (copies && renews && epoch_has_grown(epoch))
     return false;
-  for (struct window_layer *layer = window_newest(w, epoch); layer;
+  bool live = false, settled = false;
+  struct window_reader reader = window_enter(epoch);
+  for (struct window_layer *layer = window_newest(w, epoch); layer && !live;
        layer = window_next(layer, epoch)) {
     struct pair pair = pair_in(layer, mixed);
     struct view view = look_at(&pair);
     struct found found = find_entry(&pair, &view);
     HOOK(window_entry_seen);
-    if (is_live(layer, &found, epoch))
-      return (!renews ||
-              window_stamp_of(&layer->geometry.shape, found.entry) == epoch_now(epoch)) &&
-             epoch_after(&w->epoch) == epoch;
+    live = is_live(layer, &found, epoch);
+    settled = live &&
+              (!renews || window_stamp_of(&layer->geometry.shape, found.entry) == epoch_now(epoch));
   }
-  return false;
+  window_leave(reader);
+  return settled && epoch_after(&w->epoch) == epoch;
 }
 
 /* ---- under stripes ---- */
@@ -72,54 +74,94 @@ static int insert_locked(struct window *w, const struct home *home, uint64_t epo
   return TAMIS_OK;
 }
 
+/* Renews a key in a window of the cuckoo kind, where it is.  A plain add is a copy more, which may
+ * lack memory: then nothing is renewed. */
+static int renew_in_home_locked(struct window *w, const struct home *home, bool unique, bool renews,
+                                uint64_t epoch, struct window_memory *memory)
+{
+  const struct window_layer *layer = home->pair->layer;
+  const struct found *at = &home->found;
+  int result = TAMIS_OK;
+  if (!unique)
+    result = tamis__window_add_further(memory, layer, window_lane(layer, at->bucket, at->lane), 1);
+  if (result == TAMIS_OK && renews)
+    write_locked(w, home->pair, at->bucket, at->lane, epoch);
+  return result;
+}
+
+/* Renews a key in a window of the Bloom kind: in the newest layer, so that nothing keeps an older
+ * one.  What the key has there dies as if it had not come again.  If no room can be made in the
+ * newest layer (`refused`), the key is renewed where it is. */
+static int renew_in_newest_locked(struct window *w, const struct locked *locked,
+                                  const struct home *home, int refused, uint64_t epoch,
+                                  struct window_memory *memory)
+{
+  struct home newest = home_in(&locked->pair[0], epoch);
+  int result =
+      home->pair == newest.pair || refused ? TAMIS_EFULL : insert_locked(w, &newest, epoch, memory);
+  if (result == TAMIS_EFULL)
+    write_locked(w, home->pair, home->found.bucket, home->found.lane, epoch);
+  return result == NO_ROOM ? NO_ROOM : TAMIS_OK;
+}
+
+/* `refused`: why no room could be made for the key; 0: it has not been tried. */
 static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
-                      struct window_memory *memory)
+                      int refused, struct window_memory *memory)
 {
   uint64_t epoch = epoch_locked(&w->epoch);
   HOOK(window_epoch_read_locked);
-  if (epoch_newest(epoch) != locked->pair[0].layer->number)
+  if (!has_layers(locked, epoch))
     return OTHER_LAYERS;
   struct home home = find_home(locked, epoch);
   if (!home.live)
-    return insert_locked(w, &home, epoch, memory);
-  const struct found *at = &home.found;
+    return refused ? refused : insert_locked(w, &home, epoch, memory);
   int result = TAMIS_OK;
-  if (!unique && home.pair->layer->planes)
-    result = tamis__window_add_further(memory, home.pair->layer,
-                                       window_lane(home.pair->layer, at->bucket, at->lane), 1);
-  if (result == TAMIS_OK && renews)
-    write_locked(w, home.pair, at->bucket, at->lane, epoch);
+  if (window_counts_copies(w))
+    result = renew_in_home_locked(w, &home, unique, renews, epoch, memory);
+  else if (renews)
+    result = renew_in_newest_locked(w, locked, &home, refused, epoch, memory);
   return result != TAMIS_OK ? result : unique ? TAMIS_PRESENT : TAMIS_OK;
 }
 
 /* ---- the calls ---- */
 
-/* Provides what a try lacked.  TAMIS_OK: there may be enough now. */
-static NEVER_INLINE int provide(struct window *w, const struct pair *pair,
+/* Makes moves, or opens a layer.  The caller holds no lock; so with the next. */
+static int make_room(struct window *w, const struct locked *locked)
+{
+  const struct pair *open = &locked->pair[0];
+  int result = tamis__window_evict(w, open->layer, &open->place, locked->epoch, false);
+  return result == TAMIS_ABSENT ? tamis__window_grow(w, open->layer, &open->place, locked->epoch)
+                                : result;
+}
+
+/* Provides what a try lacked, or was refused for.  TAMIS_OK: there may be enough now. */
+static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
                                 struct window_memory *memory, int lacks)
 {
-  if (lacks == NO_MEMORY)
-    return tamis__window_fetch_memory(memory);
-  if (lacks == OTHER_LAYERS)
+  int result = lacks;
+  if (lacks == NO_ROOM)
+    result = make_room(w, locked);
+  else if (lacks == NO_MEMORY)
+    result = tamis__window_fetch_memory(memory);
+  else if (lacks == OTHER_LAYERS)
     return TAMIS_OK;
-  int result = TAMIS_ABSENT;
-  if (!tamis__window_has_no_path(w, pair->layer, &pair->place))
-    result = tamis__window_evict(w, pair->layer, &pair->place);
-  return result == TAMIS_ABSENT ? tamis__window_grow(w, pair->layer, &pair->place) : result;
+  return result < 0 && tamis__backlog_hurry(&w->backlog) ? TAMIS_OK : result;
 }
 
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
 {
   struct window_memory memory;
   window_memory_begin(&memory, w);
-  for (;;) {
+  for (int refused = 0;;) {
     struct locked locked;
     lock_pairs(w, mixed, &locked);
-    int result = put_locked(w, &locked, unique, renews, &memory);
+    int result = put_locked(w, &locked, unique, renews, refused, &memory);
     unlock_pairs(&locked);
-    if (__builtin_expect(result >= NO_ROOM, 0)) {
-      result = provide(w, &locked.pair[0], &memory, result);
-      if (result == TAMIS_OK)
+    if (__builtin_expect(result >= NO_ROOM || result < 0, 0)) {
+      const bool no_room = result == NO_ROOM;
+      result = provide(w, &locked, &memory, result);
+      refused = no_room && renews && locked.pairs > 1 ? result : 0;
+      if (result == TAMIS_OK || refused)
         continue;
     }
     window_release_memory(&memory);
@@ -174,13 +216,16 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {
-  struct window_layer *layer = window_newest(w, epoch_before(&w->epoch));
+  uint64_t epoch = epoch_before(&w->epoch);
+  struct window_reader reader = window_enter(epoch);
+  struct window_layer *layer = window_newest(w, epoch);
   for (size_t i = 0; i < n; i++) {
     mixed[i] = window_mixed(w, hashes[i]);
     struct pair pair = pair_in(layer, mixed[i]);
     __builtin_prefetch(window_word(layer, pair.place.lower), 1);
     __builtin_prefetch(window_word(layer, pair.place.upper), 1);
   }
+  window_leave(reader);
 }
 
 void tamis__window_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results)

@@ -6,11 +6,30 @@
  *    C keys                  2 C               4 C, ...
  *       ▲                       ▲                 ▲
  *       └──────── older ────────┴───── older ─────┘
- *       └ oldest, in the epoch word                └ newest
+ *                                                 └ newest
  *
  * Of the layers that are searched, each has an index that no other one has, and with it a share of
  * the rate.  A new layer takes the lowest index that is free.  So when older layers have left,
  * their indices come back, and growth goes on.
+ *
+ * After a burst the newest layer is far larger than the keys need: it is *sparse* if it was made
+ * for SPARSE times as many keys as there are, or more.  When it has been so at the ends of two
+ * periods, tamis_advance() opens a smaller layer: the first one again, if it has left and is large
+ * enough, and otherwise a new one.  Each of the two ends counts the keys of a whole window.  They
+ * are two, because copies may be removed at any time: one end might find a filter empty that is
+ * full in between.  The large layer gets no more keys.  Its last ones are forgotten G + 1 periods
+ * later; then it leaves, and its memory is released.  (In the cuckoo kind not, while keys in it are
+ * renewed: [H] in remove.c.)
+ *
+ * [S] A second burst finds room as the first one did, while the large layer is still there.  A
+ *     smaller layer is opened only if after it one more as large as the largest would get an index
+ *     and fit in max_bytes; and a full layer is followed by one of twice the size only if the same
+ *     holds after that, and otherwise by one as large as the largest.
+ *
+ * Layers that keep their keys do not become more and more: a smaller layer is opened only if no
+ * older one is more than half as large as the sparse one.  As a full layer is followed by one of
+ * twice the size, keys whose number changes by less than a factor of about two do not open layers
+ * again and again.
  */
 #include "window/layers.h"
 
@@ -18,6 +37,8 @@
 #include "window/copies.h"
 #include "window/evict.h"
 #include "window/lookup.h"
+
+#include <assert.h>
 
 uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer *layer,
                                      const struct window_geometry *g, struct window_plane *planes)
@@ -34,110 +55,236 @@ uint64_t tamis__window_prepare_layer(const struct window *w, struct window_layer
   return window_bytes(g);
 }
 
-struct window_layer *tamis__window_create_layer(const struct window *w,
-                                                const struct window_geometry *g)
-{
-  const bool copies = window_counts_copies(w);
-  struct window_layer *layer =
-      tamis__memory_allocate(filter_allocator(&w->head), window_layer_bytes(copies));
-  if (layer)
-    (void) tamis__window_prepare_layer(w, layer, g,
-                                       copies ? (struct window_plane *) (layer + 1) : NULL);
-  return layer;
-}
-
-void tamis__window_destroy_layer(struct window *w, struct window_layer *layer)
-{
-  tamis__window_destroy_planes(w, layer);
-  tamis__memory_release(filter_allocator(&w->head), layer->words, window_bytes(&layer->geometry));
-  tamis__memory_release(filter_allocator(&w->head), layer,
-                        window_layer_bytes(window_counts_copies(w)));
-}
-
 word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes, size_t cleared_from)
 {
   const bool comes_cleared = cleared_from && bytes >= cleared_from;
   return tamis__memory_allocate_cleared(from, bytes, comes_cleared ? 0 : bytes);
 }
 
-/* The lowest index that no layer has which is searched now. */
-static unsigned free_index(const struct window *w, uint64_t epoch)
+/* ---- the list.  It changes under `opening` only ---- */
+
+static struct window_layer *newest_locked(const struct window *w)
+{
+  assert(stripe_held((struct stripe *) &w->opening));
+  return window_layer_at(&w->newest);
+}
+
+static uint64_t indices_locked(const struct window *w)
 {
   uint64_t used = 0;
-  for (const struct window_layer *layer = window_newest(w, epoch); layer;
-       layer = window_next(layer, epoch))
+  for (struct window_layer *layer = newest_locked(w); layer; layer = window_layer_at(&layer->older))
     used |= UINT64_C(1) << (layer->index - 1);
-  return (unsigned) __builtin_ctzll(~used) + 1;
+  return used;
+}
+
+/* The lowest index that is not in a set. */
+static unsigned free_index(uint64_t indices)
+{
+  return (unsigned) __builtin_ctzll(~indices) + 1;
 }
 
 /* ORDER layer.opened (release)
  *   pairs with     layer.newest, which has the argument
  *   checked by     negative/window_layer_opened_relaxed */
-static void link_layer(struct window *w, struct window_layer *layer)
+static void link_layer(struct window_layer *_Atomic *link, struct window_layer *layer)
 {
-  atomic_store_explicit(&w->newest, layer, memory_order_release);
+  atomic_store_explicit(link, layer, memory_order_release);
+}
+
+/* Says in the epoch word that the list has changed. */
+static void publish_list(struct window *w)
+{
+  bool grown = window_layer_at(&w->newest) != &w->first || window_layer_at(&w->first.older);
+  uint64_t epoch = epoch_before(&w->epoch);
+  w->changes++;
+  while (!epoch_publish(&w->epoch, &epoch, epoch_with_layers(epoch, w->changes, grown, w->stamps)))
+    ;
 }
 
 void tamis__window_append(struct window *w, struct window_layer *layer)
 {
-  link_layer(w, layer);
+  struct window_layer *older = window_layer_at(&w->newest);
+  atomic_fetch_add_explicit(&w->growths, 1, memory_order_relaxed);
+  atomic_store_explicit(&layer->number, w->changes + 1, memory_order_relaxed);
+  link_layer(&layer->older, older);
+  link_layer(&w->newest, layer);
   HOOK(window_layer_linked);
-  uint64_t epoch = epoch_before(&w->epoch);
-  while (!epoch_publish(&w->epoch, &epoch,
-                        epoch_with_layers(epoch, epoch_oldest(epoch), layer->number, w->stamps)))
-    ;
+  publish_list(w);
   HOOK(window_layer_published);
 }
 
-/* What the layer after `full` will be.  The caller holds `opening`. */
-static int plan_locked(struct window *w, const struct window_layer *full, uint64_t epoch)
+static void unlink_locked(struct window *w, const struct window_layer *layer)
 {
-  struct window_next_plan *next = &w->next;
-  unsigned index = free_index(w, epoch);
-  if (next->number != full->number + 1 || next->index != index) {
-    next->number = full->number + 1;
-    next->index = index;
-    next->result = next->number == WINDOW_MOST_LAYERS
-                       ? TAMIS_EFULL
-                       : window_geometry_plan_layer(&w->spec, index, 2 * full->geometry.capacity,
-                                                    &next->geometry);
-  }
-  return next->result;
+  struct window_layer *_Atomic *link = &w->newest;
+  while (window_layer_at(link) != layer)
+    link = &window_layer_at(link)->older;
+  link_layer(link, window_layer_at(&layer->older));
+  publish_list(w);
+  fullness_count(&w->rooms);
 }
 
-int tamis__window_open_layer(struct window *w, const struct window_layer *full)
+/* ---- memory ---- */
+
+static struct window_later_layer *later_of(struct window_layer *layer)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
-  if (epoch_newest(epoch) != full->number)
-    return TAMIS_OK; /* another thread has opened it */
-  int result = plan_locked(w, full, epoch);
-  if (result != TAMIS_OK)
-    return result;
-  const struct window_geometry *g = &w->next.geometry;
-  uint64_t words = window_bytes(g), more = words + window_layer_bytes(window_counts_copies(w));
+  return (struct window_later_layer *) (void *) ((char *) layer -
+                                                 offsetof(struct window_later_layer, layer));
+}
+
+static uint64_t bytes_for(const struct window *w, const struct window_geometry *g)
+{
+  return window_bytes(g) + window_layer_bytes(window_counts_copies(w));
+}
+
+struct window_layer *tamis__window_make_layer(struct window *w, const struct window_geometry *g,
+                                              unsigned index, word *words)
+{
+  const bool copies = window_counts_copies(w);
+  struct window_later_layer *later =
+      tamis__memory_allocate(filter_allocator(&w->head), window_layer_bytes(copies));
+  if (later && !words)
+    words =
+        tamis__window_allocate_words(filter_allocator(&w->head), window_bytes(g), w->cleared_from);
+  if (!later || !words) {
+    tamis__memory_release(filter_allocator(&w->head), later, window_layer_bytes(copies));
+    return NULL;
+  }
+  (void) tamis__window_prepare_layer(w, &later->layer, g,
+                                     copies ? (struct window_plane *) (later + 1) : NULL);
+  later->layer.words = words;
+  later->layer.index = index;
+  atomic_fetch_add_explicit(&w->bytes, bytes_for(w, g), memory_order_relaxed);
+  return &later->layer;
+}
+
+static void release_layer(struct window *w, struct window_layer *layer)
+{
+  const tamis_allocator *from = filter_allocator(&w->head);
+  atomic_fetch_sub_explicit(&w->bytes, bytes_for(w, &layer->geometry), memory_order_relaxed);
+  tamis__window_destroy_planes(w, layer); /* one that has left has no counts */
+  tamis__memory_release(from, layer->words, window_bytes(&layer->geometry));
+  tamis__memory_release(from, later_of(layer), window_layer_bytes(window_counts_copies(w)));
+}
+
+void tamis__window_reclaim(void *owner, struct retired *block, size_t size)
+{
+  struct window *w = owner;
+  struct window_later_layer *later = (struct window_later_layer *) (void *) block, *also;
+  (void) size;
+  HOOK(window_layer_released);
+  for (; later; later = also) {
+    also = later->also;
+    release_layer(w, &later->layer);
+  }
+  fullness_count(&w->rooms);
+}
+
+static bool exceeds(const struct window *w, uint64_t more)
+{
   uint64_t bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
-  if (w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes))
+  return w->max_bytes && (bytes > w->max_bytes || more > w->max_bytes - bytes);
+}
+
+/* ---- opening ---- */
+
+static int open_locked(struct window *w, const struct window_geometry *g, unsigned index)
+{
+  if (exceeds(w, bytes_for(w, g)))
     return TAMIS_EFULL;
   HOOK(window_layer_wanted);
-  struct window_layer *layer = tamis__window_create_layer(w, g);
-  if (layer)
-    layer->words = tamis__window_allocate_words(filter_allocator(&w->head), words, w->cleared_from);
-  if (!layer || !layer->words) {
-    if (layer)
-      tamis__window_destroy_layer(w, layer);
+  struct window_layer *layer = tamis__window_make_layer(w, g, index, NULL);
+  if (!layer)
     return TAMIS_ENOMEM;
-  }
-  layer->older = (struct window_layer *) full;
-  layer->number = w->next.number;
-  layer->index = w->next.index;
-  atomic_fetch_add_explicit(&w->bytes, more, memory_order_relaxed);
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }
 
-/* The caller holds `opening`, without which nobody searches a segment for a mark.  How full a single
- * segment is, is not counted.  A search fails in one that is nearly full, unless somebody has chosen
- * keys for that. */
+/* Plans the layer with the lowest index that is not in a set, and adds that to the set. */
+static int plan_locked(const struct window *w, uint64_t *indices, uint64_t keys,
+                       struct window_geometry *g)
+{
+  unsigned index = free_index(*indices);
+  *indices |= UINT64_C(1) << (index - 1);
+  return index >= WINDOW_MOST_LAYERS - 1 ? TAMIS_EFULL
+                                         : window_geometry_plan_layer(&w->spec, index, keys, g);
+}
+
+static uint64_t largest_capacity_locked(const struct window *w)
+{
+  uint64_t largest = 0;
+  for (struct window_layer *layer = newest_locked(w); layer; layer = window_layer_at(&layer->older))
+    if (layer->geometry.capacity > largest)
+      largest = layer->geometry.capacity;
+  return largest;
+}
+
+/* [S]: whether, with so many bytes more and these indices taken, one as large as the largest layer
+ * could be opened, when what waits for readers has been released. */
+static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t indices)
+{
+  struct window_geometry g;
+  uint64_t held = atomic_load_explicit(&w->backlog.held, memory_order_relaxed); /* a figure */
+  if (plan_locked(w, &indices, largest_capacity_locked(w), &g) != TAMIS_OK)
+    return false;
+  more += bytes_for(w, &g);
+  return !exceeds(w, more > held ? more - held : 0);
+}
+
+/* Plans a layer after `full` of twice its size.  The plan is kept, as there may be no memory for a
+ * while. */
+static int plan_next_locked(struct window *w, const struct window_layer *full,
+                            struct window_geometry *g)
+{
+  struct window_next_plan *next = &w->next;
+  uint64_t indices = indices_locked(w);
+  unsigned index = free_index(indices);
+  if (next->after != window_number(full) + 1 || next->index != index) {
+    int result = plan_locked(w, &indices, 2 * full->geometry.capacity, g);
+    *next = (struct window_next_plan){.after = window_number(full) + 1,
+                                      .segments = g->segments,
+                                      .half = g->half,
+                                      .capacity = g->capacity,
+                                      .shape_index = g->shape_index,
+                                      .index = index,
+                                      .result = result};
+  }
+  *g = (struct window_geometry){.segments = next->segments,
+                                .half = next->half,
+                                .capacity = next->capacity,
+                                .shape_index = next->shape_index};
+  if (next->result == TAMIS_OK)
+    (void) window_geometry_restore(w->spec.periods, g); /* it was planned */
+  return next->result;
+}
+
+/* [S]: puts a plan as large as the largest layer in place of the plan of the next one, if it cannot
+ * come later. */
+static void plan_largest_locked(const struct window *w, struct window_geometry *next)
+{
+  uint64_t largest = largest_capacity_locked(w), indices = indices_locked(w);
+  struct window_geometry g;
+  if (next->capacity >= largest ||
+      leaves_room_locked(w, bytes_for(w, next), indices | (indices + 1)))
+    return;
+  if (plan_locked(w, &indices, largest, &g) == TAMIS_OK && !exceeds(w, bytes_for(w, &g)))
+    *next = g;
+}
+
+int tamis__window_open_layer(struct window *w, const struct window_layer *full)
+{
+  struct window_geometry g = {.segments = 0};
+  if (newest_locked(w) != full)
+    return TAMIS_OK; /* another thread has opened it */
+  int result = plan_next_locked(w, full, &g);
+  if (result != TAMIS_OK)
+    return result;
+  plan_largest_locked(w, &g);
+  return open_locked(w, &g, w->next.index);
+}
+
+/* The caller holds `opening`, without which nobody searches a segment for a mark.  How full a
+ * single segment is, is not counted.  A search fails in one that is nearly full, unless somebody
+ * has chosen keys for that. */
 static int grow_locked(struct window *w, struct window_layer *full,
                        const struct window_place *place)
 {
@@ -158,19 +305,130 @@ static int grow_locked(struct window *w, struct window_layer *full,
 }
 
 int tamis__window_grow(struct window *w, struct window_layer *full,
-                       const struct window_place *place)
+                       const struct window_place *place, uint64_t epoch)
 {
   stripe_lock(&w->opening);
-  int result = grow_locked(w, full, place);
+  bool same = epoch_has_same_layers(epoch, epoch_before(&w->epoch));
+  int result = same ? grow_locked(w, full, place) : TAMIS_OK;
   stripe_unlock(&w->opening);
   return result;
 }
 
+/* ---- after a burst ---- */
+
+enum { SPARSE = 4 };
+
+/* With room for an eighth more keys, but not for less than the user has asked for. */
+static uint64_t smaller_capacity(const struct window *w, uint64_t most)
+{
+  return most <= w->spec.capacity ? w->spec.capacity : most + most / 8;
+}
+
+static bool is_sparse(const struct window *w, uint64_t most)
+{
+  return most <= window_layer_at(&w->newest)->geometry.capacity / SPARSE;
+}
+
+/* Whether the first layer could take the newest one's place: for far less memory, or for none more
+ * where that one was made for as many keys. */
+static bool first_would_do(const struct window *w, uint64_t most)
+{
+  const struct window_layer *newest = window_layer_at(&w->newest);
+  const uint64_t capacity = newest->geometry.capacity, first = w->first.geometry.capacity;
+  return newest != &w->first && most <= first &&
+         (first == capacity || (first < capacity && is_sparse(w, most)));
+}
+
+/* Whether the first layer has left, and no other one has its index. */
+static bool first_is_free_locked(const struct window *w)
+{
+  return !window_find_layer(w, window_number(&w->first)) &&
+         !(indices_locked(w) >> (w->first.index - 1) & 1);
+}
+
+static bool older_one_is_large_locked(const struct window *w)
+{
+  const struct window_layer *newest = newest_locked(w), *layer = newest;
+  while ((layer = window_layer_at(&layer->older)) != NULL)
+    if (layer->geometry.capacity > newest->geometry.capacity / 2)
+      return true;
+  return false;
+}
+
+static void open_smaller_locked(struct window *w, uint64_t most)
+{
+  struct window_geometry g;
+  uint64_t indices = indices_locked(w), keys = smaller_capacity(w, most);
+  if (older_one_is_large_locked(w))
+    return;
+  if (first_would_do(w, most) && first_is_free_locked(w)) {
+    if (leaves_room_locked(w, 0, indices | UINT64_C(1) << (w->first.index - 1)))
+      tamis__window_append(w, &w->first);
+    return;
+  }
+  unsigned index = free_index(indices);
+  if (is_sparse(w, most) && keys <= newest_locked(w)->geometry.capacity / 2 &&
+      plan_locked(w, &indices, keys, &g) == TAMIS_OK &&
+      leaves_room_locked(w, bytes_for(w, &g), indices))
+    (void) open_locked(w, &g, index); /* without memory at the end of a later period */
+}
+
+/* A call that opens a layer is waited for only if there may be something to do. */
+void tamis__window_open_smaller(struct window *w, uint64_t most)
+{
+  if (!epoch_has_grown(epoch_before(&w->epoch)) || !(is_sparse(w, most) || first_would_do(w, most)))
+    return;
+  stripe_lock(&w->opening);
+  open_smaller_locked(w, most);
+  stripe_unlock(&w->opening);
+}
+
+/* ---- layers that leave ---- */
+
+/* [L] in table.h: whoever has read an earlier epoch word under stripes has released them then. */
+static void wait_for_holders_of_stripes(struct window *w)
+{
+  for (uint64_t i = 0; i <= w->stripes.mask; i++) {
+    stripe_lock(&w->stripes.all[i].stripe);
+    stripe_unlock(&w->stripes.all[i].stripe);
+  }
+}
+
+/* All in one block: they wait for one grace period. */
+static void retire(struct window *w, struct window_layer *const *empty, unsigned n)
+{
+  struct window_later_layer *all = NULL;
+  size_t size = 0;
+  for (unsigned i = 0; i < n; i++)
+    if (empty[i] != &w->first) {
+      later_of(empty[i])->also = all;
+      all = later_of(empty[i]);
+      size += bytes_for(w, &empty[i]->geometry);
+    }
+  if (all)
+    tamis__backlog_retire(&w->backlog, &all->retired, size, true);
+}
+
+void tamis__window_let_leave(struct window *w, struct window_layer *const *empty, unsigned n)
+{
+  if (!n)
+    return;
+  stripe_lock(&w->opening);
+  for (unsigned i = 0; i < n; i++)
+    unlink_locked(w, empty[i]);
+  stripe_unlock(&w->opening);
+  HOOK(window_layer_unlinked);
+  wait_for_holders_of_stripes(w);
+  retire(w, empty, n);
+}
+
 void tamis__window_destroy_layers(struct window *w)
 {
-  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_relaxed), *older;
-  for (; layer != &w->first; layer = older) {
-    older = layer->older;
-    tamis__window_destroy_layer(w, layer);
+  struct window_layer *layer = window_layer_at(&w->newest), *older;
+  for (; layer; layer = older) {
+    older = window_layer_at(&layer->older);
+    if (layer != &w->first)
+      release_layer(w, layer);
   }
+  tamis__backlog_destroy(&w->backlog);
 }

@@ -35,6 +35,10 @@ struct load {
   uint64_t beside;
   uint64_t further;        /* copies */
   struct saved_block next; /* that follows a layer */
+  /* The first layer of the filter.  It is one of its own, which has left, if the oldest one of the
+   * file is larger than the filter was created with: that one can be released then. */
+  struct window_geometry own;
+  bool apart;
   unsigned n;
   struct content layers[WINDOW_MOST_LAYERS];
 };
@@ -46,7 +50,7 @@ static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct
 {
   if (numbers[SAVED_LAYER_SHAPE] >= WINDOW_SHAPES || numbers[SAVED_LAYER_SEGMENTS] >> 53 ||
       numbers[SAVED_LAYER_HALF] >> 53 || numbers[SAVED_LAYER_CAPACITY] >> 53 ||
-      !numbers[SAVED_LAYER_INDEX] || numbers[SAVED_LAYER_INDEX] > WINDOW_MOST_LAYERS)
+      !numbers[SAVED_LAYER_INDEX] || numbers[SAVED_LAYER_INDEX] >= WINDOW_MOST_LAYERS)
     return false;
   *out = (struct content){.index = (unsigned) numbers[SAVED_LAYER_INDEX],
                           .geometry = {.shape_index = (unsigned) numbers[SAVED_LAYER_SHAPE],
@@ -57,15 +61,22 @@ static bool read_layer_numbers(unsigned periods, const uint64_t *numbers, struct
          out->geometry.capacity <= window_lanes(&out->geometry);
 }
 
-/* Of layers that exist at the same time, each is larger than those before it, and each has another
- * index. */
+/* Of layers that exist at the same time, each has another index. */
 static bool fits_before(const struct load *l, const struct content *layer)
 {
   for (unsigned i = 0; i < l->n; i++)
-    if (l->layers[i].geometry.capacity >= layer->geometry.capacity ||
-        l->layers[i].index == layer->index)
+    if (l->layers[i].index == layer->index)
       return false;
   return true;
+}
+
+static void choose_first_layer(struct load *l)
+{
+  const struct window_geometry *oldest = &l->layers[0].geometry;
+  l->apart = l->spec.growable && window_geometry_plan(&l->spec, &l->own) == TAMIS_OK &&
+             window_bytes(&l->own) < window_bytes(oldest);
+  if (!l->apart)
+    l->own = *oldest;
 }
 
 static bool read_numbers(const struct saved_head *saved, struct load *l)
@@ -81,20 +92,26 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
                                  .growable = o->growable};
   l->stamps = window_stamps(l->spec.periods);
   l->first = g[SAVED_WINDOW_PERIOD];
-  return g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
-         g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= saved_most_period && g[SAVED_WINDOW_STAMP] &&
-         g[SAVED_WINDOW_STAMP] <= l->stamps && g[SAVED_WINDOW_LAYERS] &&
-         g[SAVED_WINDOW_LAYERS] <= (o->growable ? WINDOW_MOST_LAYERS : 1) &&
-         g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
-         (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) &&
-         o->layout == TAMIS_LAYOUT_BLOCKED &&
-         read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+  bool good =
+      g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
+      g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= saved_most_period && g[SAVED_WINDOW_STAMP] &&
+      g[SAVED_WINDOW_STAMP] <= l->stamps && g[SAVED_WINDOW_LAYERS] &&
+      g[SAVED_WINDOW_LAYERS] < (o->growable ? WINDOW_MOST_LAYERS : 2) &&
+      g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
+      (o->kind == TAMIS_CUCKOO || !g[SAVED_WINDOW_FURTHER]) && o->layout == TAMIS_LAYOUT_BLOCKED &&
+      read_layer_numbers(l->spec.periods, &g[SAVED_WINDOW_OLDEST], &l->layers[0]);
+  if (good)
+    choose_first_layer(l);
+  return good;
 }
 
+/* What the filter takes beside its first layer, if that is the oldest one of the file, or with it. */
 static uint64_t bytes_beside(const struct load *l)
 {
   const tamis_options *o = &l->saved->options;
-  return tamis__window_bytes_beside(&l->layers[0].geometry, o->stripes, o->kind == TAMIS_CUCKOO);
+  uint64_t beside = tamis__window_bytes_beside(&l->own, o->stripes, o->kind == TAMIS_CUCKOO);
+  return l->apart ? beside + window_bytes(&l->own) + window_layer_bytes(o->kind == TAMIS_CUCKOO)
+                  : beside;
 }
 
 /* ---- words ---- */
@@ -330,17 +347,11 @@ static int load_end(struct load *l)
 
 static int append_layer(struct window *w, struct content *c)
 {
-  struct window_layer *layer = tamis__window_create_layer(w, &c->geometry);
+  struct window_layer *layer =
+      tamis__window_make_layer(w, &c->geometry, c->index, (word *) c->words);
   if (!layer)
     return TAMIS_ENOMEM;
-  struct window_layer *older = atomic_load_explicit(&w->newest, memory_order_relaxed);
-  uint64_t bytes = window_bytes(&c->geometry) + window_layer_bytes(window_counts_copies(w));
-  layer->words = (word *) c->words;
   c->words = NULL; /* they are the layer's now */
-  layer->index = c->index;
-  layer->older = older;
-  layer->number = older->number + 1;
-  atomic_fetch_add_explicit(&w->bytes, bytes, memory_order_relaxed); /* not shared yet, both */
   tamis__window_append(w, layer);
   return TAMIS_OK;
 }
@@ -361,31 +372,37 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
 {
   const tamis_options *o = &l->saved->options;
   struct window_plan plan = {.spec = l->spec,
-                             .geometry = l->layers[0].geometry,
-                             .index = l->layers[0].index,
+                             .geometry = l->own,
+                             .index = l->apart ? 1 : l->layers[0].index,
                              .copies = o->kind == TAMIS_CUCKOO,
                              .renews = l->saved->geometry[SAVED_WINDOW_RENEWS],
                              .stripes_wanted = o->stripes,
                              .max_bytes = l->saved->limit,
                              .cleared_from = o->cleared_from,
-                             .words = (word *) l->layers[0].words};
+                             .words = l->apart ? NULL : (word *) l->layers[0].words};
   struct window *w = *out = tamis__window_create(head, &plan);
   int result = w ? TAMIS_OK : TAMIS_ENOMEM;
   if (!w)
     return result;
-  l->layers[0].words = NULL;
-  w->growths = l->saved->geometry[SAVED_WINDOW_GROWTHS];
-  uint64_t epoch = epoch_make(l->last, 0, 0, stamp_of(l, l->last), l->stamps);
-  atomic_store_explicit(&w->epoch, epoch, memory_order_relaxed); /* not shared yet */
-  for (unsigned i = 1; i < l->n && result == TAMIS_OK; i++)
+  if (!l->apart)
+    l->layers[0].words = NULL;
+  uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
+  atomic_store_explicit(&w->epoch, epoch, memory_order_relaxed); /* not shared yet, with the next */
+  for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
-  struct window_layer *newest = atomic_load_explicit(&w->newest, memory_order_relaxed), *layer;
-  for (layer = newest; layer; layer = layer->older)
+  if (l->apart && result == TAMIS_OK)
+    tamis__window_let_leave(w, (struct window_layer *[]){&w->first}, 1);
+  atomic_store_explicit(&w->growths, l->saved->geometry[SAVED_WINDOW_GROWTHS] + l->n - 1,
+                        memory_order_relaxed);
+  struct window_layer *newest = window_layer_at(&w->newest), *layer;
+  for (layer = newest; layer; layer = window_layer_at(&layer->older))
     count_lanes(w, layer);
   struct window_memory memory;
   window_memory_begin(&memory, w);
-  for (layer = newest; layer && layer->planes && result == TAMIS_OK; layer = layer->older)
-    result = tamis__window_give_counts(&memory, layer, &l->layers[layer->number].counts);
+  for (layer = newest; layer && layer->planes && result == TAMIS_OK;
+       layer = window_layer_at(&layer->older))
+    result = tamis__window_give_counts(&memory, layer,
+                                       &l->layers[window_number(layer) - l->apart].counts);
   window_release_memory(&memory);
   w->max_bytes = o->max_bytes;
   return result;
@@ -403,8 +420,10 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   l.last = l.first;
   l.bytes = l.beside = bytes_beside(&l);
   int result = TAMIS_OK;
-  for (uint64_t i = 0; i < saved->geometry[SAVED_WINDOW_LAYERS] && result == TAMIS_OK; i++)
+  do
     result = load_layer(&l);
+  while (result == TAMIS_OK && l.n < saved->geometry[SAVED_WINDOW_LAYERS] &&
+         l.next.type != SAVED_END);
   if (result == TAMIS_OK)
     result = load_end(&l);
   for (unsigned i = 0; i < l.n; i++)

@@ -74,7 +74,7 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 
 /* ---- any number of layers ---- */
 
-/* MOVED: what was read does not hold. */
+/* MOVED: what was read does not hold.  The caller is in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
   uint64_t epoch = epoch_before(&w->epoch);
@@ -89,7 +89,9 @@ static enum window_answer search(const struct window *w, uint64_t mixed)
 static bool contains_any(const struct window *w, uint64_t mixed)
 {
   for (;;) {
+    reader_token token = reader_enter();
     enum window_answer answer = search(w, mixed);
+    reader_leave(token);
     if (answer != WINDOW_MOVED)
       return answer == WINDOW_HIT;
     tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);

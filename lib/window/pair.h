@@ -63,6 +63,7 @@ static inline bool is_live(const struct window_layer *layer, const struct found 
 /* ---- under stripes ---- */
 
 struct locked {
+  uint64_t epoch; /* that names the layers */
   unsigned pairs, stripes;
   struct pair pair[WINDOW_MOST_LAYERS]; /* the newest layer's first */
   struct stripe *stripe[2 * WINDOW_MOST_LAYERS];
@@ -87,21 +88,31 @@ static inline void lock_stripes(const struct locked *locked)
     stripe_lock(locked->stripe[i]);
 }
 
+/* A thread that waits for stripes is not in a read section: so whoever has them asks has_layers()
+ * before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = locked->epoch = epoch_before(&w->epoch);
+  struct window_reader reader = window_enter(epoch);
   struct window_layer *layer = window_newest(w, epoch);
   locked->pairs = locked->stripes = 0;
-  do {
+  do { /* a list that changes meanwhile may seem longer */
     struct pair *pair = &locked->pair[locked->pairs++];
     *pair = pair_in(layer, mixed);
     note_stripe(locked, window_stripe(w, layer, pair->place.lower));
     note_stripe(locked, window_stripe(w, layer, pair->place.upper));
     layer = window_next(layer, epoch);
-  } while (layer);
+  } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
+  window_leave(reader);
   HOOK(window_stripes_wanted);
   lock_stripes(locked);
   HOOK(window_stripes_taken);
+}
+
+/* Whether the pairs are still those of all layers.  `epoch` was read under the stripes. */
+static inline bool has_layers(const struct locked *locked, uint64_t epoch)
+{
+  return epoch_has_same_layers(locked->epoch, epoch);
 }
 
 static inline void unlock_pairs(const struct locked *locked)
@@ -119,17 +130,23 @@ struct home {
   struct found found;
 };
 
-/* The caller holds the stripes of all pairs, and has read the epoch word under them. */
+/* What a key has in one layer.  The caller holds the stripes of all pairs, and has read the epoch
+ * word under them; so with the next. */
+static inline struct home home_in(const struct pair *pair, uint64_t epoch)
+{
+  struct home home = {.pair = pair, .view = look_at(pair)};
+  home.found = find_entry(pair, &home.view);
+  home.live = is_live(pair->layer, &home.found, epoch);
+  return home;
+}
+
 static inline struct home find_home(const struct locked *locked, uint64_t epoch)
 {
   struct home home;
   unsigned i = locked->pairs;
-  do {
-    home.pair = &locked->pair[--i];
-    home.view = look_at(home.pair);
-    home.found = find_entry(home.pair, &home.view);
-    home.live = is_live(home.pair->layer, &home.found, epoch);
-  } while (!home.live && i);
+  do
+    home = home_in(&locked->pair[--i], epoch);
+  while (!home.live && i);
   return home;
 }
 

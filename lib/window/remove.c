@@ -10,7 +10,8 @@
  *     layer, the key's *home*.  While a key is remembered, its home stays the same:
  *
  *     - No older layer gets an entry that matches the key.  Entries are added to the newest layer
- *       only, and an older one was closed before.  (An add that had read an older epoch word holds
+ *       only, and an older one was closed before.  (The first one is opened again only when it has
+ *       left, empty; then it is the newest one.)  (An add that had read an older epoch word holds
  *       its stripes then, which are also those of each key that its entry matches.  An add of such
  *       a key to a newer layer comes after it and finds the entry; if it came before, the late add
  *       would have found another epoch word.)
@@ -42,7 +43,7 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
     lock_pairs(w, mixed, locked);
     uint64_t epoch = epoch_locked(&w->epoch);
     HOOK(window_epoch_read_locked);
-    if (epoch_newest(epoch) == locked->pair[0].layer->number) {
+    if (has_layers(locked, epoch)) {
       *home = find_home(locked, epoch);
       HOOK(window_home_found);
       return;

@@ -3,8 +3,9 @@
  * Layer 2: saves sliding windows.
  *
  * [I] A snapshot under fire.  The layers are copied that there are when the save begins, segment by
- *     segment.  A key has its entry in one segment of one layer, and no call but those that add the
- *     key changes it: entries are moved within their segment, and none is moved while the segment
+ *     segment.  A key has its entry in one segment of one layer (in the Bloom kind an older one may
+ *     also be in an older layer, as if of another key), and no call but those that add the key
+ *     changes it: entries are moved within their segment, and none is moved while the segment
  *     is copied, which is frozen (evict.h).  So an entry that is there all the time is copied
  *     exactly once, with the stamp that it has.
  *
@@ -14,8 +15,9 @@
  *     forgotten when the save ends.  A key that nobody adds meanwhile is therefore in the loaded
  *     filter exactly if it is remembered then, and for as long as in this one.
  *
- *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  A
- *     layer that leaves is empty, and its words stay.
+ *     A layer that is opened meanwhile is not copied: all its keys were added during the save.  One
+ *     that leaves meanwhile is empty from then on, and so are its copies.  It does not leave while a
+ *     segment is copied, as `advancing` is held.
  *
  *     No lock is held while anything is written, or memory is asked for.
  *
@@ -33,7 +35,24 @@
 
 #include <string.h>
 
-static void put_layer(const struct window_layer *layer, uint64_t *numbers)
+unsigned tamis__window_list(const struct window *w,
+                            struct window_copied_layer layers[WINDOW_MOST_LAYERS])
+{
+  uint64_t epoch;
+  unsigned n;
+  do {
+    epoch = epoch_before(&w->epoch);
+    struct window_reader reader = window_enter(epoch);
+    const struct window_layer *layer = window_newest(w, epoch);
+    for (n = 0; layer && n < WINDOW_MOST_LAYERS; layer = window_next(layer, epoch))
+      layers[n++] = (struct window_copied_layer){
+          .geometry = layer->geometry, .number = window_number(layer), .index = layer->index};
+    window_leave(reader);
+  } while (epoch_after(&w->epoch) != epoch);
+  return n;
+}
+
+static void put_layer(const struct window_copied_layer *layer, uint64_t *numbers)
 {
   const struct window_geometry *g = &layer->geometry;
   numbers[SAVED_LAYER_SHAPE] = g->shape_index;
@@ -46,28 +65,28 @@ static void put_layer(const struct window_layer *layer, uint64_t *numbers)
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct window *w = const_window_of(f);
+  struct window_copied_layer layers[WINDOW_MOST_LAYERS];
+  unsigned n = tamis__window_list(w, layers);
   uint64_t epoch = epoch_before(&w->epoch);
-  const struct window_layer *oldest, *layer = window_newest(w, epoch);
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
                                  .max_bytes = w->max_bytes,
                                  .stripes = w->stripes_wanted};
-  do {
-    out->figures.bytes += window_bytes(&layer->geometry);
-    oldest = layer;
-    layer = window_next(layer, epoch);
-  } while (layer);
+  for (unsigned i = 0; i < n; i++)
+    out->figures.bytes += window_bytes(&layers[i].geometry);
   out->features = SAVED_WINDOW;
   out->geometry[SAVED_WINDOW_PERIODS] = w->spec.periods;
   out->geometry[SAVED_WINDOW_RENEWS] = w->renews;
   out->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
   out->geometry[SAVED_WINDOW_STAMP] = epoch_now(epoch);
-  out->geometry[SAVED_WINDOW_LAYERS] = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
-  const uint64_t growths = w->growths + oldest->number;
+  out->geometry[SAVED_WINDOW_LAYERS] = n;
+  const uint64_t growths = atomic_load_explicit(&w->growths, memory_order_relaxed) - (n - 1);
   out->geometry[SAVED_WINDOW_GROWTHS] = growths < INT32_MAX ? growths : INT32_MAX;
-  put_layer(oldest, &out->geometry[SAVED_WINDOW_OLDEST]);
+  out->oldest = layers[n - 1].number;
+  put_layer(&layers[n - 1], &out->geometry[SAVED_WINDOW_OLDEST]);
   out->geometry[SAVED_WINDOW_FURTHER] = window_all_further(w);
+  HOOK(window_described);
 }
 
 /* ---- copies of segments ---- */
@@ -118,7 +137,7 @@ static bool copy_words(const struct window *w, const struct window_layer *layer,
                        uint64_t n, uint64_t *words, struct lane_counts *counts)
 {
   struct stripe *stripe = window_stripe_of_block(w, first >> layer->block_shift);
-  const bool counted = layer->planes;
+  const bool counted = window_counts_copies(w);
   if (counted && counts->room - counts->size < MOST_BYTES_OF_LINE)
     return false;
   if (counted)
@@ -162,22 +181,25 @@ static void drop_counts(const struct window_geometry *g, const uint64_t *words, 
       lane_counts_add(counts, r.lane, r.counts.count);
 }
 
-int tamis__window_copy_segment(struct window *w, const struct window_layer *layer, uint64_t segment,
-                               uint64_t *words, struct lane_counts *counts,
+int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
+                               uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch)
 {
   const struct window_geometry *g = &layer->geometry;
   const struct lane_counts begin = *counts;
+  const struct window_layer *found;
   for (bool copied = false; !copied;) {
     counts->size = begin.size;
     counts->next = begin.next;
-    *epoch = tamis__window_freeze(w, layer, segment);
-    copied = copy_frozen(w, layer, segment, words, counts);
+    *epoch = tamis__window_freeze(w, layer->number, segment, &found);
+    copied = !found || copy_frozen(w, found, segment, words, counts);
     tamis__window_thaw(w);
     if (!copied && !tamis__lane_counts_reserve(counts, allocator, 2 * MOST_BYTES_OF_LINE))
       return TAMIS_ENOMEM;
   }
-  if (layer->planes) {
+  if (!found)
+    memset(words, 0, window_segment_words(g) * sizeof *words);
+  if (window_counts_copies(w)) {
     clear_twins(g, words);
     drop_counts(g, words, segment * window_segment_words(g), &begin, counts);
   }
@@ -185,7 +207,8 @@ int tamis__window_copy_segment(struct window *w, const struct window_layer *laye
 }
 
 /* Returns in which period the copy was made. */
-static uint64_t copy_segment(struct copy *copy, const struct window_layer *layer, uint64_t segment)
+static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer *layer,
+                             uint64_t segment)
 {
   const struct window_geometry *g = &layer->geometry;
   const struct lane_counts begin = copy->counts;
@@ -228,7 +251,7 @@ static void save_numbers(struct saved_writer *w, uint32_t type, const uint64_t *
   tamis__saved_block(w, type, meanings, n * 8);
 }
 
-static void save_words(struct copy *copy, const struct window_layer *layer, unsigned number,
+static void save_words(struct copy *copy, const struct window_copied_layer *layer, unsigned number,
                        uint64_t *copied)
 {
   const struct window_geometry *g = &layer->geometry;
@@ -256,7 +279,7 @@ static void save_words(struct copy *copy, const struct window_layer *layer, unsi
   }
 }
 
-static void save_layer(struct copy *copy, const struct window_layer *layer, unsigned number)
+static void save_layer(struct copy *copy, const struct window_copied_layer *layer, unsigned number)
 {
   tamis_allocator *allocator = &copy->w->allocator;
   size_t of_words = window_segment_words(&layer->geometry) * 8,
@@ -272,32 +295,42 @@ static void save_layer(struct copy *copy, const struct window_layer *layer, unsi
   tamis__memory_release(allocator, copy->words, of_words);
 }
 
-/* The layer that is `later` layers newer than the one that the header describes: each has a larger
- * capacity than those before it. */
-static const struct window_layer *find_layer(const struct window *filter,
-                                             const struct saved_head *head, uint64_t later)
+/* The layers that the header counts, the oldest one first.  Those that have left since are not among
+ * them, but for the oldest one, whose copies are empty then.  (A layer with its index was opened
+ * after it had left, as the save had begun.)  Returns how many there are. */
+static unsigned list_for_head(const struct window *filter, const struct saved_head *head,
+                              struct window_copied_layer layers[WINDOW_MOST_LAYERS])
 {
-  const struct window_layer *layer = window_newest(filter, epoch_before(&filter->epoch)), *oldest;
-  const uint64_t capacity = head->geometry[SAVED_WINDOW_OLDEST + SAVED_LAYER_CAPACITY];
-  for (oldest = layer; oldest->geometry.capacity != capacity;)
-    oldest = oldest->older;
-  while (layer->number != oldest->number + later)
-    layer = layer->older;
-  return layer;
+  struct window_copied_layer now[WINDOW_MOST_LAYERS], *oldest = &layers[0];
+  const uint64_t *numbers = &head->geometry[SAVED_WINDOW_OLDEST];
+  unsigned n = 1;
+  *oldest = (struct window_copied_layer){
+      .number = head->oldest,
+      .index = (unsigned) numbers[SAVED_LAYER_INDEX],
+      .geometry = {.shape_index = (unsigned) numbers[SAVED_LAYER_SHAPE],
+                   .segments = numbers[SAVED_LAYER_SEGMENTS],
+                   .half = numbers[SAVED_LAYER_HALF],
+                   .capacity = numbers[SAVED_LAYER_CAPACITY]}};
+  (void) window_geometry_restore(filter->spec.periods, &oldest->geometry); /* it was planned */
+  for (unsigned i = tamis__window_list(filter, now); i-- > 0;)
+    if (n < head->geometry[SAVED_WINDOW_LAYERS] && now[i].index != oldest->index)
+      layers[n++] = now[i];
+  return n;
 }
 
 int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
 {
   struct window *filter = (struct window *) const_window_of(f); /* it has locks, which are taken */
   struct copy copy = {.filter = filter, .w = w};
-  for (unsigned i = 0; i < w->head->geometry[SAVED_WINDOW_LAYERS] && w->result == TAMIS_OK; i++) {
-    const struct window_layer *layer = find_layer(filter, w->head, i);
+  struct window_copied_layer layers[WINDOW_MOST_LAYERS];
+  unsigned n = list_for_head(filter, w->head, layers);
+  for (unsigned i = 0; i < n && w->result == TAMIS_OK; i++) {
     uint64_t numbers[SAVED_LAYER_NUMBERS];
-    put_layer(layer, numbers);
+    put_layer(&layers[i], numbers);
     if (i > 0)
       save_numbers(w, SAVED_WINDOW_LAYER, (uint64_t[SAVED_MEANINGS]){i}, numbers,
                    SAVED_LAYER_NUMBERS);
-    save_layer(&copy, layer, i);
+    save_layer(&copy, &layers[i], i);
   }
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
   w->totals[TOTAL_WINDOW_FURTHER] = copy.further;

@@ -25,8 +25,8 @@ enum {
   SAVED_WINDOW_RENEWS,
   SAVED_WINDOW_PERIOD, /* that ran when the save began, and its stamp */
   SAVED_WINDOW_STAMP,
-  SAVED_WINDOW_LAYERS,
-  SAVED_WINDOW_GROWTHS, /* layers that were opened before the oldest one was */
+  SAVED_WINDOW_LAYERS,  /* at most so many: those that leave after that are not in the file */
+  SAVED_WINDOW_GROWTHS, /* layers that were opened, but for those that are in the file */
   SAVED_WINDOW_OLDEST,
   /* Further copies when the save began: so many of the keys that the figures count take no lane. */
   SAVED_WINDOW_FURTHER = SAVED_WINDOW_OLDEST + SAVED_LAYER_NUMBERS,
@@ -67,11 +67,23 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
 
 static const uint64_t saved_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
 
+/* A layer as it was when a copy began.  It may leave meanwhile, and its memory be released. */
+struct window_copied_layer {
+  struct window_geometry geometry;
+  uint64_t number;
+  unsigned index;
+};
+
+/* The layers of a filter, from the newest to the oldest one.  Returns how many there are. */
+unsigned tamis__window_list(const struct window *w,
+                            struct window_copied_layer layers[WINDOW_MOST_LAYERS]);
+
 /* Copies a segment to `words`, and adds its counts to `counts`: what was remembered at one moment
  * of the epoch word *epoch, but for what other calls change.  The copy has one lane of each pair
- * for a fingerprint.  TAMIS_ENOMEM: there is no memory for the counts. */
-int tamis__window_copy_segment(struct window *w, const struct window_layer *layer, uint64_t segment,
-                               uint64_t *words, struct lane_counts *counts,
+ * for a fingerprint.  It is empty if the layer has left.  TAMIS_ENOMEM: there is no memory for the
+ * counts. */
+int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
+                               uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);
 
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);

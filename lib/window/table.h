@@ -85,22 +85,62 @@
  * *Of the lanes of a key's two buckets only one has its fingerprint*, dead or not: see bucket.h.
  * So an add that finds a dead lane with its fingerprint uses that one.
  *
- * Layers.  New keys go to the newest one.  A key that stands in an older one is renewed there.
+ * Layers.  New keys go to the newest one.  In the cuckoo kind a key that stands in an older one is
+ * renewed there: [H] in remove.c.  In the Bloom kind it is added to the newest one, too, and what
+ * it has in the older one dies with its own stamp; so a layer that is closed is empty G + 1 periods
+ * later.  (It cannot be cleared at once: it may stand for another key as well.)  A look-up finds
+ * either of the two, and so does a unique add, under the stripes of all layers.  Only if the newest
+ * layer has no room and no other one can be opened, the key is renewed where it is.
+ *
  * When a search for room fails, the next layer is opened, which has twice the size: under the lock
- * `opening`, but outside of all stripes.  A layer never moves, and its memory stays until the
- * filter is destroyed: look-ups need no read section, and together all older layers are smaller
- * than the newest one.
+ * `opening`, but outside of all stripes.  When far fewer keys come than the newest layer was made
+ * for, tamis_advance() opens a smaller one, and makes it the newest one: layers.c says when.  A
+ * layer never moves.
  *
- *     The oldest layer leaves the list when a sweep finds it empty that began after the layer was
- *     closed, that is, after the next one was opened.  Inserts and moves are made in the newest
- *     layer only, which they learn under their stripes.  One that had read an older epoch word held
- *     its stripes when the layer was closed, and the sweep waits for these.  So nothing comes to a
- *     block that the sweep has left, nothing is carried around it, and what it finds is final.  (A
- *     sweep that began before may count wrongly.)  Writers that have locked stripes for the layer
- *     find nothing to renew there.
+ *     A layer leaves the list when a sweep finds it empty that began after the layer was closed,
+ *     that is, after another one was opened.  Inserts and moves are made in the newest layer only,
+ *     which they learn under their stripes.  One that had read an older epoch word held its stripes
+ *     when the layer was closed, and the sweep waits for these.  So nothing comes to a block that
+ *     the sweep has left, nothing is carried around it, and what it finds is final.  (A sweep that
+ *     began before may count wrongly.)  Writers that have locked stripes for the layer find nothing
+ *     to renew there.  The newest layer never leaves.
  *
- * Nobody waits for an advance but for one stripe, which it holds for one block.  Whoever opens a
- * layer does not wait for it either: both change the epoch word by compare-and-swap.
+ * [L] No layer is read when its memory has been released.  What is released are a layer and its
+ *     words: after it has left the list, after each stripe has been taken once more, and after a
+ *     grace period that begins then.  Only the thread that holds `advancing` lets layers leave.
+ *     Who reads a layer, does so in one of four ways:
+ *
+ *     - As the first layer, which is never released.  The straight path of look-ups (lookup.c)
+ *       knows no other one.  It serves a filter whose only layer that is, which may have become so
+ *       again: if it was overtaken, the epoch word has changed, and what it has read does not hold.
+ *     - In a read section, in which it has found the layer by following the list from the newest
+ *       one.  Then the layer was in the list during the section, or the one was from which the link
+ *       was read; that one keeps the link when it leaves, so this one left after it or is there
+ *       still.  By induction it had not been retired when the section began.  A list that changes
+ *       may lead anywhere, and the first layer, opened again, to where it did not lead before; the
+ *       epoch word has changed then.
+ *     - Under a stripe, with an epoch word that was read under it and has the layers of an earlier
+ *       one, for which it has found the layer (has_layers() in pair.h, move_locked() in evict.c);
+ *       or it has followed the list under the stripe, as in a read section (shrink() in copies.c).
+ *       The layer was in the list then.  If it leaves after that, the thread that retires it first
+ *       waits for the stripe.  If the stripe was taken after that wait, the epoch word, and the
+ *       list, show that the layer has left.
+ *     - With `advancing`, or as the newest layer with `opening`: neither leaves meanwhile.
+ *
+ *     A writer that waits for stripes is in no read section, as nothing that may wait is called in
+ *     one.  That the layers are the same, it knows by `changes` in the epoch word: 8192 of them do
+ *     not come in the few periods for which equal numbers are taken to mean equal lists (epoch.h).
+ *     Counts of copies are released with their layer, and are read as it is.
+ *
+ * [N] Names of layers.  A layer's *number* is the count of changes that opened it, in 64 bits: no
+ *     other one gets it.  Copies for saves and unions, and counts that are to be encoded anew
+ *     (copies.c), know a layer by it.  The frozen segment knows it by its *index*, which no other
+ *     layer has that is in the list: while a segment is frozen `advancing` is held, without which
+ *     none leaves.
+ *
+ * Nobody waits for an advance but for a stripe, which it holds for one block, and for `opening`,
+ * which it holds while it changes the list or opens a smaller layer.  The end of a period and a
+ * change of the list do not wait for each other: both change the epoch word by compare-and-swap.
  *
  * The cuckoo kind also counts copies and removes keys: copies.h, remove.c.
  *
@@ -113,6 +153,7 @@
 #include "base/filter.h"
 #include "base/fullness.h"
 #include "base/hook.h"
+#include "base/reclaim.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "table/plane.h"
@@ -139,29 +180,40 @@ struct window_layer {
   word *words;
   const struct window_calls *calls; /* for the geometry's shape */
   struct window_plane *planes;      /* WINDOW_PLANES; NULL: it is not of the cuckoo kind */
-  struct window_layer *older;       /* NULL: this is the first one */
-  unsigned number;                  /* in the epoch word; the first one is 0 */
-  unsigned index;                   /* of the layer's share of the rate */
-  unsigned block_shift;             /* log2 of the words in a block */
-  unsigned plane_shift;             /* log2 of the words in a plane */
+  /* NULL: this is the oldest one.  A layer that has left keeps it, for readers that are there. */
+  struct window_layer *_Atomic older;
+  /* The changes of the list with the one that opened it: no other layer ever has the number.
+   * (Relaxed: the first layer may be opened again, with another one.) */
+  _Atomic uint64_t number;
+  unsigned index;       /* of the layer's share of the rate, which no other present layer has */
+  unsigned block_shift; /* log2 of the words in a block */
+  unsigned plane_shift; /* log2 of the words in a plane */
   /* Whether segments are known to be full: each mark stands for every eighth of them.  Keys spread
    * evenly, so these are full together.  A cache line of their own, as they change. */
   _Alignas(64) fullness full[WINDOW_MARKS];
   fullness_vacated vacated[WINDOW_MARKS];
 };
 
-/* What a layer takes beside its words; its planes follow it in memory. */
+/* A layer that is no part of the filter. */
+struct window_later_layer {
+  struct retired retired;
+  struct window_later_layer *also; /* which is released with this one */
+  struct window_layer layer;
+};
+
+/* What such a layer takes beside its words; its planes follow it in memory. */
 static inline size_t window_layer_bytes(bool copies)
 {
-  return sizeof(struct window_layer) + (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
+  return sizeof(struct window_later_layer) +
+         (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
 /* The next layer as it was planned last, perhaps when there was no memory for it. */
 struct window_next_plan {
-  struct window_geometry geometry;
-  int result;      /* why there can be none */
-  unsigned number; /* of the layer; 0: nothing is planned */
-  unsigned index;
+  uint64_t after; /* the newest layer's number, plus 1; 0: nothing is planned */
+  uint64_t segments, half, capacity;
+  unsigned shape_index, index;
+  int result; /* why there can be none */
 };
 
 typedef _Atomic uint64_t version_counter;
@@ -178,7 +230,6 @@ struct window {
   bool renews;             /* unique adds renew, too */
   unsigned stripes_wanted; /* by the user; 0: chosen here */
   uint64_t max_bytes;
-  uint64_t growths; /* before the filter was loaded, of the layers that had left */
   /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
    * these, and are taken by their addresses; held for a change of the buckets of a key, or the
    * sweep of a block. */
@@ -199,7 +250,13 @@ struct window {
   size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
-  struct window_next_plan next; /* protected by `opening` */
+  /* Protected by `opening`. */
+  struct window_next_plan next;
+  uint64_t changes; /* of the list; the epoch word has the lowest bits */
+  _Atomic uint64_t
+      growths;            /* layers that were opened, also before the filter was loaded; relaxed */
+  uint64_t used_before;   /* lanes in use when the last period but one ended; by `advancing` */
+  struct backlog backlog; /* layers that have left */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
   _Alignas(64) epoch_word epoch;
@@ -226,24 +283,73 @@ static inline uint64_t window_mixed(const struct window *w, uint64_t hash)
   return hash_mix(&w->head.keys, hash);
 }
 
-/* The newest layer that an epoch word names.
- * ORDER layer.newest (acquire)
+static inline uint64_t window_number(const struct window_layer *layer)
+{
+  return atomic_load_explicit(&layer->number, memory_order_relaxed);
+}
+
+/* ORDER layer.newest (acquire)
  *   pairs with     layer.opened
  *   makes visible  the layer's fields.  (Which layers count, the epoch word says)
  *   if weakened    fields are read before they are written
  *   checked by     negative/window_layer_opened_relaxed */
+static inline struct window_layer *window_layer_at(struct window_layer *const _Atomic *link)
+{
+  return atomic_load_explicit(link, memory_order_acquire);
+}
+
+/* The newest layer that an epoch word names, which gets new keys.  One that is linked already, but
+ * is not in the word yet, has the next number.  (Numbers are compared modulo 8192.  The newest
+ * layer's is less than 64 changes old, for after it was opened each older layer has left once, and
+ * no more has happened.)  The caller is in a read section, if the filter has grown. */
 static inline struct window_layer *window_newest(const struct window *w, uint64_t epoch)
 {
-  struct window_layer *layer = atomic_load_explicit(&w->newest, memory_order_acquire);
-  while (layer->number > epoch_newest(epoch))
-    layer = layer->older;
-  return layer;
+  if (!epoch_has_grown(epoch))
+    return (struct window_layer *) &w->first;
+  struct window_layer *layer = window_layer_at(&w->newest);
+  if (((window_number(layer) ^ (epoch_changes(epoch) + UINT64_C(1))) & EPOCH_CHANGES) != 0)
+    return layer;
+  struct window_layer *older = window_layer_at(&layer->older);
+  return older ? older : layer; /* NULL: the word is out of date */
 }
 
 /* The next layer to search; NULL: there is none. */
 static inline struct window_layer *window_next(const struct window_layer *layer, uint64_t epoch)
 {
-  return layer->number == epoch_oldest(epoch) ? NULL : layer->older;
+  return epoch_has_grown(epoch) ? window_layer_at(&layer->older) : NULL;
+}
+
+/* The layer with this number; NULL: it has left.  The caller is in a read section, or holds a
+ * stripe, or `advancing`, without which none leaves. */
+static inline struct window_layer *window_find_layer(const struct window *w, uint64_t number)
+{
+  struct window_layer *layer = window_layer_at(&w->newest);
+  while (layer && window_number(layer) != number)
+    layer = window_layer_at(&layer->older);
+  return layer;
+}
+
+/* ---- readers ----
+ *
+ * Layers that have left are released.  The first one never is: so as long as it is the only one,
+ * nobody needs a read section. */
+
+struct window_reader {
+  bool inside;
+  reader_token token;
+};
+
+static inline struct window_reader window_enter(uint64_t epoch)
+{
+  if (!epoch_has_grown(epoch))
+    return (struct window_reader){.inside = false};
+  return (struct window_reader){true, reader_enter()};
+}
+
+static inline void window_leave(struct window_reader reader)
+{
+  if (reader.inside)
+    reader_leave(reader.token);
 }
 
 /* ---- stripes ---- */

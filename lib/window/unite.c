@@ -42,6 +42,7 @@ static const uint64_t most_united = UINT64_C(1) << 48;
 
 struct united {
   struct pair pair; /* in `into` */
+  uint64_t number;  /* of its layer */
   unsigned age;
   uint64_t copies;
 };
@@ -64,7 +65,7 @@ static int unite_copies(struct window_memory *memory, const struct united *u,
 {
   const struct window_layer *layer = u->pair.layer;
   uint64_t further = u->copies - 1;
-  if (!layer->planes)
+  if (!window_counts_copies(memory->w))
     return TAMIS_OK;
   if (live)
     return tamis__window_add_further(memory, layer, lane, further + 1);
@@ -73,14 +74,15 @@ static int unite_copies(struct window_memory *memory, const struct united *u,
              : TAMIS_OK;
 }
 
-static int unite_locked(struct window_memory *memory, const struct united *u)
+/* `before`: the epoch word that named the layer as the newest one. */
+static int unite_locked(struct window_memory *memory, const struct united *u, uint64_t before)
 {
   struct window *w = memory->w;
   const struct window_layer *layer = u->pair.layer;
   uint64_t epoch = epoch_locked(&w->epoch);
   HOOK(window_epoch_read_locked);
-  if (epoch_newest(epoch) != layer->number)
-    return TAMIS_EFULL; /* it is closed by now */
+  if (!epoch_has_same_layers(before, epoch))
+    return OTHER_LAYERS;
   struct view view = look_at(&u->pair);
   struct found at = find_entry(&u->pair, &view);
   bool live = is_live(layer, &at, epoch);
@@ -102,23 +104,47 @@ static int unite_locked(struct window_memory *memory, const struct united *u)
   return TAMIS_OK;
 }
 
-static int unite_entry(struct window *w, const struct united *u)
+/* Finds the stripes of an entry's pair.  False: the layer has been closed. */
+static bool find_stripes(struct window *w, const struct united *u, struct locked *locked)
 {
   const struct window_place *place = &u->pair.place;
+  *locked = (struct locked){.epoch = epoch_before(&w->epoch)};
+  struct window_reader reader = window_enter(locked->epoch);
+  struct window_layer *newest = window_newest(w, locked->epoch);
+  bool open = newest == u->pair.layer && window_number(newest) == u->number;
+  if (open) {
+    note_stripe(locked, window_stripe(w, newest, place->lower));
+    note_stripe(locked, window_stripe(w, newest, place->upper));
+  }
+  window_leave(reader);
+  return open;
+}
+
+static int try_to_unite(struct window_memory *memory, const struct united *u, struct locked *locked)
+{
+  if (!find_stripes(memory->w, u, locked))
+    return TAMIS_EFULL;
+  lock_stripes(locked);
+  int result = unite_locked(memory, u, locked->epoch);
+  unlock_pairs(locked);
+  return result;
+}
+
+static int unite_entry(struct window *w, const struct united *u)
+{
   struct window_memory memory;
   window_memory_begin(&memory, w);
-  int result, again = TAMIS_OK;
+  int result, again;
   do {
-    struct locked locked = {0};
-    note_stripe(&locked, window_stripe(w, u->pair.layer, place->lower));
-    note_stripe(&locked, window_stripe(w, u->pair.layer, place->upper));
-    lock_stripes(&locked);
-    result = unite_locked(&memory, u);
-    unlock_pairs(&locked);
+    struct locked locked;
+    again = TAMIS_OK;
+    result = try_to_unite(&memory, u, &locked);
     if (result == NO_ROOM)
-      again = tamis__window_evict(w, u->pair.layer, place);
+      again = tamis__window_evict(w, u->pair.layer, &u->pair.place, locked.epoch, true);
     else if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
+    if (again < 0 && tamis__backlog_hurry(&w->backlog))
+      again = TAMIS_OK; /* there is memory again */
   } while (result >= NO_ROOM && again == TAMIS_OK);
   window_release_memory(&memory);
   return again == TAMIS_OK ? result : again == TAMIS_ABSENT ? TAMIS_EFULL : again;
@@ -127,20 +153,19 @@ static int unite_entry(struct window *w, const struct united *u)
 /* ---- all entries ---- */
 
 struct both {
-  struct window *into;
-  struct window_layer *to;
-  struct window *from;
-  struct window_layer *of;
-  uint64_t *words; /* a copy of a segment of `from`, and its counts */
+  struct window *into, *from;
+  struct window_layer *layer;        /* of `into`: it may leave meanwhile */
+  struct window_copied_layer to, of; /* what there is to know of both */
+  uint64_t *words;                   /* a copy of a segment of `from`, and its counts */
   struct lane_counts counts;
   uint64_t missing; /* entries that `into` has not */
 };
 
 static struct united united_of(const struct both *b, const struct lane_place *at, uint64_t epoch)
 {
-  const struct window_geometry *g = &b->of->geometry;
-  struct united u = {.copies = 1};
-  u.pair.layer = b->to;
+  const struct window_geometry *g = &b->of.geometry;
+  struct united u = {.copies = 1, .number = b->to.number};
+  u.pair.layer = b->layer;
   u.pair.fingerprint = window_fingerprint_of(&g->shape, at->entry);
   u.pair.place = (struct window_place){.lower = at->lower,
                                        .upper = window_other_bucket(g, at->lower, at->entry)};
@@ -150,9 +175,16 @@ static struct united united_of(const struct both *b, const struct lane_place *at
 
 static int count_missing(struct both *b, const struct united *u)
 {
-  struct view view = look_at(&u->pair);
-  struct found found = find_entry(&u->pair, &view);
-  b->missing += !is_live(b->to, &found, epoch_before(&b->into->epoch));
+  uint64_t epoch = epoch_before(&b->into->epoch);
+  struct window_reader reader = window_enter(epoch);
+  bool live = false;
+  if (window_newest(b->into, epoch) == b->layer && window_number(b->layer) == b->to.number) {
+    struct view view = look_at(&u->pair);
+    struct found found = find_entry(&u->pair, &view);
+    live = is_live(b->layer, &found, epoch);
+  }
+  window_leave(reader);
+  b->missing += !live;
   return TAMIS_OK;
 }
 
@@ -165,7 +197,7 @@ static int unite(struct both *b, const struct united *u)
 static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
                            int (*call)(struct both *, const struct united *))
 {
-  const struct window_geometry *g = &b->of->geometry;
+  const struct window_geometry *g = &b->of.geometry;
   const uint64_t n = window_segment_words(g);
   struct lane_counts_reader r = lane_counts_read(&b->counts, 0, 0);
   bool more = lane_counts_next(&r);
@@ -190,10 +222,10 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
 {
   const tamis_allocator *allocator = filter_allocator(&b->into->head);
   int result = TAMIS_OK;
-  for (uint64_t segment = 0; segment < b->of->geometry.segments && result == TAMIS_OK; segment++) {
+  for (uint64_t segment = 0; segment < b->of.geometry.segments && result == TAMIS_OK; segment++) {
     uint64_t epoch;
     b->counts.size = b->counts.next = 0;
-    result = tamis__window_copy_segment(b->from, b->of, segment, b->words, &b->counts, allocator,
+    result = tamis__window_copy_segment(b->from, &b->of, segment, b->words, &b->counts, allocator,
                                         &epoch);
     if (result == TAMIS_OK)
       result = for_each_copied(b, segment, epoch, call);
@@ -203,11 +235,25 @@ static int for_each_entry(struct both *b, int (*call)(struct both *, const struc
 
 /* ---- the call ---- */
 
-/* The only layer of a filter; NULL: it has several. */
-static struct window_layer *only_layer(const struct window *w)
+/* Finds the only layer of a filter; false: it has several. */
+static bool find_only_layer(const struct window *w, struct window_copied_layer *only)
+{
+  struct window_copied_layer layers[WINDOW_MOST_LAYERS];
+  unsigned n = tamis__window_list(w, layers);
+  *only = layers[0];
+  return n == 1;
+}
+
+/* Its address, by which it is known while it is the newest one; NULL: it is not any more. */
+static struct window_layer *address_of_newest(const struct window *w,
+                                              const struct window_copied_layer *only)
 {
   uint64_t epoch = epoch_before(&w->epoch);
-  return epoch_oldest(epoch) == epoch_newest(epoch) ? window_newest(w, epoch) : NULL;
+  struct window_reader reader = window_enter(epoch);
+  struct window_layer *newest = window_newest(w, epoch);
+  bool is_it = window_number(newest) == only->number;
+  window_leave(reader);
+  return is_it ? newest : NULL;
 }
 
 static bool have_same_options(const struct window_spec *a, const struct window_spec *b)
@@ -227,7 +273,7 @@ static bool have_same_geometry(const struct window_geometry *a, const struct win
  * for after some eighty unions: those end far below.) */
 static int plan(struct both *b)
 {
-  const struct window_geometry *g = &b->to->geometry;
+  const struct window_geometry *g = &b->to.geometry;
   if (window_all_further(b->into) + window_all_further(b->from) >= most_united)
     return TAMIS_EFULL;
   uint64_t used = window_lanes_in_use(b->into);
@@ -245,11 +291,11 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   struct both b = {.into = window_of(into), .from = (struct window *) const_window_of(from)};
   if (!have_same_options(&b.into->spec, &b.from->spec))
     return TAMIS_EINVAL;
-  b.to = only_layer(b.into);
-  b.of = only_layer(b.from);
-  if (!b.to || !b.of || !have_same_geometry(&b.to->geometry, &b.of->geometry))
+  if (!find_only_layer(b.into, &b.to) || !find_only_layer(b.from, &b.of) ||
+      !have_same_geometry(&b.to.geometry, &b.of.geometry))
     return TAMIS_EUNSUPPORTED;
-  size_t bytes = window_segment_words(&b.of->geometry) * 8;
+  b.layer = address_of_newest(b.into, &b.to);
+  size_t bytes = window_segment_words(&b.of.geometry) * 8;
   b.words = tamis__memory_allocate_cleared(filter_allocator(into), bytes, 0);
   if (!b.words)
     return TAMIS_ENOMEM;

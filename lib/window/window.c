@@ -181,10 +181,12 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   struct sizes s = sizes_for(&plan->geometry, plan->stripes_wanted, plan->copies);
   struct window *w = tamis__memory_allocate(from, sizeof *w);
   void *beside = w ? tamis__memory_allocate(from, s.beside) : NULL;
+  bool ready = beside && (!plan->spec.growable ||
+                          tamis__backlog_init(&w->backlog, tamis__window_reclaim, w, &w->bytes));
   word *words = plan->words;
-  if (!words && beside)
+  if (!words && ready)
     words = tamis__window_allocate_words(from, window_bytes(&plan->geometry), plan->cleared_from);
-  if (!beside || !words) {
+  if (!ready || !words) {
     tamis__memory_release(from, beside, s.beside);
     tamis__memory_release(from, w, sizeof *w);
     return NULL;
@@ -201,6 +203,7 @@ struct window *tamis__window_create(const struct tamis_filter *head, const struc
   (void) tamis__window_prepare_layer(w, &w->first, &plan->geometry, planes);
   w->first.words = words;
   w->first.index = plan->index;
+  w->used_before = UINT64_MAX; /* nothing is known */
   w->operations = operations_for(w->first.calls, plan->copies);
   operations_begin(&w->head, &w->operations);
   atomic_store_explicit(&w->bytes, total_bytes(plan),
@@ -294,25 +297,29 @@ static double rate_now(const struct window *w, uint64_t epoch, uint64_t used)
 static void stats(const tamis_filter *f, tamis_stats *out)
 {
   const struct window *w = const_window_of(f);
+  tamis__backlog_drain(&window_of((tamis_filter *) f)->backlog);
   uint64_t epoch = epoch_before(&w->epoch), period = epoch_period(epoch), lanes = 0;
   uint64_t used = window_lanes_in_use(w);
+  struct window_reader reader = window_enter(epoch);
   const struct window_layer *layer = window_newest(w, epoch);
   out->fingerprint_bits = window_fingerprint_bits(&layer->geometry.shape);
+  out->layers = 0;
   do {
     lanes += window_lanes(&layer->geometry);
     out->bits += window_words(&layer->geometry) * 64;
+    out->layers++;
     layer = window_next(layer, epoch);
   } while (layer);
+  out->fpp_estimate = rate_now(w, epoch, used);
+  window_leave(reader);
   out->count = used + window_all_further(w);
   out->estimated_count = (double) out->count;
   out->capacity = w->spec.capacity;
   out->load = out->estimated_count / (double) w->spec.capacity;
   out->bytes = atomic_load_explicit(&w->bytes, memory_order_relaxed);
   out->fpp = w->spec.fpp;
-  out->fpp_estimate = rate_now(w, epoch, used);
   out->layout = TAMIS_LAYOUT_BLOCKED;
-  out->layers = epoch_newest(epoch) - epoch_oldest(epoch) + 1;
-  out->growths = w->growths + epoch_newest(epoch);
+  out->growths = atomic_load_explicit(&w->growths, memory_order_relaxed);
   out->parts = w->spec.periods + 1;
   out->oldest_part_age = period < w->spec.periods ? period : w->spec.periods;
   out->occupancy = (double) used / (double) lanes;
@@ -387,25 +394,44 @@ static const char *find_fault_in_counts(const struct window_layer *layer, uint64
   return NULL;
 }
 
+/* Each layer has an index of its own, and the first one has left without entries, if it has. */
+static const char *find_fault_in_list(const struct window *w, uint64_t epoch)
+{
+  const struct window_layer *newest = window_layer_at(&w->newest);
+  uint64_t indices = 0, used = 0, further = 0;
+  bool first = false;
+  for (const struct window_layer *layer = newest; layer; layer = window_layer_at(&layer->older)) {
+    if (indices >> layer->index & 1)
+      return "two layers have one index";
+    indices |= UINT64_C(1) << layer->index;
+    first |= layer == &w->first;
+  }
+  bool alone = newest == &w->first && !window_layer_at(&w->first.older);
+  if (((w->changes ^ epoch_changes(epoch)) & EPOCH_CHANGES) != 0 ||
+      epoch_has_grown(epoch) == alone || window_newest(w, epoch) != newest)
+    return "the epoch word names other layers than there are";
+  const char *fault = first ? NULL : find_fault_in_layer(w, &w->first, &used);
+  if (!first && !fault)
+    fault = find_fault_in_counts(&w->first, &further);
+  return !fault && used ? "a layer has left with entries" : fault;
+}
+
 static const char *find_fault(const struct window *w)
 {
   uint64_t epoch = epoch_before(&w->epoch), used = 0, further = 0;
-  const struct window_layer *newest =
-      atomic_load_explicit(&w->newest, memory_order_relaxed); /* nothing else runs */
-  if (newest->number != epoch_newest(epoch) || epoch_oldest(epoch) > epoch_newest(epoch))
-    return "the epoch word names other layers than there are";
+  const char *fault = find_fault_in_list(w, epoch);
+  if (fault)
+    return fault;
   for (uint64_t i = 0; i <= w->stripes.mask; i++)
     if (stripe_held(&w->stripes.all[i].stripe))
       return "a stripe is still locked";
-  for (const struct window_layer *layer = newest; layer; layer = layer->older) {
-    uint64_t before = used;
-    const char *fault = find_fault_in_layer(w, layer, &used);
+  for (const struct window_layer *layer = window_newest(w, epoch); layer && !fault;
+       layer = window_next(layer, epoch)) {
+    fault = find_fault_in_layer(w, layer, &used);
     fault = fault ? fault : find_fault_in_counts(layer, &further);
-    if (fault)
-      return fault;
-    if (layer->number < epoch_oldest(epoch) && used != before)
-      return "a layer has left with entries";
   }
+  if (fault)
+    return fault;
   if (further != window_all_further(w))
     return "the copies are not those that are counted";
   return used != window_lanes_in_use(w) ? "the lanes in use are not those that are counted" : NULL;
