@@ -206,7 +206,7 @@ bool change__epoch_publish(epoch_word *at, uint64_t *old, uint64_t epoch)
 
 void store__layer_opened(struct window *w, struct window_layer *layer)
 {
-  link_layer(w, layer);
+  link_layer(&w->newest, layer);
 }
 
 struct window_layer *load__layer_newest(const struct window *w, uint64_t epoch)

@@ -218,19 +218,12 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   of->first = first_of_segment(of->layer, place->lower);
   if (!thorough && tamis__window_has_no_path(w, of->layer, place))
     return TAMIS_ABSENT;
-  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->epoch)), &of->path))
+  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->epoch)), &of->path)) {
+    fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
     return TAMIS_OK;
+  }
   tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
   return TAMIS_ABSENT;
-}
-
-static void note_found_room(const struct window *w, const struct path_of_layer *of,
-                            const struct window_place *place)
-{
-  struct window_reader reader = window_enter(of->epoch);
-  if (has_layers_of(w, of->epoch))
-    fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
-  window_leave(reader);
 }
 
 int tamis__window_evict(struct window *w, struct window_layer *layer,
@@ -239,18 +232,15 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
   struct path_of_layer of = {.layer = layer, .epoch = epoch};
   HOOK(window_room_wanted);
   struct window_reader reader = window_enter(epoch);
-  bool same = has_layers_of(w, epoch);
-  int result = same ? plan_in_section(w, &of, place, thorough) : TAMIS_OK;
+  int result = has_layers_of(w, epoch) ? plan_in_section(w, &of, place, thorough) : TAMIS_OK;
   window_leave(reader);
-  if (!same || result != TAMIS_OK)
+  if (result != TAMIS_OK)
     return result;
   HOOK(window_path_planned);
   for (unsigned i = 0; i < of.path.moves && result == TAMIS_OK; i++)
     result = execute(w, &of, &of.path.move[i]);
   if (of.path.moves && result >= 0)
     tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
-  if (result == TAMIS_OK)
-    note_found_room(w, &of, place);
   if (result == FROZEN) {
     stripe_lock(&w->saving);
     stripe_unlock(&w->saving);

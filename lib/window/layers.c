@@ -230,33 +230,6 @@ static bool leaves_room_locked(const struct window *w, uint64_t more, uint64_t i
   return !exceeds(w, more > held ? more - held : 0);
 }
 
-/* Plans a layer after `full` of twice its size.  The plan is kept, as there may be no memory for a
- * while. */
-static int plan_next_locked(struct window *w, const struct window_layer *full,
-                            struct window_geometry *g)
-{
-  struct window_next_plan *next = &w->next;
-  uint64_t indices = indices_locked(w);
-  unsigned index = free_index(indices);
-  if (next->after != window_number(full) + 1 || next->index != index) {
-    int result = plan_locked(w, &indices, 2 * full->geometry.capacity, g);
-    *next = (struct window_next_plan){.after = window_number(full) + 1,
-                                      .segments = g->segments,
-                                      .half = g->half,
-                                      .capacity = g->capacity,
-                                      .shape_index = g->shape_index,
-                                      .index = index,
-                                      .result = result};
-  }
-  *g = (struct window_geometry){.segments = next->segments,
-                                .half = next->half,
-                                .capacity = next->capacity,
-                                .shape_index = next->shape_index};
-  if (next->result == TAMIS_OK)
-    (void) window_geometry_restore(w->spec.periods, g); /* it was planned */
-  return next->result;
-}
-
 /* [S]: puts a plan as large as the largest layer in place of the plan of the next one, if it cannot
  * come later. */
 static void plan_largest_locked(const struct window *w, struct window_geometry *next)
@@ -272,14 +245,16 @@ static void plan_largest_locked(const struct window *w, struct window_geometry *
 
 int tamis__window_open_layer(struct window *w, const struct window_layer *full)
 {
-  struct window_geometry g = {.segments = 0};
+  struct window_geometry g;
   if (newest_locked(w) != full)
     return TAMIS_OK; /* another thread has opened it */
-  int result = plan_next_locked(w, full, &g);
+  uint64_t indices = indices_locked(w);
+  const unsigned index = free_index(indices);
+  int result = plan_locked(w, &indices, 2 * full->geometry.capacity, &g);
   if (result != TAMIS_OK)
     return result;
   plan_largest_locked(w, &g);
-  return open_locked(w, &g, w->next.index);
+  return open_locked(w, &g, index);
 }
 
 /* The caller holds `opening`, without which nobody searches a segment for a mark.  How full a

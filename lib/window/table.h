@@ -208,14 +208,6 @@ static inline size_t window_layer_bytes(bool copies)
          (copies ? WINDOW_PLANES * sizeof(struct window_plane) : 0);
 }
 
-/* The next layer as it was planned last, perhaps when there was no memory for it. */
-struct window_next_plan {
-  uint64_t after; /* the newest layer's number, plus 1; 0: nothing is planned */
-  uint64_t segments, half, capacity;
-  unsigned shape_index, index;
-  int result; /* why there can be none */
-};
-
 typedef _Atomic uint64_t version_counter;
 
 struct window {
@@ -250,13 +242,10 @@ struct window {
   size_t cleared_from;     /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
-  /* Protected by `opening`. */
-  struct window_next_plan next;
-  uint64_t changes; /* of the list; the epoch word has the lowest bits */
-  _Atomic uint64_t
-      growths;            /* layers that were opened, also before the filter was loaded; relaxed */
-  uint64_t used_before;   /* lanes in use when the last period but one ended; by `advancing` */
-  struct backlog backlog; /* layers that have left */
+  uint64_t changes;         /* of the list; by `opening`.  The epoch word has the lowest bits */
+  uint64_t used_before;     /* lanes in use when the last period but one ended; by `advancing` */
+  _Atomic uint64_t growths; /* layers that were opened, with those before a load; relaxed */
+  struct backlog backlog;   /* layers that have left */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
   _Alignas(64) epoch_word epoch;
