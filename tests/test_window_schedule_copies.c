@@ -307,13 +307,14 @@ static void a_union_and_a_unique_add_have_one_winner(void **state)
 static void a_union_adds_nothing_to_a_layer_that_is_closed(void **state)
 {
   (void) state;
-  for (unsigned i = 0; i < 2; i++) {
-    tamis_filter *f = make_for_races(kinds[i], 100, true),
-                 *from = make_for_races(kinds[i], 100, true);
+  static const char *const points[] = {"window_words_copied", "window_stripes_wanted"};
+  for (unsigned i = 0; i < 4; i++) {
+    tamis_filter *f = make_for_races(kinds[i % 2], 100, true),
+                 *from = make_for_races(kinds[i % 2], 100, true);
     struct call merge = {.filter = f, .from = from};
     struct window *w = window_of(f);
     add(from, 7, 1);
-    stop_at(&merge, "window_words_copied");
+    stop_at(&merge, points[i / 2]);
     assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
     assert_int_equal(go_on(&merge), TAMIS_EFULL);
     assert_false(tamis_contains_hash(f, 7));

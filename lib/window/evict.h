@@ -41,10 +41,10 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
                                const struct window_place *place);
 
 /* Freezes a segment of the layer with this number, and returns the epoch word, which names no other
- * period until the segment is thawed; nor does the layer leave until then.  *layer: NULL, if it has
- * left already.  One at a time: the call waits for others, and for tamis_advance(). */
+ * period until the segment is thawed; nor does the layer leave until then.  *found is the layer, or
+ * NULL if it has left already.  One at a time: the call waits for others, and for tamis_advance(). */
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
-                              const struct window_layer **layer);
+                              const struct window_layer **found);
 void tamis__window_thaw(struct window *w);
 
 #endif

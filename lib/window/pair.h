@@ -84,6 +84,7 @@ static inline void note_stripe(struct locked *locked, struct stripe *stripe)
 
 static inline void lock_stripes(const struct locked *locked)
 {
+  HOOK(window_stripes_wanted);
   for (unsigned i = 0; i < locked->stripes; i++)
     stripe_lock(locked->stripe[i]);
 }
@@ -104,7 +105,6 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
     layer = window_next(layer, epoch);
   } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
   window_leave(reader);
-  HOOK(window_stripes_wanted);
   lock_stripes(locked);
   HOOK(window_stripes_taken);
 }

@@ -278,7 +278,7 @@ static uint64_t sample_lanes(const struct window_layer *layer, unsigned dead)
     uint64_t at = (uint64_t) ((uint128) i * words / n);
     lanes += lanes_count(window_live(s, word_load(&layer->words[at]), dead));
   }
-  return (uint64_t) ((uint128) lanes * words / n);
+  return words > SAMPLE ? (uint64_t) ((uint128) lanes * words / SAMPLE) : lanes;
 }
 
 /* Of a look-up in all layers, with `used` lanes in use in all of them. */
