@@ -21,6 +21,30 @@
 
 /* ---- without stripes ---- */
 
+FORCE_INLINE bool is_settled_in(struct window_layer *layer, uint64_t mixed, bool renews,
+                                uint64_t epoch, bool *live)
+{
+  struct pair pair = pair_in(layer, mixed);
+  struct view view = look_at(&pair);
+  struct found found = find_entry(&pair, &view);
+  HOOK(window_entry_seen);
+  *live = is_live(layer, &found, epoch);
+  return *live &&
+         (!renews || window_stamp_of(&layer->geometry.shape, found.entry) == epoch_now(epoch));
+}
+
+static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixed, bool renews,
+                                           uint64_t epoch)
+{
+  bool live = false, settled = false;
+  struct window_reader reader = window_enter(epoch);
+  for (struct window_layer *layer = window_newest(w, epoch); layer && !live;
+       layer = window_next(layer, epoch))
+    settled = is_settled_in(layer, mixed, renews, epoch, &live);
+  window_leave(reader);
+  return settled;
+}
+
 /* Whether the add has nothing to write.  (It may miss an entry that is being moved.  Then it goes
  * on under the stripes.)  `copies`: keys have homes (pair.h), which this does not look for.  A
  * constant. */
@@ -29,19 +53,9 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
   uint64_t epoch = epoch_before(&w->epoch);
   if (copies && renews && epoch_has_grown(epoch))
     return false;
-  bool live = false, settled = false;
-  struct window_reader reader = window_enter(epoch);
-  for (struct window_layer *layer = window_newest(w, epoch); layer && !live;
-       layer = window_next(layer, epoch)) {
-    struct pair pair = pair_in(layer, mixed);
-    struct view view = look_at(&pair);
-    struct found found = find_entry(&pair, &view);
-    HOOK(window_entry_seen);
-    live = is_live(layer, &found, epoch);
-    settled = live &&
-              (!renews || window_stamp_of(&layer->geometry.shape, found.entry) == epoch_now(epoch));
-  }
-  window_leave(reader);
+  bool live, settled = epoch_has_grown(epoch) ? is_settled_in_any(w, mixed, renews, epoch)
+                                              : is_settled_in((struct window_layer *) &w->first,
+                                                              mixed, renews, epoch, &live);
   return settled && epoch_after(&w->epoch) == epoch;
 }
 
@@ -74,37 +88,26 @@ static int insert_locked(struct window *w, const struct home *home, uint64_t epo
   return TAMIS_OK;
 }
 
-/* Renews a key in a window of the cuckoo kind, where it is.  A plain add is a copy more, which may
- * lack memory: then nothing is renewed. */
-static int renew_in_home_locked(struct window *w, const struct home *home, bool unique, bool renews,
-                                uint64_t epoch, struct window_memory *memory)
+/* Renews a key where it is.  In the cuckoo kind a plain add is a copy more, which may lack memory:
+ * then nothing is renewed. */
+static int renew_locked(struct window *w, const struct home *home, bool unique, bool renews,
+                        uint64_t epoch, struct window_memory *memory)
 {
   const struct window_layer *layer = home->pair->layer;
   const struct found *at = &home->found;
   int result = TAMIS_OK;
-  if (!unique)
+  if (!unique && window_counts_copies(w))
     result = tamis__window_add_further(memory, layer, window_lane(layer, at->bucket, at->lane), 1);
   if (result == TAMIS_OK && renews)
     write_locked(w, home->pair, at->bucket, at->lane, epoch);
   return result;
 }
 
-/* Renews a key in a window of the Bloom kind: in the newest layer, so that nothing keeps an older
- * one.  What the key has there dies as if it had not come again.  If no room can be made in the
- * newest layer (`refused`), the key is renewed where it is. */
-static int renew_in_newest_locked(struct window *w, const struct locked *locked,
-                                  const struct home *home, int refused, uint64_t epoch,
-                                  struct window_memory *memory)
-{
-  struct home newest = home_in(&locked->pair[0], epoch);
-  int result =
-      home->pair == newest.pair || refused ? TAMIS_EFULL : insert_locked(w, &newest, epoch, memory);
-  if (result == TAMIS_EFULL)
-    write_locked(w, home->pair, home->found.bucket, home->found.lane, epoch);
-  return result == NO_ROOM ? NO_ROOM : TAMIS_OK;
-}
-
-/* `refused`: why no room could be made for the key; 0: it has not been tried. */
+/* In a window of the Bloom kind a key is renewed in the newest layer, so that nothing keeps an
+ * older one.  What the key has there dies as if it had not come again.  If no room can be made in
+ * the newest layer, the key is renewed where it is.
+ *
+ * `refused`: why no room could be made; 0: it has not been tried. */
 static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
                       int refused, struct window_memory *memory)
 {
@@ -113,14 +116,15 @@ static int put_locked(struct window *w, const struct locked *locked, bool unique
   if (!has_layers(locked, epoch))
     return OTHER_LAYERS;
   struct home home = find_home(locked, epoch);
-  if (!home.live)
-    return refused ? refused : insert_locked(w, &home, epoch, memory);
-  int result = TAMIS_OK;
-  if (window_counts_copies(w))
-    result = renew_in_home_locked(w, &home, unique, renews, epoch, memory);
-  else if (renews)
-    result = renew_in_newest_locked(w, locked, &home, refused, epoch, memory);
-  return result != TAMIS_OK ? result : unique ? TAMIS_PRESENT : TAMIS_OK;
+  const bool present = home.live;
+  if (present && renews && !refused && home.pair != locked->pair && !window_counts_copies(w))
+    home = home_in(locked->pair, epoch);
+  int result = refused;
+  if (home.live)
+    result = renew_locked(w, &home, unique, renews, epoch, memory);
+  else if (!refused)
+    result = insert_locked(w, &home, epoch, memory);
+  return result == TAMIS_OK && present && unique ? TAMIS_PRESENT : result;
 }
 
 /* ---- the calls ---- */
@@ -158,10 +162,9 @@ static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool 
     int result = put_locked(w, &locked, unique, renews, refused, &memory);
     unlock_pairs(&locked);
     if (__builtin_expect(result >= NO_ROOM || result < 0, 0)) {
-      const bool no_room = result == NO_ROOM;
-      result = provide(w, &locked, &memory, result);
-      refused = no_room && renews && locked.pairs > 1 ? result : 0;
-      if (result == TAMIS_OK || refused)
+      const bool last = refused || locked.pairs == 1;
+      result = refused = provide(w, &locked, &memory, result);
+      if (result == TAMIS_OK || !last)
         continue;
     }
     window_release_memory(&memory);

@@ -89,22 +89,32 @@ static inline void lock_stripes(const struct locked *locked)
     stripe_lock(locked->stripe[i]);
 }
 
+static inline void note_pair(const struct window *w, struct window_layer *layer, uint64_t mixed,
+                             struct locked *locked)
+{
+  struct pair *pair = &locked->pair[locked->pairs++];
+  *pair = pair_in(layer, mixed);
+  note_stripe(locked, window_stripe(w, layer, pair->place.lower));
+  note_stripe(locked, window_stripe(w, layer, pair->place.upper));
+}
+
 /* A thread that waits for stripes is not in a read section: so whoever has them asks has_layers()
  * before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
   uint64_t epoch = locked->epoch = epoch_before(&w->epoch);
-  struct window_reader reader = window_enter(epoch);
-  struct window_layer *layer = window_newest(w, epoch);
   locked->pairs = locked->stripes = 0;
-  do { /* a list that changes meanwhile may seem longer */
-    struct pair *pair = &locked->pair[locked->pairs++];
-    *pair = pair_in(layer, mixed);
-    note_stripe(locked, window_stripe(w, layer, pair->place.lower));
-    note_stripe(locked, window_stripe(w, layer, pair->place.upper));
-    layer = window_next(layer, epoch);
-  } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
-  window_leave(reader);
+  if (epoch_has_grown(epoch)) {
+    struct window_reader reader = window_enter(epoch);
+    struct window_layer *layer = window_newest(w, epoch);
+    do { /* a list that changes meanwhile may seem longer */
+      note_pair(w, layer, mixed, locked);
+      layer = window_next(layer, epoch);
+    } while (layer && locked->pairs < WINDOW_MOST_LAYERS);
+    window_leave(reader);
+  } else {
+    note_pair(w, (struct window_layer *) &w->first, mixed, locked);
+  }
   lock_stripes(locked);
   HOOK(window_stripes_taken);
 }
