@@ -171,7 +171,7 @@ class Layer:
     """The bits of a Bloom filter, or of one of its layers; or counters."""
     BLOCKED, CLASSIC, WORD, MARKED, COUNTING = range(5)
     STEPS = (2, 3, 4, 2)
-    BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (3, 2), (3, 3), (4, 3)}
+    BLOCKED_SHAPES = {(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3), (4, 3)}
     COUNTING_SHAPES = {(1, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 2)}
 
     def __init__(self, container, geometry):
@@ -263,6 +263,10 @@ class Bloom:
         need(first.layout == (first.COUNTING if container.kind == 3 and not container.layout
                               else first.MARKED if container.layout == 2 and not container.growable
                               else container.layout), "layout")
+        usable = first.section * first.sections * (16 if first.layout == first.COUNTING else
+                                                   63 if first.layout == first.MARKED else 64)
+        most, = struct.unpack("<d", struct.pack("<Q", container.geometry[5]))
+        need(0 < most <= usable, "most bits")
         self.layers = [first]
         for number in range(2, further + 2):
             block = container.block()

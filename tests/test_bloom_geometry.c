@@ -108,8 +108,8 @@ static void rate_formula_matches_simulation(void **state)
   {                                                                       \
     {layout, probes, bits, sections}, lines, keys, 0, (lines) *LINE_WORDS \
   }
-  const struct bloom_geometry shapes[] = {GEOMETRY(TAMIS_LAYOUT_BLOCKED, 3, 2, 1, 50),
-                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 3, 2, 5, 300),
+  const struct bloom_geometry shapes[] = {GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 3, 1, 50),
+                                          GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 3, 5, 300),
                                           GEOMETRY(TAMIS_LAYOUT_BLOCKED, 1, 3, 4, 300),
                                           GEOMETRY(TAMIS_LAYOUT_BLOCKED, 4, 3, 3, 90),
                                           GEOMETRY(TAMIS_LAYOUT_BLOCKED, 2, 2, 2, 250),
@@ -439,6 +439,13 @@ static void small_filters_keep_the_rate_too(void **state)
   assert_in_range(all_above, 0, all_filters / 1000);
 }
 
+/* Two missing bits count as much as three where a key has one line. */
+static int width_of(const struct bloom_geometry *g, uint64_t missing)
+{
+  int width = __builtin_popcountll(missing);
+  return g->shape.sections == 1 && !bloom_shape_is_word(g->shape) && width > 2 ? 2 : width;
+}
+
 /* How many keys of a whole filling get the bits of their widest gap from another key, if one is added
  * between the look and the OR of each: the OR of the other key is in the same word with the
  * probability of probes / words, and there it has a pattern of its own. */
@@ -458,7 +465,7 @@ static double lost_keys(tamis_layout layout, double fpp, double *deviation)
       uint64_t other = random_next(&seed), widest = 0;
       for (unsigned i = 0; i < n; i++) {
         uint64_t missing = probes[i].mask & ~words[probes[i].word];
-        if (missing && __builtin_popcountll(missing) >= __builtin_popcountll(widest))
+        if (missing && width_of(&g, missing) >= width_of(&g, widest))
           widest = missing;
         words[probes[i].word] |= probes[i].mask;
       }
@@ -480,8 +487,8 @@ static void another_key_rarely_fills_the_last_gap(void **state)
     tamis_layout layout;
     double fpp, keys;
   } figures[] = {
-      {TAMIS_LAYOUT_BLOCKED, 0.1, 0.24},    {TAMIS_LAYOUT_BLOCKED, 0.01, 0.08},
-      {TAMIS_LAYOUT_BLOCKED, 0.001, 0.014}, {TAMIS_LAYOUT_BLOCKED, 1e-4, 0.005},
+      {TAMIS_LAYOUT_BLOCKED, 0.1, 0.24},    {TAMIS_LAYOUT_BLOCKED, 0.01, 0.04},
+      {TAMIS_LAYOUT_BLOCKED, 0.001, 0.018}, {TAMIS_LAYOUT_BLOCKED, 1e-4, 0.011},
       {TAMIS_LAYOUT_BLOCKED, 1e-6, 0.002},  {TAMIS_LAYOUT_BLOCKED, 1e-9, 0.001},
       {TAMIS_LAYOUT_CLASSIC, 0.01, 0.09},   {TAMIS_LAYOUT_CLASSIC, 1e-6, 0.016},
       {TAMIS_LAYOUT_WORD, 0.01, 0.01},
@@ -542,7 +549,7 @@ static void blocked_is_nearly_as_small_as_classic(void **state)
   (void) state;
   const struct {
     double fpp, at_most;
-  } bounds[] = {{0.01, 1.06}, {0.001, 1.15}, {1e-4, 1.2}, {1e-6, 1.13}, {1e-8, 1.1}, {1e-9, 1.12}};
+  } bounds[] = {{0.01, 1.08}, {0.001, 1.15}, {1e-4, 1.2}, {1e-6, 1.13}, {1e-8, 1.1}, {1e-9, 1.12}};
   for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++)
     for (uint64_t capacity = 1000000; capacity <= UINT64_C(10000000000); capacity *= 10) {
       if (!possible(capacity, bounds[i].fpp))

@@ -249,7 +249,7 @@ static uint64_t bits_set_after(const struct stretch *block)
 /* Whether no layer has the shape that this block would have with another one of its numbers. */
 static bool is_wrong_shape(size_t block, size_t at, uint64_t number)
 {
-  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2}, {3, 2}, {3, 3}, {4, 3}};
+  static const unsigned char pairs[][2] = {{1, 1}, {1, 2}, {1, 3}, {2, 2}, {2, 3}, {3, 3}, {4, 3}};
   uint64_t shape[5]; /* of which one is the number of lines */
   for (unsigned i = 0; i < 5; i++)
     shape[i] = at == SAVED_UNIT + i * 8 ? number : number_at(file.data, block + SAVED_UNIT + i * 8);

@@ -189,9 +189,23 @@ static void copies_live_as_long_as_the_last_one(void **state)
     }
 }
 
-/* Lanes are dead as long as the sweep has not come by: here the stamps are written by hand.  Their
- * counts are nobody's, whether the lane is used for the same key again, for another one, or for an
- * entry that is moved. */
+/* Lanes are dead as long as the sweep has not come by: here the stamps of all entries, which were
+ * added in the running period, are written by hand. */
+static void make_entries_dead(struct window *w)
+{
+  const struct window_geometry *g = &w->first.geometry;
+  uint64_t epoch = epoch_before(&w->epoch);
+  for (uint64_t i = 0; i < window_words(g); i++) {
+    uint64_t value = word_load(&w->first.words[i]), used = window_used(&g->whole, value);
+    for (; used; used &= used - 1)
+      value ^= (uint64_t) (epoch_now(epoch) ^ epoch_dead(epoch))
+               << lanes_first(&g->whole.lane, used) * g->whole.lane.width;
+    word_store(&w->first.words[i], value);
+  }
+}
+
+/* The counts of dead lanes are nobody's, whether the lane is used for the same key again, for
+ * another one, or for an entry that is moved. */
 static void the_count_of_a_forgotten_key_is_nobodys(void **state)
 {
   (void) state;
@@ -200,18 +214,9 @@ static void the_count_of_a_forgotten_key_is_nobodys(void **state)
     tamis_options options = options_for(1, KEYS, false);
     options.seed = seed;
     tamis_filter *f = create(&options);
-    struct window *w = window_of(f);
-    const struct window_geometry *g = &w->first.geometry;
-    uint64_t epoch = epoch_before(&w->epoch);
     for (uint64_t key = 0; key < KEYS; key++)
       add(f, key, 1 + (unsigned) (key % 3));
-    for (uint64_t i = 0; i < window_words(g); i++) {
-      uint64_t value = word_load(&w->first.words[i]), used = window_used(&g->whole, value);
-      for (; used; used &= used - 1)
-        value ^= (uint64_t) (epoch_now(epoch) ^ epoch_dead(epoch))
-                 << lanes_first(&g->whole.lane, used) * g->whole.lane.width;
-      word_store(&w->first.words[i], value);
-    }
+    make_entries_dead(window_of(f));
     for (uint64_t key = 0; key < 2 * KEYS; key += 2) { /* as many, half of them known */
       assert_int_equal(tamis_count_hash(f, key), 0);
       add(f, key, 1);
@@ -220,6 +225,35 @@ static void the_count_of_a_forgotten_key_is_nobodys(void **state)
       assert_int_equal(tamis_count_hash(f, key), 1);
       assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
       assert_int_equal(tamis_count_hash(f, key), 0);
+    }
+    advance(f, 3); /* the stamps of those that are left are used again */
+    assert_int_equal(stats_of(f).count, 0);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* A move carries the count of its entry along: to an empty lane, or to one with a dead entry, whose
+ * count is nobody's. */
+static void a_move_carries_the_count(void **state)
+{
+  (void) state;
+  enum { KEYS = 1000, FIRST = KEYS };
+  for (int dead = 0; dead < 2; dead++) {
+    tamis_filter *f = make(1, KEYS, false);
+    for (uint64_t key = 0; key < KEYS && dead; key++)
+      add(f, key, 7);
+    make_entries_dead(window_of(f));
+    uint64_t evictions = stats_of(f).evictions, end = FIRST;
+    for (; tamis_add_hash(f, end) == TAMIS_OK; end++)
+      add(f, end, (unsigned) (end % 3));
+    assert_true(stats_of(f).evictions > evictions + 100);
+    for (uint64_t key = FIRST; key < end; key++) {
+      for (uint64_t copies = 1 + key % 3; copies > 0; copies--) {
+        assert_int_equal(tamis_count_hash(f, key), copies);
+        assert_int_equal(tamis_remove_hash(f, key), TAMIS_OK);
+      }
+      assert_int_equal(tamis_remove_hash(f, key), TAMIS_ABSENT);
     }
     advance(f, 3); /* the stamps of those that are left are used again */
     assert_int_equal(stats_of(f).count, 0);
@@ -669,6 +703,7 @@ int main(void)
       cmocka_unit_test(each_add_is_a_copy_and_each_remove_takes_one),
       cmocka_unit_test(copies_live_as_long_as_the_last_one),
       cmocka_unit_test(the_count_of_a_forgotten_key_is_nobodys),
+      cmocka_unit_test(a_move_carries_the_count),
       cmocka_unit_test(any_calls_are_answered_as_the_oracle_says),
       cmocka_unit_test(a_remove_leaves_the_other_key_of_an_entry),
       cmocka_unit_test(a_remove_takes_the_entry_of_the_oldest_layer),

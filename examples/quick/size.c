@@ -15,5 +15,5 @@ int main(void)
   printf("a rate of 1 %%: %.2f GB\n", (double) bytes / 1e9);
   printf("2 GiB: a rate of %.2f %%\n", 100 * fpp);
 }
-/* prints: a rate of 1 %: 1.25 GB */
+/* prints: a rate of 1 %: 1.28 GB */
 /* prints: 2 GiB: a rate of 0.06 % */

@@ -104,13 +104,14 @@ typedef enum tamis_kind {
 } tamis_kind;
 
 typedef enum tamis_layout {
-  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of 2.5e-5
-   * in two lines, and in more for still lower rates.  Takes up to a fifth more bits than classic. */
+  /* All bits of a key in one 64-byte cache line: one memory access per call.  Below an fpp of about
+   * 3e-5 in two lines, and in up to five for still lower rates, which are accessed at the same time.
+   * Takes up to a fifth more bits than classic. */
   TAMIS_LAYOUT_BLOCKED = 0,
   /* Bits anywhere, two in a word: the fewest bits for a rate, one memory access per word. */
   TAMIS_LAYOUT_CLASSIC = 1,
   /* All bits of a key in one 64-bit word.  A look-up reads one word, and an add changes one, in one
-   * step: all calls are wait-free until the filter grows.  Takes more bits than blocked, a quarter
+   * step: all calls are wait-free until the filter grows.  Takes more bits than blocked, a fifth
    * more at fpp 0.01. */
   TAMIS_LAYOUT_WORD = 2
 } tamis_layout;
@@ -378,9 +379,9 @@ typedef struct tamis_stats {
   unsigned fingerprint_bits;
   /* Cuckoo: the load factor, the part of the room for fingerprints that is in use. */
   double occupancy;
-  /* Cuckoo: how often entries were moved to make room for a key.  This field and the next four
-   * count from the creation of the filter, or from its load, and are 0 in the figures of a saved
-   * one. */
+  /* Cuckoo, and windows: how often entries were moved to make room for a key.  This field and the
+   * next four count from the creation of the filter, or from its load, and are 0 in the figures of a
+   * saved one. */
   uint64_t evictions;
   /* Cuckoo: how often no move made room: the filter then grew, counted copies, or refused a key. */
   uint64_t failed_searches;

@@ -52,16 +52,17 @@ static inline bool is_far(const struct bloom *b)
 /* Raises the state, which never falls.
  * ORDER layer.end (seq_cst)
  *   pairs with     layer.ended in has_ended()
- *   makes visible  that unique adds are refused from now on
+ *   makes visible  that unique adds are refused from now on, whether this call or another one has
+ *                  raised it
  *   if weakened    a unique add could complete its key and miss that, while another one of that key
  *                  is refused and misses the bits: a winner beside a final refusal
  *   checked by     negative/end_set_relaxed */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
-  unsigned char now = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  unsigned char now = atomic_load_explicit(&b->fullness, memory_order_seq_cst);
   while (now < fullness &&
          !atomic_compare_exchange_weak_explicit(&b->fullness, &now, fullness, memory_order_seq_cst,
-                                                memory_order_relaxed))
+                                                memory_order_seq_cst))
     ;
 }
 

@@ -62,7 +62,7 @@ struct bloom_shape {
 /* All shapes that a plan may choose for the blocked layout with one section: probes,
  * bits_per_probe. */
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
-  SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(3, 2) SHAPE(3, 3) SHAPE(4, 3)
+  SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
 /* The shapes of each of several sections: of the blocked layout, at most five, and of the classic
  * one. */

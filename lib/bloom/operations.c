@@ -34,12 +34,14 @@
  *     half-way.  (The same may happen where bits of another key change the order between two adds of
  *     one key that run at the same time.)
  *
- *     How often.  A unique add fills last the gap that other keys are least likely to fill: the
- *     *widest* one, in which most bits are missing.  Let a key have p of the w words of a section.
- *     A key that another thread adds meanwhile is in the word of the last gap with probability p / w,
- *     and has all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if
- *     these are one, two or three.  If t threads add n keys, each key meets t - 1 others, at most.
- *     So whatever n is, this befalls few keys of a whole filling: docs/correctness.md has figures.
+ *     How often.  An add fills last the gap that other keys are least likely to fill: the *widest*
+ *     one, in which most bits are missing.  Let a key have p of the w words of a section.  A key that
+ *     another thread adds meanwhile is in the word of the last gap with probability p / w, and has
+ *     all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if these are
+ *     one, two or three.  docs/correctness.md has what follows from this.
+ *
+ *     Plain adds take the same order as unique ones.  If they did not, each could take the other's
+ *     last gap, and nobody would count the key.
  *
  *     Linearization: with the OR by which a call wins, the key is complete, as all of its other
  *     words are; the call takes effect then.  A call that does not win takes effect when it reads
@@ -143,9 +145,8 @@ FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct blo
 /* What a key lacks: for each probe the bits that were 0 when its word was read. */
 struct gaps {
   struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */
-  uint64_t any;
-  unsigned last;  /* the number of the probe of the gap that is filled last */
-  unsigned width; /* the bits that are missing there */
+  uint64_t any;                                               /* 0: nothing is missing */
+  unsigned last; /* the number of the probe of the gap that is filled last */
 };
 _Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
                "no key has more probes than a classic one");
@@ -159,39 +160,62 @@ FORCE_INLINE unsigned bits_in(uint64_t mask, struct bloom_shape shape)
   return bits;
 }
 
-/* The last gap is the widest, and of those that are as wide the last in the order of the probes.
- * Where it does not matter who wins, it is the last one. */
-FORCE_INLINE void choose_last(struct gaps *gaps, unsigned probe, uint64_t missing, bool widest,
-                              struct bloom_shape shape)
+/* Finds the last gap: the widest one, and of those that are as wide the last in the order of the
+ * probes.  `last` is the last gap that lacks one bit, two bits, three bits or more; `any` is 0 if
+ * none does.  Where a key has one line, two bits count as much as three: to tell these apart would
+ * take as long as to fill a gap. */
+struct widest {
+  uint64_t any[SECTION_BITS];
+  unsigned last[SECTION_BITS];
+};
+
+FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
 {
-  unsigned width = widest ? bits_in(missing, shape) : 0;
-  bool better = widest ? width >= gaps->width : missing != 0;
-  gaps->any |= missing;
-  gaps->last = __builtin_expect(better, 1) ? probe : gaps->last;
-  gaps->width = better ? width : gaps->width;
+  return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
 }
 
-/* Most new keys lack bits in each word.  __builtin_expect() says so, and clang makes a branch of it.
- * Without branches, the OR in the last gap would wait until all words have been read. */
-FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, bool widest,
-                            struct bloom_shape shape, struct gaps *gaps)
+/* __builtin_expect() makes clang take a branch, which most keys take alike.  Without branches, the OR
+ * in the last gap would wait until all words have been read. */
+FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
+                             struct bloom_shape shape)
+{
+  UNROLL
+  for (unsigned i = 0; i < widths_of(shape); i++, missing &= missing - 1) {
+    w->any[i] |= missing;
+    w->last[i] = __builtin_expect(missing != 0, 1) ? probe : w->last[i];
+  }
+}
+
+FORCE_INLINE unsigned widest_of(const struct widest *w, struct bloom_shape shape)
+{
+  unsigned last = w->last[0];
+  UNROLL
+  for (unsigned i = 1; i < widths_of(shape); i++)
+    last = w->any[i] ? w->last[i] : last;
+  return last;
+}
+
+FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
+                            struct gaps *gaps)
 {
   const word *words = b->words; /* as in lookup() */
   const uint64_t of_section = section_words(b, shape);
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
-  gaps->any = gaps->last = gaps->width = 0;
+  struct widest widest = {{0}, {0}};
   for (unsigned section = 0;; section++) {
     UNROLL
     for (unsigned i = 0; i < shape.probes; i++) {
       struct bloom_probe probe = bloom_probes_next(&probes, shape);
       probe.mask &= ~word_load(&words[probe.word]);
       gaps->at[section * shape.probes + i] = probe;
-      choose_last(gaps, section * shape.probes + i, probe.mask, widest, shape);
+      widest_add(&widest, section * shape.probes + i, probe.mask, shape);
     }
     if (section + 1 == shape.sections)
       break;
     bloom_probes_next_section(of_section, &probes, shape);
   }
+  gaps->any = widest.any[0];
+  gaps->last = widest_of(&widest, shape);
 }
 
 /* An index would keep the probes in memory, and where their number is a constant they fit in
@@ -213,8 +237,8 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
  *
  * Only limited filters, which refuse keys by their number, count bits: on x86-64 an OR whose old
  * value nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
-FORCE_INLINE bool fill_gaps(struct bloom *b, const struct gaps *gaps, bool widest,
-                            struct bloom_shape shape, bool limited)
+FORCE_INLINE bool fill_gaps(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape,
+                            bool limited)
 {
   word *words = b->words;
   const struct bloom_probe last = last_gap(gaps, shape);
@@ -223,8 +247,7 @@ FORCE_INLINE bool fill_gaps(struct bloom *b, const struct gaps *gaps, bool wides
   for (unsigned i = 0; i < shape.sections * shape.probes; i++) {
     const uint64_t missing = gaps->at[i].mask;
     word *at = &words[gaps->at[i].word];
-    /* Nothing is missing behind the last gap, if that is not the widest. */
-    if (!missing || (widest ? i == gaps->last : i >= gaps->last))
+    if (!missing || i == gaps->last)
       continue;
     if (limited)
       bits += bits_in(missing & ~word_or(at, missing), shape);
@@ -261,14 +284,14 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
   struct gaps gaps;
   if (bloom_shape_is_word(shape))
     return add_in_word(b, hash, key, unique, shape);
-  find_gaps(b, key, unique, shape, &gaps);
+  find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return present;
   HOOK(bloom_key_missed);
   if (!is_far(b))
     return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
   HOOK(bloom_room_found);
-  if (!fill_gaps(b, &gaps, unique, shape, limited))
+  if (!fill_gaps(b, &gaps, shape, limited))
     return present;
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
@@ -281,13 +304,13 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
   if (bloom_shape_is_word(shape))
     return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
   struct gaps gaps;
-  find_gaps(b, key, true, shape, &gaps);
+  find_gaps(b, key, shape, &gaps);
   if (!gaps.any)
     return TAMIS_PRESENT;
   if (!late && refuses(b))
     return TAMIS_EFULL;
   HOOK(bloom_room_found);
-  return fill_gaps(b, &gaps, true, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
+  return fill_gaps(b, &gaps, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
 }
 
 /* Of a filter with counters; NEVER_INLINE where it is made for each shape: a call for a key that is

@@ -12,13 +12,13 @@ struct shape_range {
   double line_deviation; /* but in the word layouts */
 };
 
-/* The blocked layout has the shape with the fewest words of those that need at most 3 % more bits
+/* The blocked layout has the shape with the fewest words of those that need at most 3.5 % more bits
  * than the best one.  `line_deviation` is the standard deviation of the rate of a section over its
  * mean, times the root of the number of lines, at the lower end of the range (docs/bloom.md says
  * how it was simulated). */
 static const struct shape_range blocked_ranges[] = {
     {0.45, 1, 1, 1, 0.026},   {0.17, 1, 2, 1, 0.053},  {0.13, 1, 3, 1, 0.079},
-    {0.025, 2, 2, 1, 0.126},  {0.004, 3, 2, 1, 0.30},  {0.0006, 3, 3, 1, 0.76},
+    {0.025, 2, 2, 1, 0.126},  {0.006, 2, 3, 1, 0.29},  {0.0006, 3, 3, 1, 0.76},
     {2.5e-5, 4, 3, 1, 2.3},   {1.6e-7, 3, 3, 2, 0.82}, {6e-11, 3, 3, 3, 0.82},
     {2.5e-14, 3, 3, 4, 0.82}, {1e-17, 3, 3, 5, 0.82},
 };

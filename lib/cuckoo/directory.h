@@ -131,7 +131,7 @@ static inline struct directory_range directory_range_of(const struct cuckoo_geom
 struct segment_cursor {
   uint64_t index; /* of the next directory entry */
   uint64_t first; /* of the segment's entries */
-  uint64_t count; /* of the segment's entries; 1 where there is no segment */
+  uint64_t count; /* of the segment's entries; where there is no segment, those of the root */
 };
 
 /* The next segment of a generation in the order of the directory, or NULL after the last one.  It

@@ -11,8 +11,8 @@ static void store_private(const struct cuckoo_geometry *g, struct segment *segme
   atomic_store_explicit(&segment_words(g, segment)[bucket], value, memory_order_relaxed);
 }
 
-static void count_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
-                          uint32_t entries)
+static void use_private(const struct cuckoo_geometry *g, struct segment *segment, uint32_t bucket,
+                        uint32_t entries)
 {
   struct stripe *stripe = stripe_of_bucket(g, segment, bucket);
   atomic_store_explicit(&stripe->used, stripe_used(stripe) + entries, memory_order_relaxed);
@@ -22,21 +22,20 @@ static void count_private(const struct cuckoo_geometry *g, struct segment *segme
 
 /* The entries of a child in the buckets of each stripe.  They are summed up lane by lane, and a sum
  * of at most ROWS buckets fits in a lane. */
-struct split_counts {
+struct split_lanes {
   uint64_t lanes[2][CUCKOO_GROWING_STRIPES];
 };
 
 enum { ROWS = SMALL(128, 3) };
 
-static void count_split(const struct cuckoo_geometry *g, struct segment *child[2],
-                        struct split_counts *counts)
+static void use_split(const struct cuckoo_geometry *g, struct segment *child[2],
+                      struct split_lanes *counts)
 {
   for (unsigned bit = 0; bit < 2; bit++)
     for (uint32_t i = 0; i <= g->stripe_mask; i++)
       for (unsigned lane = 0; lane < g->shape.lanes; lane++)
-        count_private(g, child[bit], i,
-                      (uint32_t) lane_get(&g->shape, counts->lanes[bit][i], lane));
-  *counts = (struct split_counts){0};
+        use_private(g, child[bit], i, (uint32_t) lane_get(&g->shape, counts->lanes[bit][i], lane));
+  *counts = (struct split_lanes){0};
 }
 
 /* A split copies some thousand buckets in one call, so this loop has no branch and reads each of
@@ -48,7 +47,7 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
   const uint32_t buckets = (uint32_t) cuckoo_buckets(g), stripe_mask = g->stripe_mask;
   const word *from = segment_words(g, parent);
   word *to[2] = {segment_words(g, child[0]), segment_words(g, child[1])};
-  struct split_counts counts = {0};
+  struct split_lanes counts = {0};
   for (uint32_t i = 0, end; i < buckets; i = end) {
     uint32_t rows_end = i + ROWS * (stripe_mask + 1);
     end = rows_end < buckets ? rows_end : buckets;
@@ -60,7 +59,7 @@ static void copy_split_buckets(const struct cuckoo_geometry *g, struct segment *
       counts.lanes[0][j & stripe_mask] += (occupied ^ ones) >> (s.width - 1);
       counts.lanes[1][j & stripe_mask] += ones >> (s.width - 1);
     }
-    count_split(g, child, &counts);
+    use_split(g, child, &counts);
   }
 }
 
@@ -92,7 +91,7 @@ static bool insert_private(struct cuckoo *c, const struct cuckoo_geometry *g,
       if (room) {
         unsigned lane = lanes_first(&g->shape, room);
         store_private(g, segment, both[i], lane_put(&g->shape, value, lane, entry));
-        count_private(g, segment, both[i], 1);
+        use_private(g, segment, both[i], 1);
         return copies == 0 || tamis__segment_add_copies(c, g, segment, (struct lane){both[i], lane},
                                                         copies, false) == TAMIS_OK;
       }

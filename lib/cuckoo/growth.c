@@ -11,12 +11,13 @@
  *    join     Two siblings that hold little become one segment again.
  *    drop     An empty segment of an older generation leaves the directory.
  *
- * tamis__grow() takes one of the first four steps, which step_for() chooses; tamis__shrink() takes
- * the other two.
+ * tamis__grow() takes one of the first four steps, which step_for() chooses, and tamis__split_to() a
+ * create or a split for a union; tamis__shrink() takes the other two.
  *
  * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
- * own segment while its stripes are held, which is the time that it takes to copy one segment.  A
- * writer that must make room also waits for the growth stripe.
+ * own segment while its stripes are held, which is the time that it takes to copy one segment and,
+ * if it has counts of copies, to allocate memory for these.  A writer that must make room also waits
+ * for the growth stripe.
  *
  * The growth stripe.  A call that changes the directory entries of a root holds one of the
  * GROWTH_STRIPES growth stripes, which the root shares with others.  So a growth stripe keeps the
@@ -27,7 +28,8 @@
  *
  *    0. The growth stripe is taken, and the new segments are allocated.
  *    1. All its stripes are taken: from now on nobody changes it.
- *    2. Its entries are copied into segments that no other thread knows yet.
+ *    2. Its entries are copied into segments that no other thread knows yet, and the counts of
+ *       copies with them.
  *    3. Its stripes are marked as having left.
  *    4. Its directory entries are changed to the new segments.
  *    5. Its stripes are released.
@@ -50,7 +52,7 @@
  *    The segment is retired after the growth stripe is released, because retiring may pause
  *    (reclaim.h).
  *
- * docs/growth.md has the walk of a segment through all of this, function by function.
+ * docs/growth.md has a picture of all of this, and the table of rules that step_for() follows.
  */
 #include "cuckoo/growth.h"
 
@@ -85,7 +87,7 @@ enum {
 struct change {
   struct cuckoo *c;
   struct generation *generation;
-  uint64_t index;       /* one of the entries */
+  uint64_t index;       /* one of these directory entries */
   struct retired *left; /* segments that have left the directory, chained by retired.next */
   uint32_t rooms;       /* c->rooms before the change, and what the change itself has counted */
 };
@@ -152,8 +154,8 @@ static void count(_Atomic uint64_t *figure, uint64_t more)
 
 /* ---- split ---- */
 
-/* What a split may need.  A child has a part of the counts, but may have to write them down in as
- * much memory. */
+/* What a split may need.  A child has a part of the counts, but they may take as much memory as all
+ * of them. */
 static uint64_t most_bytes_of_split(const struct generation *generation, struct segment *parent)
 {
   return 2 * (cuckoo_segment_bytes(&generation->geometry) + tamis__segment_counts_bytes(parent)) +
@@ -161,7 +163,8 @@ static uint64_t most_bytes_of_split(const struct generation *generation, struct 
 }
 
 /* Whether the allocator has memory for the counts of copies of two children, before much is done in
- * vain.  (With a limit it is not asked: others might be refused what it gives for the moment.) */
+ * vain.  (With max_bytes it is not asked: the blocks would count against the limit until they are
+ * released, and another call could be refused because of them.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
   size_t bytes = c->max_bytes ? 0 : tamis__segment_counts_bytes(parent);

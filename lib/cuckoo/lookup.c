@@ -3,8 +3,7 @@
  * Layer 2: contains, the look-ups of a cuckoo filter.
  *
  *    hash ──► cuckoo_address() ──► directory ──► segment ──► lower bucket ┐ a word of lanes each;
- *             the (geometry.h)                           └────► upper bucket ┘ entry stands in
- *             either
+ *             (geometry.h)                             └───► upper bucket ┘ the entry is in either
  *
  * in each generation, of which most filters have one.
  *

@@ -44,8 +44,9 @@ static struct duplicates_memory memory_of(struct request *request)
   return (struct duplicates_memory){fits, allocate, release, request};
 }
 
-/* Writers use the counts only under the stripes of a segment that has not left the directory, and
- * readers never use them.  So they need no grace period. */
+/* Writers use the counts only under the stripes of a segment that has not left the directory, or
+ * under the growth stripe that keeps it there, and readers never use them.  So they need no grace
+ * period. */
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
@@ -319,6 +320,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return written ? TAMIS_OK : request.result;
 }
 
+/* The words of `to` have been written: a lane in which it has no entry has no count. */
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {

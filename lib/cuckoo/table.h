@@ -59,7 +59,8 @@ struct segment {
   fullness fullness;
   plane duplicates; /* changes under duplicates_lock */
   /* LOCK cuckoo.duplicates_lock (order 4): protects the duplicate counts of a segment; held for a
-   * change or a copy of them, and while memory for them is allocated.
+   * change or a copy of them, and while memory for them is allocated; but a split, a join or the
+   * copy of a segment reads them under all of its stripes.
    * Its figure says how many copies there are, and is written without the lock: see fold.h.  Its
    * version counts the calls that wait for a stripe. */
   struct stripe duplicates_lock;
@@ -131,7 +132,7 @@ struct generation {
   struct counter_shard *shards;
   _Atomic uint64_t segments;
   /* LOCK cuckoo.growth (order 1): protects the directory entries of a root, and keeps their
-   * segments; held for a split, a join, a drop, a new segment or the copy of a segment.
+   * segments; held for a step of growth, or the copy of a segment.
    * This one is that of a single root, without what follows the lock in struct stripe.  Of several
    * roots, root r has number r mod GROWTH_STRIPES (directory.h). */
   _Alignas(8) char own_growth[STRIPE_LOCK_BYTES];

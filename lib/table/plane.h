@@ -3,7 +3,8 @@
  * Layer 1: a *plane*: the counts of a table, as an object that is there only while a lane has a
  * count.
  *
- * The owner has a lock for each plane, and holds it when it calls these functions.
+ * The owner has a lock for each plane, and holds it when it calls these functions, or other locks
+ * that keep all calls away from the plane.
  */
 #ifndef TAMIS_LIB_TABLE_PLANE_H
 #define TAMIS_LIB_TABLE_PLANE_H

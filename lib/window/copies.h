@@ -5,9 +5,9 @@
  * An entry stands for one copy.  How many more there are is the count of its lane, in a plane
  * (table/plane.h).  A layer has WINDOW_PLANES planes.
  *
- * The count belongs to the entry in the lane, dead or not.  A move carries it along.  Whoever takes
- * a dead lane for another entry, and the sweep, which clears it, sets its count to 0; so does
- * whoever clears a lane in a remove, where it is 0 already.  So an empty lane has no count.
+ * An empty lane has no count.  The count belongs to the entry in the lane, dead or not: a move
+ * carries it along, whoever takes a dead lane for another entry sets it to 0, and so does the sweep,
+ * which clears the lane.  A remove clears a lane only when the count is 0.
  *
  * Whoever reads or changes the count of a lane holds the stripe of its bucket.  The plane's lock is
  * taken as well, because writers of other stripes share a block of counts.

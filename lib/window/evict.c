@@ -80,7 +80,8 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Carries the count of an entry to another lane, in which the dead entry to->entry may have one. */
+/* Carries the count of an entry to a free lane.  to->entry: the dead entry there, the count of which
+ * is dropped; 0: the lane is empty, and has no count.  (So without either count nothing is to do.) */
 static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {

@@ -152,6 +152,20 @@ static void make_bloom_to_narrow(void)
   make_bloom_with_y(1);
 }
 
+/* y has come already. */
+static void make_bloom_narrowed(void)
+{
+  make_bloom_with_y(1);
+  must_add(t.y);
+}
+
+static const char *check_bloom_narrowed(void)
+{
+  return !contains(t.x)         ? "the add was lost"
+         : figures().count != 2 ? "the key was not counted once"
+                                : NULL;
+}
+
 static void run_interference(unsigned thread)
 {
   if (thread < 2)
@@ -565,6 +579,8 @@ const struct shape bloom_shapes[] = {
     {"bloom_unique_and_narrowing",
      "... or one of its bits there, so that its order of gaps changes?", 3, false,
      make_bloom_to_narrow, run_interference, check_interference, BOUND(3), BOUND(2)},
+    {"bloom_unique_and_add_narrowed", "is a key counted once whose widest gap is not the last?", 2,
+     false, make_bloom_narrowed, run_bloom_unique_and_add, check_bloom_narrowed, FULL, FULL},
     {"bloom_unique_and_opening", "one winner of two, one of which opens a layer?", 2, false,
      make_bloom_full_but_one, run_unique_room_and_opening, check_unique_room_and_opening, BOUND(3),
      NEVER},
