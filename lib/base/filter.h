@@ -37,7 +37,7 @@ struct filter_operations {
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
-  /* The same for each of at most FILTER_GROUP hashes, in their order (count_many, too). */
+  /* Each of at most FILTER_GROUP hashes is added, in their order (count_many gets as many, too). */
   void (*add_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   void (*add_unique_many)(tamis_filter *f, const uint64_t *hashes, size_t n, int *results);
   int (*remove)(tamis_filter *f, uint64_t hash); /* NULL: not supported */
@@ -74,7 +74,8 @@ struct filter_kind {
   bool (*validate)(const tamis_filter *f, const char **reason);
   /* Saved filters: those features of files that the kind knows. */
   uint64_t features;
-  /* saved.h says what these do.  NULL: TAMIS_EUNSUPPORTED. */
+  /* saved.h says what these do.  `save` and `load` NULL: TAMIS_EUNSUPPORTED, and then the others are
+   * not called; `figures` and `bytes_beside` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
