@@ -133,9 +133,9 @@ static int bits_of_last_word(uint64_t x, uint64_t other)
   return 0;
 }
 
-static void make_bloom_with_y(int bits)
+static void make_bloom_with_y(int bits, uint64_t capacity)
 {
-  make(TAMIS_LAYOUT_BLOCKED, 30, true);
+  make(TAMIS_LAYOUT_BLOCKED, capacity, true);
   expect(figures().bits_per_key == 4, "two bits in each of two words");
   while (bits_of_last_word(t.x, t.y) != bits)
     t.y++;
@@ -143,19 +143,19 @@ static void make_bloom_with_y(int bits)
 
 static void make_bloom_to_interfere(void)
 {
-  make_bloom_with_y(2);
+  make_bloom_with_y(2, 30);
 }
 
 /* When y has come, the other word of x is its widest gap. */
 static void make_bloom_to_narrow(void)
 {
-  make_bloom_with_y(1);
+  make_bloom_with_y(1, 30);
 }
 
-/* y has come already. */
+/* y has come already; far from the capacity, where plain adds have a path of their own. */
 static void make_bloom_narrowed(void)
 {
-  make_bloom_with_y(1);
+  make_bloom_with_y(1, 2500);
   must_add(t.y);
 }
 
