@@ -14,7 +14,8 @@ double line_rate(struct bloom_shape shape, const uint64_t words[LINE_WORDS], uin
 
 /* The rate of one filter, from its bits: a key that is absent is as likely to use any line, and any
  * bits of it.  Little is left to chance in this, as it would be if keys were tried.  Also the
- * standard deviation of what filters with as many bits have.  `load` reads word i of `words`, or the lowest bits of the counters that are not 0. */
+ * standard deviation of what filters with as many bits have.  `load` reads word i of `words`, or the
+ * lowest bits of the counters that are not 0. */
 double rate_from_bits(const struct bloom_geometry *g, double *deviation,
                       uint64_t (*load)(const void *words, uint64_t i), const void *words);
 

@@ -26,7 +26,7 @@ ELSEWHERE = {  # expressions for names that no code here has, and where they are
     "no_sanitize": "an attribute that is not used",
     "program.c": "a user's program",
     "tamis_verb_noun|.*(NAME|TOPIC|KIND__TAG).*|tamis__name": "the form of a name",
-    "blocked_3x2_(add|contains)": "made by CALLS in lib/bloom/operations.c",
+    "blocked_(2x3|3x2)_(add|contains)": "made by CALLS in lib/bloom/operations.c",
     "TAMIS_(REDIS|VALKEY)_SERVER": "made in redis/tests/server.py",
 }
 SOURCE = re.compile(r"\.(c|h|cpp|hpp)$")

@@ -102,10 +102,12 @@ static void check_ranges(tamis_kind kind, tamis_layout layout, const struct shap
 {
   for (unsigned i = 0; i < n; i++)
     for (unsigned growable = 0; growable < 2; growable++) {
-      double fpp = ranges[i].min_fpp * 1.001;
+      const uint64_t capacity = BLOOM_KEYS / SCALE;
+      /* (The last row of the blocked layout begins below what 64-bit hashes give so many keys.) */
+      double fpp = fmax(ranges[i].min_fpp * 1.001, 4 * hash_collision_rate(capacity));
       const struct bloom_shape shape = {layout, ranges[i].probes, ranges[i].bits_per_probe,
                                         ranges[i].sections};
-      tamis_options o = options_of(kind, BLOOM_KEYS / SCALE, fpp, growable);
+      tamis_options o = options_of(kind, capacity, fpp, growable);
       o.layout = layout;
       struct bloom_geometry g;
       if (layout == TAMIS_LAYOUT_WORD && /* refused at the end of the last range */
@@ -114,7 +116,7 @@ static void check_ranges(tamis_kind kind, tamis_layout layout, const struct shap
       if (growable && kind == TAMIS_BLOOM) /* a layer is planned for its share */
         o.fpp /= bloom_geometry_share(1);
       double lines = (double) o.capacity * -log2(o.fpp) / LINE_BITS; /* at least */
-      if (o.fpp < 1 && o.fpp > 1e-14) /* as 64-bit hashes can give it */
+      if (o.fpp < 1)
         check_bloom(&o, shape,
                     ranges[i].sections * fmax(ranges[i].line_deviation, 0.3) / sqrt(lines));
     }

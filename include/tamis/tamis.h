@@ -249,7 +249,7 @@ TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 /* Adds a key and says whether the key was new.  Of all the calls with one key on a filter without
  * the key, exactly one returns TAMIS_OK, however they overlap: never two, and none if a false
  * positive hides the key, if a plain add of it came before, or if the filter is full.
- *   Threads  any      Blocks  never for a key that is in; else as tamis_add, counting Bloom for a lock
+ *   Threads  any      Blocks  never for a key that is in; else as tamis_add, and (counting) for a lock
  *   Order    as tamis_add; TAMIS_PRESENT synchronizes with the adds that made the key present
  *   Errors   TAMIS_OK: new, added by this call; TAMIS_PRESENT; the failures of tamis_add */
 TAMIS_API int tamis_add_unique(tamis_filter *f, const void *key, size_t len);

@@ -56,7 +56,8 @@ static inline bool is_far(const struct bloom *b)
  *                  raised it
  *   if weakened    a unique add could complete its key and miss that, while another one of that key
  *                  is refused and misses the bits: a winner beside a final refusal
- *   checked by     negative/end_set_relaxed */
+ *   checked by     negative/end_set_relaxed (the store; a load that reads LAST is in the order by
+ *                  the same argument, and no search shows it) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
   unsigned char now = atomic_load_explicit(&b->fullness, memory_order_seq_cst);

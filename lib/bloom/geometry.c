@@ -380,8 +380,8 @@ double bloom_geometry_layout_begins(tamis_layout layout)
                                                                           : ranges[n - 1].min_fpp;
 }
 
-/* Of the classic layout: two bits of a key are in each, and half of all bits are set when the rate
- * is 2^-(2 sections). */
+/* The number of sections of a classic filter.  A key has two bits in each of them.  The filter is
+ * smallest when half of all bits are set, and then the rate is 2^-(2 sections). */
 static unsigned classic_sections(double rate)
 {
   return (unsigned) fmin(BLOOM_MAX_SECTIONS, fmax(1, floor((1 - real_log2(rate)) / 2)));
@@ -552,12 +552,18 @@ static void limit_lines(struct bloom_geometry *g)
 static int plan_first(tamis_layout layout, uint64_t capacity, double fpp, uint64_t keys,
                       double rate, struct bloom_geometry *out)
 {
+  const bool shared = rate > hash_collision_rate(keys);
   struct bloom_geometry whole;
+  /* A plan for the whole rate takes as long as the other one.  Where only 64-bit hashes set a limit,
+   * nothing depends on it. */
+  if (shared && bloom_geometry_layout_begins(layout) == 0 && fpp > hash_collision_rate(capacity) &&
+      plan_any(layout, keys, rate, out) == TAMIS_OK)
+    return TAMIS_OK;
   int result = bloom_geometry_plan(layout, capacity, fpp, &whole);
   if (result != TAMIS_OK)
     return result;
   *out = whole;
-  if (rate > hash_collision_rate(keys) && plan_any(layout, keys, rate, out) == TAMIS_OK)
+  if (shared && plan_any(layout, keys, rate, out) == TAMIS_OK)
     limit_lines(out);
   return TAMIS_OK;
 }

@@ -56,7 +56,7 @@ struct bloom_shape {
   tamis_layout layout;
   unsigned probes; /* in each section */
   unsigned bits_per_probe;
-  unsigned sections; /* but in the blocked and the classic layout, 1 */
+  unsigned sections; /* 1, except in the blocked and the classic layout */
 };
 
 /* All shapes that a plan may choose for the blocked layout with one section: probes,
@@ -64,12 +64,12 @@ struct bloom_shape {
 #define BLOOM_BLOCKED_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(1, 3) SHAPE(2, 2) SHAPE(2, 3) SHAPE(3, 3) SHAPE(4, 3)
 
-/* The shapes of each of several sections: of the blocked layout, at most five, and of the classic
- * one. */
+/* The shape of each section where there are several: of the blocked layout, which has at most five;
+ * and of the classic one. */
 enum { SECTION_PROBES = 3, SECTION_BITS = 3, MAX_BLOCKED_SECTIONS = 5 };
 enum { CLASSIC_PROBES = 1, CLASSIC_BITS = 2 };
 
-/* The same for the counting layout. */
+/* All shapes for the counting layout. */
 #define BLOOM_COUNTING_SHAPES(SHAPE) \
   SHAPE(1, 1) SHAPE(1, 2) SHAPE(2, 2) SHAPE(3, 2) SHAPE(4, 2) SHAPE(5, 2)
 
@@ -156,8 +156,8 @@ static inline uint64_t bloom_key_bits(tamis_layout layout)
   return layout == BLOOM_LAYOUT_MARKED ? ~WORD_MARK : UINT64_MAX;
 }
 
-/* Of `words` in all sections, those of each.  A line is in one section, unless a key has one word
- * there. */
+/* How many of all `words` each section has.  Sections whose keys have several words begin and end
+ * with a line. */
 FORCE_INLINE uint64_t bloom_section_words(struct bloom_shape shape, uint64_t words)
 {
   if (shape.sections == 1)

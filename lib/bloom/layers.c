@@ -81,9 +81,10 @@
  * [C] All or nothing.  An add that finds no room sets no bit before there is a further layer.
  *     TAMIS_EFULL is final: a key has either a winner, or unique adds that are refused.  Whether a
  *     layer can be opened depends on nothing that changes: on the sizes of the layers before it, the
- *     rate, max_bytes and the number of processors (a process that changes its affinity while a
- *     filter comes to its max_bytes may see a winner beside a refusal).  A filter that is limited has no second layer.  When the newest layer is
- *     full and no other can follow, it becomes LAST, for good.
+ *     rate, max_bytes and the number of processors.  (A process that changes its affinity just when
+ *     a filter comes to its max_bytes may see a winner beside a refusal.)  A filter that is limited
+ *     has no second layer.  When the newest layer is full and no other can follow, it becomes LAST,
+ *     for good.
  *
  *     A call W may have found room before, and complete the key in the newest layer beside a call R
  *     that is to be refused.  So R searches the key once more after it has read, or written, LAST;

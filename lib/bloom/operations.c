@@ -16,8 +16,8 @@
  *     reads them and then changes them.
  *
  * [B] One winner.  Before an add changes anything, it notes which words lack bits of the key: the
- *     *gaps*.  Then it fills the gaps, in an order of its own.  A unique add wins if its own OR sets
- *     a bit in its last gap.
+ *     *gaps*.  Then it fills the gaps one by one.  A unique add wins if its own OR sets a bit in its
+ *     last gap.
  *
  *     At most one of all the adds of a key sets a bit in its last gap, whatever their orders are.
  *     Say that P and Q do, in the words l and m.  When P fills l, it has found m complete or has
@@ -44,11 +44,11 @@
  *     last gap, and nobody would count the key.
  *
  *     Linearization: with the OR by which a call wins, the key is complete, as all of its other
- *     words are; the call takes effect then.  A call that does not win takes effect when it reads
- *     the last of the bits.  It has read the word of the winner's last gap after
- *     the winner's OR there, so what the winner did before is visible to it: if it looked at that
- *     word before, it saw a gap there, which it has filled; and if it had done so before the winner's
- *     OR, that would have set nothing.
+ *     words are; the call takes effect then.  A call that does not win takes effect when it reads the
+ *     last of the bits.  It has read the word of the winner's last gap after the OR of the winner
+ *     there, so what the winner did before is visible to it: if it looked at that word before, it
+ *     saw a gap there, which it has filled; and if it had done so before the OR of the winner, that
+ *     would have set nothing.
  *
  *     Another layer may open meanwhile, or the filter may become full.  So a unique add that has set
  *     a bit in its last gap looks once more whether the filter is as it was.  layers.c goes on.
@@ -88,8 +88,7 @@ struct bloom_key {
 /* Of each section. */
 FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
 {
-  return shape.layout == BLOOM_LAYOUT_COUNTING || shape.sections == 1 ? b->word_count
-                                                                      : b->section_words;
+  return shape.sections == 1 ? b->word_count : b->section_words;
 }
 
 FORCE_INLINE struct bloom_key key_of_mixed(const struct bloom *b, uint64_t mixed,
@@ -413,36 +412,43 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 /* ---- the same for each shape ----
  *
  * With the shape a constant, the compiler makes straight code of the one body above:
- * blocked_3x2_contains and its like are made here.  Those of several sections read their number. */
+ * blocked_2x3_contains and its like are made here.  Those of several sections read their number: a
+ * shape may use `b`, the filter. */
 #define LOOK_UPS(name, shape)                                                                 \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
   {                                                                                           \
-    return lookup(const_bloom_of(f), key_of(const_bloom_of(f), hash, shape), shape);          \
+    const struct bloom *b = const_bloom_of(f);                                                \
+    return lookup(b, key_of(b, hash, shape), shape);                                          \
   }                                                                                           \
   static size_t name##_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n, \
                                      bool *found)                                             \
   {                                                                                           \
-    return contains_many(const_bloom_of(f), hashes, n, found, shape);                         \
+    const struct bloom *b = const_bloom_of(f);                                                \
+    return contains_many(b, hashes, n, found, shape);                                         \
   }
 
 /* name##_add_key() adds a key. */
 #define ADDS(name, shape)                                                                      \
   static int name##_add(tamis_filter *f, uint64_t hash)                                        \
   {                                                                                            \
-    return name##_add_key(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), false);         \
+    struct bloom *b = bloom_of(f);                                                             \
+    return name##_add_key(b, hash, key_of(b, hash, shape), false);                             \
   }                                                                                            \
   static int name##_add_unique(tamis_filter *f, uint64_t hash)                                 \
   {                                                                                            \
-    return name##_add_key(bloom_of(f), hash, key_of(bloom_of(f), hash, shape), true);          \
+    struct bloom *b = bloom_of(f);                                                             \
+    return name##_add_key(b, hash, key_of(b, hash, shape), true);                              \
   }                                                                                            \
   static void name##_add_many(tamis_filter *f, const uint64_t *hashes, size_t n, int *results) \
   {                                                                                            \
-    add_many(bloom_of(f), hashes, n, results, false, shape, name##_add_key);                   \
+    struct bloom *b = bloom_of(f);                                                             \
+    add_many(b, hashes, n, results, false, shape, name##_add_key);                             \
   }                                                                                            \
   static void name##_add_unique_many(tamis_filter *f, const uint64_t *hashes, size_t n,        \
                                      int *results)                                             \
   {                                                                                            \
-    add_many(bloom_of(f), hashes, n, results, true, shape, name##_add_key);                    \
+    struct bloom *b = bloom_of(f);                                                             \
+    add_many(b, hashes, n, results, true, shape, name##_add_key);                              \
   }
 
 /* What differs between the kinds stands behind the names. */
@@ -461,26 +467,21 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,          \
                                   bool unique)                                                   \
   {                                                                                              \
-    const tamis_filter *f = &b->head;                                                            \
-    (void) f;                                                                                    \
     return add(b, hash, key, unique, shape, limited);                                            \
   }                                                                                              \
   ADDS(adds, shape)                                                                              \
   static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                           \
   {                                                                                              \
-    const tamis_filter *f = &b->head;                                                            \
-    (void) f;                                                                                    \
     return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);                       \
   }                                                                                              \
   static const struct bloom_calls adds##_calls = {ALONE(name, adds, .kind = &tamis__bloom_kind), \
                                                   .find = name##_find, .insert = adds##_insert};
 
-#define LOOK_UPS_AND_FIND(name, shape)                                                      \
-  LOOK_UPS(name, shape)                                                                     \
-  static bool name##_find(const struct bloom *b, uint64_t mixed)                            \
-  {                                                                                         \
-    const tamis_filter *f = &b->head;                                                       \
-    return lookup(const_bloom_of(f), key_of_mixed(const_bloom_of(f), mixed, shape), shape); \
+#define LOOK_UPS_AND_FIND(name, shape)                           \
+  LOOK_UPS(name, shape)                                          \
+  static bool name##_find(const struct bloom *b, uint64_t mixed) \
+  {                                                              \
+    return lookup(b, key_of_mixed(b, mixed, shape), shape);      \
   }
 
 /* In both forms. */
@@ -540,13 +541,11 @@ BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
   LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))          \
   CALLS_WITH(marked_##bits, marked_##bits, MARKED_SHAPE(bits), true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
-#define SECTIONS_SHAPE                                                      \
-  ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, \
-                        const_bloom_of(f)->sections})
+#define SECTIONS_SHAPE \
+  ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, b->sections})
 CALLS(sections, SECTIONS_SHAPE)
-#define CLASSIC_SHAPE                                                       \
-  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, \
-                        const_bloom_of(f)->sections})
+#define CLASSIC_SHAPE \
+  ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, b->sections})
 CALLS(classic, CLASSIC_SHAPE)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)

@@ -9,7 +9,7 @@
 struct shape_range {
   double min_fpp; /* the lower end of the range */
   unsigned probes, bits_per_probe, sections;
-  double line_deviation; /* but in the word layouts */
+  double line_deviation; /* 0 in the word layouts, which compute it */
 };
 
 /* The blocked layout has the shape with the fewest words of those that need at most 3.5 % more bits

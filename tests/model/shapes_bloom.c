@@ -66,11 +66,17 @@ static void run_bloom_unique_and_add(unsigned thread)
     must_add(t.x);
 }
 
+/* x is in, and the filter counts so many keys. */
+static const char *check_counted(uint64_t keys)
+{
+  return !contains(t.x)            ? "the add was lost"
+         : figures().count != keys ? "the key was not counted once"
+                                   : NULL;
+}
+
 static const char *check_bloom_added(void)
 {
-  return !contains(t.x)         ? "the add was lost"
-         : figures().count != 1 ? "the key was not counted once"
-                                : NULL;
+  return check_counted(1);
 }
 
 static void run_bloom_adds(unsigned thread)
@@ -161,9 +167,7 @@ static void make_bloom_narrowed(void)
 
 static const char *check_bloom_narrowed(void)
 {
-  return !contains(t.x)         ? "the add was lost"
-         : figures().count != 2 ? "the key was not counted once"
-                                : NULL;
+  return check_counted(2);
 }
 
 static void run_interference(unsigned thread)
