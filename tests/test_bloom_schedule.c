@@ -88,22 +88,25 @@ static void a_half_added_key_is_absent(void **state)
   tamis_destroy(f);
 }
 
-/* A plain add of the same key sets all bits after the look of a unique add and before its first
- * bit.  The unique add must not claim to be first: it has published nothing to the
+/* A plain add of the same key sets all bits after the look of a unique add, before its first or its
+ * last bit.  The unique add must not claim to be first: it has published nothing to the
  * readers that find the key. */
 static void a_unique_add_that_is_overtaken_does_not_win(void **state)
 {
   (void) state;
-  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
-  struct call a = {.filter = f, .hash = 7}, b = a;
-  stop_at(&a, "bloom_room_found");
-  assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
-  assert_int_equal(go_on(&a), TAMIS_PRESENT);
-  start(&b);
-  assert_int_equal(finish(&b), TAMIS_PRESENT);
-  assert_int_equal(stats_of(f).count, 1);
-  assert_valid(f);
-  tamis_destroy(f);
+  static const char *const steps[] = {"bloom_room_found", "bloom_last_gap_left"};
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+    struct call a = {.filter = f, .hash = 7}, b = a;
+    stop_at(&a, steps[i]);
+    assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK); /* takes no lock, so it does not wait */
+    assert_int_equal(go_on(&a), TAMIS_PRESENT);
+    start(&b);
+    assert_int_equal(finish(&b), TAMIS_PRESENT);
+    assert_int_equal(stats_of(f).count, 1);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
 }
 
 /* A unique add has set its first word when a plain add of the same key sets the rest: both have
@@ -181,6 +184,33 @@ static void another_key_in_a_narrow_gap_hides_nothing(void **state)
     assert_int_equal(tamis_add_unique_hash(f, meanwhile), TAMIS_OK);
     assert_int_equal(go_on(&a), TAMIS_OK);
     assert_int_equal(stats_of(f).count, 3);
+    tamis_destroy(f);
+  }
+}
+
+/* A unique add has looked at an empty layer, and stands still while other keys fill half of that
+ * layer: now and then also what it would have filled last.  As long as its key is not in, it wins. */
+static void bits_of_other_keys_do_not_take_the_win(void **state)
+{
+  (void) state;
+  enum { ROUNDS = 240 };
+  static const double rates[] = {0.01, 0.001, 1e-9};
+  for (unsigned round = 0; round < ROUNDS; round++) {
+    const bool grown = round / 6 % 2;
+    tamis_filter *f = make_filter(round / 3 % 2 ? TAMIS_LAYOUT_CLASSIC : TAMIS_LAYOUT_BLOCKED, 1000,
+                                  rates[round % 3]);
+    uint64_t hash = UINT64_C(1000000) * round;
+    while (grown && is_alone(const_bloom_of(f)))
+      assert_int_equal(tamis_add_hash(f, ++hash), TAMIS_OK);
+    struct call a = {.filter = f, .hash = UINT64_MAX - round};
+    while (tamis_contains_hash(f, a.hash))
+      a.hash -= ROUNDS;
+    stop_at(&a, "bloom_room_found");
+    for (unsigned i = 0; i < 500; i++)
+      assert_int_equal(tamis_add_hash(f, ++hash), TAMIS_OK);
+    const bool in = tamis_contains_hash(f, a.hash);
+    assert_int_equal(go_on(&a), in ? TAMIS_PRESENT : TAMIS_OK);
+    assert_valid(f);
     tamis_destroy(f);
   }
 }
@@ -509,7 +539,7 @@ static void a_late_add_that_has_set_nothing_does_not_win(void **state)
     const uint64_t capacity = i / 3 ? 100 : 100000;
     struct call a = {.filter = make_filter(layouts[i % 3], capacity, 0.0025), .hash = 7};
     struct bloom *first = bloom_of(a.filter);
-    stop_at(&a, "bloom_room_found");
+    stop_at(&a, layouts[i % 3] == TAMIS_LAYOUT_WORD ? "bloom_room_found" : "bloom_last_gap_left");
     assert_int_equal(tamis_add_hash(a.filter, 7), TAMIS_OK);
     assert_int_equal(tamis__layers_open(first, first, 0), TAMIS_OK);
     assert_int_equal(go_on(&a), TAMIS_PRESENT);
@@ -833,6 +863,7 @@ int main(void)
       cmocka_unit_test(a_unique_add_that_is_overtaken_does_not_win),
       cmocka_unit_test(adds_that_share_a_key_count_it_once),
       cmocka_unit_test(another_key_in_a_narrow_gap_hides_nothing),
+      cmocka_unit_test(bits_of_other_keys_do_not_take_the_win),
       cmocka_unit_test(in_a_word_one_of_two_unique_adds_wins),
       cmocka_unit_test(in_a_word_a_refusal_is_final),
       cmocka_unit_test(in_a_word_a_refusal_may_come_too_late),

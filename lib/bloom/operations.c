@@ -28,17 +28,22 @@
  *     At least one does, unless another key interferes.  Without other keys, each word of the key
  *     is as it was before all adds of the key, or complete.  So all these adds put their gaps into
  *     the same order.  Let L be the word that is last in this order of those that were incomplete.
- *     Whoever completes L has seen it incomplete, and so it was the last gap of that call.  If bits
- *     of another key have completed L meanwhile, nobody may win: the last bits that the key lacked
+ *     Whoever completes L has seen it incomplete, and so it was the last gap of that call.
+ *
+ *     If bits of another key complete L meanwhile, nobody may win: the last bits that the key lacked
  *     came from another key while the key was added, which is a false positive that has met an add
  *     half-way.  (The same may happen where bits of another key change the order between two adds of
- *     one key that run at the same time.)
+ *     one key that run at the same time.)  Two rules make this rare:
  *
- *     How often.  An add fills last the gap that other keys are least likely to fill: the *widest*
- *     one, in which most bits are missing.  Let a key have p of the w words of a section.  A key that
- *     another thread adds meanwhile is in the word of the last gap with probability p / w, and has
- *     all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if these are
- *     one, two or three.  docs/correctness.md has what follows from this.
+ *     - An add fills last the gap that other keys are least likely to fill: the *widest* one, in
+ *       which most bits are missing.  Let a key have p of the w words of a section.  A key that
+ *       another thread adds meanwhile is in the word of the last gap with probability p / w, and has
+ *       all of the bits that are missing there with about 1 / 30, 1 / 1,000 or 1 / 40,000, if these
+ *       are one, two or three.  docs/correctness.md has what follows from this.
+ *     - Before it fills another gap, an add looks at the last one again.  If that has been completed
+ *       meanwhile, the add looks at all words again, and so finds another last gap, or none.  What
+ *       it has set before are bits of its own key, like those of a call that stops for good.  So of
+ *       an add with several gaps, other keys take the win only while it does its last two ORs.
  *
  *     Plain adds take the same order as unique ones.  If they did not, each could take the other's
  *     last gap, and nobody would count the key.
@@ -231,35 +236,60 @@ FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_s
   return last;
 }
 
-/* Sets the bits that are missing.  A word that has all bits of the key is not written, and stays
- * shared between the cores.  Returns whether it has set any in the last gap.
- *
- * Only limited filters, which refuse keys by their number, count bits: on x86-64 an OR whose old
- * value nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
-FORCE_INLINE bool fill_gaps(struct bloom *b, const struct gaps *gaps, struct bloom_shape shape,
-                            bool limited)
+/* What has become of a key's gaps. */
+enum filled {
+  WON,       /* this call has set a bit in the last gap */
+  LOST,      /* nothing is missing, but others have filled the last gap */
+  LOOK_AGAIN /* others have filled the last gap; which one is the last now? */
+};
+
+/* Sets the bits that are missing in a word, and returns how many these were if the filter counts
+ * them.  Only limited filters do, which refuse keys by their number: on x86-64 an OR whose old value
+ * nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
+FORCE_INLINE unsigned fill_gap(word *at, uint64_t missing, struct bloom_shape shape, bool limited)
 {
-  word *words = b->words;
-  const struct bloom_probe last = last_gap(gaps, shape);
   unsigned bits = 0;
+  if (limited)
+    bits = bits_in(missing & ~word_or(at, missing), shape);
+  else
+    word_or(at, missing);
+  HOOK(bloom_word_set);
+  return bits;
+}
+
+/* A word that has all bits of the key is not written, and stays shared between the cores.
+ * Returns false, and leaves the rest, if others fill the last gap meanwhile. */
+FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
+                                  struct bloom_shape shape, bool limited, unsigned *bits)
+{
   UNROLL
   for (unsigned i = 0; i < shape.sections * shape.probes; i++) {
     const uint64_t missing = gaps->at[i].mask;
-    word *at = &words[gaps->at[i].word];
     if (!missing || i == gaps->last)
       continue;
-    if (limited)
-      bits += bits_in(missing & ~word_or(at, missing), shape);
-    else
-      word_or(at, missing);
-    HOOK(bloom_word_set);
+    if (!(last.mask & ~word_load(&words[last.word])))
+      return false;
+    *bits += fill_gap(&words[gaps->at[i].word], missing, shape, limited);
   }
-  const uint64_t set = last.mask & ~word_or(&words[last.word], last.mask);
-  HOOK(bloom_word_set);
-  bits += limited ? bits_in(set, shape) : 0;
+  return true;
+}
+
+FORCE_INLINE enum filled fill_gaps(struct bloom *b, const struct gaps *gaps,
+                                   struct bloom_shape shape, bool limited)
+{
+  const struct bloom_probe last = last_gap(gaps, shape);
+  enum filled filled = LOOK_AGAIN;
+  unsigned bits = 0;
+  if (fill_other_gaps(b->words, gaps, last, shape, limited, &bits)) {
+    HOOK(bloom_last_gap_left);
+    const uint64_t set = last.mask & ~word_or(&b->words[last.word], last.mask);
+    HOOK(bloom_word_set);
+    bits += limited ? bits_in(set, shape) : 0;
+    filled = set ? WON : LOST;
+  }
   if (limited && bits)
     bloom_count(b, BITS, bits);
-  return set;
+  return filled;
 }
 
 /* ---- add and unique add ---- */
@@ -281,16 +311,21 @@ FORCE_INLINE int add(struct bloom *b, uint64_t hash, struct bloom_key key, bool 
 {
   const int present = unique ? TAMIS_PRESENT : TAMIS_OK;
   struct gaps gaps;
+  enum filled filled;
   if (bloom_shape_is_word(shape))
     return add_in_word(b, hash, key, unique, shape);
-  find_gaps(b, key, shape, &gaps);
-  if (!gaps.any)
-    return present;
-  HOOK(bloom_key_missed);
-  if (!is_far(b))
-    return unique ? tamis__layered_add_unique(&b->head, hash) : tamis__layered_add(&b->head, hash);
-  HOOK(bloom_room_found);
-  if (!fill_gaps(b, &gaps, shape, limited))
+  do {
+    find_gaps(b, key, shape, &gaps);
+    if (!gaps.any)
+      return present;
+    HOOK(bloom_key_missed);
+    if (!is_far(b))
+      return unique ? tamis__layered_add_unique(&b->head, hash)
+                    : tamis__layered_add(&b->head, hash);
+    HOOK(bloom_room_found);
+    filled = fill_gaps(b, &gaps, shape, limited);
+  } while (filled == LOOK_AGAIN);
+  if (filled == LOST)
     return present;
   return unique && !is_alone(b) ? tamis__layers_settle(b, hash) : count_key(b);
 }
@@ -303,13 +338,17 @@ FORCE_INLINE int insert(struct bloom *b, struct bloom_key key, bool late, struct
   if (bloom_shape_is_word(shape))
     return word_insert(b, &b->words[key.first], bloom_word_mask(key.hash, shape), late);
   struct gaps gaps;
-  find_gaps(b, key, shape, &gaps);
-  if (!gaps.any)
-    return TAMIS_PRESENT;
-  if (!late && refuses(b))
-    return TAMIS_EFULL;
-  HOOK(bloom_room_found);
-  return fill_gaps(b, &gaps, shape, limited) ? TAMIS_OK : TAMIS_PRESENT;
+  enum filled filled;
+  do {
+    find_gaps(b, key, shape, &gaps);
+    if (!gaps.any)
+      return TAMIS_PRESENT;
+    if (!late && refuses(b))
+      return TAMIS_EFULL;
+    HOOK(bloom_room_found);
+    filled = fill_gaps(b, &gaps, shape, limited);
+  } while (filled == LOOK_AGAIN);
+  return filled == WON ? TAMIS_OK : TAMIS_PRESENT;
 }
 
 /* Of a filter with counters; NEVER_INLINE where it is made for each shape: a call for a key that is

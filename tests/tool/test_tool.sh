@@ -484,10 +484,10 @@ else
   status=$?
   check "a cuckoo filter that memory does not hold" one_line 1 "out of memory"
   # A thread takes 8 MiB of stack, so only a few of these start.
-  (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k numbers >out 2>err)
+  (ulimit -v 150000; "$tamis" dedup $exact --threads 64 --capacity 400k fewer >out 2>err)
   status=$?
   sort -n -o out out
-  check "threads that do not start are done without" same_as numbers
+  check "threads that do not start are done without" same_as fewer
 fi
 
 # ---- help, version ----
