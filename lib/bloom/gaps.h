@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: a key of a Bloom filter, and the bits that it lacks there.
+ *
+ * operations.c argues why whoever fills a key's last gap has won.
+ */
+#ifndef TAMIS_BLOOM_GAPS_H
+#define TAMIS_BLOOM_GAPS_H
+
+#include "bloom/bloom.h"
+
+#include "base/compiler.h"
+#include "base/hook.h"
+#include "bloom/capacity.h"
+
+/* Loops over the probes of a section are unrolled.  The number of sections may be no constant, and
+ * clang would warn of it. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
+/* What every call needs of a key.  (The adds take its hash as well, for the calls in layers.c.
+ * They still have it in a register where they need it, and a copy of the mixed one would cost them
+ * another register.) */
+struct bloom_key {
+  uint64_t hash;  /* mixed */
+  uint64_t first; /* the word of the first probe, in the first section */
+};
+
+/* Of each section. */
+FORCE_INLINE uint64_t section_words(const struct bloom *b, struct bloom_shape shape)
+{
+  return shape.sections == 1 ? b->word_count : b->section_words;
+}
+
+FORCE_INLINE struct bloom_key key_of_mixed(const struct bloom *b, uint64_t mixed,
+                                           struct bloom_shape shape)
+{
+  return (struct bloom_key){mixed, bloom_first_word(section_words(b, shape), mixed)};
+}
+
+FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struct bloom_shape shape)
+{
+  return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
+}
+
+/* What a key lacks: for each probe the bits that were 0 when its word was read. */
+struct gaps {
+  struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */
+  uint64_t any;                                               /* 0: nothing is missing */
+  unsigned last; /* the number of the probe of the gap that is filled last */
+};
+_Static_assert(MAX_BLOCKED_SECTIONS *SECTION_PROBES <= BLOOM_MAX_SECTIONS * CLASSIC_PROBES,
+               "no key has more probes than a classic one");
+
+FORCE_INLINE unsigned bits_in(uint64_t mask, struct bloom_shape shape)
+{
+  unsigned bits = 0;
+  UNROLL
+  for (unsigned j = 0; j < shape.bits_per_probe; j++, mask &= mask - 1)
+    bits += mask != 0;
+  return bits;
+}
+
+/* Finds the last gap: the widest one, and of those that are as wide the last in the order of the
+ * probes.  `last` is the last gap that lacks one bit, two bits, three bits or more; `any` is 0 if
+ * none does.  Where a key has one line, two bits count as much as three: to tell these apart would
+ * take as long as to fill a gap. */
+struct widest {
+  uint64_t any[SECTION_BITS];
+  unsigned last[SECTION_BITS];
+};
+
+FORCE_INLINE unsigned widths_of(struct bloom_shape shape)
+{
+  return shape.sections == 1 && shape.bits_per_probe > 2 ? 2 : shape.bits_per_probe;
+}
+
+/* __builtin_expect() makes clang take a branch, which most keys take alike.  Without branches, the OR
+ * in the last gap would wait until all words have been read. */
+FORCE_INLINE void widest_add(struct widest *w, unsigned probe, uint64_t missing,
+                             struct bloom_shape shape)
+{
+  UNROLL
+  for (unsigned i = 0; i < widths_of(shape); i++, missing &= missing - 1) {
+    w->any[i] |= missing;
+    w->last[i] = __builtin_expect(missing != 0, 1) ? probe : w->last[i];
+  }
+}
+
+FORCE_INLINE unsigned widest_of(const struct widest *w, struct bloom_shape shape)
+{
+  unsigned last = w->last[0];
+  UNROLL
+  for (unsigned i = 1; i < widths_of(shape); i++)
+    last = w->any[i] ? w->last[i] : last;
+  return last;
+}
+
+FORCE_INLINE void find_gaps(const struct bloom *b, struct bloom_key key, struct bloom_shape shape,
+                            struct gaps *gaps)
+{
+  const word *words = b->words; /* as in lookup() */
+  const uint64_t of_section = section_words(b, shape);
+  struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
+  struct widest widest = {{0}, {0}};
+  for (unsigned section = 0;; section++) {
+    UNROLL
+    for (unsigned i = 0; i < shape.probes; i++) {
+      struct bloom_probe probe = bloom_probes_next(&probes, shape);
+      probe.mask &= ~word_load(&words[probe.word]);
+      gaps->at[section * shape.probes + i] = probe;
+      widest_add(&widest, section * shape.probes + i, probe.mask, shape);
+    }
+    if (section + 1 == shape.sections)
+      break;
+    bloom_probes_next_section(of_section, &probes, shape);
+  }
+  gaps->any = widest.any[0];
+  gaps->last = widest_of(&widest, shape);
+}
+
+/* An index would keep the probes in memory, and where their number is a constant they fit in
+ * registers.  The comparison is no `==`, because clang would then replace i by gaps->last, and so
+ * make it an index again. */
+FORCE_INLINE struct bloom_probe last_gap(const struct gaps *gaps, struct bloom_shape shape)
+{
+  if (shape.layout == TAMIS_LAYOUT_CLASSIC || shape.sections > 1)
+    return gaps->at[gaps->last];
+  struct bloom_probe last = gaps->at[0];
+  UNROLL
+  for (unsigned i = 1; i < shape.probes; i++)
+    last = __builtin_expect(i <= gaps->last, 1) ? gaps->at[i] : last;
+  return last;
+}
+
+/* What has become of a key's gaps. */
+enum filled {
+  WON,       /* this call has set a bit in the last gap */
+  LOST,      /* nothing is missing, but others have filled the last gap */
+  LOOK_AGAIN /* others have filled the last gap; which one is the last now? */
+};
+
+/* Sets the bits that are missing in a word, and returns how many these were if the filter counts
+ * them.  Only limited filters do, which refuse keys by their number: on x86-64 an OR whose old value
+ * nobody wants is one instruction; with the old value it is a loop of lock cmpxchg. */
+FORCE_INLINE unsigned fill_gap(word *at, uint64_t missing, struct bloom_shape shape, bool limited)
+{
+  unsigned bits = 0;
+  if (limited)
+    bits = bits_in(missing & ~word_or(at, missing), shape);
+  else
+    word_or(at, missing);
+  HOOK(bloom_word_set);
+  return bits;
+}
+
+/* A word that has all bits of the key is not written, and stays shared between the cores.
+ * Returns false, and leaves the rest, if others fill the last gap meanwhile. */
+FORCE_INLINE bool fill_other_gaps(word *words, const struct gaps *gaps, struct bloom_probe last,
+                                  struct bloom_shape shape, bool limited, unsigned *bits)
+{
+  UNROLL
+  for (unsigned i = 0; i < shape.sections * shape.probes; i++) {
+    const uint64_t missing = gaps->at[i].mask;
+    if (!missing || i == gaps->last)
+      continue;
+    if (!(last.mask & ~word_load(&words[last.word])))
+      return false;
+    *bits += fill_gap(&words[gaps->at[i].word], missing, shape, limited);
+  }
+  return true;
+}
+
+FORCE_INLINE enum filled fill_gaps(struct bloom *b, const struct gaps *gaps,
+                                   struct bloom_shape shape, bool limited)
+{
+  const struct bloom_probe last = last_gap(gaps, shape);
+  enum filled filled = LOOK_AGAIN;
+  unsigned bits = 0;
+  if (fill_other_gaps(b->words, gaps, last, shape, limited, &bits)) {
+    HOOK(bloom_last_gap_left);
+    const uint64_t set = last.mask & ~word_or(&b->words[last.word], last.mask);
+    HOOK(bloom_word_set);
+    bits += limited ? bits_in(set, shape) : 0;
+    filled = set ? WON : LOST;
+  }
+  if (limited && bits)
+    bloom_count(b, BITS, bits);
+  return filled;
+}
+
+#endif
