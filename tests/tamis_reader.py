@@ -18,7 +18,8 @@ UNIT = 64
 HEADER = 512
 ARRAY_ALIGNMENT = 4096
 OPTIONAL = 1 << 31
-SUMS = 1
+SUMS, COUNTS = 1, 19
+COUNTED = 4096  # words, for whose counts there is a block
 LAYERS, WINDOW = 1, 2  # required features: a Bloom filter has several layers, or is a sliding window
 
 
@@ -84,6 +85,21 @@ def rotate_left(x, by):
 
 # ---- the container ----
 
+def numbers(payload):
+    values, value, bits = [], 0, 0
+    for byte in payload:
+        value |= (byte & 0x7f) << bits
+        bits += 7
+        if byte < 0x80:
+            need(byte or bits == 7, "a number ends with 0")
+            values.append(value)
+            value = bits = 0
+        else:
+            need(bits < 56, "a number is too long")
+    need(not bits, "a number is incomplete")
+    return values
+
+
 class Block:
     def __init__(self, kind, meanings, payload):
         self.type, self.meanings, self.payload = kind, meanings, payload
@@ -140,6 +156,32 @@ class Container:
             if not u32(head, 0) & OPTIONAL:
                 return Block(u32(head, 0), struct.unpack_from("<4Q", head, 24), payload)
         return None
+
+    def row(self, kind, table, n):
+        """Numbers that belong to a table."""
+        row = []
+        while len(row) < n:
+            block, part = self.block(), min(n - len(row), CHUNK // 8)
+            need(block and block.type == kind and block.meanings == (table, len(row), 0, 0) and
+                 len(block.payload) == 8 * part, "row")
+            row += struct.unpack(f"<{part}Q", block.payload)
+        return row
+
+    def counts(self, table, words, width):
+        """The counts of a table, by lane."""
+        counts, end, lanes = {}, 0, 64 // width
+        while self.data[self.at:self.at + 4] == struct.pack("<I", COUNTS):
+            block = self.block()
+            first, values = block.meanings[1], numbers(block.payload)
+            need(block.meanings == (table, first, 0, 0) and first % COUNTED == 0 and end <= first < len(words) and
+                 values and len(values) % 2 == 0, "counts")
+            end, at = min(first + COUNTED, len(words)), first * lanes - 1
+            for skipped, count in zip(values[::2], values[1::2]):
+                at += skipped + 1
+                need(at < end * lanes and words[at // lanes] >> at % lanes * width & (1 << width) - 1, "lane")
+                need(0 < count < 2**53, "count")
+                counts[at] = count
+        return counts
 
     def array(self, size):
         need(not any(self.take(-self.at % ARRAY_ALIGNMENT)), "padding of an array")
@@ -291,7 +333,7 @@ class Bloom:
 class WindowLayer:
     SHAPES = ((8, 8), (9, 7), (10, 6), (12, 5), (16, 4), (16, 2), (21, 3), (32, 2))
     LEAST_BITS = (6, 6, 6, 6, 8, 10, 10, 10)
-    COPIED, COUNTS = 33, 34
+    COPIED = 33
 
     def __init__(self, window, container, numbers, number):
         shape, self.segments, self.half, self.capacity, self.index = numbers
@@ -308,42 +350,18 @@ class WindowLayer:
         words, self.mix = self.segments * self.segment_words, Mixing(container.seed)
         array = container.array(words * 8 + -words * 8 % UNIT)
         need(not any(array[words * 8:]), "zeros")
-        self.copied = self.read_copied(container, number)
+        self.copied = container.row(self.COPIED, number, self.segments)
         need(list(self.copied) == sorted(self.copied) and self.copied[0] >= window.last, "periods of copies")
         window.last = self.copied[-1]
         self.entries, self.window = {}, window  # by bucket: fingerprints, with their periods
-        self.further, self.next = self.read_counts(container, number, array)  # by lane
-        self.used = 0
+        values = struct.unpack_from(f"<{words}Q", array)
+        self.further, self.used = container.counts(number, values, self.width), 0  # further: by lane
+        need(container.kind == 2 or not self.further, "counts")
         for at in range(words):
-            self.read_word(at, u64(array, at * 8))
+            self.read_word(at, values[at])
         for bucket, entries in self.entries.items():
             for fingerprint in entries:
                 need(fingerprint not in self.entries.get(self.other(bucket, fingerprint), ()), "a lane too many")
-
-    def read_copied(self, container, number):
-        copied = []
-        while len(copied) < self.segments:
-            block, n = container.block(), min(self.segments - len(copied), CHUNK // 8)
-            need(block and block.type == self.COPIED and block.meanings == (number, len(copied), 0, 0) and
-                 len(block.payload) == 8 * n, "copied")
-            copied += struct.unpack(f"<{n}Q", block.payload)
-        return copied
-
-    def read_counts(self, container, number, array):
-        payload, further, lanes, at = b"", {}, 64 // self.width, -1
-        while (block := container.block()) and block.type == self.COUNTS:
-            need(container.kind == 2 and 0 < len(block.payload) <= 4096 and
-                 block.meanings == (number, len(payload), 0, 0), "counts")
-            payload += block.payload
-        values = numbers(payload)
-        need(len(values) % 2 == 0, "counts")
-        for skipped, copies in zip(values[::2], values[1::2]):
-            at += skipped + 1
-            need(at // lanes < self.segments * self.segment_words, "lane")
-            entry = u64(array, at // lanes * 8) >> at % lanes * self.width & (1 << self.width) - 1
-            need(entry and 0 < copies < 2**53, "copies")
-            further[at] = copies
-        return further, block
 
     def read_word(self, at, word):
         period, stamp_bits = self.copied[at // self.segment_words], self.width - self.fingerprint_bits
@@ -400,7 +418,7 @@ class Window:
         self.layers = []
         for number in range(layers):
             if number:
-                block = self.layers[-1].next
+                block = container.block()
                 if not block:
                     break
                 need(block.type == self.LAYER and block.meanings == (number, 0, 0, 0) and
@@ -409,7 +427,6 @@ class Window:
             layer = WindowLayer(self, container, oldest, number)
             need(all(layer.index != before.index for before in self.layers), "layers")
             self.layers.append(layer)
-        need(not self.layers[-1].next, "a block too many")
         used, last, further = container.end()
         need(used == sum(layer.used for layer in self.layers), "lanes")
         need(further == sum(sum(layer.further.values()) for layer in self.layers), "copies")
@@ -444,7 +461,7 @@ class Generation:
         self.root0_bits = (self.first_roots - 1).bit_length()
         self.needs_second = (self.root0_bits + (2 if self.later else 0) + self.shift + self.pair_bits +
                              self.depth_limit + self.width - (1 if self.ages else 0)) > 64
-        self.segments = {}  # of each index that begins one: depth, buckets, counts by (bucket, lane)
+        self.segments = {}  # of each index that begins one: depth, buckets, counts by lane
         self.next = 0
 
     def fingerprint_at(self, mixed):
@@ -514,34 +531,8 @@ class Generation:
         return lanes
 
 
-def numbers(payload):
-    values, value, bits = [], 0, 0
-    for byte in payload:
-        value |= (byte & 0x7f) << bits
-        bits += 7
-        if byte < 0x80:
-            need(byte or bits == 7, "a number ends with 0")
-            values.append(value)
-            value = bits = 0
-        else:
-            need(bits < 56, "a number is too long")
-    need(not bits, "a number is incomplete")
-    return values
-
-
-def read_counts(payload, lanes):
-    values, at, counts = numbers(payload), -1, {}
-    need(len(values) % 2 == 0, "counts")
-    for skipped, count in zip(values[::2], values[1::2]):
-        at += skipped + 1
-        need(at < len(lanes) and 0 < count < 2**53, "counts")
-        counts[lanes[at]] = count
-    return counts
-
-
 class Cuckoo:
-    GENERATION, SEGMENT, REMOVED, COUNTS, PLACES, LIMITS = range(16, 22)
-    COUNTED, PLACED = 4096, CHUNK // 8
+    GENERATION, SEGMENT, REMOVED, _, PLACES, LIMITS = range(16, 22)
 
     def __init__(self, container):
         self.container, self.mix = container, Mixing(container.seed)
@@ -587,14 +578,14 @@ class Cuckoo:
         need(index % count == 0 and index < g.roots * whole, "index")
         need(index == g.next or index > g.next and index % whole == 0 and g.next % whole == 0, "a gap")
         g.next = index + count
-        need(len(block.payload) >= g.buckets * 8 and block.meanings[2] < 2**31, "segment")
-        buckets = struct.unpack_from(f"<{g.buckets}Q", block.payload)
+        need(len(block.payload) == g.buckets * 8 and block.meanings[2] < 2**31, "segment")
+        buckets = struct.unpack(f"<{g.buckets}Q", block.payload)
         lanes = g.in_use(buckets)
         for bucket, lane in lanes:
             entry = buckets[bucket] >> lane * g.width & (1 << g.width) - 1
             need((entry & -entry).bit_length() - 1 <= depth, "an entry is too old")
         need(len(lanes) == block.meanings[3], "lanes in use")
-        self.add(g, index, depth, buckets, lanes, read_counts(block.payload[g.buckets * 8:], lanes))
+        self.add(g, index, depth, buckets, lanes)
         self.totals[2] += 1
 
     def read_arrays(self):
@@ -608,29 +599,16 @@ class Cuckoo:
             used = [0] * g.stripes
             for bucket, _ in lanes:
                 used[bucket % g.stripes] += 1
-            expected = bytes(64) + b"".join(struct.pack("<IIQ", 0, n, 0) for n in used)
-            need(array[:head] == expected.ljust(head, b"\0"), "before the buckets")
+            copying = array[44:48]
+            expected = copying.rjust(48, b"\0") + bytes(16) + b"".join(struct.pack("<IIQ", 0, n, 0) for n in used)
+            need(array[:head] == expected.ljust(head, b"\0") and copying[3] < 128, "before the buckets")
             need(not any(array[head + g.buckets * 8:]), "after the buckets")
-            self.add(g, root, 0, buckets, lanes, self.read_counts_of(g, root, lanes))
+            self.add(g, root, 0, buckets, lanes)
         self.totals[2] = self.container.at
-        for first in range(0, g.roots, self.PLACED):
-            block, n = self.container.block(), min(self.PLACED, g.roots - first)
-            need(block and block.type == self.PLACES and block.meanings == (first, 0, 0, 0) and
-                 block.payload == struct.pack(f"<{n}Q", *places[first:first + n]), "places")
+        need(self.container.row(self.PLACES, 0, g.roots) == places, "places")
 
-    def read_counts_of(self, g, root, lanes):
-        counts, done = {}, 0
-        while done < g.buckets:
-            block = self.container.block()
-            need(block and block.type == self.COUNTS and block.meanings[:2] == (root, done) and
-                 block.meanings[2] < 2**31 and block.meanings[3] <= 1, "counts")
-            end = g.buckets if block.meanings[3] else done + self.COUNTED
-            need((end >= g.buckets) == block.meanings[3], "the last counts")
-            counts.update(read_counts(block.payload, [lane for lane in lanes if done <= lane[0] < end]))
-            done = end
-        return counts
-
-    def add(self, g, index, depth, buckets, lanes, counts):
+    def add(self, g, index, depth, buckets, lanes):
+        counts = self.container.counts(index, buckets, g.width)
         g.segments[index] = (depth, list(buckets), counts)
         self.totals[0] += len(lanes)
         self.totals[1] += sum(counts.values())
@@ -643,8 +621,8 @@ class Cuckoo:
                     best, of = match, g
         need(best, "a removed key is absent")
         _, segment, bucket, lane = best
-        if segment[2].get((bucket, lane)):
-            segment[2][bucket, lane] -= 1
+        if segment[2].get(bucket * of.lanes + lane):
+            segment[2][bucket * of.lanes + lane] -= 1
         else:
             segment[1][bucket] &= ~((1 << of.width) - 1 << lane * of.width)
 

@@ -5,7 +5,7 @@
  */
 #include "parts_unit.h"
 
-#include "cuckoo/counts.h"
+#include "cuckoo/save.h"
 #include "kinds.h"
 #include "window/save.h"
 
@@ -16,7 +16,7 @@
 
 /* ---- a file and its parts ---- */
 
-enum { MOST_BYTES = 1 << 15, MOST_STRETCHES = 64 };
+enum { MOST_BYTES = 1 << 15, MOST_STRETCHES = 128 };
 
 struct stretch {
   size_t at;   /* of the head, or of an array */
@@ -116,12 +116,6 @@ static void seal(unsigned char *data)
 
 /* ---- what a reader must refuse: docs/format.md ---- */
 
-static bool is_width(uint64_t width)
-{
-  return width == 8 || width == 9 || width == 10 || width == 12 || width == 16 || width == 21 ||
-         width == 32;
-}
-
 /* A number of the geometry of a generation. */
 static bool is_out_of_range(unsigned i, uint64_t number, bool first)
 {
@@ -129,7 +123,7 @@ static bool is_out_of_range(unsigned i, uint64_t number, bool first)
   uint64_t most_stripes = file.growable ? 16 : 32;
   switch (i) {
   case SAVED_WIDTH:
-    return !is_width(number);
+    return !number || number > 32 || !strchr("\10\11\12\14\20\25\40", (int) number);
   case SAVED_PAIR_BITS:
     return number > (file.growable ? 11 : 20);
   case SAVED_DEPTH_LIMIT:
@@ -306,7 +300,7 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
   case 32: /* of a segment another root may be as good */
     return type != SAVED_SEGMENT || !far;
   case 40:
-    return (type != SAVED_SEGMENT && type != SAVED_COUNTS) || number > INT32_MAX;
+    return type != SAVED_SEGMENT || number > INT32_MAX;
   case 56:
     return false; /* the sum */
   default:
@@ -354,7 +348,8 @@ static int try_map(const unsigned char *data, bool check_all)
 
 static unsigned long tried;
 
-/* Whether a change of the word at `at` must be found.  *mapped: even if not all is checked. */
+/* Whether a change of the word at `at` must be found.  *mapped: even if not all is checked.  (Among
+ * the numbers are, as doubles, 0.5, -0.5, 1, and no number.) */
 typedef bool must_be_found(const struct stretch *stretch, size_t at, uint64_t was, uint64_t number,
                            bool *mapped);
 
@@ -362,39 +357,35 @@ static void try_word(const struct stretch *stretch, size_t at, must_be_found *mu
 {
   static unsigned char data[MOST_BYTES];
   const uint64_t was = number_at(file.data, at);
-  const uint64_t numbers[] = {was ^ 1,
-                              was + 1,
-                              was - 1,
-                              was ^ UINT64_C(1) << 6,
-                              was ^ UINT64_C(1) << 12,
-                              was ^ UINT64_C(1) << 31,
-                              was ^ UINT64_C(1) << 32,
-                              was ^ UINT64_C(1) << 40,
-                              was ^ UINT64_C(1) << 63,
-                              0,
-                              2,
-                              10,
-                              12,
-                              64,
-                              SAVED_CHUNK + 64,
-                              INT32_MAX + UINT64_C(1),
-                              UINT64_C(1) << 41,
-                              UINT64_C(0x3FE0000000000000), /* 0.5 */
-                              UINT64_C(0xBFE0000000000000),
-                              UINT64_C(0x3FF0000000000000), /* 1.0 */
-                              UINT64_C(0x7FF8000000000000), /* no number */
-                              UINT64_MAX};
-  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+  static const unsigned char flipped[] = {0, 6, 12, 31, 32, 40, 63};
+  static const uint64_t numbers[] = {0,
+                                     2,
+                                     10,
+                                     12,
+                                     64,
+                                     SAVED_CHUNK + 64,
+                                     1U << 31,
+                                     1ULL << 41,
+                                     0x3FEULL << 52,
+                                     0xBFEULL << 52,
+                                     0x3FFULL << 52,
+                                     0xFFFULL << 51,
+                                     UINT64_MAX};
+  enum { FLIPPED = sizeof flipped, NUMBERS = FLIPPED + sizeof numbers / 8 };
+  for (unsigned i = 0; i < NUMBERS + 2; i++) {
+    uint64_t number = was + (i == NUMBERS ? 1 : UINT64_MAX);
+    if (i < NUMBERS)
+      number = i < FLIPPED ? was ^ UINT64_C(1) << flipped[i] : numbers[i - FLIPPED];
     bool mapped = false;
-    if (numbers[i] == was || !must(stretch, at, was, numbers[i], &mapped))
+    if (number == was || !must(stretch, at, was, number, &mapped))
       continue;
     memcpy(data, file.data, file.size);
-    saved_put64(data + at, numbers[i]);
+    saved_put64(data + at, number);
     seal(data);
     tried++;
     if (try_load(data) == TAMIS_OK || (file.can_be_mapped && try_map(data, true) == TAMIS_OK) ||
         (mapped && try_map(data, false) == TAMIS_OK))
-      fail_msg("%s: %#llx at %zu was taken", file.name, (unsigned long long) numbers[i], at);
+      fail_msg("%s: %#llx at %zu was taken", file.name, (unsigned long long) number, at);
   }
 }
 
@@ -440,6 +431,8 @@ static bool must_in_buckets(const struct stretch *stretch, size_t at, uint64_t w
   size_t first = file.growable ? stretch->at + SAVED_UNIT
                                : stretch->at + stretch->size - up(buckets * 8, SAVED_UNIT);
   *mapped = false;
+  if (stretch->array && at == stretch->at + (SAVED_COPYING_AT & ~7U))
+    return (uint32_t) number || number >> 63;
   return at >= first && at < first + buckets * 8 ? is_wrong_in_bucket(was, number) : stretch->array;
 }
 
@@ -517,26 +510,35 @@ static unsigned depth_of(const struct part *part)
   return (unsigned) (part->meanings[0] >> 32);
 }
 
+/* What is wrong with a segment is not found by its counts. */
+static void split_without_counts(const char *saved)
+{
+  split_file(saved);
+  for (unsigned i = parts.n; i-- > 0;)
+    if (parts.part[i].kind == PART_BLOCK && parts.part[i].type == SAVED_COUNTS)
+      drop(i);
+}
+
 static void segments_tile_each_root(void **state)
 {
   (void) state;
   const char *const names[] = {"cuckoo-split", "cuckoo-joined"};
   for (unsigned i = 0; i < 2; i++) {
-    split_file(names[i]);
+    split_without_counts(names[i]);
     const unsigned n = parts.n;
     assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
     for (unsigned j = 0; j < n; j++) {
-      split_file(names[i]);
+      split_without_counts(names[i]);
       drop(j);
       assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
-      split_file(names[i]);
+      split_without_counts(names[i]);
       insert(j, parts.part[j]);
       assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
-      split_file(names[i]);
+      split_without_counts(names[i]);
       insert(j, parts.part[(j + 1) % n]);
       drop((j + 1) % n + ((j + 1) % n >= j));
       assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
-      split_file(names[i]);
+      split_without_counts(names[i]);
       set_depth(&parts.part[j], depth_of(&parts.part[j]) + 1);
       assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
     }
@@ -547,7 +549,7 @@ static void segments_tile_each_root(void **state)
 static void segments_are_aligned(void **state)
 {
   (void) state;
-  split_file("cuckoo-joined");
+  split_without_counts("cuckoo-joined");
   unsigned swapped = 0;
   for (unsigned j = 0; j + 1 < parts.n; j++) {
     struct part *larger = &parts.part[j], *smaller = larger + 1;
@@ -560,7 +562,7 @@ static void segments_are_aligned(void **state)
     *larger = first;
     *smaller = second;
     assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
-    split_file("cuckoo-joined");
+    split_without_counts("cuckoo-joined");
     swapped++;
   }
   assert_in_range(swapped, 1, UINT32_MAX);
@@ -571,13 +573,13 @@ static void roots_are_complete(void **state)
 {
   (void) state;
   const char *const name = "cuckoo-generations-copies";
-  split_file(name);
+  split_without_counts(name);
   const unsigned generation = find(SAVED_GENERATION), n = parts.n;
   assert_in_range(generation, 1, n - 3);
   for (unsigned j = generation + 1; j < n; j++) {
     set_depth(&parts.part[j], depth_of(&parts.part[j]) + 1);
     assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
-    split_file(name);
+    split_without_counts(name);
   }
   assert_in_range(depth_of(&parts.part[generation - 1]), 1, 7);
   drop(generation - 1);
@@ -632,6 +634,9 @@ static void blocks_too_many_are_found(void **state)
   split_file("cuckoo-united");
   insert(parts.n, parts.part[find(SAVED_LIMITS)]);
   assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
+  split_file("cuckoo-copies");
+  insert(find(SAVED_COUNTS), parts.part[find(SAVED_COUNTS)]);
+  assert_int_equal(load_joined(REPAIR_ALL), TAMIS_ECORRUPT);
   const char *const names[] = {"cuckoo-fixed-copies", "bloom-blocked"};
   for (unsigned i = 0; i < 2; i++) {
     split_file(names[i]);
@@ -645,27 +650,34 @@ static void blocks_too_many_are_found(void **state)
 
 /* ---- duplicate counts ---- */
 
-static unsigned char *put_number(unsigned char *to, uint64_t x)
+enum { AN_EMPTY_LANE = 1 << 20 };
+
+/* The first lane from `lane` on that is in use, or that is empty. */
+static uint64_t lane_from(const unsigned char *words, uint64_t lane, bool in_use)
 {
-  for (; x >= 0x80; x >>= 7)
-    *to++ = (unsigned char) (x | 0x80);
-  *to++ = (unsigned char) x;
-  return to;
+  const unsigned width = (unsigned) number_at(file.data, SAVED_GEOMETRY_AT), lanes = 64 / width;
+  const struct lane_shape s = lane_shape(width, lanes, false);
+  while (!lane_get(&s, number_at(words, lane / lanes * 8), (unsigned) (lane % lanes)) == in_use)
+    lane++;
+  return lane;
 }
 
-/* Replaces all counts by these: pairs of lanes that are skipped and a count, which is 0 at the
- * end. */
+/* Replaces all counts by these: pairs of lanes that are skipped (0: up to the next one in use) and a
+ * count, which is 0 at the end. */
 static void put_counts(bool growable, const uint64_t *numbers)
 {
   split_file(growable ? "cuckoo-copies" : "cuckoo-fixed-copies");
-  struct part *part = &parts.part[find(growable ? SAVED_SEGMENT : SAVED_COUNTS)];
-  size_t words = growable ? (size_t) (16 << number_at(file.data, SAVED_GEOMETRY_AT + 8)) : 0;
-  unsigned char *data = parts_room(&parts, words + 256), *end = data + words;
-  memcpy(data, part->data, words);
-  for (unsigned i = 0; numbers[i + 1]; i += 2)
-    end = put_number(put_number(end, numbers[i]), numbers[i + 1]);
-  part->data = data;
-  part->size = part->said = (size_t) (end - data);
+  struct part *part = &parts.part[find(SAVED_COUNTS)];
+  const size_t bytes = (size_t) (16 << number_at(file.data, SAVED_GEOMETRY_AT + 8));
+  const unsigned char *words = part[-1].data + (growable ? 0 : part[-1].size - up(bytes, 64));
+  unsigned char *end = part->data = parts_room(&parts, 256);
+  for (uint64_t next = 0, lane; numbers[1]; numbers += 2, next = lane + 1) {
+    lane = numbers[0] == AN_EMPTY_LANE ? lane_from(words, next, false)
+           : numbers[0]                ? next + numbers[0]
+                                       : lane_from(words, next, true);
+    end = number_put(number_put(end, lane - next), numbers[1]);
+  }
+  part->size = part->said = (size_t) (end - part->data);
 }
 
 static void counts_are_limited(void **state)
@@ -674,13 +686,13 @@ static void counts_are_limited(void **state)
   const uint64_t most = (UINT64_C(1) << 53) - 1;
   const uint64_t good[] = {0, most, 0, 0}, one_more[] = {0, most, 0, 1, 0, 0},
                  many_more[] = {0, most, 0, most, 0, most, 0, 0}, large[] = {0, most + 1, 0, 0},
-                 beyond[] = {10000, 1, 0, 0};
+                 beyond[] = {10000, 1, 0, 0}, empty[] = {AN_EMPTY_LANE, 1, 0, 0};
   tamis_filter *f;
   for (unsigned growable = 0; growable < 2; growable++) {
     put_counts(growable, good);
     assert_int_equal(load_joined(REPAIR_ALL), TAMIS_OK);
-    const uint64_t *const bad[] = {one_more, many_more, large, beyond};
-    for (unsigned i = 0; i < 4; i++)
+    const uint64_t *const bad[] = {one_more, many_more, large, beyond, empty};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
       for (unsigned counted = 0; counted < 2; counted++) {
         unsigned repair = counted ? (unsigned) REPAIR_ALL : REPAIR_ALL & ~(unsigned) REPAIR_COUNTS;
         put_counts(growable, bad[i]);

@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "saved_unit.h"
 
-#include "table/numbers.h"
+#include "table/image.h"
 #include "window/save.h"
 
 #include <pthread.h>
@@ -442,7 +442,7 @@ static void each_count_is_checked(void **state)
   const size_t block = saved.size - SAVED_UNIT - 2 * SAVED_UNIT;
   const unsigned char *at = saved.data + block + SAVED_UNIT,
                       *end = at + saved_get64(saved.data + block + 8);
-  assert_int_equal(saved_get32(saved.data + block), SAVED_WINDOW_COUNTS);
+  assert_int_equal(saved_get32(saved.data + block), SAVED_COUNTS);
   uint64_t skip[2], count[2];
   for (unsigned i = 0; i < 2; i++)
     assert_true(number_get(&at, end, &skip[i]) && number_get(&at, end, &count[i]) && count[i] == 2);

@@ -250,6 +250,10 @@ struct saved_block {
 /* Reads the header. */
 int tamis__saved_read_header(struct saved_reader *r, struct saved_head *out);
 
+/* The type of the block that comes next, after optional ones, which are passed over; if none comes, no
+ * type of a kind.  It ends the payload of the last block. */
+int tamis__saved_peek(struct saved_reader *r, uint32_t *type);
+
 /* Reads the next block, and checks it. */
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out);
 

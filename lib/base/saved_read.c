@@ -245,21 +245,30 @@ static int read_any_block(struct saved_reader *r, struct saved_block *out)
   return TAMIS_OK;
 }
 
+int tamis__saved_peek(struct saved_reader *r, uint32_t *type)
+{
+  struct saved_block passed;
+  int result = peek(r);
+  while (result == TAMIS_OK && (*type = saved_get32(r->next)) & SAVED_OPTIONAL) {
+    result = read_any_block(r, &passed);
+    if (result == TAMIS_OK)
+      result = peek(r);
+  }
+  return result;
+}
+
 int tamis__saved_read_block(struct saved_reader *r, struct saved_block *out)
 {
-  do {
-    int result = peek(r);
-    if (result != TAMIS_OK)
-      return result;
-    if (memcmp(r->next, SAVED_TRAILER_MAGIC, 8) == 0) {
-      *out = (struct saved_block){.type = SAVED_END};
-      return TAMIS_OK;
-    }
-    result = read_any_block(r, out);
-    if (result != TAMIS_OK)
-      return result;
-  } while (out->type & SAVED_OPTIONAL);
-  return out->type == SAVED_END ? TAMIS_ECORRUPT : TAMIS_OK;
+  uint32_t type;
+  int result = tamis__saved_peek(r, &type);
+  if (result != TAMIS_OK)
+    return result;
+  if (memcmp(r->next, SAVED_TRAILER_MAGIC, 8) == 0) {
+    *out = (struct saved_block){.type = SAVED_END};
+    return TAMIS_OK;
+  }
+  result = read_any_block(r, out);
+  return result == TAMIS_OK && out->type == SAVED_END ? TAMIS_ECORRUPT : result;
 }
 
 /* ---- arrays ---- */

@@ -34,10 +34,11 @@
  */
 #include "cuckoo/copies.h"
 
-#include "cuckoo/counts.h"
 #include "cuckoo/lookup.h"
 #include "cuckoo/pair.h"
 #include "cuckoo/segment.h"
+#include "cuckoo/snapshot.h"
+#include "table/image.h"
 
 /* The caller holds the stripe of the bucket, and the lock of the duplicate counts if there are
  * any. */
@@ -70,25 +71,15 @@ static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
  * file. */
 
 /* The copies that a block counts for the entries of a set of lanes. */
-static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, uint64_t set,
-                               const struct saved_block *block)
+static uint64_t count_in_block(const struct cuckoo_geometry *g, uint32_t bucket, uint64_t set,
+                               struct lane_counts_reader counts)
 {
-  const struct cuckoo_geometry *g = &pair->generation->geometry;
-  const word *words = segment_words(g, pair->segment);
-  uint64_t occupied = lanes_in_use(&g->shape, word_load(&words[bucket]));
-  uint64_t in_use = 0, lane = 0, copies = 0; /* in_use, lane: counted from the block's first lane */
-  for (uint64_t i = block->meanings[1]; i < bucket; i++)
-    in_use += lanes_count(lanes_in_use(&g->shape, word_load(&words[i])));
-  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  for (; saved_counts_next(&counts) && counts.count; lane++) {
-    uint64_t rest = occupied;
-    lane += counts.skip;
-    for (uint64_t i = in_use; i < lane && rest; i++)
-      rest &= rest - 1;
-    if (!rest)
-      break;
-    copies += lane >= in_use && rest & -rest & set ? counts.count : 0;
-  }
+  const unsigned lanes = g->shape.lanes;
+  const uint64_t first = (uint64_t) bucket * lanes;
+  uint64_t copies = 0;
+  while (lane_counts_next(&counts) && counts.lane < first + lanes)
+    if (counts.lane >= first && lane_get(&g->shape, set, (unsigned) (counts.lane - first)))
+      copies += counts.count;
   return copies;
 }
 
@@ -96,23 +87,25 @@ static uint64_t count_in_block(const struct bucket_pair *pair, uint32_t bucket, 
 static uint64_t count_mapped(const struct cuckoo *c, const struct bucket_pair *pair)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
-  const word *words = segment_words(g, pair->segment);
   const uint32_t both[2] = {pair->lower, pair->upper};
   uint64_t set[2], copies = 0;
   for (unsigned i = 0; i < 2; i++) {
-    set[i] = bucket_match(&g->shape, word_load(&words[both[i]]), pair->entry);
+    set[i] =
+        bucket_match(&g->shape, word_load(&segment_words(g, pair->segment)[both[i]]), pair->entry);
     copies += lanes_count(set[i]);
   }
   if (!cuckoo_count(pair->generation, DUPLICATES))
     return copies;
   struct saved_reader r;
-  struct saved_block block = {0};
-  int result = tamis__counts_begin(&r, &cuckoo_mapped(c)->file,
-                                   (const char *) pair->segment + cuckoo_segment_bytes(g));
-  while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK)
+  struct image_table table = {.shape = &g->shape, .n = cuckoo_buckets(g), .table = pair->index};
+  struct lane_counts_reader counts;
+  int result = tamis__mapped_counts(&r, &cuckoo_mapped(c)->file, g, pair->segment);
+  while (result == TAMIS_OK &&
+         (result = tamis__image_read_counts(&r, &table, &counts)) == TAMIS_OK) {
     for (unsigned i = 0; i < 2; i++)
-      if (set[i] && block.meanings[1] <= both[i] && both[i] - block.meanings[1] < SAVED_COUNTED)
-        copies += count_in_block(pair, both[i], set[i], &block);
+      if (set[i] && both[i] >= table.first && both[i] < table.end)
+        copies += count_in_block(g, both[i], set[i], counts);
+  }
   return copies;
 }
 

@@ -39,36 +39,41 @@ static struct generation *newest(const struct load *l)
   return cuckoo_generation(l->c, cuckoo_generations(l->c) - 1);
 }
 
-/* ---- duplicate counts ---- */
+/* ---- counts ---- */
 
-/* Gives the buckets from `first` on, `n` of them, their counts. */
-static int load_counts(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
-                       uint32_t first, uint32_t n, const unsigned char *at,
-                       const unsigned char *end)
+struct given {
+  struct load *l;
+  const struct cuckoo_geometry *g;
+  struct segment *segment;
+};
+
+static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
 {
-  struct saved_counts counts = {.at = at, .end = end};
+  const struct given *to = context;
   /* a filter at its limit must fit within it again */
-  bool spare = l->saved->options.max_bytes == 0;
-  /* no other thread knows them yet */
-  const uint64_t *words = (const uint64_t *) (const void *) segment_words(g, segment);
-  if (!saved_counts_next(&counts))
-    return TAMIS_ECORRUPT;
-  for (uint32_t done = 0; done < n && counts.count; done += DUPLICATES_BUCKETS) {
-    uint64_t to[DUPLICATES_POSITIONS], sum = 0;
-    uint32_t buckets = n - done < DUPLICATES_BUCKETS ? n - done : DUPLICATES_BUCKETS;
-    if (!tamis__counts_spread(&g->shape, words + first + done, buckets, &counts, to))
-      return TAMIS_ECORRUPT;
-    for (size_t i = 0; i < (size_t) buckets * g->shape.lanes; i++)
-      sum += to[i] < saved_most_copies - sum ? to[i] : saved_most_copies - sum;
-    int result =
-        sum ? tamis__segment_set_copies(l->c, g, segment, first + done, to, spare) : TAMIS_OK;
+  bool spare = to->l->saved->options.max_bytes == 0;
+  return tamis__segment_set_copies(to->l->c, to->g, to->segment,
+                                   (uint32_t) (first / to->g->shape.lanes), counts, spare);
+}
+
+/* Reads the blocks of counts that follow a segment.  `segment` is NULL in a mapped filter, which has
+ * no room for them. */
+static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t index,
+                       const uint64_t *words, struct segment *segment)
+{
+  struct image_table table = {
+      .shape = &g->shape, .words = words, .n = cuckoo_buckets(g), .table = index};
+  struct given given = {l, g, segment};
+  struct lane_counts_reader counts;
+  int result;
+  while ((result = image_load_counts(l->r, &table, &counts, &l->totals[TOTAL_COPIES])) ==
+         TAMIS_OK) {
+    if (segment)
+      result = tamis__image_give(counts, DUPLICATES_BUCKETS * g->shape.lanes, give_counts, &given);
     if (result != TAMIS_OK)
       return result;
-    if (sum >= saved_most_copies - l->totals[TOTAL_COPIES])
-      return TAMIS_ECORRUPT;
-    l->totals[TOTAL_COPIES] += sum;
   }
-  return counts.count ? TAMIS_ECORRUPT : TAMIS_OK;
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
 static bool set_copying(struct segment *segment, uint64_t copying)
@@ -79,6 +84,48 @@ static bool set_copying(struct segment *segment, uint64_t copying)
 }
 
 /* ---- words ---- */
+
+/* `rows` rows of a bucket of each stripe: adds up the lanes in use.  0: all entries are possible.
+ * `ages` is a constant, and the loop has one condition, so that compilers use vectors. */
+FORCE_INLINE uint64_t check_rows(const struct lane_shape *s, const uint64_t *words, uint32_t rows,
+                                 uint32_t columns, uint64_t markers, bool ages, uint64_t *sums)
+{
+  const struct lane_shape shape = *s;
+  const uint64_t lanes = shape.low * lane_bits(shape.width);
+  uint64_t wrong = 0;
+  for (uint32_t row = 0; row < rows; row++, words += columns)
+    for (uint32_t j = 0; j < columns; j++) {
+      uint64_t in_use = lanes_as_ones(&shape, words[j]);
+      sums[j] += in_use;
+      wrong |= words[j] & ~lanes;
+      if (ages)
+        wrong |= lanes_as_ones(&shape, words[j] & markers) ^ in_use;
+    }
+  return wrong;
+}
+
+/* Counts the lanes in use of each stripe.  False: an entry is not possible in a segment of this
+ * depth. */
+static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, unsigned depth,
+                        uint32_t used[CUCKOO_FIXED_STRIPES])
+{
+  const struct lane_shape *s = &g->shape;
+  const uint32_t stripes = g->stripe_mask + 1, buckets = (uint32_t) cuckoo_buckets(g);
+  const uint32_t columns = stripes < buckets ? stripes : buckets; /* powers of two, both */
+  /* One of the bits up to that of the oldest possible marker is set in each entry. */
+  const uint64_t markers = s->low * ((UINT64_C(2) << depth) - 1);
+  uint64_t wrong = 0;
+  memset(used, 0, stripes * sizeof *used);
+  for (uint32_t left = buckets / columns, rows; left; left -= rows, words += rows * columns) {
+    uint64_t sums[CUCKOO_FIXED_STRIPES] = {0};
+    rows = left < LANES_ROWS ? left : LANES_ROWS;
+    wrong |= s->ages ? check_rows(s, words, rows, columns, markers, true, sums)
+                     : check_rows(s, words, rows, columns, 0, false, sums);
+    for (uint32_t j = 0; j < columns; j++)
+      used[j] += (uint32_t) lanes_sum(s, sums[j]);
+  }
+  return !wrong;
+}
 
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
@@ -118,12 +165,11 @@ static int load_generation(struct load *l, const struct saved_block *block)
   uint64_t figures[SAVED_FIGURES_OF_GENERATION];
   struct cuckoo_geometry g;
   unsigned n = cuckoo_generations(l->c);
-  if (block->size != sizeof figures || block->meanings[0] != n || block->meanings[1] ||
-      block->meanings[2] || block->meanings[3] || n == CUCKOO_MAX_GENERATIONS ||
-      !root_is_complete(l))
+  if (!tamis__image_is(block, SAVED_GENERATION, (uint64_t[SAVED_MEANINGS]){n},
+                       SAVED_FIGURES_OF_GENERATION) ||
+      n == CUCKOO_MAX_GENERATIONS || !root_is_complete(l))
     return TAMIS_ECORRUPT;
-  for (unsigned i = 0; i < SAVED_FIGURES_OF_GENERATION; i++)
-    figures[i] = saved_get64(block->payload + (size_t) i * 8);
+  image_get(figures, block->payload, SAVED_FIGURES_OF_GENERATION);
   return tamis__cuckoo_read_geometry(l->saved, figures, &newest(l)->geometry, &g)
              ? begin_generation(l, &g)
              : TAMIS_ECORRUPT;
@@ -142,20 +188,16 @@ static bool is_in_its_place(const struct load *l, uint64_t index, unsigned depth
 static int fill_segment(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                         const struct saved_block *block)
 {
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g), used[CUCKOO_FIXED_STRIPES];
-  uint64_t entries = l->totals[TOTAL_ENTRIES];
-  word *words = segment_words(g, segment);
-  uint64_t *plain = (uint64_t *) (void *) words; /* no other thread knows it yet */
-  for (uint32_t i = 0; i < buckets; i++)
-    plain[i] = saved_get64(block->payload + (size_t) i * 8);
-  if (!tamis__words_check(g, plain, segment->depth, used) ||
-      !set_copying(segment, block->meanings[2]))
+  uint32_t used[CUCKOO_FIXED_STRIPES];
+  uint64_t entries = l->totals[TOTAL_ENTRIES], index = block->meanings[1];
+  uint64_t *words = (uint64_t *) (void *) segment_words(g, segment); /* not shared yet */
+  image_get(words, block->payload, cuckoo_buckets(g));
+  if (!check_words(g, words, segment->depth, used) || !set_copying(segment, block->meanings[2]))
     return TAMIS_ECORRUPT;
   set_used(l, g, segment, used);
   if (l->totals[TOTAL_ENTRIES] - entries != block->meanings[3])
     return TAMIS_ECORRUPT;
-  return load_counts(l, g, segment, 0, buckets, block->payload + (size_t) buckets * 8,
-                     block->payload + block->size);
+  return load_counts(l, g, index, words, segment);
 }
 
 static void count(const struct generation *generation, uint64_t entries, uint64_t copies)
@@ -175,7 +217,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
   uint64_t copies = l->totals[TOTAL_COPIES];
   int result;
   if (number != generation->number || !is_in_its_place(l, index, depth) ||
-      block->size < cuckoo_buckets(g) * 8)
+      block->size != cuckoo_buckets(g) * 8)
     return TAMIS_ECORRUPT;
   struct segment *segment = tamis__segment_create_unfilled(
       l->c, generation, index << 1 << (63 - g->depth_limit), depth, &result);
@@ -200,8 +242,7 @@ static int load_segment(struct load *l, const struct saved_block *block)
 static int load_removed(struct load *l, const struct saved_block *block)
 {
   size_t n = block->size / 8;
-  if (!n || block->size % 8 || block->meanings[0] || block->meanings[1] || block->meanings[2] ||
-      block->meanings[3])
+  if (!n || !tamis__image_is(block, SAVED_REMOVED, (uint64_t[SAVED_MEANINGS]){0}, n))
     return TAMIS_ECORRUPT;
   if (l->removed_n + n > l->removed_room) {
     size_t room = 2 * l->removed_room > l->removed_n + n ? 2 * l->removed_room : l->removed_n + n;
@@ -213,8 +254,8 @@ static int load_removed(struct load *l, const struct saved_block *block)
     l->removed = larger;
     l->removed_room = room;
   }
-  for (size_t i = 0; i < n; i++)
-    l->removed[l->removed_n++] = saved_get64(block->payload + i * 8);
+  image_get(l->removed + l->removed_n, block->payload, n);
+  l->removed_n += n;
   return TAMIS_OK;
 }
 
@@ -223,8 +264,8 @@ static int load_limits(struct load *l, const struct saved_block *block)
   struct cuckoo *c = l->c;
   double excess = saved_to_double(block->meanings[0]);
   unsigned n = cuckoo_generations(c);
-  if (block->size != n * sizeof(uint64_t) || block->meanings[1] || block->meanings[2] ||
-      block->meanings[3] || !(excess >= 0 && excess < c->fpp)) /* false for NaN */
+  if (!tamis__image_is(block, SAVED_LIMITS, (uint64_t[SAVED_MEANINGS]){block->meanings[0]}, n) ||
+      !(excess >= 0 && excess < c->fpp)) /* false for NaN */
     return TAMIS_ECORRUPT;
   for (unsigned i = 0; i < n; i++) {
     uint64_t limit = saved_get64(block->payload + i * sizeof limit);
@@ -297,63 +338,21 @@ static int remove_keys(struct load *l)
 
 /* ---- a filter that does not grow ---- */
 
-/* Whether a segment is as save.c writes it: all is zero before the words but for the lanes in use,
- * and after them. */
+/* Whether a segment is as save.c writes it: all is zero before the words but for copying and the
+ * lanes in use, and after them. */
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
                              uint32_t used[CUCKOO_FIXED_STRIPES])
 {
-  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES] = {0};
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g);
+  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES + 64];
+  const uint32_t copying = saved_get32(at + SAVED_COPYING_AT);
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
-  if (!tamis__words_check(g, words, 0, used))
+  if (!check_words(g, words, 0, used) || copying > INT32_MAX)
     return false;
-  put_lanes_in_use(g, used, head);
+  put_segment_head(g, copying, used, head);
   unsigned char after = 0;
-  for (size_t i = g->words_offset + (size_t) buckets * 8; i < cuckoo_segment_bytes(g); i++)
+  for (size_t i = g->words_offset + cuckoo_buckets(g) * 8; i < cuckoo_segment_bytes(g); i++)
     after |= at[i];
   return memcmp(at, head, g->words_offset) == 0 && !after;
-}
-
-/* Words of a file become those of this machine. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): on big-endian machines they are written */
-static void swap_words(const struct cuckoo_geometry *g, unsigned char *at)
-{
-  (void) g, (void) at;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  uint64_t *words = (uint64_t *) (void *) (at + g->words_offset);
-  for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
-    words[i] = saved_u64(words[i]);
-#endif
-}
-
-/* Reads the blocks that follow a segment.  `segment` is NULL in a mapped filter, which has no room
- * for counts. */
-static int load_fixed_counts(struct load *l, const struct cuckoo_geometry *g, const uint64_t *words,
-                             struct segment *segment)
-{
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g), done = 0;
-  int result = TAMIS_OK;
-  while (done < buckets && result == TAMIS_OK) {
-    struct saved_block block;
-    result = tamis__saved_read_block(l->r, &block);
-    if (result != TAMIS_OK)
-      return result;
-    bool last = block.meanings[3] == 1;
-    uint32_t left = buckets - done, n = last || left < SAVED_COUNTED ? left : SAVED_COUNTED;
-    if (block.type != SAVED_COUNTS || block.meanings[0] != l->segments ||
-        block.meanings[1] != done || block.meanings[3] != (done + n == buckets) ||
-        block.meanings[2] > INT32_MAX)
-      return TAMIS_ECORRUPT;
-    if (segment)
-      set_copying(segment, block.meanings[2]);
-    result = segment
-                 ? load_counts(l, g, segment, done, n, block.payload, block.payload + block.size)
-             : tamis__counts_sum(&g->shape, words + done, n, &block, &l->totals[TOTAL_COPIES])
-                 ? TAMIS_OK
-                 : TAMIS_ECORRUPT;
-    done += n;
-  }
-  return result;
 }
 
 static uint64_t add_place(uint64_t digest, uint64_t place)
@@ -366,32 +365,27 @@ static uint64_t add_place(uint64_t digest, uint64_t place)
 static int read_places(struct load *l, const struct cuckoo_geometry *g, bool adopt)
 {
   struct saved_block block;
-  int result = TAMIS_OK;
   uint64_t roots = cuckoo_roots(g), digest = 0;
   l->totals[TOTAL_PLACES] = l->r->at - (l->r->have_next ? SAVED_UNIT : 0);
-  for (uint64_t done = 0, n; done < roots && result == TAMIS_OK; done += n) {
-    n = roots - done < SAVED_PLACED ? roots - done : SAVED_PLACED;
-    result = tamis__saved_read_block(l->r, &block);
-    if (result == TAMIS_OK &&
-        (block.type != SAVED_PLACES || block.size != n * 8 || block.meanings[0] != done ||
-         block.meanings[1] || block.meanings[2] || block.meanings[3]))
-      return TAMIS_ECORRUPT;
-    for (uint64_t i = 0; i < n && result == TAMIS_OK; i++) {
-      uint64_t place = saved_get64(block.payload + i * 8);
+  for (uint64_t i = 0, done = 0; done < roots;) {
+    int result = tamis__image_read_row(l->r, SAVED_PLACES, 0, roots, &done, &block);
+    if (result != TAMIS_OK)
+      return result;
+    for (const unsigned char *at = block.payload; i < done; i++, at += 8) {
+      uint64_t place = saved_get64(at);
       digest = add_place(digest, place);
       if (!adopt)
         continue;
       if (place % SAVED_ARRAY_ALIGNMENT || place > l->r->mapping_size - cuckoo_segment_bytes(g))
         return TAMIS_ECORRUPT;
-      directory_publish(generation_directory_entry(newest(l), done + i),
+      directory_publish(generation_directory_entry(newest(l), i),
                         (directory_value) (l->r->mapping + place));
     }
   }
   l->segments = roots;
-  if (result == TAMIS_OK && !adopt && digest != l->places)
+  if (!adopt && digest != l->places)
     return TAMIS_ECORRUPT;
-  if (result == TAMIS_OK)
-    result = tamis__saved_read_block(l->r, &block);
+  int result = tamis__saved_read_block(l->r, &block);
   return result == TAMIS_OK && block.type != SAVED_END ? TAMIS_ECORRUPT : result;
 }
 
@@ -409,21 +403,21 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
   const bool mapped = l->r->mapping != NULL;
   l->places = add_place(l->places, begin);
   uint32_t used[CUCKOO_FIXED_STRIPES] = {0};
-  const uint64_t *words =
-      (const uint64_t *) (const void *) ((const unsigned char *) at + g->words_offset);
+  uint64_t *words = (uint64_t *) (void *) ((unsigned char *) at + g->words_offset);
   if (!mapped)
-    swap_words(g, (unsigned char *) at);
+    image_swap(words, cuckoo_buckets(g));
   if ((!mapped || l->r->check_all) && !segment_is_whole(g, at, used))
     return TAMIS_ECORRUPT;
   if (mapped) {
     for (uint32_t i = 0; i <= g->stripe_mask; i++)
       l->totals[TOTAL_ENTRIES] += used[i];
     directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
-    return load_fixed_counts(l, g, words, NULL);
+    return load_counts(l, g, l->segments, words, NULL);
   }
   struct segment *segment = (struct segment *) at;
   set_used(l, g, segment, used);
-  result = load_fixed_counts(l, g, words, segment);
+  set_copying(segment, saved_get32((unsigned char *) at + SAVED_COPYING_AT));
+  result = load_counts(l, g, l->segments, words, segment);
   if (result != TAMIS_OK)
     tamis__segment_close(l->c, g, segment);
   return result;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cuckoo/segment.h"
 
-#include "cuckoo/counts.h"
 #include "cuckoo/memory.h"
 #include "cuckoo/slabs.h"
 
 #include "base/hook.h"
+#include "table/image.h"
 
 enum { SCARCE_SEGMENTS = 16 /* if fewer fit within max_bytes, retired ones are needed soon */ };
 

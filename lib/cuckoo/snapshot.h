@@ -98,6 +98,11 @@ void tamis__snapshot_end(struct cuckoo_snapshot *s);
 int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation);
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s);
 
+/* Leads to the blocks of counts that follow a segment in a mapped file.  The reader allocates
+ * nothing, and need not be closed. */
+int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
+                         const struct cuckoo_geometry *g, const struct segment *segment);
+
 /* ---- what writers do for snapshots ----
  *
  * The caller holds a stripe of the key's bucket pair in `generation`, under which the segment has

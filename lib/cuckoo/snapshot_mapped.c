@@ -6,9 +6,23 @@
 #include "cuckoo/snapshot.h"
 
 #include "base/memory.h"
-#include "cuckoo/counts.h"
+#include "table/image.h"
 
 #include <string.h>
+
+int tamis__mapped_counts(struct saved_reader *r, const struct saved_mapping *file,
+                         const struct cuckoo_geometry *g, const struct segment *segment)
+{
+  const char *end = (const char *) segment + cuckoo_segment_bytes(g);
+  uint32_t type;
+  *r = (struct saved_reader){.mapping = file->at, .mapping_size = file->size};
+  int result = tamis__saved_jump(r, (uint64_t) (end - (const char *) file->at));
+  struct saved_block sums;
+  while (result == TAMIS_OK && (result = tamis__saved_peek(r, &type)) == TAMIS_OK &&
+         type == SAVED_SUMS)
+    result = tamis__saved_read_block(r, &sums);
+  return result;
+}
 
 static void *allocate_counts(void *context, size_t size)
 {
@@ -31,53 +45,56 @@ void tamis__snapshot_release_read(struct cuckoo_snapshot *s)
   s->read = NULL;
 }
 
-static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
-                       const struct saved_block *block)
+static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
 {
+  struct cuckoo_snapshot *s = context;
   struct duplicates_memory memory = {NULL, allocate_counts, release_counts, s};
-  struct saved_counts counts = {.at = block->payload, .end = block->payload + block->size};
-  uint32_t buckets = (uint32_t) cuckoo_buckets(g), first = (uint32_t) block->meanings[1];
-  if (block->meanings[1] % DUPLICATES_BUCKETS || block->meanings[1] > buckets ||
-      !saved_counts_next(&counts))
-    return TAMIS_ECORRUPT;
-  for (; counts.count && first < buckets; first += DUPLICATES_BUCKETS) {
-    uint64_t to[DUPLICATES_POSITIONS];
-    uint32_t n = buckets - first < DUPLICATES_BUCKETS ? buckets - first : DUPLICATES_BUCKETS;
-    if (!s->read) {
-      s->read = allocate_counts(s, tamis__duplicates_bytes(buckets));
-      if (!s->read)
-        return TAMIS_ENOMEM;
-      tamis__duplicates_init(s->read, buckets, g->shape.lanes);
-    }
-    if (!tamis__counts_spread(&g->shape, s->words + first, n, &counts, to))
-      return TAMIS_ECORRUPT;
-    if (!tamis__duplicates_write(s->read, &memory, first / DUPLICATES_BUCKETS, to, false))
-      return TAMIS_ENOMEM;
+  unsigned block = (unsigned) (first / s->read->lanes / DUPLICATES_BUCKETS);
+  return tamis__duplicates_write(s->read, &memory, block, counts, false) ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+static int provide_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
+{
+  if (s->read)
+    return TAMIS_OK;
+  s->read = allocate_counts(s, tamis__duplicates_bytes(cuckoo_buckets(g)));
+  if (!s->read)
+    return TAMIS_ENOMEM;
+  tamis__duplicates_init(s->read, cuckoo_buckets(g), g->shape.lanes);
+  return TAMIS_OK;
+}
+
+static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g,
+                       const struct segment *segment)
+{
+  struct saved_reader r;
+  struct image_table table = {
+      .shape = &g->shape, .words = s->words, .n = cuckoo_buckets(g), .table = s->copied.first};
+  struct lane_counts_reader counts;
+  uint64_t copies = 0;
+  int result = tamis__mapped_counts(&r, &cuckoo_mapped(s->c)->file, g, segment);
+  while (result == TAMIS_OK &&
+         (result = image_load_counts(&r, &table, &counts, &copies)) == TAMIS_OK) {
+    result = provide_counts(s, g);
+    if (result == TAMIS_OK)
+      result = tamis__image_give(counts, DUPLICATES_BUCKETS * g->shape.lanes, give_counts, s);
   }
   s->copied.counts = s->read != NULL;
-  return TAMIS_OK;
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
 int tamis__snapshot_copy_mapped(struct cuckoo_snapshot *s, const struct generation *generation)
 {
   const struct cuckoo_geometry *g = &generation->geometry;
-  const struct saved_mapping *file = &cuckoo_mapped(s->c)->file;
   const struct segment *segment =
       directory_segment(directory_load(generation_directory_entry(generation, s->index)));
   memcpy(s->words, segment_words(g, segment), cuckoo_buckets(g) * sizeof(uint64_t));
   tamis__snapshot_release_read(s);
-  s->copied.counts = false;
   s->copied.first = s->copied.at = s->index;
   s->copied.end = ++s->index;
   s->copied.entries = segment_used(g, segment);
   for (uint32_t i = 0; i <= g->stripe_mask; i++)
     s->copied.used[i] = stripe_used(&segment_stripes(segment)[i]);
-  struct saved_reader r;
-  struct saved_block block = {0};
-  int result = tamis__counts_begin(&r, file, (const char *) segment + cuckoo_segment_bytes(g));
-  while (result == TAMIS_OK && (result = tamis__counts_read_block(&r, &block)) == TAMIS_OK) {
-    s->copied.copying = (uint32_t) block.meanings[2];
-    result = read_counts(s, g, &block);
-  }
-  return result == TAMIS_ABSENT ? TAMIS_OK : result;
+  s->copied.copying = stripe_used(&segment->duplicates_lock);
+  return read_counts(s, g, segment);
 }

@@ -10,7 +10,6 @@
  *
  *    bucket.h      layer 0: a bucket as the value of one word
  *    geometry.*    layer 0: sizes, and which root, buckets and fingerprint a hash has
- *    counts.*      layer 1: the blocks of saved filters, and duplicate counts in them
  *    table.h       the structures
  *    directory.h   from a root and a fingerprint to a segment; a key's bucket pair
  *    memory.*      the filter's memory within max_bytes

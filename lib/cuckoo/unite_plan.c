@@ -29,8 +29,8 @@
 #include "cuckoo/unite_plan.h"
 
 #include "base/reals.h"
-#include "cuckoo/counts.h"
 #include "cuckoo/pair.h"
+#include "table/image.h"
 
 #include <math.h>
 

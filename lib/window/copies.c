@@ -226,65 +226,42 @@ int tamis__window_add_further(struct window_memory *m, const struct window_layer
 
 /* ---- all counts of a layer ---- */
 
-bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
-                                size_t more)
-{
-  if (more <= counts->room - counts->size)
-    return true;
-  size_t room = counts->size + more > 2 * counts->room ? counts->size + more : 2 * counts->room;
-  unsigned char *bytes = tamis__memory_grow(allocator, counts->bytes, counts->room, room);
-  if (!bytes)
-    return false;
-  counts->bytes = bytes;
-  counts->room = room;
-  return true;
-}
+struct given {
+  struct window_memory *memory;
+  const struct window_layer *layer;
+};
 
-void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator)
+static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
 {
-  tamis__memory_release(allocator, counts->bytes, counts->room);
-  *counts = (struct lane_counts){0};
-}
-
-static struct window_lane lane_of(const struct window_layer *layer, uint64_t lane)
-{
-  const unsigned lanes = layer->geometry.whole.lane.lanes;
-  return (struct window_lane){lane / lanes, (unsigned) (lane % lanes)};
-}
-
-/* Puts the count of a lane that is in use among those of its block. */
-static void gather(struct window *w, const struct window_layer *layer, struct window_lane lane,
-                   uint64_t further, uint64_t all[DUPLICATES_POSITIONS])
-{
-  const struct count_place at = place_of(layer, lane);
-  struct stripe *stripe = stripe_of_lane(w, layer, lane);
-  if (!lane_get(&layer->geometry.whole.lane, word_load(&layer->words[lane.index]), lane.lane))
-    return;
-  all[at.word % DUPLICATES_BUCKETS * at.size.lanes + at.lane] = further;
-  stripe_lock(stripe);
-  window_count_copies(stripe, further);
-  stripe_unlock(stripe);
+  const struct given *to = context;
+  const struct window_layer *layer = to->layer;
+  const struct lane_shape *s = &layer->geometry.whole.lane;
+  const struct count_place at = place_of(layer, (struct window_lane){first / s->lanes, 0});
+  struct duplicates_memory memory = memory_of(to->memory);
+  for (unsigned i = 0; i < DUPLICATES_POSITIONS; i++) {
+    if (!counts[i])
+      continue;
+    const struct window_lane lane = {(first + i) / s->lanes, (unsigned) ((first + i) % s->lanes)};
+    struct stripe *stripe = stripe_of_lane(to->memory->w, layer, lane);
+    if (!lane_get(s, word_load(&layer->words[lane.index]), lane.lane))
+      counts[i] = 0;
+    stripe_lock(stripe);
+    window_count_copies(stripe, counts[i]);
+    stripe_unlock(stripe);
+  }
+  int result = TAMIS_OK;
+  while (result == TAMIS_OK &&
+         !tamis__plane_write(&at.plane->counts, at.size, &memory, block_of(&at), counts, false))
+    result = tamis__window_fetch_memory(to->memory);
+  return result;
 }
 
 int tamis__window_give_counts(struct window_memory *m, const struct window_layer *layer,
                               const struct lane_counts *counts)
 {
-  struct duplicates_memory memory = memory_of(m);
-  struct lane_counts_reader r = lane_counts_read(counts, 0, 0);
-  int result = TAMIS_OK;
-  for (bool more = lane_counts_next(&r); more && result == TAMIS_OK;) {
-    uint64_t all[DUPLICATES_POSITIONS] = {0};
-    const struct count_place first = place_of(layer, lane_of(layer, r.lane));
-    const uint64_t block = first.word / DUPLICATES_BUCKETS;
-    for (struct count_place at = first;
-         at.plane == first.plane && at.word / DUPLICATES_BUCKETS == block && more;
-         at = place_of(layer, lane_of(layer, r.lane))) {
-      gather(m->w, layer, lane_of(layer, r.lane), r.counts.count, all);
-      more = lane_counts_next(&r);
-    }
-    while (result == TAMIS_OK && !tamis__plane_write(&first.plane->counts, first.size, &memory,
-                                                     (unsigned) block, all, false))
-      result = tamis__window_fetch_memory(m);
-  }
-  return result;
+  const uint64_t in_plane = UINT64_C(1) << layer->plane_shift;
+  const unsigned words = in_plane < DUPLICATES_BUCKETS ? (unsigned) in_plane : DUPLICATES_BUCKETS;
+  struct given given = {m, layer};
+  return tamis__image_give(lane_counts_read(counts, 0, 0), words * layer->geometry.whole.lane.lanes,
+                           give_counts, &given);
 }

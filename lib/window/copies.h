@@ -19,7 +19,7 @@
 #ifndef TAMIS_LIB_WINDOW_COPIES_H
 #define TAMIS_LIB_WINDOW_COPIES_H
 
-#include "table/numbers.h"
+#include "table/image.h"
 #include "window/table.h"
 
 /* A lane of a layer's word. */
@@ -48,54 +48,6 @@ static inline bool window_has_counts(const struct window_layer *layer, uint64_t 
 {
   return layer->planes && plane_counts(&window_plane_of(layer, index)->counts);
 }
-
-/* The counts of a layer, or of a part of it, in the order of the lanes: bytes of table/numbers.h, in
- * which all lanes are skipped, whether they are in use or not. */
-struct lane_counts {
-  unsigned char *bytes;
-  size_t size, room;
-  uint64_t next; /* the lane after the last one that has a count */
-};
-
-enum { LANE_COUNT_BYTES = 2 * NUMBER_BYTES };
-
-static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t further)
-{
-  unsigned char *to = counts->bytes + counts->size;
-  to = number_put(number_put(to, lane - counts->next), further);
-  counts->size = (size_t) (to - counts->bytes);
-  counts->next = lane + 1;
-}
-
-/* Reads them one after the other, from a lane on. */
-struct lane_counts_reader {
-  struct saved_counts counts;
-  uint64_t next, lane; /* lane: that of counts.count */
-  bool wrong;          /* what comes next is no count */
-};
-
-static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
-                                                         size_t from, uint64_t next)
-{
-  return (struct lane_counts_reader){
-      .counts = {.at = counts->bytes + from, .end = counts->bytes + counts->size}, .next = next};
-}
-
-/* False: there are no more, or (in a file) the next one is not possible. */
-static inline bool lane_counts_next(struct lane_counts_reader *r)
-{
-  r->wrong = !saved_counts_next(&r->counts);
-  if (r->wrong || !r->counts.count)
-    return false;
-  r->lane = r->next + r->counts.skip;
-  r->next = r->lane + 1;
-  return true;
-}
-
-/* Room for `more` bytes.  False: there is no memory. */
-bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
-                                size_t more);
-void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
 
 /* The memory for counts that a call has to do with: window_memory_begin(). */
 struct window_memory {

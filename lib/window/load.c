@@ -33,8 +33,7 @@ struct load {
   uint64_t first, last;          /* periods in which the save began and ended */
   uint64_t lanes, bytes, copied; /* of all layers so far; bytes: with what is beside them */
   uint64_t beside;
-  uint64_t further;        /* copies */
-  struct saved_block next; /* that follows a layer */
+  uint64_t further; /* copies */
   /* The first layer of the filter.  It is one of its own, which has left, if the oldest one of the
    * file is larger than the filter was created with: that one can be released then. */
   struct window_geometry own;
@@ -197,16 +196,6 @@ static void forget(const struct load *l, const struct content *c, uint64_t segme
 
 /* ---- parts ---- */
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): on big-endian machines they are written */
-static void swap_words(uint64_t *words, uint64_t n)
-{
-  (void) words, (void) n;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  for (uint64_t i = 0; i < n; i++)
-    words[i] = saved_u64(words[i]);
-#endif
-}
-
 static int load_words(struct load *l, struct content *c)
 {
   uint64_t bytes = window_bytes(&c->geometry), begin;
@@ -224,7 +213,7 @@ static int load_words(struct load *l, struct content *c)
     return result;
   }
   c->words = (uint64_t *) (void *) m.block;
-  swap_words(c->words, bytes / 8);
+  image_swap(c->words, bytes / 8);
   for (uint64_t i = window_words(&c->geometry); i < bytes / 8; i++)
     if (c->words[i])
       result = TAMIS_ECORRUPT;
@@ -239,17 +228,13 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   c->copied = tamis__memory_allocate_cleared(&l->r->allocator, segments * 8, 0);
   if (!c->copied)
     return TAMIS_ENOMEM;
-  for (uint64_t done = 0, n; done < segments; done += n) {
+  for (uint64_t i = 0, done = 0; done < segments;) {
     struct saved_block block;
-    n = segments - done < SAVED_WINDOW_COPIES ? segments - done : SAVED_WINDOW_COPIES;
-    int result = tamis__saved_read_block(l->r, &block);
+    int result = tamis__image_read_row(l->r, SAVED_WINDOW_COPIED, number, segments, &done, &block);
     if (result != TAMIS_OK)
       return result;
-    if (block.type != SAVED_WINDOW_COPIED || block.size != n * 8 || block.meanings[0] != number ||
-        block.meanings[1] != done || block.meanings[2] || block.meanings[3])
-      return TAMIS_ECORRUPT;
-    for (uint64_t i = done; i < done + n; i++) {
-      c->copied[i] = saved_get64(block.payload + (i - done) * 8);
+    image_get(c->copied + i, block.payload, done - i);
+    for (; i < done; i++) {
       if (c->copied[i] < l->last || c->copied[i] > saved_most_period)
         return TAMIS_ECORRUPT;
       l->last = c->copied[i];
@@ -258,56 +243,39 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
   return TAMIS_OK;
 }
 
-/* Adds a block to the bytes of a layer's counts, which are no memory of the filter's. */
+/* Counts are kept in bytes until there is a filter: these are no memory of the filter's. */
 static int load_counts(struct load *l, struct content *c, unsigned number)
 {
-  const struct saved_block *block = &l->next;
-  if (l->saved->options.kind != TAMIS_CUCKOO || !block->size ||
-      block->size > SAVED_COUNTS_OF_BLOCK || block->meanings[0] != number ||
-      block->meanings[1] != c->counts.size || block->meanings[2] || block->meanings[3])
-    return TAMIS_ECORRUPT;
-  if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, block->size))
-    return TAMIS_ENOMEM;
-  memcpy(c->counts.bytes + c->counts.size, block->payload, block->size);
-  c->counts.size += block->size;
-  return TAMIS_OK;
-}
-
-/* Whether all counts are those of lanes in use. */
-static bool check_counts(struct load *l, const struct content *c)
-{
-  const struct window_geometry *g = &c->geometry;
-  const struct lane_shape *s = &g->whole.lane;
-  struct lane_counts_reader r = lane_counts_read(&c->counts, 0, 0);
-  while (lane_counts_next(&r)) {
-    if (r.lane >= window_lanes(g) || r.counts.count >= saved_most_copies - l->further ||
-        !lane_get(s, c->words[r.lane / s->lanes], (unsigned) (r.lane % s->lanes)))
-      return false;
-    l->further += r.counts.count;
-  }
-  return !r.wrong;
-}
-
-/* Reads all blocks of counts, and the one that follows them. */
-static int load_all_counts(struct load *l, struct content *c, unsigned number)
-{
+  struct image_table table = {.shape = &c->geometry.whole.lane,
+                              .words = c->words,
+                              .n = window_words(&c->geometry),
+                              .table = number};
+  struct lane_counts_reader r;
   int result;
-  do
-    result = tamis__saved_read_block(l->r, &l->next);
-  while (result == TAMIS_OK && l->next.type == SAVED_WINDOW_COUNTS &&
-         (result = load_counts(l, c, number)) == TAMIS_OK);
-  return result == TAMIS_OK && !check_counts(l, c) ? TAMIS_ECORRUPT : result;
+  while ((result = image_load_counts(l->r, &table, &r, &l->further)) == TAMIS_OK) {
+    if (l->saved->options.kind != TAMIS_CUCKOO)
+      return TAMIS_ECORRUPT;
+    /* the first number may be longer there */
+    size_t most = (size_t) (r.end - r.at) + IMAGE_COUNT_BYTES;
+    if (!tamis__lane_counts_reserve(&c->counts, &l->r->allocator, most))
+      return TAMIS_ENOMEM;
+    while (lane_counts_next(&r))
+      lane_counts_add(&c->counts, r.lane, r.count);
+  }
+  return result == TAMIS_ABSENT ? TAMIS_OK : result;
 }
 
 static int load_layer_numbers(struct load *l, struct content *c)
 {
-  const struct saved_block block = l->next;
+  struct saved_block block;
   uint64_t numbers[SAVED_LAYER_NUMBERS];
-  if (block.type != SAVED_WINDOW_LAYER || block.size != sizeof numbers ||
-      block.meanings[0] != l->n || block.meanings[1] || block.meanings[2] || block.meanings[3])
+  int result = tamis__saved_read_block(l->r, &block);
+  if (result != TAMIS_OK)
+    return result;
+  if (!tamis__image_is(&block, SAVED_WINDOW_LAYER, (uint64_t[SAVED_MEANINGS]){l->n},
+                       SAVED_LAYER_NUMBERS))
     return TAMIS_ECORRUPT;
-  for (unsigned i = 0; i < SAVED_LAYER_NUMBERS; i++)
-    numbers[i] = saved_get64(block.payload + (size_t) i * 8);
+  image_get(numbers, block.payload, SAVED_LAYER_NUMBERS);
   return read_layer_numbers(l->spec.periods, numbers, c) && fits_before(l, c) ? TAMIS_OK
                                                                               : TAMIS_ECORRUPT;
 }
@@ -324,13 +292,30 @@ static int load_layer(struct load *l)
   for (uint64_t i = 0; i < c->geometry.segments && result == TAMIS_OK; i++)
     if (!check_segment(l, c, i))
       result = TAMIS_ECORRUPT;
-  return result == TAMIS_OK ? load_all_counts(l, c, l->n - 1) : result;
+  return result == TAMIS_OK ? load_counts(l, c, l->n - 1) : result;
+}
+
+/* Layers that have left while the filter was saved are missing. */
+static int load_layers(struct load *l)
+{
+  int result;
+  uint32_t type;
+  do {
+    result = load_layer(l);
+    if (result == TAMIS_OK)
+      result = tamis__saved_peek(l->r, &type);
+  } while (result == TAMIS_OK && l->n < l->saved->geometry[SAVED_WINDOW_LAYERS] &&
+           type == SAVED_WINDOW_LAYER);
+  return result;
 }
 
 static int load_end(struct load *l)
 {
   uint64_t totals[SAVED_TOTALS];
-  int result = l->next.type == SAVED_END ? tamis__saved_read_end(l->r, totals) : TAMIS_ECORRUPT;
+  struct saved_block block;
+  int result = tamis__saved_read_block(l->r, &block);
+  if (result == TAMIS_OK)
+    result = block.type == SAVED_END ? tamis__saved_read_end(l->r, totals) : TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||
@@ -419,11 +404,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
     return TAMIS_EUNSUPPORTED; /* it could not forget */
   l.last = l.first;
   l.bytes = l.beside = bytes_beside(&l);
-  int result = TAMIS_OK;
-  do
-    result = load_layer(&l);
-  while (result == TAMIS_OK && l.n < saved->geometry[SAVED_WINDOW_LAYERS] &&
-         l.next.type != SAVED_END);
+  int result = load_layers(&l);
   if (result == TAMIS_OK)
     result = load_end(&l);
   for (unsigned i = 0; i < l.n; i++)

@@ -130,7 +130,7 @@ static void copy_counts_locked(const struct window_layer *layer, uint64_t index,
   }
 }
 
-enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * DUPLICATES_MAX_LANES * LANE_COUNT_BYTES };
+enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * DUPLICATES_MAX_LANES * IMAGE_COUNT_BYTES };
 
 /* Copies words of one line, with their counts.  False: there is no room for the counts. */
 static bool copy_words(const struct window *w, const struct window_layer *layer, uint64_t first,
@@ -178,7 +178,7 @@ static void drop_counts(const struct window_geometry *g, const uint64_t *words, 
   counts->next = begin->next;
   while (lane_counts_next(&r))
     if (lane_get(&g->whole.lane, words[r.lane / lanes - first], (unsigned) (r.lane % lanes)))
-      lane_counts_add(counts, r.lane, r.counts.count);
+      lane_counts_add(counts, r.lane, r.count);
 }
 
 int tamis__window_copy_segment(struct window *w, const struct window_copied_layer *layer,
@@ -211,72 +211,41 @@ static uint64_t copy_segment(struct copy *copy, const struct window_copied_layer
                              uint64_t segment)
 {
   const struct window_geometry *g = &layer->geometry;
-  const struct lane_counts begin = copy->counts;
   uint64_t epoch = 0;
   copy->w->result = tamis__window_copy_segment(copy->filter, layer, segment, copy->words,
                                                &copy->counts, &copy->w->allocator, &epoch);
   for (uint64_t i = 0; i < window_segment_words(g); i++)
     copy->lanes += lanes_count(window_used(&g->whole, copy->words[i]));
-  struct lane_counts_reader r = lane_counts_read(&copy->counts, begin.size, begin.next);
-  while (lane_counts_next(&r))
-    copy->further += r.counts.count;
   return epoch_period(epoch);
-}
-
-/* Adds words to the array, or zeros if `words` is NULL. */
-static void put_words(struct saved_writer *w, const uint64_t *words, uint64_t n)
-{
-  enum { CHUNK_WORDS = SAVED_CHUNK / 8 };
-  for (uint64_t done = 0, part; done < n; done += part) {
-    part = n - done < CHUNK_WORDS ? n - done : CHUNK_WORDS;
-    unsigned char *room = tamis__saved_array_room(w, part * 8);
-    if (!room)
-      return;
-    for (uint64_t i = 0; i < part; i++)
-      saved_put64(room + i * 8, words ? words[done + i] : 0);
-    tamis__saved_array(w, part * 8);
-  }
 }
 
 /* ---- layers ---- */
 
-static void save_numbers(struct saved_writer *w, uint32_t type, const uint64_t *meanings,
-                         const uint64_t *numbers, size_t n)
+static void save_counts(struct copy *copy, const struct window_geometry *g, unsigned number)
 {
-  unsigned char *room = tamis__saved_block_room(w, n * 8);
-  if (!room)
-    return;
-  for (size_t i = 0; i < n; i++)
-    saved_put64(room + i * 8, numbers[i]);
-  tamis__saved_block(w, type, meanings, n * 8);
+  struct image_counts to = {
+      .w = copy->w, .table = number, .words = window_words(g), .lanes = g->whole.lane.lanes};
+  struct lane_counts_reader r = lane_counts_read(&copy->counts, 0, 0);
+  while (lane_counts_next(&r))
+    tamis__image_count(&to, r.lane, r.count);
+  tamis__image_counts_end(&to);
+  copy->further += to.copies;
 }
 
 static void save_words(struct copy *copy, const struct window_copied_layer *layer, unsigned number,
                        uint64_t *copied)
 {
   const struct window_geometry *g = &layer->geometry;
-  uint64_t bytes = window_bytes(g), n;
+  uint64_t bytes = window_bytes(g);
   tamis__saved_array_begin(copy->w, bytes);
   for (uint64_t i = 0; i < g->segments && copy->w->result == TAMIS_OK; i++) {
     copied[i] = copy_segment(copy, layer, i);
-    put_words(copy->w, copy->words, window_segment_words(g));
+    tamis__image_add(copy->w, copy->words, window_segment_words(g));
   }
-  put_words(copy->w, NULL, bytes / 8 - window_words(g));
+  tamis__image_add(copy->w, NULL, bytes / 8 - window_words(g));
   tamis__saved_array_end(copy->w);
-  for (uint64_t done = 0; done < g->segments && copy->w->result == TAMIS_OK; done += n) {
-    n = g->segments - done < SAVED_WINDOW_COPIES ? g->segments - done : SAVED_WINDOW_COPIES;
-    save_numbers(copy->w, SAVED_WINDOW_COPIED, (uint64_t[SAVED_MEANINGS]){number, done},
-                 copied + done, n);
-  }
-  for (uint64_t done = 0; done < copy->counts.size && copy->w->result == TAMIS_OK; done += n) {
-    n = copy->counts.size - done < SAVED_COUNTS_OF_BLOCK ? copy->counts.size - done
-                                                         : SAVED_COUNTS_OF_BLOCK;
-    unsigned char *room = tamis__saved_block_room(copy->w, n);
-    if (!room)
-      return;
-    memcpy(room, copy->counts.bytes + done, n);
-    tamis__saved_block(copy->w, SAVED_WINDOW_COUNTS, (uint64_t[SAVED_MEANINGS]){number, done}, n);
-  }
+  tamis__image_row(copy->w, SAVED_WINDOW_COPIED, number, copied, g->segments);
+  save_counts(copy, g, number);
 }
 
 static void save_layer(struct copy *copy, const struct window_copied_layer *layer, unsigned number)
@@ -328,8 +297,8 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
     uint64_t numbers[SAVED_LAYER_NUMBERS];
     put_layer(&layers[i], numbers);
     if (i > 0)
-      save_numbers(w, SAVED_WINDOW_LAYER, (uint64_t[SAVED_MEANINGS]){i}, numbers,
-                   SAVED_LAYER_NUMBERS);
+      tamis__image_block(w, SAVED_WINDOW_LAYER, (uint64_t[SAVED_MEANINGS]){i}, numbers,
+                         SAVED_LAYER_NUMBERS);
     save_layer(&copy, &layers[i], i);
   }
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;

@@ -37,15 +37,9 @@ enum { TOTAL_WINDOW_LANES, TOTAL_WINDOW_PERIOD, TOTAL_WINDOW_FURTHER };
 enum {
   /* [number of the layer: 1, 2, ...]  SAVED_LAYER_NUMBERS numbers; its array follows */
   SAVED_WINDOW_LAYER = 32,
-  /* [number of the layer, 0 for the oldest one; first segment]  For each segment, in which period
-   * it was copied: so many in each block, or all that are left. */
-  SAVED_WINDOW_COPIED = 33,
-  SAVED_WINDOW_COPIES = SMALL(SAVED_CHUNK / 8, 16),
-  /* [number of the layer; bytes in the blocks before]  The counts of further copies: the payloads
-   * of a layer's blocks are one piece after the other of struct lane_counts.  So many bytes in each
-   * block, or all that are left. */
-  SAVED_WINDOW_COUNTS = 34,
-  SAVED_COUNTS_OF_BLOCK = SMALL(4096, 16)
+  /* A row that says for each segment of a layer in which period it was copied.  (The number of the
+   * oldest layer is 0.)  Blocks of counts follow, with the same number. */
+  SAVED_WINDOW_COPIED = 33
 };
 
 /* Where a lane is, in words of a layer. */

@@ -36,8 +36,6 @@
 #include "window/pair.h"
 #include "window/save.h"
 
-static const uint64_t most_united = UINT64_C(1) << 48;
-
 /* ---- one entry ---- */
 
 struct united {
@@ -210,7 +208,7 @@ static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
       struct lane_place at = lane_place(g, b->words[i], index, lane);
       struct united u = united_of(b, &at, epoch);
       if (more && r.lane == index * g->whole.lane.lanes + lane) {
-        u.copies += r.counts.count;
+        u.copies += r.count;
         more = lane_counts_next(&r);
       }
       result = call(b, &u);
@@ -274,7 +272,7 @@ static bool have_same_geometry(const struct window_geometry *a, const struct win
 static int plan(struct both *b)
 {
   const struct window_geometry *g = &b->to.geometry;
-  if (window_all_further(b->into) + window_all_further(b->from) >= most_united)
+  if (window_all_further(b->into) + window_all_further(b->from) >= saved_most_united)
     return TAMIS_EFULL;
   uint64_t used = window_lanes_in_use(b->into);
   if (used + window_lanes_in_use(b->from) <= g->capacity)

@@ -61,6 +61,25 @@ static void recount_counting(struct parts *p)
   put_totals(p, of_key ? sum / of_key : 0, 0, of_key ? sum % of_key : 0);
 }
 
+/* ---- counts ---- */
+
+/* The sum of every other number. */
+static uint64_t sum_counts(const unsigned char *at, const unsigned char *end)
+{
+  uint64_t sum = 0, number = 0;
+  unsigned shift = 0;
+  for (bool counts = false; at < end; at++) {
+    number |= (uint64_t) (*at & 0x7f) << (shift & 63);
+    shift += 7;
+    if (*at >= 0x80)
+      continue;
+    sum += counts ? number : 0;
+    counts = !counts;
+    number = shift = 0;
+  }
+  return sum;
+}
+
 /* ---- sliding windows ---- */
 
 /* The lanes in use: those that are not 0. */
@@ -75,7 +94,7 @@ static uint64_t used_lanes(const struct part *part, unsigned width)
 
 static void recount_window(struct parts *p)
 {
-  enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, RECORDS_TYPE = 34, SHAPES = 8 };
+  enum { OLDEST_SHAPE_FIGURE = 6, LAYER_TYPE = 32, SHAPES = 8 };
   static const unsigned widths[SHAPES] = {8, 9, 10, 12, 16, 16, 21, 32};
   uint64_t shape = figure(p, OLDEST_SHAPE_FIGURE), lanes = 0, further = 0;
   for (unsigned i = 0; i < p->n; i++) {
@@ -84,8 +103,8 @@ static void recount_window(struct parts *p)
       shape = saved_get64(part->data);
     else if (part->kind == PART_ARRAY)
       lanes += used_lanes(part, widths[shape % SHAPES]);
-    for (size_t at = 8; part->type == RECORDS_TYPE && at + 8 <= part->size; at += 16)
-      further += saved_get64(part->data + at);
+    else if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS)
+      further += sum_counts(part->data, part->data + part->size);
   }
   put_totals(p, lanes, saved_get64(p->trailer + 32), further);
 }
@@ -112,30 +131,12 @@ static uint64_t count_lanes(const struct figures *f, const unsigned char *at)
   return n;
 }
 
-/* The sum of every other number. */
-static uint64_t sum_counts(const unsigned char *at, const unsigned char *end)
-{
-  uint64_t sum = 0, number = 0;
-  unsigned shift = 0;
-  for (bool counts = false; at < end; at++) {
-    number |= (uint64_t) (*at & 0x7f) << (shift & 63);
-    shift += 7;
-    if (*at >= 0x80)
-      continue;
-    sum += counts ? number : 0;
-    counts = !counts;
-    number = shift = 0;
-  }
-  return sum;
-}
-
-static uint64_t recount_segment(struct part *part, const struct figures *f, uint64_t *copies)
+static uint64_t recount_segment(struct part *part, const struct figures *f)
 {
   uint64_t entries = 0, words = part->size / 8 < f->buckets ? part->size / 8 : f->buckets;
   for (uint64_t i = 0; i < words; i++)
     entries += count_lanes(f, part->data + i * 8);
   part->meanings[3] = entries;
-  *copies += sum_counts(part->data + words * 8, part->data + part->size);
   return entries;
 }
 
@@ -195,7 +196,7 @@ static void recount_cuckoo(struct parts *p)
                      saved_get64(part->data + (size_t) SAVED_PAIR_BITS * 8),
                      saved_get64(part->data + (size_t) SAVED_STRIPES * 8));
     } else if (part->kind == PART_BLOCK && part->type == SAVED_SEGMENT) {
-      entries += recount_segment(part, &f, &copies);
+      entries += recount_segment(part, &f);
       segments++;
     } else if (part->kind == PART_BLOCK && part->type == SAVED_COUNTS) {
       copies += sum_counts(part->data, part->data + part->size);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: the image of a table in a file: its words, and its counts (docs/format.md).
+ *
+ * Words stand in arrays and in blocks, each as a number of 64 bits.
+ *
+ * Counts stand in blocks that follow the words, each of which has those of IMAGE_COUNTED words.  A
+ * count is a pair of numbers: how many lanes, in use or not, come between it and the count before,
+ * or the block's first lane; and the count.  Such a number has seven bits in each byte, the lowest
+ * ones first.  All bytes but its last one have the highest bit set.  Numbers are below 2^56, and the
+ * last byte is 0 only if the number is.
+ */
+#ifndef TAMIS_LIB_TABLE_IMAGE_H
+#define TAMIS_LIB_TABLE_IMAGE_H
+
+#include "base/saved.h"
+#include "table/duplicates.h"
+#include "table/lanes.h"
+
+enum {
+  /* The counts of a table's lanes: number of the table, first word, 0, 0. */
+  SAVED_COUNTS = SAVED_KIND_BLOCKS + 3,
+  IMAGE_COUNTED = SMALL(4096, 8),          /* words, for whose counts there is a block */
+  IMAGE_ROW = SMALL(SAVED_CHUNK / 8, 8),   /* numbers in a block of a row of them */
+  NUMBER_BYTES = 8,                        /* the most that a number takes */
+  IMAGE_COUNT_BYTES = 2 * NUMBER_BYTES,    /* and a count; */
+  IMAGE_COUNT_IN_BLOCK = 3 + NUMBER_BYTES, /* in a block, which has fewer lanes than 2^21 */
+};
+
+/* No count reaches it. */
+static const uint64_t saved_most_copies = UINT64_C(1) << 53;
+
+/* Unions bring no more than that: it leaves room for those that run at the same time, and for adds
+ * without end. */
+static const uint64_t saved_most_united = UINT64_C(1) << 48;
+
+/* ---- words ---- */
+
+static inline void image_put(unsigned char *to, const uint64_t *words, uint64_t n)
+{
+  for (uint64_t i = 0; i < n; i++)
+    saved_put64(to + i * 8, words[i]);
+}
+
+static inline void image_get(uint64_t *words, const unsigned char *from, uint64_t n)
+{
+  for (uint64_t i = 0; i < n; i++)
+    words[i] = saved_get64(from + i * 8);
+}
+
+/* Words of an array that has been read become those of this machine. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): on big-endian machines they are written */
+static inline void image_swap(uint64_t *words, uint64_t n)
+{
+  (void) words, (void) n;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  for (uint64_t i = 0; i < n; i++)
+    words[i] = saved_u64(words[i]);
+#endif
+}
+
+/* Adds words to the array that is being written; NULL: zeros. */
+void tamis__image_add(struct saved_writer *w, const uint64_t *words, uint64_t n);
+
+/* Adds a block of words. */
+void tamis__image_block(struct saved_writer *w, uint32_t type,
+                        const uint64_t meanings[SAVED_MEANINGS], const uint64_t *words, uint64_t n);
+
+/* Whether a block is of this type, has these meanings, and so many words. */
+bool tamis__image_is(const struct saved_block *block, uint32_t type,
+                     const uint64_t meanings[SAVED_MEANINGS], uint64_t n);
+
+/* A row of numbers that belongs to a table: blocks of IMAGE_ROW numbers, and of what is left.  Their
+ * meanings are the number of the table, and of the block's first number. */
+void tamis__image_row(struct saved_writer *w, uint32_t type, uint64_t table,
+                      const uint64_t *numbers, uint64_t n);
+
+/* Reads the block of a row of `n` numbers in which `done` come before its first one, and adds to
+ * *done those that it has. */
+int tamis__image_read_row(struct saved_reader *r, uint32_t type, uint64_t table, uint64_t n,
+                          uint64_t *done, struct saved_block *block);
+
+/* ---- numbers of counts ---- */
+
+static inline unsigned char *number_put(unsigned char *to, uint64_t x)
+{
+  for (; x >= 0x80; x >>= 7)
+    *to++ = (unsigned char) (x | 0x80);
+  *to++ = (unsigned char) x;
+  return to;
+}
+
+/* Reads the number at *at, and moves *at behind it.  False: there is none before `end`. */
+static inline bool number_get(const unsigned char **at, const unsigned char *end, uint64_t *out)
+{
+  *out = 0;
+  for (unsigned i = 0; i < NUMBER_BYTES && *at < end; i++) {
+    unsigned char byte = *(*at)++;
+    *out |= (uint64_t) (byte & 0x7f) << 7 * i;
+    if (byte < 0x80)
+      return byte || i == 0;
+  }
+  return false;
+}
+
+/* Counts in memory, in the order of their lanes. */
+struct lane_counts {
+  unsigned char *bytes;
+  size_t size, room;
+  uint64_t next; /* the lane after the last one that has a count */
+};
+
+/* There is room for IMAGE_COUNT_BYTES. */
+static inline void lane_counts_add(struct lane_counts *counts, uint64_t lane, uint64_t count)
+{
+  unsigned char *to = counts->bytes + counts->size;
+  to = number_put(number_put(to, lane - counts->next), count);
+  counts->size = (size_t) (to - counts->bytes);
+  counts->next = lane + 1;
+}
+
+/* Room for `more` bytes.  False: there is no memory. */
+bool tamis__lane_counts_reserve(struct lane_counts *counts, const tamis_allocator *allocator,
+                                size_t more);
+void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocator *allocator);
+
+/* Reads counts one after the other. */
+struct lane_counts_reader {
+  const unsigned char *at, *end; /* what has not been read yet */
+  uint64_t next;                 /* the first lane after the last one that has a count */
+  uint64_t lane, count;          /* of the last one */
+  bool wrong;                    /* what comes next is no count */
+};
+
+/* From a place in the bytes on, where `next` was as it is given here. */
+static inline struct lane_counts_reader lane_counts_read(const struct lane_counts *counts,
+                                                         size_t from, uint64_t next)
+{
+  return (struct lane_counts_reader){
+      .at = counts->bytes + from, .end = counts->bytes + counts->size, .next = next};
+}
+
+/* False: there are no more, or (in a file) the next one is not possible. */
+static inline bool lane_counts_next(struct lane_counts_reader *r)
+{
+  uint64_t skip;
+  if (r->at == r->end)
+    return false;
+  r->wrong = !number_get(&r->at, r->end, &skip) || !number_get(&r->at, r->end, &r->count) ||
+             !r->count || r->count >= saved_most_copies;
+  r->lane = r->next + (r->wrong ? 0 : skip);
+  r->next = r->lane + 1;
+  return !r->wrong;
+}
+
+/* Gives counts to a plane, or several.  `lanes`: of a block of a plane.  `give` gets the first lane
+ * of a block, and the counts of all its lanes, which it may change. */
+int tamis__image_give(struct lane_counts_reader counts, unsigned lanes,
+                      int (*give)(void *context, uint64_t first,
+                                  uint64_t counts[DUPLICATES_POSITIONS]),
+                      void *context);
+
+/* ---- blocks of counts ---- */
+
+/* Counts on their way into blocks.  (Members that are not named are zero at the beginning.) */
+struct image_counts {
+  struct saved_writer *w;
+  uint64_t table, words; /* number of the table, and how many words it has */
+  unsigned lanes;        /* of a word */
+  uint64_t first;        /* word of the block that has been begun */
+  uint64_t copies;       /* the sum of all counts */
+  struct lane_counts counts;
+};
+
+/* They come in the order of their lanes. */
+void tamis__image_count(struct image_counts *to, uint64_t lane, uint64_t count);
+void tamis__image_counts_end(struct image_counts *to);
+
+/* A table whose counts are read. */
+struct image_table {
+  const struct lane_shape *shape;
+  const uint64_t *words;
+  uint64_t n; /* words */
+  uint64_t table;
+  uint64_t first, end; /* words of the last block that was read */
+};
+
+/* Reads a block of counts, if one comes next; otherwise TAMIS_ABSENT. */
+int tamis__image_read_counts(struct saved_reader *r, struct image_table *t,
+                             struct lane_counts_reader *out);
+
+/* Whether the counts of the last block are those of lanes in use.  Adds them to *copies. */
+bool tamis__image_check_counts(const struct image_table *t, struct lane_counts_reader counts,
+                               uint64_t *copies);
+
+/* Reads and checks a block of counts. */
+static inline int image_load_counts(struct saved_reader *r, struct image_table *t,
+                                    struct lane_counts_reader *out, uint64_t *copies)
+{
+  int result = tamis__image_read_counts(r, t, out);
+  return result == TAMIS_OK && !tamis__image_check_counts(t, *out, copies) ? TAMIS_ECORRUPT
+                                                                           : result;
+}
+
+#endif
