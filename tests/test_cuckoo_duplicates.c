@@ -5,8 +5,8 @@
 #include "unit.h"
 
 #include "cuckoo_unit.h"
-#include "table/duplicate_codes.h"
-#include "table/duplicates.h"
+#include "table/count_codes.h"
+#include "table/counts.h"
 
 #include <string.h>
 
@@ -14,8 +14,8 @@
 
 /* Counts against those that they should be, with memory that is counted and may be refused. */
 struct model {
-  struct duplicates *d;
-  struct duplicates_memory memory;
+  struct table_counts *d;
+  struct counts_memory memory;
   uint64_t *counts;
   uint32_t buckets, lanes;
   size_t bytes;   /* of blocks */
@@ -52,15 +52,15 @@ static void take_back(void *context, void *block, size_t size)
 static void begin_model(struct model *m, uint32_t buckets, uint32_t lanes)
 {
   *m = (struct model){.memory = {is_given, give, take_back, m}, .buckets = buckets, .lanes = lanes};
-  m->d = calloc(1, tamis__duplicates_bytes(buckets));
+  m->d = calloc(1, tamis__counts_bytes(buckets));
   m->counts = calloc((size_t) buckets * lanes, sizeof *m->counts);
   assert_true(m->d && m->counts);
-  tamis__duplicates_init(m->d, buckets, lanes);
+  tamis__counts_init(m->d, buckets, lanes);
 }
 
 static void end_model(struct model *m)
 {
-  tamis__duplicates_clear(m->d, &m->memory);
+  tamis__counts_clear(m->d, &m->memory);
   assert_int_equal(m->d->live, 0);
   assert_int_equal(m->bytes, 0);
   free(m->d);
@@ -71,27 +71,27 @@ static void assert_same(const struct model *m)
 {
   uint64_t live = 0;
   for (uint32_t i = 0; i < m->buckets * m->lanes; i++) {
-    assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+    assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
     live += m->counts[i] != 0;
   }
   assert_int_equal(m->d->live, live);
-  assert_true(tamis__duplicates_validate(m->d));
+  assert_true(tamis__counts_validate(m->d));
 }
 
 /* Every other change is a step, where that is possible. */
 static bool set_count(struct model *m, uint32_t i, uint64_t count)
 {
   uint64_t more = count - m->counts[i];
-  if ((i + count) % 2 && tamis__duplicates_step(m->d, i / m->lanes, i % m->lanes, more)) {
+  if ((i + count) % 2 && tamis__counts_step(m->d, i / m->lanes, i % m->lanes, more)) {
     m->counts[i] = count;
-    assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), count);
+    assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), count);
     return true;
   }
   bool set =
-      tamis__duplicates_change(m->d, &m->memory, i / m->lanes, i % m->lanes, m->counts[i], count);
+      tamis__counts_change(m->d, &m->memory, i / m->lanes, i % m->lanes, m->counts[i], count);
   if (set)
     m->counts[i] = count;
-  assert_int_equal(tamis__duplicates_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
+  assert_int_equal(tamis__counts_get(m->d, i / m->lanes, i % m->lanes), m->counts[i]);
   return set;
 }
 
@@ -141,7 +141,7 @@ static void counts_are_those_of_a_plain_array(void **state)
 
 static uint64_t blocks_of(const struct model *m)
 {
-  return (m->buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS;
+  return (m->buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS;
 }
 
 /* A count of 0 needs no memory, and the last one leaves none. */
@@ -181,9 +181,9 @@ static void counts_fall_without_memory(void **state)
             assert_true(set_count(&m, i, count));
             left++;
           }
-        uint64_t counts[DUPLICATES_POSITIONS];
-        tamis__duplicates_read(m.d, 0, counts);
-        assert_true(tamis__duplicates_write(m.d, &m.memory, 0, counts, false));
+        uint64_t counts[COUNTS_POSITIONS];
+        tamis__counts_read(m.d, 0, counts);
+        assert_true(tamis__counts_write(m.d, &m.memory, 0, counts, false));
         m.refused = true;
         while (left > 0) {
           uint32_t i = (uint32_t) (random_next(&random) % positions);
@@ -269,14 +269,14 @@ static void blocks_are_read_and_written(void **state)
     uint64_t random = s;
     for (uint32_t i = 0; i < m.buckets * m.lanes; i++)
       assert_true(set_count(&m, i, random_next(&random) % 3 ? 500 + random_next(&random) % 20 : 0));
-    for (unsigned block = 0; block < tamis__duplicates_blocks(m.d); block++) {
-      uint64_t counts[DUPLICATES_POSITIONS];
-      tamis__duplicates_read(m.d, block, counts);
+    for (unsigned block = 0; block < tamis__counts_blocks(m.d); block++) {
+      uint64_t counts[COUNTS_POSITIONS];
+      tamis__counts_read(m.d, block, counts);
       other.refused = true;
-      assert_false(tamis__duplicates_write(other.d, &other.memory, block, counts, true));
+      assert_false(tamis__counts_write(other.d, &other.memory, block, counts, true));
       assert_null(other.d->block[block]);
       other.refused = false;
-      assert_true(tamis__duplicates_write(other.d, &other.memory, block, counts, true));
+      assert_true(tamis__counts_write(other.d, &other.memory, block, counts, true));
     }
     memcpy(other.counts, m.counts, m.buckets * m.lanes * sizeof *m.counts);
     assert_same(&other);

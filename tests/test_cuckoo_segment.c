@@ -80,7 +80,7 @@ static void a_refused_count_leaves_nothing(void **state)
     struct fixture x;
     begin(&x, 1 << 20);
     size_t bytes = x.bank.bytes;
-    size_t object = tamis__duplicates_bytes((uint32_t) cuckoo_buckets(geometry_of(&x)));
+    size_t object = tamis__counts_bytes((uint32_t) cuckoo_buckets(geometry_of(&x)));
     x.bank.fail_at = x.bank.calls + fail;
     assert_int_equal(
         tamis__segment_add_copies(x.c, geometry_of(&x), x.segment, lane_at(&x, 3), 1, false),

@@ -110,7 +110,7 @@ static void validate_notices_whatever_is_broken(void **state)
   for (uint64_t key = 0; !has_duplicates(segment); key++)
     for (unsigned n = 0; n < 4; n++)
       assert_int_equal(tamis_add_hash(f, key), TAMIS_OK);
-  struct duplicates *d = atomic_load(&segment->duplicates);
+  struct table_counts *d = atomic_load(&segment->duplicates);
   d->live++;
   assert_broken(f, "duplicate counts are not whole");
   d->live--;

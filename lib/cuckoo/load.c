@@ -47,7 +47,7 @@ struct given {
   struct segment *segment;
 };
 
-static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
+static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
 {
   const struct given *to = context;
   /* a filter at its limit must fit within it again */
@@ -69,7 +69,7 @@ static int load_counts(struct load *l, const struct cuckoo_geometry *g, uint64_t
   while ((result = image_load_counts(l->r, &table, &counts, &l->totals[TOTAL_COPIES])) ==
          TAMIS_OK) {
     if (segment)
-      result = tamis__image_give(counts, DUPLICATES_BUCKETS * g->shape.lanes, give_counts, &given);
+      result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, &given);
     if (result != TAMIS_OK)
       return result;
   }

@@ -12,14 +12,14 @@ static void save_counts(struct saved_writer *w, const struct snapshot_piece *pie
 {
   const struct cuckoo_geometry *g = &piece->generation->geometry;
   const struct lane_shape *s = &g->shape;
-  const struct duplicates *d = piece->duplicates;
+  const struct table_counts *d = piece->duplicates;
   struct image_counts to = {
       .w = w, .table = piece->index, .words = cuckoo_buckets(g), .lanes = s->lanes};
-  for (unsigned block = 0; d && block < tamis__duplicates_blocks(d); block++) {
-    uint64_t counts[DUPLICATES_POSITIONS], first = (uint64_t) block * DUPLICATES_BUCKETS, left;
-    tamis__duplicates_read(d, block, counts);
+  for (unsigned block = 0; d && block < tamis__counts_blocks(d); block++) {
+    uint64_t counts[COUNTS_POSITIONS], first = (uint64_t) block * COUNTS_BUCKETS, left;
+    tamis__counts_read(d, block, counts);
     left = (to.words - first) * s->lanes;
-    for (unsigned i = 0; i < DUPLICATES_BUCKETS * s->lanes && i < left; i++)
+    for (unsigned i = 0; i < COUNTS_BUCKETS * s->lanes && i < left; i++)
       if (counts[i] && lane_get(s, piece->words[first + i / s->lanes], i % s->lanes))
         tamis__image_count(&to, first * s->lanes + i, counts[i]);
   }

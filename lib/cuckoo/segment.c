@@ -39,9 +39,9 @@ static void release(void *context, void *block, size_t size)
   request->released = true;
 }
 
-static struct duplicates_memory memory_of(struct request *request)
+static struct counts_memory memory_of(struct request *request)
 {
-  return (struct duplicates_memory){fits, allocate, release, request};
+  return (struct counts_memory){fits, allocate, release, request};
 }
 
 /* Writers use the counts only under the stripes of a segment that has not left the directory, or
@@ -50,7 +50,7 @@ static struct duplicates_memory memory_of(struct request *request)
 static void release_duplicates(struct cuckoo *c, struct segment *segment)
 {
   struct request request = {.c = c};
-  struct duplicates_memory memory = memory_of(&request);
+  struct counts_memory memory = memory_of(&request);
   tamis__plane_clear(&segment->duplicates, &memory);
 }
 
@@ -221,7 +221,7 @@ static bool set(const struct cuckoo_geometry *g, struct segment *segment, struct
     request->result = TAMIS_EFULL;
     return false;
   }
-  struct duplicates_memory memory = memory_of(request);
+  struct counts_memory memory = memory_of(request);
   return tamis__plane_set(&segment->duplicates, size_of(g), &memory, lane.bucket, lane.lane, count);
 }
 
@@ -298,8 +298,8 @@ int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g
 uint64_t tamis__segment_counts_bytes(struct segment *segment)
 {
   stripe_lock(&segment->duplicates_lock);
-  const struct duplicates *d = plane_counts(&segment->duplicates);
-  uint64_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
+  const struct table_counts *d = plane_counts(&segment->duplicates);
+  uint64_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
   stripe_unlock(&segment->duplicates_lock);
   return bytes;
 }
@@ -311,12 +311,12 @@ uint64_t tamis__segment_copies(const struct segment *segment, struct lane lane)
 
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[DUPLICATES_POSITIONS], bool spare)
+                              const uint64_t counts[COUNTS_POSITIONS], bool spare)
 {
   struct request request = {.c = c};
-  struct duplicates_memory memory = memory_of(&request);
+  struct counts_memory memory = memory_of(&request);
   bool written = tamis__plane_write(&segment->duplicates, size_of(g), &memory,
-                                    first_bucket / DUPLICATES_BUCKETS, counts, spare);
+                                    first_bucket / COUNTS_BUCKETS, counts, spare);
   return written ? TAMIS_OK : request.result;
 }
 
@@ -324,16 +324,16 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {
-  const struct duplicates *theirs = plane_counts(&from->duplicates);
+  const struct table_counts *theirs = plane_counts(&from->duplicates);
   struct request request = {.c = c};
-  struct duplicates_memory memory = memory_of(&request);
-  for (unsigned block = 0; theirs && block < tamis__duplicates_blocks(theirs); block++) {
+  struct counts_memory memory = memory_of(&request);
+  for (unsigned block = 0; theirs && block < tamis__counts_blocks(theirs); block++) {
     if (!theirs->block[block])
       continue;
-    uint64_t counts[DUPLICATES_POSITIONS];
-    tamis__duplicates_read(theirs, block, counts);
-    uint32_t first = block * DUPLICATES_BUCKETS;
-    for (uint32_t i = 0; i < DUPLICATES_BUCKETS && first + i < theirs->buckets; i++) {
+    uint64_t counts[COUNTS_POSITIONS];
+    tamis__counts_read(theirs, block, counts);
+    uint32_t first = block * COUNTS_BUCKETS;
+    for (uint32_t i = 0; i < COUNTS_BUCKETS && first + i < theirs->buckets; i++) {
       uint64_t value = word_load(&segment_words(g, to)[first + i]);
       for (unsigned lane = 0; lane < theirs->lanes; lane++)
         if (!lane_get(&g->shape, value, lane))

@@ -79,10 +79,10 @@ int tamis__segment_remove_copy(struct cuckoo *c, const struct cuckoo_geometry *g
                                struct segment *segment, struct lane lane);
 
 /* Gives lanes of 256 buckets, from a multiple of 256 on, their counts, as in
- * tamis__duplicates_write().  No other thread knows the segment. */
+ * tamis__counts_write().  No other thread knows the segment. */
 int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                               struct segment *segment, uint32_t first_bucket,
-                              const uint64_t counts[DUPLICATES_POSITIONS], bool spare);
+                              const uint64_t counts[COUNTS_POSITIONS], bool spare);
 
 /* Adds the count of one lane, and `more`, to that of another.  The first one then has none. */
 int tamis__segment_move_copies(struct cuckoo *c, const struct cuckoo_geometry *g,

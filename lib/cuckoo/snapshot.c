@@ -372,11 +372,11 @@ static size_t copy_locked(struct cuckoo_snapshot *s, const struct cuckoo_geometr
 {
   const word *words = segment_words(g, segment);
   stripe_lock(&segment->duplicates_lock);
-  const struct duplicates *d = plane_counts(&segment->duplicates);
-  size_t bytes = d ? tamis__duplicates_copy_bytes(d) : 0;
+  const struct table_counts *d = plane_counts(&segment->duplicates);
+  size_t bytes = d ? tamis__counts_copy_bytes(d) : 0;
   bool fits = bytes <= s->duplicates_bytes;
   if (d && fits)
-    tamis__duplicates_copy(d, s->duplicates);
+    tamis__counts_copy(d, s->duplicates);
   stripe_unlock(&segment->duplicates_lock);
   if (!fits)
     return bytes;

@@ -52,9 +52,9 @@ struct cuckoo_snapshot {
   struct snapshot_note *given; /* to the caller, until the next call */
   uint64_t *words, *part;      /* of the segment, and of a piece that is less than it */
   size_t words_bytes;          /* of each */
-  struct duplicates *duplicates;
+  struct table_counts *duplicates;
   size_t duplicates_bytes;
-  struct duplicates *read; /* of a mapped filter: those of the segment */
+  struct table_counts *read; /* of a mapped filter: those of the segment */
   struct {
     uint64_t at, end; /* the directory entries of which no piece has been given yet */
     uint64_t first;   /* of the segment */
@@ -75,7 +75,7 @@ struct snapshot_piece {
   const uint64_t *words;
   uint64_t entries;
   /* NULL: no lane has a count.  Counts of lanes without an entry do not belong to the piece. */
-  const struct duplicates *duplicates;
+  const struct table_counts *duplicates;
   uint32_t copying; /* the figure of the segment's duplicates_lock: see fold.h */
   /* Lanes in use of each stripe, in a filter that does not grow. */
   const uint32_t *used;

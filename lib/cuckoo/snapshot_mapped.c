@@ -38,29 +38,29 @@ static void release_counts(void *context, void *block, size_t size)
 
 void tamis__snapshot_release_read(struct cuckoo_snapshot *s)
 {
-  struct duplicates_memory memory = {NULL, allocate_counts, release_counts, s};
+  struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
   if (s->read)
-    tamis__duplicates_clear(s->read, &memory);
-  release_counts(s, s->read, s->read ? tamis__duplicates_bytes(s->read->buckets) : 0);
+    tamis__counts_clear(s->read, &memory);
+  release_counts(s, s->read, s->read ? tamis__counts_bytes(s->read->buckets) : 0);
   s->read = NULL;
 }
 
-static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
+static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
 {
   struct cuckoo_snapshot *s = context;
-  struct duplicates_memory memory = {NULL, allocate_counts, release_counts, s};
-  unsigned block = (unsigned) (first / s->read->lanes / DUPLICATES_BUCKETS);
-  return tamis__duplicates_write(s->read, &memory, block, counts, false) ? TAMIS_OK : TAMIS_ENOMEM;
+  struct counts_memory memory = {NULL, allocate_counts, release_counts, s};
+  unsigned block = (unsigned) (first / s->read->lanes / COUNTS_BUCKETS);
+  return tamis__counts_write(s->read, &memory, block, counts, false) ? TAMIS_OK : TAMIS_ENOMEM;
 }
 
 static int provide_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *g)
 {
   if (s->read)
     return TAMIS_OK;
-  s->read = allocate_counts(s, tamis__duplicates_bytes(cuckoo_buckets(g)));
+  s->read = allocate_counts(s, tamis__counts_bytes(cuckoo_buckets(g)));
   if (!s->read)
     return TAMIS_ENOMEM;
-  tamis__duplicates_init(s->read, cuckoo_buckets(g), g->shape.lanes);
+  tamis__counts_init(s->read, cuckoo_buckets(g), g->shape.lanes);
   return TAMIS_OK;
 }
 
@@ -77,7 +77,7 @@ static int read_counts(struct cuckoo_snapshot *s, const struct cuckoo_geometry *
          (result = image_load_counts(&r, &table, &counts, &copies)) == TAMIS_OK) {
     result = provide_counts(s, g);
     if (result == TAMIS_OK)
-      result = tamis__image_give(counts, DUPLICATES_BUCKETS * g->shape.lanes, give_counts, s);
+      result = tamis__image_give(counts, COUNTS_BUCKETS * g->shape.lanes, give_counts, s);
   }
   s->copied.counts = s->read != NULL;
   return result == TAMIS_ABSENT ? TAMIS_OK : result;

@@ -318,7 +318,7 @@ static int unite_piece(struct union_of *u, const struct snapshot_piece *piece)
       e.fingerprint = cuckoo_fingerprint(g, entry, prefix, piece->depth);
       e.known = piece->depth + g->shape.width - 1 - bucket_age(&g->shape, entry);
       e.lower = e.bucket < half ? e.bucket : e.bucket ^ cuckoo_other_mask(g, e.fingerprint);
-      e.copies = piece->duplicates ? tamis__duplicates_get(piece->duplicates, e.bucket, lane) : 0;
+      e.copies = piece->duplicates ? tamis__counts_get(piece->duplicates, e.bucket, lane) : 0;
       int result = unite_entry(u, piece->generation->number, &e);
       if (result != TAMIS_OK)
         return result;

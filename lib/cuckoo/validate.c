@@ -8,15 +8,15 @@
 static const char *validate_duplicates(const struct cuckoo_geometry *g,
                                        const struct segment *segment, uint64_t *duplicates)
 {
-  const struct duplicates *d = plane_counts(&segment->duplicates);
+  const struct table_counts *d = plane_counts(&segment->duplicates);
   if (!d)
     return NULL;
   if (d->buckets != cuckoo_buckets(g) || d->lanes != g->shape.lanes || !d->live ||
-      !tamis__duplicates_validate(d))
+      !tamis__counts_validate(d))
     return "duplicate counts are not whole";
   for (uint32_t i = 0; i < cuckoo_buckets(g); i++)
     for (unsigned lane = 0; lane < g->shape.lanes; lane++) {
-      uint64_t count = tamis__duplicates_get(d, i, lane);
+      uint64_t count = tamis__counts_get(d, i, lane);
       if (count && !lane_get(&g->shape, word_load(&segment_words(g, segment)[i]), lane))
         return "copies are counted of a lane without an entry";
       *duplicates += count;

@@ -86,13 +86,12 @@ void tamis__lane_counts_release(struct lane_counts *counts, const tamis_allocato
 }
 
 int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
-                      int (*give)(void *context, uint64_t first,
-                                  uint64_t counts[DUPLICATES_POSITIONS]),
+                      int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context)
 {
   int result = TAMIS_OK;
   for (bool more = lane_counts_next(&r); more && result == TAMIS_OK;) {
-    uint64_t all[DUPLICATES_POSITIONS] = {0};
+    uint64_t all[COUNTS_POSITIONS] = {0};
     const uint64_t block = r.lane / lanes;
     for (; more && r.lane / lanes == block; more = lane_counts_next(&r))
       all[r.lane % lanes] = r.count;

@@ -14,7 +14,7 @@
 #define TAMIS_LIB_TABLE_IMAGE_H
 
 #include "base/saved.h"
-#include "table/duplicates.h"
+#include "table/counts.h"
 #include "table/lanes.h"
 
 enum {
@@ -156,8 +156,7 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
 /* Gives counts to a plane, or several.  `lanes`: of a block of a plane.  `give` gets the first lane
  * of a block, and the counts of all its lanes, which it may change. */
 int tamis__image_give(struct lane_counts_reader counts, unsigned lanes,
-                      int (*give)(void *context, uint64_t first,
-                                  uint64_t counts[DUPLICATES_POSITIONS]),
+                      int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
 
 /* ---- blocks of counts ---- */

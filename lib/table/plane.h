@@ -9,12 +9,12 @@
 #ifndef TAMIS_LIB_TABLE_PLANE_H
 #define TAMIS_LIB_TABLE_PLANE_H
 
-#include "table/duplicates.h"
+#include "table/counts.h"
 
 #include <stdatomic.h>
 
 /* NULL: no lane has a count. */
-typedef _Atomic(struct duplicates *) plane;
+typedef _Atomic(struct table_counts *) plane;
 
 /* The table that a plane belongs to. */
 struct plane_size {
@@ -27,7 +27,7 @@ struct plane_size {
  * Who holds the lock of a bucket may ask without the plane's lock whether there are counts at all.
  * If a lane of the bucket has a count, the answer is true: the object came before that count, which
  * was set under the same lock, and it stays while the lane has one. */
-static inline struct duplicates *plane_counts(const plane *p)
+static inline struct table_counts *plane_counts(const plane *p)
 {
   return atomic_load_explicit(p, memory_order_relaxed);
 }
@@ -35,30 +35,30 @@ static inline struct duplicates *plane_counts(const plane *p)
 /* The count of a lane; 0: it has none. */
 static inline uint64_t plane_get(const plane *p, uint64_t bucket, unsigned lane)
 {
-  const struct duplicates *counts = plane_counts(p);
-  return counts ? tamis__duplicates_get(counts, bucket, lane) : 0;
+  const struct table_counts *counts = plane_counts(p);
+  return counts ? tamis__counts_get(counts, bucket, lane) : 0;
 }
 
-/* Adds to a count, where that is simple: see tamis__duplicates_step(). */
+/* Adds to a count, where that is simple: see tamis__counts_step(). */
 static inline bool plane_step(plane *p, uint64_t bucket, unsigned lane, uint64_t more)
 {
-  struct duplicates *counts = plane_counts(p);
-  return counts && tamis__duplicates_step(counts, bucket, lane, more);
+  struct table_counts *counts = plane_counts(p);
+  return counts && tamis__counts_step(counts, bucket, lane, more);
 }
 
 /* Gives a lane another count, below 2^53.  False: memory was refused, and nothing has changed.  A
  * lower count needs no memory. */
-bool tamis__plane_set(plane *p, struct plane_size size, const struct duplicates_memory *memory,
+bool tamis__plane_set(plane *p, struct plane_size size, const struct counts_memory *memory,
                       uint64_t bucket, unsigned lane, uint64_t count);
 
-/* Gives all lanes of a block their counts: see tamis__duplicates_write(). */
-bool tamis__plane_write(plane *p, struct plane_size size, const struct duplicates_memory *memory,
-                        unsigned block, const uint64_t counts[DUPLICATES_POSITIONS], bool spare);
+/* Gives all lanes of a block their counts: see tamis__counts_write(). */
+bool tamis__plane_write(plane *p, struct plane_size size, const struct counts_memory *memory,
+                        unsigned block, const uint64_t counts[COUNTS_POSITIONS], bool spare);
 
 /* Encodes a block anew, so that it takes as little memory as it can. */
-void tamis__plane_shrink(plane *p, const struct duplicates_memory *memory, unsigned block);
+void tamis__plane_shrink(plane *p, const struct counts_memory *memory, unsigned block);
 
 /* Releases all counts: no lane has one any more. */
-void tamis__plane_clear(plane *p, const struct duplicates_memory *memory);
+void tamis__plane_clear(plane *p, const struct counts_memory *memory);
 
 #endif

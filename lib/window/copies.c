@@ -30,7 +30,7 @@ static struct count_place place_of(const struct window_layer *layer, struct wind
 /* Of the plane. */
 static unsigned block_of(const struct count_place *at)
 {
-  return (unsigned) (at->word / DUPLICATES_BUCKETS);
+  return (unsigned) (at->word / COUNTS_BUCKETS);
 }
 
 void tamis__window_begin_planes(struct window_layer *layer, struct window_plane *planes)
@@ -84,9 +84,9 @@ static void keep(void *context, void *block, size_t size)
   m->pieces = piece;
 }
 
-static struct duplicates_memory memory_of(struct window_memory *m)
+static struct counts_memory memory_of(struct window_memory *m)
 {
-  return (struct duplicates_memory){fits, take, keep, m};
+  return (struct counts_memory){fits, take, keep, m};
 }
 
 static void release_pieces(struct window_memory *m)
@@ -119,7 +119,7 @@ int tamis__window_fetch_memory(struct window_memory *m)
 
 static void shrink_locked(struct window_memory *m, const struct window_layer *layer)
 {
-  struct duplicates_memory memory = memory_of(m);
+  struct counts_memory memory = memory_of(m);
   struct count_place at = place_of(layer, (struct window_lane){.index = m->index});
   stripe_lock(&at.plane->lock);
   tamis__plane_shrink(&at.plane->counts, &memory, block_of(&at));
@@ -152,7 +152,7 @@ void tamis__window_destroy_planes(struct window *w, struct window_layer *layer)
 {
   struct window_memory m;
   window_memory_begin(&m, w);
-  struct duplicates_memory memory = memory_of(&m);
+  struct counts_memory memory = memory_of(&m);
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
     tamis__plane_clear(&layer->planes[i].counts, &memory);
     stripe_destroy(&layer->planes[i].lock);
@@ -182,7 +182,7 @@ static struct stripe *stripe_of_lane(const struct window *w, const struct window
 static int set_locked(struct window_memory *m, const struct window_layer *layer,
                       struct window_lane lane, const struct count_place *at, uint64_t further)
 {
-  struct duplicates_memory memory = memory_of(m);
+  struct counts_memory memory = memory_of(m);
   if (further >= saved_most_copies)
     return TAMIS_EFULL;
   m->wanted = 0;
@@ -231,14 +231,14 @@ struct given {
   const struct window_layer *layer;
 };
 
-static int give_counts(void *context, uint64_t first, uint64_t counts[DUPLICATES_POSITIONS])
+static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS])
 {
   const struct given *to = context;
   const struct window_layer *layer = to->layer;
   const struct lane_shape *s = &layer->geometry.whole.lane;
   const struct count_place at = place_of(layer, (struct window_lane){first / s->lanes, 0});
-  struct duplicates_memory memory = memory_of(to->memory);
-  for (unsigned i = 0; i < DUPLICATES_POSITIONS; i++) {
+  struct counts_memory memory = memory_of(to->memory);
+  for (unsigned i = 0; i < COUNTS_POSITIONS; i++) {
     if (!counts[i])
       continue;
     const struct window_lane lane = {(first + i) / s->lanes, (unsigned) ((first + i) % s->lanes)};
@@ -260,7 +260,7 @@ int tamis__window_give_counts(struct window_memory *m, const struct window_layer
                               const struct lane_counts *counts)
 {
   const uint64_t in_plane = UINT64_C(1) << layer->plane_shift;
-  const unsigned words = in_plane < DUPLICATES_BUCKETS ? (unsigned) in_plane : DUPLICATES_BUCKETS;
+  const unsigned words = in_plane < COUNTS_BUCKETS ? (unsigned) in_plane : COUNTS_BUCKETS;
   struct given given = {m, layer};
   return tamis__image_give(lane_counts_read(counts, 0, 0), words * layer->geometry.whole.lane.lanes,
                            give_counts, &given);

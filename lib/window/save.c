@@ -130,7 +130,7 @@ static void copy_counts_locked(const struct window_layer *layer, uint64_t index,
   }
 }
 
-enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * DUPLICATES_MAX_LANES * IMAGE_COUNT_BYTES };
+enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * COUNTS_MAX_LANES * IMAGE_COUNT_BYTES };
 
 /* Copies words of one line, with their counts.  False: there is no room for the counts. */
 static bool copy_words(const struct window *w, const struct window_layer *layer, uint64_t first,

@@ -378,13 +378,13 @@ static const char *find_fault_in_counts(const struct window_layer *layer, uint64
 {
   const struct window_geometry *g = &layer->geometry;
   for (unsigned i = 0; layer->planes && i < WINDOW_PLANES; i++) {
-    const struct duplicates *counts = plane_counts(&layer->planes[i].counts);
-    if (counts && (!counts->live || !tamis__duplicates_validate(counts)))
+    const struct table_counts *counts = plane_counts(&layer->planes[i].counts);
+    if (counts && (!counts->live || !tamis__counts_validate(counts)))
       return "counts of copies are not whole";
     for (uint64_t j = 0; counts && j < counts->buckets; j++) {
       uint64_t value = word_load(&layer->words[((uint64_t) i << layer->plane_shift) + j]);
       for (unsigned lane = 0; lane < g->whole.lane.lanes; lane++) {
-        uint64_t count = tamis__duplicates_get(counts, j, lane);
+        uint64_t count = tamis__counts_get(counts, j, lane);
         if (count && !lane_get(&g->whole.lane, value, lane))
           return "a count of copies has no entry";
         *further += count;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the duplicate counts of a table.  A count says how many copies of the entry in a lane
- * there are beyond the one that stands there.
+ * Layer 0: the counts of a table, lane by lane.  A count says how many copies of the entry in a lane
+ * there are beyond the one that stands there: a duplicate count.
  *
- *    struct duplicates ──► block 0      the counts of 256 buckets
- *                          block 1      NULL: none of its lanes has a count
- *                          ...
+ *    struct table_counts ──► block 0    the counts of 256 buckets
+ *                            block 1    NULL: none of its lanes has a count
+ *                            ...
  *
  * Keys that come twice, or a thousand times, mostly have similar counts.  So a block has a code of a
  * few bits for each lane, and
@@ -14,7 +14,7 @@
  *    code c         the count c
  *    exceptions     counts that have no code, in order of their lanes
  *
- * The width of the codes is chosen for the counts that there are (choose_frame() in duplicates.c).
+ * The width of the codes is chosen for the counts that there are (choose_frame() in counts.c).
  * With codes of no bits, a block is a list of exceptions, as befits a few counts.  When no further
  * exception fits, and from time to time, a block is encoded anew.
  *
@@ -22,8 +22,8 @@
  *
  * Nothing here knows of threads, and memory comes from functions of the owner's.
  */
-#ifndef TAMIS_LIB_TABLE_DUPLICATES_H
-#define TAMIS_LIB_TABLE_DUPLICATES_H
+#ifndef TAMIS_LIB_TABLE_COUNTS_H
+#define TAMIS_LIB_TABLE_COUNTS_H
 
 #include "base/small.h"
 
@@ -32,23 +32,23 @@
 #include <stdint.h>
 
 enum {
-  DUPLICATES_BUCKETS = SMALL(256, 2), /* of a block */
-  DUPLICATES_MAX_LANES = 8,
-  DUPLICATES_POSITIONS = DUPLICATES_BUCKETS * DUPLICATES_MAX_LANES
+  COUNTS_BUCKETS = SMALL(256, 2), /* of a block */
+  COUNTS_MAX_LANES = 8,
+  COUNTS_POSITIONS = COUNTS_BUCKETS * COUNTS_MAX_LANES
 };
 
-struct duplicate_block;
+struct count_block;
 
-struct duplicates {
+struct table_counts {
   uint64_t buckets; /* of the table */
   uint64_t live;    /* lanes with a count */
   uint32_t lanes;   /* of a bucket */
-  struct duplicate_block *block[];
+  struct count_block *block[];
 };
 
 /* Where blocks come from: zeroed memory, or NULL.  What does not fit is refused in any case; `fits`
  * may be NULL, if that cannot be said beforehand. */
-struct duplicates_memory {
+struct counts_memory {
   bool (*fits)(void *context, size_t size);
   void *(*allocate)(void *context, size_t size);
   void (*release)(void *context, void *block, size_t size);
@@ -56,41 +56,40 @@ struct duplicates_memory {
 };
 
 /* The size of the object for a segment, without its blocks. */
-size_t tamis__duplicates_bytes(uint64_t buckets);
+size_t tamis__counts_bytes(uint64_t buckets);
 
 /* Makes an object without counts of zeroed memory of that size. */
-void tamis__duplicates_init(struct duplicates *d, uint64_t buckets, uint32_t lanes);
+void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes);
 
 /* Releases all blocks: no lane has a count any more. */
-void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memory *memory);
+void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory);
 
 /* The count of a lane; 0: it has none. */
-uint64_t tamis__duplicates_get(const struct duplicates *d, uint64_t bucket, unsigned lane);
+uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane);
 
 /* Gives a lane another count, below 2^53, instead of the one that it has, `from`.  False: memory was
  * refused, and nothing has changed.  A lower count needs no memory. */
-bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
-                              uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
+bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
+                          uint64_t bucket, unsigned lane, uint64_t from, uint64_t to);
 
 /* Adds to the count of a lane, modulo 2^64, where that is simple: the sum has a code, and so has the
  * old count, or it is seen at once to be 0.  False: it is not, and nothing has changed. */
-bool tamis__duplicates_step(struct duplicates *d, uint64_t bucket, unsigned lane, uint64_t more);
+bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more);
 
 /* All counts of a block: that of a lane of the block's bucket b is counts[b * lanes + lane].
  * `spare`: with room for further exceptions. */
-unsigned tamis__duplicates_blocks(const struct duplicates *d);
-void tamis__duplicates_read(const struct duplicates *d, unsigned block,
-                            uint64_t counts[DUPLICATES_POSITIONS]);
-bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
-                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
-                             bool spare);
+unsigned tamis__counts_blocks(const struct table_counts *d);
+void tamis__counts_read(const struct table_counts *d, unsigned block,
+                        uint64_t counts[COUNTS_POSITIONS]);
+bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
+                         const uint64_t counts[COUNTS_POSITIONS], bool spare);
 
 /* A copy of the object, blocks included, in one piece of memory of that size.  It is only to be
  * read. */
-size_t tamis__duplicates_copy_bytes(const struct duplicates *d);
-void tamis__duplicates_copy(const struct duplicates *d, struct duplicates *to);
+size_t tamis__counts_copy_bytes(const struct table_counts *d);
+void tamis__counts_copy(const struct table_counts *d, struct table_counts *to);
 
 /* Whether the object is whole; for tests. */
-bool tamis__duplicates_validate(const struct duplicates *d);
+bool tamis__counts_validate(const struct table_counts *d);
 
 #endif

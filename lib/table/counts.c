@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "table/duplicates.h"
+#include "table/counts.h"
 
-#include "table/duplicate_codes.h"
+#include "table/count_codes.h"
 
 #include <assert.h>
 #include <string.h>
@@ -20,9 +20,9 @@ struct frame {
   size_t live, exceptions;
 };
 
-static size_t positions_of(const struct duplicates *d)
+static size_t positions_of(const struct table_counts *d)
 {
-  size_t buckets = d->buckets < DUPLICATES_BUCKETS ? d->buckets : DUPLICATES_BUCKETS;
+  size_t buckets = d->buckets < COUNTS_BUCKETS ? d->buckets : COUNTS_BUCKETS;
   return buckets * d->lanes;
 }
 
@@ -72,7 +72,7 @@ static struct frame choose_frame(size_t positions, const uint64_t *counts, bool 
 
 /* ---- blocks ---- */
 
-static void encode(struct duplicate_block *b, size_t positions, const struct frame *frame,
+static void encode(struct count_block *b, size_t positions, const struct frame *frame,
                    const uint64_t *counts)
 {
   block_figure bytes = b->bytes;
@@ -92,10 +92,10 @@ static void encode(struct duplicate_block *b, size_t positions, const struct fra
   code_write_rest(&writer);
 }
 
-static void release_block(struct duplicates *d, const struct duplicates_memory *memory,
+static void release_block(struct table_counts *d, const struct counts_memory *memory,
                           unsigned block)
 {
-  struct duplicate_block *b = d->block[block];
+  struct count_block *b = d->block[block];
   if (b)
     memory->release(memory->context, b, b->bytes);
   d->block[block] = NULL;
@@ -103,12 +103,12 @@ static void release_block(struct duplicates *d, const struct duplicates_memory *
 
 /* Encodes a block.  Without `spare` it takes the fewest bytes, and where the old one is hardly
  * larger, no memory. */
-static bool write_block(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, const uint64_t *counts, bool spare)
+static bool write_block(struct table_counts *d, const struct counts_memory *memory, unsigned block,
+                        const uint64_t *counts, bool spare)
 {
   size_t positions = positions_of(d);
   struct frame frame = choose_frame(positions, counts, spare);
-  struct duplicate_block *old = d->block[block], *new = old;
+  struct count_block *old = d->block[block], *new = old;
   uint64_t live = d->live - (old ? old->live : 0) + frame.live;
   if (!frame.live) {
     release_block(d, memory, block);
@@ -119,7 +119,7 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
   size_t bytes = frame_bytes(positions, &frame, spare);
   bool fits = old && least <= old->bytes;
   if (!fits || bytes > old->bytes || bytes < (size_t) old->bytes * 15 / 16) {
-    struct duplicate_block *other = memory->allocate(memory->context, bytes);
+    struct count_block *other = memory->allocate(memory->context, bytes);
     if (!other && !fits) {
       if (old && spare && frame.wide == old->wide)
         old->refused = (block_figure) bytes;
@@ -138,30 +138,29 @@ static bool write_block(struct duplicates *d, const struct duplicates_memory *me
   return true;
 }
 
-bool tamis__duplicates_write(struct duplicates *d, const struct duplicates_memory *memory,
-                             unsigned block, const uint64_t counts[DUPLICATES_POSITIONS],
-                             bool spare)
+bool tamis__counts_write(struct table_counts *d, const struct counts_memory *memory, unsigned block,
+                         const uint64_t counts[COUNTS_POSITIONS], bool spare)
 {
   return write_block(d, memory, block, counts, spare);
 }
 
 /* Whether so few counts are exceptions that a block with room for more of them takes less than one
  * with a code for each lane, or than one with longer codes. */
-static bool has_few_exceptions(const struct duplicate_block *b, size_t positions)
+static bool has_few_exceptions(const struct count_block *b, size_t positions)
 {
   return b->exceptions < positions / SPARSE_PART;
 }
 
 /* A larger block with the same codes and exceptions. */
-static bool extend(struct duplicates *d, const struct duplicates_memory *memory, unsigned block)
+static bool extend(struct table_counts *d, const struct counts_memory *memory, unsigned block)
 {
-  static const struct duplicate_block none = {.bytes = sizeof none};
-  const struct duplicate_block *old = d->block[block] ? d->block[block] : &none;
+  static const struct count_block none = {.bytes = sizeof none};
+  const struct count_block *old = d->block[block] ? d->block[block] : &none;
   struct frame frame = {.bits = old->bits, .wide = old->wide, .exceptions = old->exceptions};
   size_t slots =
       frame.bits ? slots_for(positions_of(d), &frame, true) : frame.exceptions * 2 + FEWEST_SLOTS;
   size_t bytes = bytes_for(positions_of(d), frame.bits, frame.wide, slots);
-  struct duplicate_block *new = memory->allocate(memory->context, bytes);
+  struct count_block *new = memory->allocate(memory->context, bytes);
   if (!new)
     return false;
   memcpy(new, old, old->bytes);
@@ -181,7 +180,7 @@ static size_t most_changes(size_t positions)
 }
 
 /* Whether the block can take the count as it is. */
-static bool has_room(const struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
+static bool has_room(const struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   if (!count || code_for(b, count))
     return true;
@@ -191,7 +190,7 @@ static bool has_room(const struct duplicate_block *b, size_t positions, size_t i
   return b->exceptions < slots_in(b, positions) || slot_is_at(b, slots, slot_seek(b, slots, i), i);
 }
 
-static void put_exception(struct duplicate_block *b, size_t positions, size_t i, uint64_t count)
+static void put_exception(struct count_block *b, size_t positions, size_t i, uint64_t count)
 {
   void *slots = slots_of(b, positions);
   size_t j = slot_seek(b, slots, i);
@@ -202,7 +201,7 @@ static void put_exception(struct duplicate_block *b, size_t positions, size_t i,
   slot_set(b, slots, j, i, count);
 }
 
-static void drop_exception(struct duplicate_block *b, size_t positions, size_t i)
+static void drop_exception(struct count_block *b, size_t positions, size_t i)
 {
   void *slots = slots_of(b, positions);
   size_t j = slot_seek(b, slots, i);
@@ -211,13 +210,13 @@ static void drop_exception(struct duplicate_block *b, size_t positions, size_t i
 }
 
 /* Whether there is no exception for the count, because it is 0 or has a code. */
-static bool has_no_slot(const struct duplicate_block *b, uint64_t count)
+static bool has_no_slot(const struct count_block *b, uint64_t count)
 {
   return !count || code_for(b, count);
 }
 
 /* The block has room for the count `to` in place of `from`. */
-static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
+static void put(struct count_block *b, size_t positions, size_t i, uint64_t from, uint64_t to)
 {
   code_set(b, i, code_for(b, to));
   if (!has_no_slot(b, to))
@@ -227,22 +226,22 @@ static void put(struct duplicate_block *b, size_t positions, size_t i, uint64_t 
 }
 
 /* Encodes a block anew, with another count for one lane. */
-static bool encode_anew(struct duplicates *d, const struct duplicates_memory *memory,
-                        unsigned block, size_t i, uint64_t count, bool spare)
+static bool encode_anew(struct table_counts *d, const struct counts_memory *memory, unsigned block,
+                        size_t i, uint64_t count, bool spare)
 {
-  uint64_t counts[DUPLICATES_POSITIONS];
-  tamis__duplicates_read(d, block, counts);
+  uint64_t counts[COUNTS_POSITIONS];
+  tamis__counts_read(d, block, counts);
   counts[i] = count;
   return write_block(d, memory, block, counts, spare);
 }
 
-bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memory *memory,
-                              uint64_t bucket, unsigned lane, uint64_t from, uint64_t to)
+bool tamis__counts_change(struct table_counts *d, const struct counts_memory *memory,
+                          uint64_t bucket, unsigned lane, uint64_t from, uint64_t to)
 {
-  assert(tamis__duplicates_get(d, bucket, lane) == from);
-  size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
-  unsigned block = (unsigned) (bucket / DUPLICATES_BUCKETS);
-  struct duplicate_block *b = d->block[block];
+  assert(tamis__counts_get(d, bucket, lane) == from);
+  size_t positions = positions_of(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
+  unsigned block = (unsigned) (bucket / COUNTS_BUCKETS);
+  struct count_block *b = d->block[block];
   if (!to && !b)
     return true;
   if (!b || !has_room(b, positions, i, to)) {
@@ -268,10 +267,10 @@ bool tamis__duplicates_change(struct duplicates *d, const struct duplicates_memo
   return true;
 }
 
-bool tamis__duplicates_step(struct duplicates *d, uint64_t bucket, unsigned lane, uint64_t more)
+bool tamis__counts_step(struct table_counts *d, uint64_t bucket, unsigned lane, uint64_t more)
 {
-  size_t positions = positions_of(d), i = bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane;
-  struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
+  size_t positions = positions_of(d), i = bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane;
+  struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
   if (!b || b->changes >= most_changes(positions))
     return false;
   if (more >> 63) /* a count falls: they may take less memory then */
@@ -301,47 +300,46 @@ bool tamis__duplicates_step(struct duplicates *d, uint64_t bucket, unsigned lane
   return true;
 }
 
-uint64_t tamis__duplicates_get(const struct duplicates *d, uint64_t bucket, unsigned lane)
+uint64_t tamis__counts_get(const struct table_counts *d, uint64_t bucket, unsigned lane)
 {
-  const struct duplicate_block *b = d->block[bucket / DUPLICATES_BUCKETS];
-  return b ? count_at(b, positions_of(d), bucket % DUPLICATES_BUCKETS * (size_t) d->lanes + lane)
-           : 0;
+  const struct count_block *b = d->block[bucket / COUNTS_BUCKETS];
+  return b ? count_at(b, positions_of(d), bucket % COUNTS_BUCKETS * (size_t) d->lanes + lane) : 0;
 }
 
 /* ---- the object ---- */
 
 static unsigned blocks_for(uint64_t buckets)
 {
-  return (unsigned) ((buckets + DUPLICATES_BUCKETS - 1) / DUPLICATES_BUCKETS);
+  return (unsigned) ((buckets + COUNTS_BUCKETS - 1) / COUNTS_BUCKETS);
 }
 
-size_t tamis__duplicates_bytes(uint64_t buckets)
+size_t tamis__counts_bytes(uint64_t buckets)
 {
-  return sizeof(struct duplicates) + blocks_for(buckets) * sizeof(struct duplicate_block *);
+  return sizeof(struct table_counts) + blocks_for(buckets) * sizeof(struct count_block *);
 }
 
-void tamis__duplicates_init(struct duplicates *d, uint64_t buckets, uint32_t lanes)
+void tamis__counts_init(struct table_counts *d, uint64_t buckets, uint32_t lanes)
 {
   d->buckets = buckets;
   d->lanes = lanes;
 }
 
-unsigned tamis__duplicates_blocks(const struct duplicates *d)
+unsigned tamis__counts_blocks(const struct table_counts *d)
 {
   return blocks_for(d->buckets);
 }
 
-void tamis__duplicates_clear(struct duplicates *d, const struct duplicates_memory *memory)
+void tamis__counts_clear(struct table_counts *d, const struct counts_memory *memory)
 {
-  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++)
+  for (unsigned i = 0; i < tamis__counts_blocks(d); i++)
     release_block(d, memory, i);
   d->live = 0;
 }
 
-void tamis__duplicates_read(const struct duplicates *d, unsigned block,
-                            uint64_t counts[DUPLICATES_POSITIONS])
+void tamis__counts_read(const struct table_counts *d, unsigned block,
+                        uint64_t counts[COUNTS_POSITIONS])
 {
-  const struct duplicate_block *b = d->block[block];
+  const struct count_block *b = d->block[block];
   size_t positions = positions_of(d);
   if (!b) {
     memset(counts, 0, positions * sizeof *counts);
@@ -356,32 +354,32 @@ void tamis__duplicates_read(const struct duplicates *d, unsigned block,
     counts[slot_position(b, slots, j)] = slot_count(b, slots, j);
 }
 
-size_t tamis__duplicates_copy_bytes(const struct duplicates *d)
+size_t tamis__counts_copy_bytes(const struct table_counts *d)
 {
-  size_t bytes = tamis__duplicates_bytes(d->buckets);
-  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++)
+  size_t bytes = tamis__counts_bytes(d->buckets);
+  for (unsigned i = 0; i < tamis__counts_blocks(d); i++)
     bytes += d->block[i] ? d->block[i]->bytes : 0;
   return bytes;
 }
 
-void tamis__duplicates_copy(const struct duplicates *d, struct duplicates *to)
+void tamis__counts_copy(const struct table_counts *d, struct table_counts *to)
 {
-  size_t bytes = tamis__duplicates_bytes(d->buckets);
+  size_t bytes = tamis__counts_bytes(d->buckets);
   memcpy(to, d, bytes);
-  for (unsigned i = 0; i < tamis__duplicates_blocks(d); i++) {
+  for (unsigned i = 0; i < tamis__counts_blocks(d); i++) {
     if (!d->block[i])
       continue;
-    to->block[i] = (struct duplicate_block *) ((char *) to + bytes);
+    to->block[i] = (struct count_block *) ((char *) to + bytes);
     memcpy(to->block[i], d->block[i], d->block[i]->bytes);
     bytes += d->block[i]->bytes;
   }
 }
 
-bool tamis__duplicates_validate(const struct duplicates *d)
+bool tamis__counts_validate(const struct table_counts *d)
 {
   size_t positions = positions_of(d), live = 0;
-  for (unsigned block = 0; block < tamis__duplicates_blocks(d); block++) {
-    const struct duplicate_block *b = d->block[block];
+  for (unsigned block = 0; block < tamis__counts_blocks(d); block++) {
+    const struct count_block *b = d->block[block];
     if (!b)
       continue;
     const void *slots = slots_of(b, positions);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: how a block of duplicate counts is written.
+ * Layer 0: how a block of counts is written.
  *
  *     block     | head | codes, in words of 64 bits ... | exceptions, 32 or 64 bits each ... |
  *
  *     code      (b->bits bits for each lane)   0: none, or an exception; else the count
  *     exception                                | position of the lane | count |, sorted
  *
- * duplicates.h explains what codes and exceptions are for.  Here is how single ones are read and
- * written; duplicates.c chooses how many bits there are, and for which counts.
+ * counts.h explains what codes and exceptions are for.  Here is how single ones are read and
+ * written; counts.c chooses how many bits there are, and for which counts.
  */
-#ifndef TAMIS_LIB_TABLE_DUPLICATE_CODES_H
-#define TAMIS_LIB_TABLE_DUPLICATE_CODES_H
+#ifndef TAMIS_LIB_TABLE_COUNT_CODES_H
+#define TAMIS_LIB_TABLE_COUNT_CODES_H
 
 #include "base/small.h"
 
@@ -31,7 +31,7 @@ typedef uint8_t block_figure;
 typedef uint16_t block_figure;
 #endif
 
-struct duplicate_block {
+struct count_block {
   block_figure bytes;      /* of the block */
   block_figure refused;    /* bytes that a larger block was last refused; 0: none was */
   block_figure live;       /* lanes with a count */
@@ -49,19 +49,19 @@ static inline size_t code_words(unsigned bits, size_t positions)
 
 static inline size_t bytes_for(size_t positions, unsigned bits, bool wide, size_t slots)
 {
-  size_t bytes = sizeof(struct duplicate_block) + code_words(bits, positions) * sizeof(uint64_t) +
+  size_t bytes = sizeof(struct count_block) + code_words(bits, positions) * sizeof(uint64_t) +
                  slots * (wide ? sizeof(uint64_t) : sizeof(uint32_t));
   return (bytes + 7) & ~(size_t) 7;
 }
 
 /* ---- codes ---- */
 
-static inline uint64_t code_mask(const struct duplicate_block *b)
+static inline uint64_t code_mask(const struct count_block *b)
 {
   return (UINT64_C(1) << b->bits) - 1;
 }
 
-static inline uint64_t code_get(const struct duplicate_block *b, size_t i)
+static inline uint64_t code_get(const struct count_block *b, size_t i)
 {
   if (!b->bits)
     return 0;
@@ -73,7 +73,7 @@ static inline uint64_t code_get(const struct duplicate_block *b, size_t i)
   return code & code_mask(b);
 }
 
-static inline void code_set(struct duplicate_block *b, size_t i, uint64_t code)
+static inline void code_set(struct count_block *b, size_t i, uint64_t code)
 {
   if (!b->bits)
     return;
@@ -91,7 +91,7 @@ struct code_reader {
   unsigned left;
 };
 
-static inline uint64_t code_read(const struct duplicate_block *b, struct code_reader *r)
+static inline uint64_t code_read(const struct count_block *b, struct code_reader *r)
 {
   uint64_t code = r->rest & code_mask(b);
   if (r->left >= b->bits) {
@@ -112,7 +112,7 @@ struct code_writer {
   unsigned used;
 };
 
-static inline void code_write(const struct duplicate_block *b, struct code_writer *w, uint64_t code)
+static inline void code_write(const struct count_block *b, struct code_writer *w, uint64_t code)
 {
   w->begun |= code << w->used;
   w->used += b->bits;
@@ -130,24 +130,24 @@ static inline void code_write_rest(const struct code_writer *w)
 }
 
 /* The code for a count; 0: it has none. */
-static inline uint64_t code_for(const struct duplicate_block *b, uint64_t count)
+static inline uint64_t code_for(const struct count_block *b, uint64_t count)
 {
   return count <= code_mask(b) ? count : 0;
 }
 
 /* ---- exceptions: a position and a count in one number, sorted ---- */
 
-static inline void *slots_of(const struct duplicate_block *b, size_t positions)
+static inline void *slots_of(const struct count_block *b, size_t positions)
 {
   return (void *) &b->words[code_words(b->bits, positions)];
 }
 
-static inline size_t slot_bytes(const struct duplicate_block *b)
+static inline size_t slot_bytes(const struct count_block *b)
 {
   return b->wide ? sizeof(uint64_t) : sizeof(uint32_t);
 }
 
-static inline size_t slots_in(const struct duplicate_block *b, size_t positions)
+static inline size_t slots_in(const struct count_block *b, size_t positions)
 {
   size_t codes = sizeof *b + code_words(b->bits, positions) * sizeof(uint64_t);
   return (b->bytes - codes) / slot_bytes(b);
@@ -158,12 +158,12 @@ static inline unsigned count_bits(bool wide)
   return wide ? WIDE_COUNT_BITS : COUNT_BITS;
 }
 
-static inline uint64_t slot_get(const struct duplicate_block *b, const void *slots, size_t j)
+static inline uint64_t slot_get(const struct count_block *b, const void *slots, size_t j)
 {
   return b->wide ? ((const uint64_t *) slots)[j] : ((const uint32_t *) slots)[j];
 }
 
-static inline void slot_set(const struct duplicate_block *b, void *slots, size_t j, size_t i,
+static inline void slot_set(const struct count_block *b, void *slots, size_t j, size_t i,
                             uint64_t count)
 {
   uint64_t slot = (uint64_t) i << count_bits(b->wide) | count;
@@ -173,18 +173,18 @@ static inline void slot_set(const struct duplicate_block *b, void *slots, size_t
     ((uint32_t *) slots)[j] = (uint32_t) slot;
 }
 
-static inline size_t slot_position(const struct duplicate_block *b, const void *slots, size_t j)
+static inline size_t slot_position(const struct count_block *b, const void *slots, size_t j)
 {
   return (size_t) (slot_get(b, slots, j) >> count_bits(b->wide));
 }
 
-static inline uint64_t slot_count(const struct duplicate_block *b, const void *slots, size_t j)
+static inline uint64_t slot_count(const struct count_block *b, const void *slots, size_t j)
 {
   return slot_get(b, slots, j) & ((UINT64_C(1) << count_bits(b->wide)) - 1);
 }
 
 /* The first exception whose position is at least i; b->exceptions if there is none. */
-static inline size_t slot_seek(const struct duplicate_block *b, const void *slots, size_t i)
+static inline size_t slot_seek(const struct count_block *b, const void *slots, size_t i)
 {
   size_t first = 0, n = b->exceptions;
   while (n > 0) {
@@ -196,19 +196,18 @@ static inline size_t slot_seek(const struct duplicate_block *b, const void *slot
   return first;
 }
 
-static inline bool slot_is_at(const struct duplicate_block *b, const void *slots, size_t j,
-                              size_t i)
+static inline bool slot_is_at(const struct count_block *b, const void *slots, size_t j, size_t i)
 {
   return j < b->exceptions && slot_position(b, slots, j) == i;
 }
 
-static inline void slots_move(const struct duplicate_block *b, void *slots, size_t to, size_t from)
+static inline void slots_move(const struct count_block *b, void *slots, size_t to, size_t from)
 {
   size_t size = slot_bytes(b);
   memmove((char *) slots + to * size, (char *) slots + from * size, (b->exceptions - from) * size);
 }
 
-static inline uint64_t count_at(const struct duplicate_block *b, size_t positions, size_t i)
+static inline uint64_t count_at(const struct count_block *b, size_t positions, size_t i)
 {
   uint64_t code = code_get(b, i);
   if (code || !b->exceptions)
