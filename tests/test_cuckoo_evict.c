@@ -228,7 +228,7 @@ static void equal_entries_of_a_pair_become_one(void **state)
   assert_int_equal(counted(&x, DUPLICATES), 7);
   assert_int_equal(segment_used(&x.b.g, x.b.segment), 1);
   assert_int_equal(tamis__segment_copies(x.b.segment, (struct lane){x.pair.lower, 0}), 7);
-  assert_true(counts_copies(x.b.segment));
+  assert_true(segment_counts_copies(x.b.segment));
   end_full_pair(&x);
 }
 

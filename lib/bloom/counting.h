@@ -236,7 +236,8 @@ FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
   return TAMIS_OK;
 }
 
-/* The last word in which a counter of the key is 0; -1: there is none. */
+/* The last word in which a counter of the key is 0; -1: there is none.  The caller holds the line's
+ * stripe; so with the next two. */
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;

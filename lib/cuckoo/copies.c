@@ -53,6 +53,7 @@ static uint64_t count_in_bucket(const struct bucket_pair *pair, uint32_t bucket,
   return copies;
 }
 
+/* The caller holds the stripes of the pair. */
 static uint64_t count_in_pair_locked(const struct bucket_pair *pair)
 {
   bool duplicates = has_duplicates(pair->segment);

@@ -14,38 +14,38 @@ enum {
 
 /* ---- how many copies there are ---- */
 
-static uint32_t copies_of(const struct segment *segment)
+static uint32_t lanes_of_copies(const struct segment *segment)
 {
   return stripe_used(&segment->duplicates_lock) & ~(uint32_t) COUNTS_COPIES;
 }
 
 /* Relaxed: an estimate.  Threads that add at the same time exceed the most by a few. */
-static void add_copies(struct segment *segment, uint64_t copies)
+static void note_lanes_of_copies(struct segment *segment, uint64_t copies)
 {
-  if (copies && copies_of(segment) < MOST_COPIES)
+  if (copies && lanes_of_copies(segment) < MOST_COPIES)
     atomic_fetch_add_explicit(&segment->duplicates_lock.used, (uint32_t) copies,
                               memory_order_relaxed);
 }
 
-static void count_from_now_on(struct segment *segment)
+static void start_counting(struct segment *segment)
 {
   atomic_fetch_or_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
 }
 
-void tamis__note_copy(struct segment *segment)
+void tamis__note_copy_in_lane(struct segment *segment)
 {
-  add_copies(segment, 1);
+  note_lanes_of_copies(segment, 1);
 }
 
-bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment)
+bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment)
 {
   double lanes = (double) cuckoo_lanes(g);
   double many = lanes / MANY_COPIES_PART + lanes * g->rate + MANY_COPIES;
-  return copies_of(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
+  return lanes_of_copies(segment) >= (many < MOST_COPIES ? many : MOST_COPIES);
 }
 
 /* In new generations, too. */
-static void count_everywhere(struct cuckoo *c)
+static void start_counting_everywhere(struct cuckoo *c)
 {
   atomic_store_explicit(&c->counts_copies, true, memory_order_relaxed);
 }
@@ -53,28 +53,29 @@ static void count_everywhere(struct cuckoo *c)
 void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometry *g,
                                    struct segment *segment)
 {
-  add_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
-  if (!tamis__many_copies(g, segment))
+  note_lanes_of_copies(segment, cuckoo_lanes(g) / WITHOUT_ROOM_PART + 1);
+  if (!tamis__should_fold(g, segment))
     return;
-  count_from_now_on(segment);
-  count_everywhere(c);
+  start_counting(segment);
+  start_counting_everywhere(c);
 }
 
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
 {
-  if (many_copies(c))
-    count_from_now_on(segment);
+  if (filter_counts_copies(c))
+    start_counting(segment);
 }
 
 void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part)
 {
-  add_copies(to, copies_of(from) / part);
-  if (counts_copies(from))
-    count_from_now_on(to);
+  note_lanes_of_copies(to, lanes_of_copies(from) / part);
+  if (segment_counts_copies(from))
+    start_counting(to);
 }
 
 /* ---- fold ---- */
 
+/* The caller holds all stripes of the segment; so with the next two. */
 static int fold_entry_locked(struct cuckoo *c, struct generation *generation,
                              struct segment *segment, struct lane from, struct lane to)
 {
@@ -133,8 +134,8 @@ static int fold_bucket_locked(struct cuckoo *c, struct generation *generation,
 /* What copies the fold has found are counted, and are no reason for another one. */
 static void note_fold(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *segment)
 {
-  if (tamis__many_copies(g, segment))
-    count_everywhere(c);
+  if (tamis__should_fold(g, segment))
+    start_counting_everywhere(c);
   atomic_fetch_and_explicit(&segment->duplicates_lock.used, COUNTS_COPIES, memory_order_relaxed);
 }
 
@@ -145,8 +146,8 @@ int tamis__fold(struct cuckoo *c, struct generation *generation, struct segment 
   const struct cuckoo_geometry *g = &generation->geometry;
   uint32_t buckets = (uint32_t) cuckoo_buckets(g);
   int result = TAMIS_OK;
-  bool counted = counts_copies(segment);
-  count_from_now_on(segment);
+  bool counted = segment_counts_copies(segment);
+  start_counting(segment);
   HOOK(cuckoo_fold_begins);
   for (uint32_t bucket = 0; bucket < buckets && result == TAMIS_OK;) {
     segment_lock_all(g, segment);

@@ -18,13 +18,13 @@
 enum { COUNTS_COPIES = 1 << 30 };
 
 /* Whether copies are counted at once.  Relaxed: either way a copy is in. */
-static inline bool counts_copies(const struct segment *segment)
+static inline bool segment_counts_copies(const struct segment *segment)
 {
   return stripe_used(&segment->duplicates_lock) & COUNTS_COPIES;
 }
 
 /* Whether segments of the filter have been folded because of many copies.  Relaxed: as above. */
-static inline bool many_copies(const struct cuckoo *c)
+static inline bool filter_counts_copies(const struct cuckoo *c)
 {
   return atomic_load_explicit(&c->counts_copies, memory_order_relaxed);
 }
@@ -37,7 +37,7 @@ static inline unsigned max_lanes_per_key(const struct cuckoo_geometry *g)
 }
 
 /* A copy has taken a lane. */
-void tamis__note_copy(struct segment *segment);
+void tamis__note_copy_in_lane(struct segment *segment);
 
 /* A copy has been counted because a search for a lane failed.  After a few of these, the segment
  * counts copies at once, so that not every copy searches. */
@@ -47,7 +47,7 @@ void tamis__note_copy_without_room(struct cuckoo *c, const struct cuckoo_geometr
 /* Whether copies have taken so many lanes that a segment is better folded than split: more than may
  * be taken by keys that only seem to be in.  (Segments split at about the same time, so few copies
  * may double the memory of a filter.) */
-bool tamis__many_copies(const struct cuckoo_geometry *g, const struct segment *segment);
+bool tamis__should_fold(const struct cuckoo_geometry *g, const struct segment *segment);
 
 /* A new segment of a filter in which there are many copies counts them from the start. */
 void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);

@@ -177,8 +177,9 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
   return result;
 }
 
-/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
- * under them only.  What stays if the split fails, the other directory entries, comes last. */
+/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is
+ * known under them only.  What stays if the split fails, the other directory entries, comes
+ * last.  The caller holds the growth stripe. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -235,8 +236,9 @@ static bool is_newest(const struct cuckoo *c, const struct generation *generatio
 }
 
 /* Creates the first segment of a root, only in the newest generation, which stays the newest
- * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups and
- * unique adds that have seen it without one rely on that. */
+ * meanwhile.  So a root of an older generation that has no segment never gets one, and look-ups
+ * and unique adds that have seen it without one rely on that.  The caller holds the growth
+ * stripe. */
 static int create_segment_locked(struct change *change)
 {
   struct cuckoo *c = change->c;
@@ -301,7 +303,7 @@ enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 /* A segment that may not be split is folded, once in its life, as copies may have taken lanes. */
 static enum step last_step(const struct segment *segment)
 {
-  return counts_copies(segment) ? REFUSE : FOLD;
+  return segment_counts_copies(segment) ? REFUSE : FOLD;
 }
 
 /* What the segment needs, in which no path leads to room.  For a key that is added, only the newest
@@ -314,7 +316,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
   bool newest = is_newest(change->c, generation);
   if (!segment)
     return newest ? CREATE : REFUSE;
-  if (tamis__many_copies(g, segment))
+  if (tamis__should_fold(g, segment))
     return FOLD;
   if (is_skewed(change->c, g, segment))
     return last_step(segment);
@@ -323,6 +325,7 @@ static enum step step_for(const struct change *change, const struct segment *seg
   return newest && change->c->growable && !for_union ? OPEN : last_step(segment);
 }
 
+/* The caller holds the growth stripe. */
 static int take_step_locked(struct change *change, struct segment *segment, enum step step)
 {
   return step == CREATE  ? create_segment_locked(change)
@@ -343,8 +346,9 @@ static void mark(const struct change *change, struct segment *segment, bool for_
                 change->rooms, fullness_of(&change->generation->geometry, segment));
 }
 
-/* Whether there is a path by now: since the caller has searched in vain, another call may have made
- * room.  The search is announced, as a mark may follow it (base/fullness.h). */
+/* Whether there is a path by now: since the caller has searched in vain, another call may have
+ * made room.  The search is announced, as a mark may follow it (base/fullness.h).  The caller
+ * holds the growth stripe. */
 static bool has_path_locked(const struct bucket_pair *full)
 {
   if (fullness_has_no_path(&full->segment->fullness))
@@ -354,6 +358,7 @@ static bool has_path_locked(const struct bucket_pair *full)
   return tamis__path_exists(&full->generation->geometry, full->segment, full->lower, full->upper);
 }
 
+/* The caller holds the growth stripe. */
 static int grow_locked(struct change *change, const struct bucket_pair *full, bool for_union)
 {
   struct segment *segment = full->segment;
@@ -439,7 +444,8 @@ static bool are_small(const struct cuckoo_geometry *g, const struct siblings *si
          lanes * (lanes < SMALL_LANES ? small_join_load : join_load);
 }
 
-/* Joins a segment with its sibling, if both are small.  Returns whether it has. */
+/* Joins a segment with its sibling, if both are small.  Returns whether it has.  The caller
+ * holds the growth stripe. */
 static bool join_locked(struct change *change, unsigned depth)
 {
   struct cuckoo *c = change->c;
@@ -479,7 +485,8 @@ static bool join_locked(struct change *change, unsigned depth)
 
 /* ---- drop ---- */
 
-/* Takes the segment of a root out of the directory, if it is empty. */
+/* Takes the segment of a root out of the directory, if it is empty.  The caller holds the growth
+ * stripe. */
 static void drop_locked(struct change *change, struct segment *segment)
 {
   struct generation *generation = change->generation;

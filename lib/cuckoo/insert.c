@@ -60,6 +60,7 @@
 
 /* ---- step 3: with the stripes of the pair ---- */
 
+/* The caller holds the stripes of the pair; so with the next. */
 static int count_copy_locked(struct cuckoo *c, const struct bucket_pair *pair,
                              const struct best_match *best)
 {
@@ -77,11 +78,11 @@ static bool settle_duplicate_locked(struct cuckoo *c, const struct bucket_pair *
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
   struct best_match best = match_pair(pair);
-  bool counted = counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
+  bool counted = segment_counts_copies(pair->segment) || best.matches >= max_lanes_per_key(g);
   bool without_room = !room && (no_path || segment_refuses_copies(c, pair->segment));
   if (!counted && !without_room) {
     if (room)
-      tamis__note_copy(pair->segment);
+      tamis__note_copy_in_lane(pair->segment);
     return false;
   }
   *result = count_copy_locked(c, pair, &best);
@@ -143,7 +144,7 @@ FORCE_INLINE void write_entry_locked(const struct bucket_pair *pair,
 }
 
 /* A key that neither bucket has, or a copy that is to have a lane.  Returns TAMIS_OK, NO_ROOM or
- * FULL. */
+ * FULL.  The caller holds the stripes of the pair; so with the next. */
 FORCE_INLINE int insert_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
                                      const struct cuckoo_geometry *g, struct pair_words words)
 {
@@ -309,7 +310,8 @@ static int try_all(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   unsigned own = attempt_generation(attempt, locked.n);
   *pair = locked.pair[own];
   int result = count_older_copy(c, &locked);
-  if (result == TAMIS_OK && attempt->no_path && pair->segment && !counts_copies(pair->segment))
+  if (result == TAMIS_OK && attempt->no_path && pair->segment &&
+      !segment_counts_copies(pair->segment))
     tamis__note_copy_without_room(c, &pair->generation->geometry, pair->segment);
   if (result == NO_ROOM && pair->segment)
     result = insert_locked(c, pair, &pair->generation->geometry, attempt->no_path);
@@ -329,7 +331,8 @@ static int try_add(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
   unsigned n = cuckoo_generations(c);
   *pair = pair_find(cuckoo_generation(c, attempt_generation(attempt, n)), hash);
   if (n > 1 && attempt->older == 0 &&
-      (attempt->no_path || (pair->segment ? counts_copies(pair->segment) : many_copies(c))))
+      (attempt->no_path ||
+       (pair->segment ? segment_counts_copies(pair->segment) : filter_counts_copies(c))))
     return try_all(c, hash, attempt, pair);
   if (!pair->segment)
     return NO_ROOM;

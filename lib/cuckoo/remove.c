@@ -18,6 +18,7 @@
 #include "cuckoo/segment.h"
 #include "cuckoo/snapshot.h"
 
+/* The caller holds the stripes of the pair. */
 static void clear_entry_locked(const struct bucket_pair *pair, const struct best_match *best)
 {
   const struct cuckoo_geometry *g = &pair->generation->geometry;
@@ -40,8 +41,8 @@ static bool is_sparse(const struct bucket_pair *pair, uint32_t bucket)
   return used <= lanes * 3 / 8 && (used % 8 == 0 || lanes < 128);
 }
 
-/* *sparse is set to a pair whose segment may have become small enough to join, or to
- * drop. */
+/* *sparse is set to a pair whose segment may have become small enough to join, or to drop.  The
+ * caller holds the stripes of all pairs. */
 static int remove_locked(struct cuckoo *c, uint64_t hash, const struct locked_pairs *locked,
                          struct bucket_pair *sparse)
 {

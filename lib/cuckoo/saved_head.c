@@ -41,7 +41,7 @@ void tamis__cuckoo_describe(const tamis_filter *f, struct saved_head *out)
   out->geometry[SAVED_FIRST_ROOTS] = first->first_roots;
   out->geometry[SAVED_SPLITS] = cuckoo_splits(c);
   out->geometry[SAVED_JOINS] = cuckoo_joins(c);
-  out->geometry[SAVED_COUNTS_COPIES] = many_copies(c);
+  out->geometry[SAVED_COUNTS_COPIES] = filter_counts_copies(c);
 }
 
 bool tamis__cuckoo_read_geometry(const struct saved_head *saved, const uint64_t *figures,

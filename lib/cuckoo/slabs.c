@@ -96,6 +96,7 @@ void tamis__slabs_destroy(struct slabs *slabs)
 
 /* ---- the list of slabs with a free slot ---- */
 
+/* The caller holds `lock`; so with the next two. */
 static void open_slab_locked(struct slabs *slabs, struct slab *slab)
 {
   struct slab *previous = NULL, *next = slabs->open;

@@ -152,6 +152,7 @@ void tamis__snapshot_provide(struct cuckoo *c)
   }
 }
 
+/* The caller holds the lock of the snapshots. */
 static void note_locked(struct cuckoo_snapshot *s, uint64_t hash)
 {
   if (!s->open)

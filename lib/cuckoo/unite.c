@@ -133,6 +133,7 @@ static void count_copies(const struct generation *generation, uint64_t copies)
     counter_add(&counters, DUPLICATES, copies);
 }
 
+/* The caller holds the stripes of the pair; so in add_entry_locked(). */
 static int write_entry_locked(struct cuckoo *c, const struct bucket_pair *pair, uint32_t bucket,
                               uint64_t copies)
 {
@@ -178,8 +179,8 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   const struct best_match best = match_pair_of_age(pair, age); /* prefixes of what comes */
   uint32_t bucket = choose_bucket(pair, place, e);
   bool room = bucket != UINT32_MAX;
-  if (best.matches && (best.matches >= max_lanes_per_key(g) || counts_copies(pair->segment) ||
-                       (!room && no_path))) {
+  if (best.matches && (best.matches >= max_lanes_per_key(g) ||
+                       segment_counts_copies(pair->segment) || (!room && no_path))) {
     struct lane lane = {best.bucket, best.lane};
     int result = tamis__segment_add_copies(c, g, pair->segment, lane, e->copies + 1, true);
     if (result == TAMIS_OK)
@@ -190,7 +191,7 @@ static int add_entry_locked(struct cuckoo *c, const struct bucket_pair *pair,
   if (!room)
     return NO_ROOM;
   if (best.matches)
-    tamis__note_copy(pair->segment);
+    tamis__note_copy_in_lane(pair->segment);
   return write_entry_locked(c, pair, bucket, e->copies);
 }
 

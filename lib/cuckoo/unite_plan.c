@@ -260,7 +260,7 @@ int tamis__union_reserve(struct cuckoo *into, struct union_plan *plan)
 }
 
 /* Other unions take splits, and give them back, one by one as well, so the order does not
- * matter. */
+ * matter.  The caller holds the opening stripe. */
 static void give_splits_back_locked(struct cuckoo *c, const struct union_plan *plan)
 {
   unsigned limit = generation_split_limit(plan->newest);

@@ -117,6 +117,7 @@ int tamis__window_fetch_memory(struct window_memory *m)
   return TAMIS_OK;
 }
 
+/* The caller holds the word's stripe. */
 static void shrink_locked(struct window_memory *m, const struct window_layer *layer)
 {
   struct counts_memory memory = memory_of(m);
@@ -179,6 +180,7 @@ static struct stripe *stripe_of_lane(const struct window *w, const struct window
   return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
 
+/* The caller holds the plane's lock and the word's stripe. */
 static int set_locked(struct window_memory *m, const struct window_layer *layer,
                       struct window_lane lane, const struct count_place *at, uint64_t further)
 {

@@ -80,8 +80,9 @@ static bool is_frozen_locked(const struct window *w, const struct window_layer *
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
-/* Carries the count of an entry to a free lane.  to->entry: the dead entry there, the count of which
- * is dropped; 0: the lane is empty, and has no count.  (So without either count nothing is to do.) */
+/* Carries the count of an entry to a free lane.  to->entry: the dead entry there, the count of
+ * which is dropped; 0: the lane is empty, and has no count.  (So without either count nothing is
+ * to do.)  The caller holds the stripes of both buckets. */
 static int move_further_locked(struct window_memory *memory, const struct window_layer *layer,
                                const struct found *from, const struct found *to)
 {

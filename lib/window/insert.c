@@ -61,8 +61,8 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
 
 /* ---- under stripes ---- */
 
-/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next period:
- * [P] in table.h. */
+/* Writes an entry with the stamp of the epoch word that the caller has read, or of the next
+ * period: [P] in table.h.  The caller holds the stripes of all pairs; so with the next three. */
 static void write_locked(struct window *w, const struct pair *pair, uint64_t bucket, unsigned lane,
                          uint64_t epoch)
 {

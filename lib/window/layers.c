@@ -63,6 +63,7 @@ word *tamis__window_allocate_words(const tamis_allocator *from, uint64_t bytes, 
 
 /* ---- the list.  It changes under `opening` only ---- */
 
+/* The caller holds `opening`; so with all that are called so. */
 static struct window_layer *newest_locked(const struct window *w)
 {
   assert(stripe_held((struct stripe *) &w->opening));

@@ -52,6 +52,7 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
   }
 }
 
+/* The caller holds the stripes of all pairs. */
 static void remove_locked(const struct pair *pair, const struct found *at,
                           struct window_memory *memory)
 {

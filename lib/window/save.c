@@ -116,7 +116,7 @@ static void clear_twins(const struct window_geometry *g, uint64_t *words)
     }
 }
 
-/* Adds the counts of a word. */
+/* Adds the counts of a word.  The caller holds the word's stripe. */
 static void copy_counts_locked(const struct window_layer *layer, uint64_t index, uint64_t value,
                                struct lane_counts *counts)
 {

@@ -72,7 +72,8 @@ static int unite_copies(struct window_memory *memory, const struct united *u,
              : TAMIS_OK;
 }
 
-/* `before`: the epoch word that named the layer as the newest one. */
+/* `before`: the epoch word that named the layer as the newest one.  The caller holds the stripes
+ * of the pair. */
 static int unite_locked(struct window_memory *memory, const struct united *u, uint64_t before)
 {
   struct window *w = memory->w;

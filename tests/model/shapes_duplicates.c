@@ -170,7 +170,7 @@ static const char *check_fold(void)
 void count_x(void)
 {
   tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
-  while (!counts_copies(pair_of(t.x).segment))
+  while (!segment_counts_copies(pair_of(t.x).segment))
     tamis__note_copy_without_room(cuckoo(), &t.geometry, pair_of(t.x).segment);
   put(t.x);
   t.n--;
