@@ -127,11 +127,13 @@ static bool check_words(const struct cuckoo_geometry *g, const uint64_t *words, 
   return !wrong;
 }
 
+/* `segment`: NULL in a mapped filter. */
 static void set_used(struct load *l, const struct cuckoo_geometry *g, struct segment *segment,
                      const uint32_t used[CUCKOO_FIXED_STRIPES])
 {
   for (uint32_t i = 0; i <= g->stripe_mask; i++) {
-    atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
+    if (segment)
+      atomic_store_explicit(&segment_stripes(segment)[i].used, used[i], memory_order_relaxed);
     l->totals[TOTAL_ENTRIES] += used[i];
   }
 }
@@ -343,7 +345,7 @@ static int remove_keys(struct load *l)
 static bool segment_is_whole(const struct cuckoo_geometry *g, const unsigned char *at,
                              uint32_t used[CUCKOO_FIXED_STRIPES])
 {
-  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES + 64];
+  unsigned char head[CUCKOO_SEGMENT_HEADER + CUCKOO_FIXED_STRIPES * CUCKOO_STRIPE_BYTES];
   const uint32_t copying = saved_get32(at + SAVED_COPYING_AT);
   const uint64_t *words = (const uint64_t *) (const void *) (at + g->words_offset);
   if (!check_words(g, words, 0, used) || copying > INT32_MAX)
@@ -408,17 +410,14 @@ static int load_fixed_segment(struct load *l, const struct cuckoo_geometry *g)
     image_swap(words, cuckoo_buckets(g));
   if ((!mapped || l->r->check_all) && !segment_is_whole(g, at, used))
     return TAMIS_ECORRUPT;
-  if (mapped) {
-    for (uint32_t i = 0; i <= g->stripe_mask; i++)
-      l->totals[TOTAL_ENTRIES] += used[i];
-    directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
-    return load_counts(l, g, l->segments, words, NULL);
-  }
-  struct segment *segment = (struct segment *) at;
+  struct segment *segment = mapped ? NULL : (struct segment *) at;
   set_used(l, g, segment, used);
-  set_copying(segment, saved_get32((unsigned char *) at + SAVED_COPYING_AT));
+  if (segment)
+    set_copying(segment, saved_get32((unsigned char *) at + SAVED_COPYING_AT));
+  else
+    directory_publish(generation_directory_entry(newest(l), l->segments), (directory_value) at);
   result = load_counts(l, g, l->segments, words, segment);
-  if (result != TAMIS_OK)
+  if (result != TAMIS_OK && segment)
     tamis__segment_close(l->c, g, segment);
   return result;
 }

@@ -2,7 +2,6 @@
 #include "cuckoo/save.h"
 
 #include "base/memory.h"
-#include "cuckoo/fold.h"
 #include "cuckoo/snapshot.h"
 
 #include <errno.h>
