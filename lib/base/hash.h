@@ -45,9 +45,11 @@ static inline void hash_make_secret(uint64_t seed, unsigned char secret[HASH_SEC
  * its low bits up.  Two inputs get the same result with probability 2^-64, like two random numbers.
  * Source: the folded multiplication is that of Wang Yi's wyhash (2019); the multiplier is from
  * Pelle Evensen's "moremur" (2019). */
+#define HASH_FOLD_MULTIPLIER UINT64_C(0x3C79AC492BA7B653)
+
 static inline uint64_t hash_fold(uint64_t x, uint64_t key0, uint64_t key1)
 {
-  uint128 product = (uint128) UINT64_C(0x3C79AC492BA7B653) * (x ^ key0);
+  uint128 product = (uint128) HASH_FOLD_MULTIPLIER * (x ^ key0);
   return ((uint64_t) (product >> 64) ^ (uint64_t) product) + key1;
 }
 

@@ -5,6 +5,7 @@
  *    bloom.c        the kind: plans, figures, validation
  *    create.c       its memory, and creation from a plan
  *    operations.c   look-up, add and unique add; the essay on why they are correct is there
+ *    vectors.h      batches of look-ups on processors that can compute with vectors
  *    word_layout.h  what is different in the layout of one word, with an essay of its own
  *    counting.h     what is different where counters stand in the place of bits; with counting.c
  *    capacity.h     what an add counts, and when it is refused
@@ -312,13 +313,15 @@ void tamis__layers_limit_first(struct bloom *first);
 /* Of layers.c: whether that is so, but for the last sentence. */
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
+/* `vectors`: for a processor that can compute with vectors (base/vector.h). */
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited, bool vectors);
 
-/* Layers after the first one are long. */
+/* Layers after the first one are long.  (A first one that is short is hardly worth the question for
+ * the processor, which each look-up in a filter of several layers would ask.) */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->calls
-                          : tamis__bloom_calls(bloom_shape_of(b), false);
+                          : tamis__bloom_calls(bloom_shape_of(b), false, false);
 }
 
 /* bloom_long.max_bits, also of a filter that is short. */

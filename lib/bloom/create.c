@@ -3,6 +3,7 @@
  * Layer 2: the memory of a Bloom filter, and its creation from a plan.
  */
 #include "base/memory.h"
+#include "base/vector.h"
 #include "bloom/bloom.h"
 
 #include <math.h>
@@ -255,7 +256,8 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
                                   word *words, const struct saved_mapping *mapping)
 {
   struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
-  const struct bloom_calls *calls = tamis__bloom_calls(plan->geometry.shape, plan->limited);
+  const struct bloom_calls *calls =
+      tamis__bloom_calls(plan->geometry.shape, plan->limited, vectors_usable());
   const struct filter_operations *operations = operations_for(head, plan, calls);
   char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
   if (!block) {

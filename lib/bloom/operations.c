@@ -75,6 +75,7 @@
 #include "bloom/counting.h"
 #include "bloom/gaps.h"
 #include "bloom/layers.h"
+#include "bloom/vectors.h"
 #include "bloom/word_layout.h"
 
 /* ---- look-up ---- */
@@ -288,6 +289,20 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
     return contains_many(b, hashes, n, found, shape);                                         \
   }
 
+/* Batches for processors that can compute with vectors: the name of the function. */
+#ifdef TAMIS_VECTORS
+#define BY_VECTORS(name) name##_contains_many_by_vectors
+#define VECTOR_LOOK_UPS(name, shape)                                                        \
+  VECTOR_CODE static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, \
+                                             size_t n, bool *found)                         \
+  {                                                                                         \
+    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);                \
+  }
+#else
+#define BY_VECTORS(name) name##_contains_many
+#define VECTOR_LOOK_UPS(name, shape)
+#endif
+
 /* name##_add_key() adds a key. */
 #define ADDS(name, shape)                                                                      \
   static int name##_add(tamis_filter *f, uint64_t hash)                                        \
@@ -313,30 +328,36 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   }
 
 /* What differs between the kinds stands behind the names. */
-#define ALONE(name, adds, ...)                         \
+#define ALONE(name, many, adds, ...)                   \
   .alone = {.contains = name##_contains,               \
-            .contains_many = name##_contains_many,     \
+            .contains_many = (many),                   \
             .add = adds##_add,                         \
             .add_unique = adds##_add_unique,           \
             .add_many = adds##_add_many,               \
             .add_unique_many = adds##_add_unique_many, \
             __VA_ARGS__}
 
+#define TABLE(name, many, adds)                                                  \
+  {                                                                              \
+    ALONE(name, many, adds, .kind = &tamis__bloom_kind), .find = name##_find,    \
+                                                         .insert = adds##_insert \
+  }
+
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
- * `name`. */
-#define CALLS_WITH(name, adds, shape, limited)                                                   \
-  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,          \
-                                  bool unique)                                                   \
-  {                                                                                              \
-    return add(b, hash, key, unique, shape, limited);                                            \
-  }                                                                                              \
-  ADDS(adds, shape)                                                                              \
-  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                           \
-  {                                                                                              \
-    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);                       \
-  }                                                                                              \
-  static const struct bloom_calls adds##_calls = {ALONE(name, adds, .kind = &tamis__bloom_kind), \
-                                                  .find = name##_find, .insert = adds##_insert};
+ * `name`, but for the batches of processors that can compute with vectors. */
+#define CALLS_WITH(name, by_vectors, adds, shape, limited)                                   \
+  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,      \
+                                  bool unique)                                               \
+  {                                                                                          \
+    return add(b, hash, key, unique, shape, limited);                                        \
+  }                                                                                          \
+  ADDS(adds, shape)                                                                          \
+  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                       \
+  {                                                                                          \
+    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);                   \
+  }                                                                                          \
+  static const struct bloom_calls adds##_calls[] = {TABLE(name, name##_contains_many, adds), \
+                                                    TABLE(name, by_vectors, adds)};
 
 #define LOOK_UPS_AND_FIND(name, shape)                           \
   LOOK_UPS(name, shape)                                          \
@@ -346,87 +367,96 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   }
 
 /* In both forms. */
-#define CALLS(name, shape)             \
-  LOOK_UPS_AND_FIND(name, shape)       \
-  CALLS_WITH(name, name, shape, false) \
-  CALLS_WITH(name, limited_##name, shape, true)
+#define CALLS(name, by_vectors, shape)             \
+  CALLS_WITH(name, by_vectors, name, shape, false) \
+  CALLS_WITH(name, by_vectors, limited_##name, shape, true)
 
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
-#define BLOCKED_CALLS(probes, bits) CALLS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))
+#define BLOCKED_CALLS(probes, bits)                                         \
+  LOOK_UPS_AND_FIND(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits)) \
+  VECTOR_LOOK_UPS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))   \
+  CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),   \
+        BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
-#define COUNTING_CALLS(probes, bits)                                                               \
-  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                   \
-  {                                                                                                \
-    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));          \
-    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));        \
-  }                                                                                                \
-  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)         \
-  {                                                                                                \
-    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));    \
-    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));  \
-  }                                                                                                \
-  static void counting_##probes##x##bits##_count_many(                                             \
-      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                   \
-  {                                                                                                \
-    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));                \
-  }                                                                                                \
-  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                    \
-                                                               struct bloom_key key)               \
-  {                                                                                                \
-    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                    \
-  }                                                                                                \
-  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,            \
-                                                        struct bloom_key key, bool unique)         \
-  {                                                                                                \
-    (void) hash;                                                                                   \
-    if (!unique)                                                                                   \
-      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                   \
-    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                              \
-      return TAMIS_PRESENT;                                                                        \
-    HOOK(bloom_key_missed);                                                                        \
-    return counting_##probes##x##bits##_missing(b, key);                                           \
-  }                                                                                                \
-  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
-  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
-  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
-      counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
-      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \
+#define COUNTING_CALLS(probes, bits)                                                              \
+  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                  \
+  {                                                                                               \
+    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));         \
+    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));       \
+  }                                                                                               \
+  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)        \
+  {                                                                                               \
+    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));   \
+    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits)); \
+  }                                                                                               \
+  static void counting_##probes##x##bits##_count_many(                                            \
+      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                  \
+  {                                                                                               \
+    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));               \
+  }                                                                                               \
+  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                   \
+                                                               struct bloom_key key)              \
+  {                                                                                               \
+    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                   \
+  }                                                                                               \
+  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,           \
+                                                        struct bloom_key key, bool unique)        \
+  {                                                                                               \
+    (void) hash;                                                                                  \
+    if (!unique)                                                                                  \
+      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                  \
+    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                             \
+      return TAMIS_PRESENT;                                                                       \
+    HOOK(bloom_key_missed);                                                                       \
+    return counting_##probes##x##bits##_missing(b, key);                                          \
+  }                                                                                               \
+  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                              \
+  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                  \
+  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                    \
+      counting_##probes##x##bits, counting_##probes##x##bits##_contains_many,                     \
+      counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind,                            \
+      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count, \
       .count_many = counting_##probes##x##bits##_count_many)};
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
-#define WORD_CALLS(bits)                                        \
-  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))              \
-  CALLS_WITH(word_##bits, word_##bits, WORD_SHAPE(bits), false) \
-  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))          \
-  CALLS_WITH(marked_##bits, marked_##bits, MARKED_SHAPE(bits), true)
+#define WORD_CALLS(bits)                                                                 \
+  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))                                       \
+  VECTOR_LOOK_UPS(word_##bits, WORD_SHAPE(bits))                                         \
+  CALLS_WITH(word_##bits, BY_VECTORS(word_##bits), word_##bits, WORD_SHAPE(bits), false) \
+  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))                                   \
+  VECTOR_LOOK_UPS(marked_##bits, MARKED_SHAPE(bits))                                     \
+  CALLS_WITH(marked_##bits, BY_VECTORS(marked_##bits), marked_##bits, MARKED_SHAPE(bits), true)
 BLOOM_WORD_SHAPES(WORD_CALLS)
 #define SECTIONS_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, b->sections})
-CALLS(sections, SECTIONS_SHAPE)
+LOOK_UPS_AND_FIND(sections, SECTIONS_SHAPE)
+CALLS(sections, sections_contains_many, SECTIONS_SHAPE)
 #define CLASSIC_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, b->sections})
-CALLS(classic, CLASSIC_SHAPE)
+LOOK_UPS_AND_FIND(classic, CLASSIC_SHAPE)
+CALLS(classic, classic_contains_many, CLASSIC_SHAPE)
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited, bool vectors)
 {
-#define WORD_TABLES(bits) {&word_##bits##_calls, &marked_##bits##_calls},
+#define WORD_TABLES(bits) {word_##bits##_calls, marked_##bits##_calls},
   static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
-    return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
+    return &words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED][vectors];
   if (shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return limited ? &limited_classic_calls : &classic_calls;
+    return limited ? &limited_classic_calls[vectors] : &classic_calls[vectors];
 #define HAS(of_layout, p, b)                                                            \
   (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b) && \
    shape.sections == 1)
-#define CHOOSE_BLOCKED(p, b)           \
-  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b)) \
-    return limited ? &limited_blocked_##p##x##b##_calls : &blocked_##p##x##b##_calls;
+#define CHOOSE_BLOCKED(p, b)                                     \
+  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b))                           \
+    return limited ? &limited_blocked_##p##x##b##_calls[vectors] \
+                   : &blocked_##p##x##b##_calls[vectors];
 #define CHOOSE_COUNTING(p, b)           \
   if (HAS(BLOOM_LAYOUT_COUNTING, p, b)) \
     return &counting_##p##x##b##_calls;
   BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
   BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
-  return limited ? &limited_sections_calls : &sections_calls;
+  return limited ? &limited_sections_calls[vectors] : &sections_calls[vectors];
 }

@@ -16,34 +16,37 @@
 #include "cuckoo/save.h"
 #include "cuckoo/unite.h"
 #include "cuckoo/validate.h"
+#include "cuckoo/vectors.h"
 
 #include <math.h>
 
 /* ---- operations ---- */
 
-/* any_operations are for a first generation that needs two hashes. */
-#define OPERATIONS(sort)                                       \
-  static const struct filter_operations sort##_operations = {  \
-      .kind = &tamis__cuckoo_kind,                             \
-      .contains = tamis__cuckoo_contains_##sort,               \
-      .contains_many = tamis__cuckoo_contains_many_##sort,     \
-      .add = tamis__cuckoo_add_##sort,                         \
-      .add_unique = tamis__cuckoo_add_unique_##sort,           \
-      .add_many = tamis__cuckoo_add_many_##sort,               \
-      .add_unique_many = tamis__cuckoo_add_unique_many_##sort, \
-      .remove = tamis__cuckoo_remove,                          \
-      .count = tamis__cuckoo_count,                            \
-      .count_many = tamis__cuckoo_count_many,                  \
-  };
-OPERATIONS(any)
+#define TABLE(sort, many)                                                                     \
+  {                                                                                           \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                   \
+    .contains_many = (many), .add = tamis__cuckoo_add_##sort,                                 \
+    .add_unique = tamis__cuckoo_add_unique_##sort, .add_many = tamis__cuckoo_add_many_##sort, \
+    .add_unique_many = tamis__cuckoo_add_unique_many_##sort, .remove = tamis__cuckoo_remove,  \
+    .count = tamis__cuckoo_count, .count_many = tamis__cuckoo_count_many,                     \
+  }
+
+/* Those of processors that can compute with vectors come second. */
+#define OPERATIONS(sort)                                        \
+  static const struct filter_operations sort##_operations[] = { \
+      TABLE(sort, tamis__cuckoo_contains_many_##sort),          \
+      TABLE(sort, tamis__cuckoo_contains_many_##sort##_by_vectors)};
 OPERATIONS(growable)
 OPERATIONS(fixed)
+
+/* For a first generation that needs two hashes. */
+static const struct filter_operations any_operations = TABLE(any, tamis__cuckoo_contains_many_any);
 
 static const struct filter_operations *operations_for(const struct cuckoo_geometry *g)
 {
   return g->needs_second_hash ? &any_operations
-         : g->shape.ages      ? &growable_operations
-                              : &fixed_operations;
+         : g->shape.ages      ? &growable_operations[vectors_usable()]
+                              : &fixed_operations[vectors_usable()];
 }
 
 static struct cuckoo_spec spec_of(const tamis_options *o)

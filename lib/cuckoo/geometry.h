@@ -197,10 +197,12 @@ struct cuckoo_address {
 /* The two buckets of an entry differ by the exclusive or with this mask: the bit that distinguishes
  * the halves of a segment, and g, the first m bits of a product.
  * Source: the multiplier is 2^64 over the golden ratio: Knuth, TAOCP 3, 6.4 */
+#define CUCKOO_OTHER_MULTIPLIER UINT64_C(0x9E3779B97F4A7C15)
+
 FORCE_INLINE uint32_t cuckoo_other_mask(const struct cuckoo_geometry *g, uint64_t fingerprint)
 {
   uint64_t fixed = fingerprint >> (64 - g->shape.width) >> 1;
-  uint64_t mixed = fixed * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t mixed = fixed * CUCKOO_OTHER_MULTIPLIER;
   return (uint32_t) ((UINT64_C(1) << 63 | mixed >> 1) >> (~shift_count(g->pair_bits) & 63));
 }
 

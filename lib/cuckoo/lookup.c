@@ -519,10 +519,6 @@ static size_t contains_many_in_two(const struct cuckoo *c, const uint64_t *hashe
   return hits;
 }
 
-/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
- * while all read sections are short. */
-enum { READER_BATCH = SMALL(512, 24) };
-
 static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                      bool *found)
 {

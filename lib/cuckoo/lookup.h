@@ -12,6 +12,10 @@
 
 #include "cuckoo/directory.h"
 
+/* Keys of a batch that are looked up inside one read section.  Grace periods pass quickly only
+ * while all read sections are short. */
+enum { READER_BATCH = SMALL(512, 24) };
+
 bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
 bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash);
 bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash);

@@ -24,6 +24,7 @@
  *    growth.*      makes room by splitting a segment or opening a generation, and gives it back
  *    pair.*        the stripes of a key's bucket pairs, and the entry there that matches best
  *    lookup.*      contains
+ *    vectors.*     batches of contains on processors that can compute with vectors
  *    copies.*      count
  *    insert.*      add and unique add
  *    remove.*      remove

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 0: arithmetic for eight keys of a batch at a time, by AVX-512.
+ *
+ * In a batch of look-ups most instructions compute: they mix hashes, find the positions of words,
+ * and compare what is there.  This file does that with vectors of eight 64-bit numbers.
+ *
+ * What other threads may change is never read by a vector instruction.  Each word is read by the
+ * same atomic load as in a single call, and one key's words are read before the next key's; only
+ * then are the eight words put into a vector.  So the look-ups of a batch have the loads of the
+ * portable code in its order, and what the essays say of those loads holds here, too.
+ *
+ * An instruction that gathers eight words would not do: "elements may be gathered in any order"
+ * (Intel, Software Developer's Manual, volume 2, VPGATHERQQ).  But the keys of a batch are calls of
+ * their own, in order.  If a batch looks up one key twice, the second read came before the first
+ * one, and another thread added the key in between, then the first look-up would find the key and
+ * the second one would not.  Nor would it pay: docs/performance.md has the measurement.
+ *
+ * Which code a filter uses is decided when it is created, by the processor.  Where there is no such
+ * code, vectors_usable() is false and TAMIS_VECTORS is not defined: on other processors; and in
+ * builds for tests in which a schedule is replayed or a sanitizer looks at each access.
+ */
+#ifndef TAMIS_LIB_VECTOR_H
+#define TAMIS_LIB_VECTOR_H
+
+#include "base/compiler.h"
+#include "base/hash.h"
+
+#if defined(__x86_64__) && !defined(TAMIS_HOOKS) && !defined(TAMIS_SANITIZED)
+
+#define TAMIS_VECTORS 1
+#include <immintrin.h>
+
+/* Of every function that has to do with vectors; it may be called if vectors_usable(). */
+#define VECTOR_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+
+/* Has the operators of C, which work on each lane. */
+typedef uint64_t vector __attribute__((vector_size(64)));
+
+/* A set of lanes: bit i for lane i. */
+typedef unsigned vector_lanes;
+
+enum { VECTOR_LANES = 8 };
+
+static inline bool vectors_usable(void)
+{
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+/* ---- vectors from numbers ---- */
+
+VECTOR_CODE FORCE_INLINE vector vector_of(uint64_t x)
+{
+  return (vector) _mm512_set1_epi64((long long) x);
+}
+
+/* Where the numbers have been loaded one by one.  From memory, the vector would wait until the last
+ * of them has been written there. */
+VECTOR_CODE FORCE_INLINE vector vector_from(const uint64_t x[VECTOR_LANES])
+{
+  return (vector){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+}
+
+/* The lanes that n keys have, of which there may be more than lanes. */
+FORCE_INLINE vector_lanes vector_first_lanes(size_t n)
+{
+  return n < VECTOR_LANES ? (1U << n) - 1 : (1U << VECTOR_LANES) - 1;
+}
+
+/* The first of n numbers.  If there are few, the first one fills the other lanes, as it is at hand
+ * and does no harm. */
+VECTOR_CODE FORCE_INLINE vector vector_load(const uint64_t *from, size_t n)
+{
+  return (vector) _mm512_mask_loadu_epi64(_mm512_set1_epi64((long long) from[0]),
+                                          (__mmask8) vector_first_lanes(n), from);
+}
+
+/* ---- arithmetic ---- */
+
+/* The upper half of each product with b. */
+VECTOR_CODE FORCE_INLINE vector vector_upper_half(vector a, uint64_t b)
+{
+  const __m512i low = (__m512i) vector_of(b & UINT32_MAX), high = (__m512i) vector_of(b >> 32);
+  const __m512i a_low = (__m512i) a, a_high = (__m512i) (a >> 32); /* the upper bits are ignored */
+  vector low_low = (vector) _mm512_mul_epu32(a_low, low);
+  vector low_high = (vector) _mm512_mul_epu32(a_low, high);
+  vector high_low = (vector) _mm512_mul_epu32(a_high, low);
+  vector high_high = (vector) _mm512_mul_epu32(a_high, high);
+  /* At most (2^32 - 1)^2 + 2 (2^32 - 1) = 2^64 - 1. */
+  vector middle = high_low + (low_high & vector_of(UINT32_MAX)) + (low_low >> 32);
+  return high_high + (low_high >> 32) + (middle >> 32);
+}
+
+VECTOR_CODE FORCE_INLINE vector vector_rotate_right(vector x, vector by)
+{
+  return (vector) _mm512_rorv_epi64((__m512i) x, (__m512i) by);
+}
+
+VECTOR_CODE FORCE_INLINE vector vector_rotate_left(vector x, vector by)
+{
+  return (vector) _mm512_rolv_epi64((__m512i) x, (__m512i) by);
+}
+
+/* hash_mix() */
+VECTOR_CODE FORCE_INLINE vector vector_mix(const struct hash_keys *keys, vector hash)
+{
+  vector x = hash ^ vector_of(keys->mix[0]);
+  return (vector_upper_half(x, HASH_FOLD_MULTIPLIER) ^ x * vector_of(HASH_FOLD_MULTIPLIER)) +
+         vector_of(keys->mix[1]);
+}
+
+/* hash_spread() */
+VECTOR_CODE FORCE_INLINE vector vector_spread(vector x)
+{
+  return (x ^ x >> 32) * vector_of(HASH_MULTIPLIER);
+}
+
+/* ---- lanes ---- */
+
+VECTOR_CODE FORCE_INLINE vector_lanes vector_zero_lanes(vector x)
+{
+  return _mm512_testn_epi64_mask((__m512i) x, (__m512i) x);
+}
+
+/* The same vector with another number in some lanes. */
+VECTOR_CODE FORCE_INLINE vector vector_replace(vector x, vector_lanes lanes, uint64_t number)
+{
+  return (vector) _mm512_mask_set1_epi64((__m512i) x, (__mmask8) lanes, (long long) number);
+}
+
+/* Writes for each of at most eight keys whether it is among `in`.  Returns how many are.  `found`
+ * may be NULL. */
+VECTOR_CODE FORCE_INLINE size_t vector_found(vector_lanes in, size_t n, bool *found)
+{
+  const vector_lanes asked = vector_first_lanes(n);
+  if (found)
+    _mm_mask_storeu_epi8(found, (__mmask16) asked, _mm_maskz_set1_epi8((__mmask16) in, true));
+  return (size_t) __builtin_popcount(in & asked);
+}
+
+#else
+
+static inline bool vectors_usable(void)
+{
+  return false;
+}
+
+#endif
+
+#endif

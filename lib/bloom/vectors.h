@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: batches of look-ups in a Bloom filter, eight keys at a time.
+ *
+ * The answers are those of operations.c, as the words are read by the same loads in the same order:
+ * base/vector.h says why that matters.  This is for shapes of one section.  Where there are several,
+ * most look-ups of absent keys end after the first one, and a key whose look-up goes on must be
+ * finished before the next key is begun.
+ */
+#ifndef TAMIS_LIB_BLOOM_VECTORS_H
+#define TAMIS_LIB_BLOOM_VECTORS_H
+
+#include "base/vector.h"
+#include "bloom/bloom.h"
+
+#ifdef TAMIS_VECTORS
+
+struct bloom_keys {
+  vector hash; /* mixed */
+  vector word[BLOOM_MAX_PROBES];
+};
+
+/* The bits of the keys in the word and the marked layout: bloom_word_mask(). */
+VECTOR_CODE FORCE_INLINE vector vector_word_mask(vector hash, struct bloom_shape shape)
+{
+  vector mask = vector_of(0), rotations = hash;
+  UNROLL
+  for (unsigned i = 0; i < shape.bits_per_probe; i++, rotations >>= ROTATION_BITS)
+    mask = vector_rotate_left(mask | 1, rotations);
+  if (shape.layout == BLOOM_LAYOUT_MARKED)
+    mask = (mask & ~WORD_MARK) | (mask >> MARKED_POSITIONS)
+                                     << vector_upper_half(hash, MARKED_POSITIONS);
+  return mask;
+}
+
+/* The same in the blocked one, before rotations: bloom_pattern(). */
+VECTOR_CODE FORCE_INLINE vector vector_pattern(vector hash, struct bloom_shape shape)
+{
+  vector pattern = vector_of(UINT64_C(1) << 32);
+  if (shape.bits_per_probe > 1)
+    pattern |= vector_of(1) << (hash >> DISTANCES_FROM_BIT) % 32;
+  if (shape.bits_per_probe > 2)
+    pattern |= vector_of(UINT64_C(1) << 32)
+               << (hash >> (DISTANCES_FROM_BIT + DISTANCE_BITS) | 1) % 32;
+  return pattern;
+}
+
+/* Finds the words of at most eight keys, and fetches them. */
+VECTOR_CODE FORCE_INLINE void vector_prepare(const struct bloom *b, const uint64_t *hashes,
+                                             size_t n, struct bloom_keys *keys,
+                                             struct bloom_shape shape)
+{
+  const word *words = b->words;
+  keys->hash = vector_mix(&b->head.keys, vector_load(hashes, n));
+  const vector spread = keys->hash >> SPREAD_FROM_BIT;
+  keys->word[0] = vector_upper_half(keys->hash * HASH_MULTIPLIER, b->word_count);
+  UNROLL
+  for (unsigned i = 1; i < shape.probes; i++)
+    keys->word[i] = keys->word[i - 1] ^ (spread + bloom_steps[i - 1]);
+  UNROLL
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++)
+    __builtin_prefetch(&words[keys->word[0][lane]]);
+}
+
+/* Reads the words of one key after the other. */
+VECTOR_CODE FORCE_INLINE void vector_read(const word *words, const struct bloom_keys *keys,
+                                          vector values[BLOOM_MAX_PROBES], struct bloom_shape shape)
+{
+  uint64_t of_probe[BLOOM_MAX_PROBES][VECTOR_LANES];
+  UNROLL
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
+    UNROLL
+    for (unsigned i = 0; i < shape.probes; i++)
+      of_probe[i][lane] = word_load(&words[keys->word[i][lane]]);
+  }
+  UNROLL
+  for (unsigned i = 0; i < shape.probes; i++)
+    values[i] = vector_from(of_probe[i]);
+}
+
+/* The lanes whose keys are in. */
+VECTOR_CODE FORCE_INLINE vector_lanes vector_lookup(const word *words,
+                                                    const struct bloom_keys *keys,
+                                                    struct bloom_shape shape)
+{
+  vector values[BLOOM_MAX_PROBES], in;
+  vector_read(words, keys, values, shape);
+  if (bloom_shape_is_word(shape))
+    return vector_zero_lanes(vector_word_mask(keys->hash, shape) & ~values[0]);
+  in = vector_rotate_right(values[0], keys->hash);
+  UNROLL
+  for (unsigned i = 1; i < shape.probes; i++)
+    in &= vector_rotate_right(values[i], keys->hash >> (ROTATION_BITS * i));
+  return vector_zero_lanes(vector_pattern(keys->hash, shape) & ~in);
+}
+
+/* Each key's memory is fetched FILTER_AHEAD keys before it is read. */
+VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct bloom *b, const uint64_t *hashes,
+                                                     size_t n, bool *found,
+                                                     struct bloom_shape shape)
+{
+  struct bloom_keys ahead[FILTER_AHEAD / VECTOR_LANES];
+  const word *words = b->words;
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += VECTOR_LANES) {
+    struct bloom_keys *keys = &ahead[i % FILTER_AHEAD / VECTOR_LANES];
+    size_t turn = i - FILTER_AHEAD;
+    if (i >= FILTER_AHEAD)
+      hits +=
+          vector_found(vector_lookup(words, keys, shape), n - turn, found ? found + turn : NULL);
+    if (i < n)
+      vector_prepare(b, hashes + i, n - i, keys, shape);
+  }
+  return hits;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: batches of look-ups in a cuckoo filter with one generation, eight keys at a time.
+ *
+ * The answers are those of lookup.c, as directory entries, versions and words are read by the same
+ * loads, one key after the other: base/vector.h says how.
+ *
+ *    vector_prepare()    the steps of pair_find_with() and lookup_prepare()
+ *    vector_lookup()     those of lookup_finish()
+ *
+ * Those are the steps for keys with nothing unusual.  An entry may leave a bucket between the reads,
+ * a segment may be marked as leaving, and there may be none.  If that is so for one of eight keys,
+ * what was found of all eight is dropped, and lookup.c looks them up.  So their calls take effect
+ * one after the other, and after those of the keys before.
+ */
+#include "cuckoo/vectors.h"
+
+#ifdef TAMIS_VECTORS
+
+struct cuckoo_keys {
+  vector stripe, lower, upper; /* addresses: of the upper bucket's stripe, and of the words */
+  vector entry;                /* as it would be in each lane of a bucket */
+  vector_lanes absent;         /* those that have no segment */
+};
+
+/* What is read where there is no segment. */
+static const struct {
+  struct stripe stripe;
+  word value;
+} nothing;
+
+/* cuckoo_other_mask() */
+VECTOR_CODE FORCE_INLINE vector vector_other_mask(const struct cuckoo_geometry *g,
+                                                  vector fingerprint)
+{
+  vector fixed = fingerprint >> (64 - g->shape.width) >> 1;
+  vector mixed = fixed * vector_of(CUCKOO_OTHER_MULTIPLIER);
+  return (vector_of(UINT64_C(1) << 63) | mixed >> 1) >> (63 - g->pair_bits);
+}
+
+/* bucket_entry(), times what has a bit for each lane. */
+VECTOR_CODE FORCE_INLINE vector vector_entry(const struct lane_shape *s, vector fingerprint)
+{
+  vector entry = fingerprint >> (64 - s->width);
+  entry = s->ages ? entry | 1 : vector_replace(entry, vector_zero_lanes(entry), 1);
+  return entry * vector_of(s->low);
+}
+
+/* The values of directory entries, with the keys' own ones in place of first ones of roots that have
+ * split. */
+VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct generation *first,
+                                                          vector root, vector fingerprint,
+                                                          vector values)
+{
+  const struct cuckoo_geometry *g = &first->geometry;
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
+    uint64_t of_root = cuckoo_top_bits(fingerprint[lane], g->depth_limit);
+    if (directory_depth((directory_value) values[lane]) > 0)
+      values[lane] =
+          (uint64_t) directory_load(generation_root_entry(g, first, root[lane], of_root));
+  }
+  return values;
+}
+
+/* The values of the directory entries that decide: see pair_at(). */
+VECTOR_CODE FORCE_INLINE vector vector_directory(const struct generation *first, vector root,
+                                                 vector fingerprint, bool growable)
+{
+  uint64_t value[VECTOR_LANES];
+  UNROLL
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++)
+    value[lane] = (uint64_t) directory_load(&first->directory[root[lane]]);
+  vector values = vector_from(value);
+  bool split = growable && vector_zero_lanes(values % 16) != vector_first_lanes(VECTOR_LANES);
+  return split ? vector_own_entries(first, root, fingerprint, values) : values;
+}
+
+/* The lines of versions are few, and so in a cache.  To fetch them as well would take longer. */
+VECTOR_CODE FORCE_INLINE void vector_prefetch(const struct cuckoo_keys *keys)
+{
+  UNROLL
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
+    __builtin_prefetch((const void *) keys->lower[lane]);
+    __builtin_prefetch((const void *) keys->upper[lane]);
+  }
+}
+
+/* Finds the buckets of at most eight keys, and fetches them. */
+VECTOR_CODE FORCE_INLINE void vector_prepare(const struct cuckoo *c, const uint64_t *hashes,
+                                             size_t n, struct cuckoo_keys *keys, bool growable)
+{
+  const struct generation *first = cuckoo_generation(c, 0);
+  const struct cuckoo_geometry g = cuckoo_first_geometry(&first->geometry, growable);
+  vector spread = vector_spread(vector_mix(&c->head.keys, vector_load(hashes, n)));
+  vector root = vector_upper_half(spread, g.first_roots), bits = spread * vector_of(g.first_roots);
+  vector lower = bits >> 1 >> (63 - g.pair_bits), fingerprint = bits << g.pair_bits;
+  vector upper = lower ^ vector_other_mask(&g, fingerprint);
+  vector segment = vector_directory(first, root, fingerprint, growable), depth = segment % 16;
+  if (growable) {
+    segment -= depth;
+    fingerprint <<= depth;
+  }
+  keys->entry = vector_entry(&g.shape, fingerprint);
+  keys->absent = vector_zero_lanes(segment);
+  vector words = segment + vector_of(g.words_offset), stripes = segment + sizeof(struct segment);
+  vector stripe = stripes + (upper & vector_of(g.stripe_mask)) * sizeof(struct stripe);
+  keys->stripe = vector_replace(stripe, keys->absent, (uintptr_t) &nothing.stripe);
+  keys->lower =
+      vector_replace(words + lower * sizeof(word), keys->absent, (uintptr_t) &nothing.value);
+  keys->upper =
+      vector_replace(words + upper * sizeof(word), keys->absent, (uintptr_t) &nothing.value);
+  vector_prefetch(keys);
+}
+
+/* bucket_has_match() */
+VECTOR_CODE FORCE_INLINE vector vector_has_match(const struct lane_shape *s, vector value,
+                                                 vector entry)
+{
+  const vector low = vector_of(s->low), high = vector_of(s->high);
+  vector x = value | high, unknown = s->ages ? x ^ (x - low) : vector_of(0);
+  vector differs = (value ^ entry) | unknown;
+  return (differs - unknown - low) & ~differs & high;
+}
+
+/* Sets *in to the keys that are found.  False: that may not hold. */
+VECTOR_CODE FORCE_INLINE bool vector_lookup(const struct cuckoo *c, const struct cuckoo_keys *keys,
+                                            vector_lanes *in, bool growable)
+{
+  const struct cuckoo_geometry g =
+      cuckoo_first_geometry(&cuckoo_generation(c, 0)->geometry, growable);
+  uint64_t lower[VECTOR_LANES], upper[VECTOR_LANES];
+  uint64_t changed = 0, versions = 0;
+  UNROLL
+  for (unsigned lane = 0; lane < VECTOR_LANES; lane++) {
+    const struct stripe *stripe = (const struct stripe *) keys->stripe[lane];
+    uint64_t version = version_before(stripe);
+    lower[lane] = word_load((const word *) keys->lower[lane]);
+    upper[lane] = word_load((const word *) keys->upper[lane]);
+    changed |= version_after(stripe) ^ version;
+    versions |= version;
+  }
+  *in = ~vector_zero_lanes(vector_has_match(&g.shape, vector_from(lower), keys->entry) |
+                           vector_has_match(&g.shape, vector_from(upper), keys->entry));
+  return !changed & !(growable && version_has_left(versions)) & !keys->absent;
+}
+
+typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+
+/* The same as contains_many_in_first() in lookup.c.  `otherwise` does what this cannot. */
+VECTOR_CODE FORCE_INLINE size_t vector_contains_many(const struct cuckoo *c, const uint64_t *hashes,
+                                                     size_t n, bool *found, bool growable,
+                                                     batch otherwise)
+{
+  struct cuckoo_keys ahead[FILTER_AHEAD / VECTOR_LANES];
+  size_t hits = 0;
+  for (size_t i = 0; i < n + FILTER_AHEAD; i += VECTOR_LANES) {
+    struct cuckoo_keys *keys = &ahead[i % FILTER_AHEAD / VECTOR_LANES];
+    if (i >= FILTER_AHEAD) {
+      size_t turn = i - FILTER_AHEAD, left = n - turn < VECTOR_LANES ? n - turn : VECTOR_LANES;
+      bool *of_turn = found ? found + turn : NULL;
+      vector_lanes in;
+      hits += __builtin_expect(vector_lookup(c, keys, &in, growable), 1)
+                  ? vector_found(in, left, of_turn)
+                  : otherwise(&c->head, hashes + turn, left, of_turn);
+    }
+    if (i < n)
+      vector_prepare(c, hashes + i, n - i, keys, growable);
+  }
+  return hits;
+}
+
+/* In a read section of their own.  The misses hold if there is still one generation after the last
+ * of them. */
+VECTOR_CODE static size_t contains_some_growable(const tamis_filter *f, const uint64_t *hashes,
+                                                 size_t n, bool *found)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  bool holds = false;
+  size_t hits = 0;
+  if (cuckoo_generations(c) == 1) {
+    reader_token token = reader_enter();
+    hits = vector_contains_many(c, hashes, n, found, true, tamis__cuckoo_contains_many_growable);
+    holds = cuckoo_generations(c) == 1;
+    reader_leave(token);
+  }
+  return holds ? hits : tamis__cuckoo_contains_many_growable(f, hashes, n, found);
+}
+
+size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
+                                                       const uint64_t *hashes, size_t n,
+                                                       bool *found)
+{
+  size_t hits = 0;
+  for (size_t start = 0, length; start < n; start += length) {
+    length = n - start < READER_BATCH ? n - start : READER_BATCH;
+    hits += contains_some_growable(f, hashes + start, length, found ? found + start : NULL);
+  }
+  return hits;
+}
+
+VECTOR_CODE size_t tamis__cuckoo_contains_many_fixed_by_vectors(const tamis_filter *f,
+                                                                const uint64_t *hashes, size_t n,
+                                                                bool *found)
+{
+  return vector_contains_many(const_cuckoo_of(f), hashes, n, found, false,
+                              tamis__cuckoo_contains_many_fixed);
+}
+
+#endif
