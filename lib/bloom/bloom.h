@@ -313,15 +313,17 @@ void tamis__layers_limit_first(struct bloom *first);
 /* Of layers.c: whether that is so, but for the last sentence. */
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
 
-/* `vectors`: for a processor that can compute with vectors (base/vector.h). */
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited, bool vectors);
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
-/* Layers after the first one are long.  (A first one that is short is hardly worth the question for
- * the processor, which each look-up in a filter of several layers would ask.) */
+/* The same, where vectors_usable(). */
+const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited);
+
+/* Layers after the first one are long.  (If the first one is short, a batch in several layers is not
+ * computed with vectors there.  To ask for the processor would slow down each single call.) */
 static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
 {
   return bloom_is_long(b) ? const_bloom_long_of(b)->calls
-                          : tamis__bloom_calls(bloom_shape_of(b), false, false);
+                          : tamis__bloom_calls(bloom_shape_of(b), false);
 }
 
 /* bloom_long.max_bits, also of a filter that is short. */

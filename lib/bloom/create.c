@@ -180,6 +180,12 @@ double tamis__bloom_max_bits(const struct bloom *b)
   return bloom_is_long(b) ? const_bloom_long_of(b)->max_bits : limit_of_bits(&g);
 }
 
+static const struct bloom_calls *calls_for(const struct bloom_plan *plan)
+{
+  return (vectors_usable() ? tamis__bloom_calls_by_vectors
+                           : tamis__bloom_calls)(plan->geometry.shape, plan->limited);
+}
+
 /* A mapped filter has operations of its own.  NULL: there is no memory. */
 static const struct filter_operations *operations_for(const struct tamis_filter *head,
                                                       const struct bloom_plan *plan,
@@ -256,8 +262,7 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
                                   word *words, const struct saved_mapping *mapping)
 {
   struct sizes s = words ? words_apart(sizes_for(plan)) : sizes_for(plan);
-  const struct bloom_calls *calls =
-      tamis__bloom_calls(plan->geometry.shape, plan->limited, vectors_usable());
+  const struct bloom_calls *calls = calls_for(plan);
   const struct filter_operations *operations = operations_for(head, plan, calls);
   char *block = operations ? allocate_block(filter_allocator(head), &s) : NULL;
   if (!block) {

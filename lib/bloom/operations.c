@@ -328,7 +328,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
   }
 
 /* What differs between the kinds stands behind the names. */
-#define ALONE(name, many, adds, ...)                   \
+#define ALONE_WITH(name, many, adds, ...)              \
   .alone = {.contains = name##_contains,               \
             .contains_many = (many),                   \
             .add = adds##_add,                         \
@@ -337,10 +337,12 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
             .add_unique_many = adds##_add_unique_many, \
             __VA_ARGS__}
 
-#define TABLE(name, many, adds)                                                  \
-  {                                                                              \
-    ALONE(name, many, adds, .kind = &tamis__bloom_kind), .find = name##_find,    \
-                                                         .insert = adds##_insert \
+#define ALONE(name, adds, ...) ALONE_WITH(name, name##_contains_many, adds, __VA_ARGS__)
+
+#define TABLE(name, many, adds)                                                       \
+  {                                                                                   \
+    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind), .find = name##_find,    \
+                                                              .insert = adds##_insert \
   }
 
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
@@ -379,44 +381,43 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
         BLOCKED_SHAPE(probes, bits))
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
-#define COUNTING_CALLS(probes, bits)                                                              \
-  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                  \
-  {                                                                                               \
-    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));         \
-    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));       \
-  }                                                                                               \
-  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)        \
-  {                                                                                               \
-    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));   \
-    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits)); \
-  }                                                                                               \
-  static void counting_##probes##x##bits##_count_many(                                            \
-      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                  \
-  {                                                                                               \
-    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));               \
-  }                                                                                               \
-  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                   \
-                                                               struct bloom_key key)              \
-  {                                                                                               \
-    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                   \
-  }                                                                                               \
-  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,           \
-                                                        struct bloom_key key, bool unique)        \
-  {                                                                                               \
-    (void) hash;                                                                                  \
-    if (!unique)                                                                                  \
-      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                  \
-    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                             \
-      return TAMIS_PRESENT;                                                                       \
-    HOOK(bloom_key_missed);                                                                       \
-    return counting_##probes##x##bits##_missing(b, key);                                          \
-  }                                                                                               \
-  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                              \
-  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                  \
-  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                    \
-      counting_##probes##x##bits, counting_##probes##x##bits##_contains_many,                     \
-      counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind,                            \
-      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count, \
+#define COUNTING_CALLS(probes, bits)                                                               \
+  static int counting_##probes##x##bits##_remove(tamis_filter *f, uint64_t hash)                   \
+  {                                                                                                \
+    const struct bloom_key key = key_of(bloom_of(f), hash, COUNTING_SHAPE(probes, bits));          \
+    return counting_remove(bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));        \
+  }                                                                                                \
+  static uint64_t counting_##probes##x##bits##_count(const tamis_filter *f, uint64_t hash)         \
+  {                                                                                                \
+    const struct bloom_key key = key_of(const_bloom_of(f), hash, COUNTING_SHAPE(probes, bits));    \
+    return counting_copies(const_bloom_of(f), key.hash, key.first, COUNTING_SHAPE(probes, bits));  \
+  }                                                                                                \
+  static void counting_##probes##x##bits##_count_many(                                             \
+      const tamis_filter *f, const uint64_t *hashes, size_t n, uint64_t *counts)                   \
+  {                                                                                                \
+    count_many(const_bloom_of(f), hashes, n, counts, COUNTING_SHAPE(probes, bits));                \
+  }                                                                                                \
+  static NEVER_INLINE int counting_##probes##x##bits##_missing(struct bloom *b,                    \
+                                                               struct bloom_key key)               \
+  {                                                                                                \
+    return count_missing(b, key, COUNTING_SHAPE(probes, bits));                                    \
+  }                                                                                                \
+  FORCE_INLINE int counting_##probes##x##bits##_add_key(struct bloom *b, uint64_t hash,            \
+                                                        struct bloom_key key, bool unique)         \
+  {                                                                                                \
+    (void) hash;                                                                                   \
+    if (!unique)                                                                                   \
+      return counting_add(b, key.hash, key.first, COUNTING_SHAPE(probes, bits));                   \
+    if (lookup(b, key, COUNTING_SHAPE(probes, bits)))                                              \
+      return TAMIS_PRESENT;                                                                        \
+    HOOK(bloom_key_missed);                                                                        \
+    return counting_##probes##x##bits##_missing(b, key);                                           \
+  }                                                                                                \
+  LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
+  ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
+  static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
+      counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
+      .remove = counting_##probes##x##bits##_remove, .count = counting_##probes##x##bits##_count,  \
       .count_many = counting_##probes##x##bits##_count_many)};
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
@@ -438,25 +439,30 @@ CALLS(sections, sections_contains_many, SECTIONS_SHAPE)
 LOOK_UPS_AND_FIND(classic, CLASSIC_SHAPE)
 CALLS(classic, classic_contains_many, CLASSIC_SHAPE)
 
-const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited, bool vectors)
+const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {
 #define WORD_TABLES(bits) {word_##bits##_calls, marked_##bits##_calls},
   static const struct bloom_calls *const words[][2] = {BLOOM_WORD_SHAPES(WORD_TABLES)};
   if (bloom_shape_is_word(shape))
-    return &words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED][vectors];
+    return words[shape.bits_per_probe - 1][shape.layout == BLOOM_LAYOUT_MARKED];
   if (shape.layout == TAMIS_LAYOUT_CLASSIC)
-    return limited ? &limited_classic_calls[vectors] : &classic_calls[vectors];
+    return limited ? limited_classic_calls : classic_calls;
 #define HAS(of_layout, p, b)                                                            \
   (shape.layout == (of_layout) && shape.probes == (p) && shape.bits_per_probe == (b) && \
    shape.sections == 1)
-#define CHOOSE_BLOCKED(p, b)                                     \
-  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b))                           \
-    return limited ? &limited_blocked_##p##x##b##_calls[vectors] \
-                   : &blocked_##p##x##b##_calls[vectors];
+#define CHOOSE_BLOCKED(p, b)           \
+  if (HAS(TAMIS_LAYOUT_BLOCKED, p, b)) \
+    return limited ? limited_blocked_##p##x##b##_calls : blocked_##p##x##b##_calls;
 #define CHOOSE_COUNTING(p, b)           \
   if (HAS(BLOOM_LAYOUT_COUNTING, p, b)) \
     return &counting_##p##x##b##_calls;
   BLOOM_BLOCKED_SHAPES(CHOOSE_BLOCKED)
   BLOOM_COUNTING_SHAPES(CHOOSE_COUNTING)
-  return limited ? &limited_sections_calls[vectors] : &sections_calls[vectors];
+  return limited ? limited_sections_calls : sections_calls;
+}
+
+const struct bloom_calls *tamis__bloom_calls_by_vectors(struct bloom_shape shape, bool limited)
+{
+  const struct bloom_calls *calls = tamis__bloom_calls(shape, limited);
+  return shape.layout == BLOOM_LAYOUT_COUNTING ? calls : calls + 1;
 }
