@@ -289,14 +289,22 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
     return contains_many(b, hashes, n, found, shape);                                         \
   }
 
-/* Batches for processors that can compute with vectors: the name of the function. */
+/* Batches for processors that can compute with vectors: the name of the function.  A few keys are
+ * looked up faster one by one, without what a function that has vectors does first. */
 #ifdef TAMIS_VECTORS
 #define BY_VECTORS(name) name##_contains_many_by_vectors
-#define VECTOR_LOOK_UPS(name, shape)                                                        \
-  VECTOR_CODE static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, \
-                                             size_t n, bool *found)                         \
-  {                                                                                         \
-    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);                \
+#define VECTOR_LOOK_UPS(name, shape)                                                      \
+  VECTOR_CODE static size_t name##_vectors(const tamis_filter *f, const uint64_t *hashes, \
+                                           size_t n, bool *found)                         \
+  {                                                                                       \
+    return vector_contains_many(const_bloom_of(f), hashes, n, found, shape);              \
+  }                                                                                       \
+  static size_t BY_VECTORS(name)(const tamis_filter *f, const uint64_t *hashes, size_t n, \
+                                 bool *found)                                             \
+  {                                                                                       \
+    if (n < VECTOR_LANES)                                                                 \
+      return name##_contains_many(f, hashes, n, found);                                   \
+    return name##_vectors(f, hashes, n, found);                                           \
   }
 #else
 #define BY_VECTORS(name) name##_contains_many

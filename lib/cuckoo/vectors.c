@@ -186,6 +186,16 @@ VECTOR_CODE static size_t contains_some_growable(const tamis_filter *f, const ui
   return holds ? hits : tamis__cuckoo_contains_many_growable(f, hashes, n, found);
 }
 
+VECTOR_CODE static size_t contains_many_fixed(const tamis_filter *f, const uint64_t *hashes,
+                                              size_t n, bool *found)
+{
+  return vector_contains_many(const_cuckoo_of(f), hashes, n, found, false,
+                              tamis__cuckoo_contains_many_fixed);
+}
+
+/* A few keys are looked up faster one by one, without what a function that has vectors does
+ * first. */
+
 size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
                                                        const uint64_t *hashes, size_t n,
                                                        bool *found)
@@ -193,17 +203,18 @@ size_t tamis__cuckoo_contains_many_growable_by_vectors(const tamis_filter *f,
   size_t hits = 0;
   for (size_t start = 0, length; start < n; start += length) {
     length = n - start < READER_BATCH ? n - start : READER_BATCH;
-    hits += contains_some_growable(f, hashes + start, length, found ? found + start : NULL);
+    batch some =
+        length < VECTOR_LANES ? tamis__cuckoo_contains_many_growable : contains_some_growable;
+    hits += some(f, hashes + start, length, found ? found + start : NULL);
   }
   return hits;
 }
 
-VECTOR_CODE size_t tamis__cuckoo_contains_many_fixed_by_vectors(const tamis_filter *f,
-                                                                const uint64_t *hashes, size_t n,
-                                                                bool *found)
+size_t tamis__cuckoo_contains_many_fixed_by_vectors(const tamis_filter *f, const uint64_t *hashes,
+                                                    size_t n, bool *found)
 {
-  return vector_contains_many(const_cuckoo_of(f), hashes, n, found, false,
-                              tamis__cuckoo_contains_many_fixed);
+  return (n < VECTOR_LANES ? tamis__cuckoo_contains_many_fixed : contains_many_fixed)(f, hashes, n,
+                                                                                      found);
 }
 
 #endif
