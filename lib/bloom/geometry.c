@@ -74,36 +74,6 @@ struct terms {
   double weight[MAX_DRAWS + 1], weight_of_two[MAX_DRAWS + 1];
 };
 
-/* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
- * for two random patterns: `hits[a]` of the rotations of the one set any of `a` bits of the
- * other, on average over the choices of `a` bits.  The patterns are the same in each word, so all
- * words have the same row. */
-struct overlap {
-  double probability;
-  double hits[4];
-};
-
-/* Of the rotations that there are: 64, or 16 of counters. */
-enum { OVERLAPS = 8 };
-
-static const struct overlap overlaps[][OVERLAPS] = {
-    {{1, {0, 1}}},
-    {{992 / 1024.0, {0, 2, 4}}, {31 / 1024.0, {0, 2, 3}}, {1 / 1024.0, {0, 2, 2}}},
-    {{186114 / 262144.0, {0, 3, 18 / 3.0, 9}},
-     {68330 / 262144.0, {0, 3, 17 / 3.0, 8}},
-     {6214 / 262144.0, {0, 3, 16 / 3.0, 7}},
-     {680 / 262144.0, {0, 3, 15 / 3.0, 7}},
-     {638 / 262144.0, {0, 3, 15 / 3.0, 6}},
-     {64 / 262144.0, {0, 3, 14 / 3.0, 6}},
-     {64 / 262144.0, {0, 3, 14 / 3.0, 5}},
-     {40 / 262144.0, {0, 3, 13 / 3.0, 5}}},
-};
-
-static const struct overlap counting_overlaps[][OVERLAPS] = {
-    {{1, {0, 1}}},
-    {{56 / 64.0, {0, 2, 4}}, {7 / 64.0, {0, 2, 3}}, {1 / 64.0, {0, 2, 2}}},
-};
-
 static double choose(unsigned n, unsigned k)
 {
   double product = 1;
@@ -415,39 +385,81 @@ static double rate_of_sections(const struct plan *plan, double lines, double *de
   return real_power(rate, sections);
 }
 
-static bool keeps_promise(struct plan *plan, double lines)
+/* What a filter of so many lines takes of the rate, with all reserves. */
+static double rate_of_lines(struct plan *plan, double lines)
 {
   struct bloom_geometry *g = &plan->geometry;
   double deviation, rate;
   g->lines = (uint64_t) lines;
   g->words = g->lines * LINE_WORDS;
   if (!bloom_section_words(g->shape, g->words))
-    return false;
+    return INFINITY;
   if (bloom_shape_is_word(g->shape))
     rate = word_rate(g->shape, &plan->terms, (double) g->capacity, lines * LINE_WORDS, &deviation);
   else
     rate = rate_of_sections(plan, lines_of_section(g), &deviation);
   double reserve = 1 + generator_reserve * bloom_geometry_bits_per_key(g);
   return rate * reserve * fmax(1, one_in_a_thousand(deviation) / tolerance) +
-             hash_collision_rate(g->capacity) <=
-         g->fpp;
+         hash_collision_rate(g->capacity);
+}
+
+static bool keeps_promise(struct plan *plan, double lines)
+{
+  return rate_of_lines(plan, lines) <= plan->geometry.fpp;
+}
+
+/* What the search for the fewest lines knows: so many break the promise, and so many keep it. */
+struct known {
+  double breaks, rate_there; /* 0 lines: nothing is known */
+  double keeps, rate_kept;
+};
+
+/* Whether so many lines keep the promise: fewer do not if these do not. */
+static bool ask(struct plan *plan, struct known *known, double lines)
+{
+  if (lines <= known->breaks || lines >= known->keeps)
+    return lines >= known->keeps;
+  double rate = rate_of_lines(plan, lines);
+  if (rate > plan->geometry.fpp)
+    known->breaks = lines, known->rate_there = rate;
+  else
+    known->keeps = lines, known->rate_kept = rate;
+  return lines == known->keeps;
+}
+
+/* Asks where the promise would begin to be kept if the rate were a power of the number of lines, as
+ * it nearly is, or so many lines above.  The answers come nearer to that number from below. */
+static void ask_near_answer(struct plan *plan, struct known *known, double above)
+{
+  if (!known->breaks || !(known->rate_there < INFINITY))
+    return;
+  double part = real_log(known->rate_there / plan->geometry.fpp) /
+                real_log(known->rate_there / known->rate_kept);
+  double lines = known->breaks * real_exp(part * real_log(known->keeps / known->breaks));
+  (void) ask(plan, known, floor(lines + above));
 }
 
 /* The smallest number of lines that keeps the promise, to 0.01 %.  No filter takes fewer bits for a
- * key than -log2 of its rate, so the search begins there: each step of it takes a while. */
+ * key than -log2 of its rate, so the search begins there.  A question takes as long as hundreds of
+ * adds, and an add waits for the plan of a layer: so a few questions near the answer come first,
+ * from which most steps of the search follow. */
 static double fewest_lines(struct plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
+  struct known known = {.keeps = INFINITY};
   double low = 0, high = 1, too_few = (double) g->capacity * -real_log2(g->fpp) / LINE_BITS;
   while (2 * high <= too_few)
     high *= 2;
-  while (high < max_lines && !keeps_promise(plan, high)) {
+  while (high < max_lines && !ask(plan, &known, high)) {
     low = high;
     high *= 2;
   }
+  for (unsigned i = 0; i < 3; i++)
+    ask_near_answer(plan, &known, 0);
+  ask_near_answer(plan, &known, 1 + high * 2e-5);
   while (high - low > fmax(1, high * 1e-4)) {
     double middle = floor((low + high) / 2);
-    if (keeps_promise(plan, middle))
+    if (ask(plan, &known, middle))
       high = middle;
     else
       low = middle;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Layer 0: the shapes of the keys of a Bloom filter, by its rate.  Only geometry.c includes this.
+ * Layer 0: the shapes of the keys of a Bloom filter, by its rate, and how patterns overlap.  Only
+ * geometry.c includes this.
  */
 #ifndef TAMIS_LIB_BLOOM_RANGES_H
 #define TAMIS_LIB_BLOOM_RANGES_H
@@ -37,6 +38,36 @@ static const struct shape_range counting_ranges[] = {
 static const struct shape_range word_ranges[] = {
     {0.36, 1, 1, 1, 0},   {0.14, 1, 2, 1, 0},   {0.047, 1, 3, 1, 0},  {0.0135, 1, 4, 1, 0},
     {0.0031, 1, 5, 1, 0}, {0.0007, 1, 6, 1, 0}, {0.0001, 1, 7, 1, 0},
+};
+
+/* How often the bits that an added key sets in a word meet the bits of the key that is looked up,
+ * for two random patterns: `hits[a]` of the rotations of the one set any of `a` bits of the
+ * other, on average over the choices of `a` bits.  The patterns are the same in each word, so all
+ * words have the same row. */
+struct overlap {
+  double probability;
+  double hits[4];
+};
+
+/* Of the rotations that there are: 64, or 16 of counters. */
+enum { OVERLAPS = 8 };
+
+static const struct overlap overlaps[][OVERLAPS] = {
+    {{1, {0, 1}}},
+    {{992 / 1024.0, {0, 2, 4}}, {31 / 1024.0, {0, 2, 3}}, {1 / 1024.0, {0, 2, 2}}},
+    {{186114 / 262144.0, {0, 3, 18 / 3.0, 9}},
+     {68330 / 262144.0, {0, 3, 17 / 3.0, 8}},
+     {6214 / 262144.0, {0, 3, 16 / 3.0, 7}},
+     {680 / 262144.0, {0, 3, 15 / 3.0, 7}},
+     {638 / 262144.0, {0, 3, 15 / 3.0, 6}},
+     {64 / 262144.0, {0, 3, 14 / 3.0, 6}},
+     {64 / 262144.0, {0, 3, 14 / 3.0, 5}},
+     {40 / 262144.0, {0, 3, 13 / 3.0, 5}}},
+};
+
+static const struct overlap counting_overlaps[][OVERLAPS] = {
+    {{1, {0, 1}}},
+    {{56 / 64.0, {0, 2, 4}}, {7 / 64.0, {0, 2, 3}}, {1 / 64.0, {0, 2, 2}}},
 };
 
 #endif
