@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static const tamis_allocator from_system = {NULL, NULL, NULL};
 
 static void blocks_are_zero_and_aligned(void **state)
 {
   (void) state;
-  size_t sizes[] = {1, 64, 4096, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
+  size_t sizes[] = {1, 64, 32767, 32768, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     unsigned char *block = tamis__memory_allocate(&from_system, sizes[i]);
     assert_non_null(block);
@@ -61,6 +63,52 @@ static void too_much_is_refused(void **state)
   (void) state;
   assert_null(tamis__memory_allocate(&from_system, SIZE_MAX));
   assert_null(tamis__memory_allocate(&from_system, SIZE_MAX / 2));
+}
+
+/* The pages of a block that are in memory, without those at its ends, which others may share. */
+static size_t pages_present(const void *block, size_t size)
+{
+  enum { MOST_PAGES = 8192 };
+  static unsigned char present[MOST_PAGES];
+  const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+  const uintptr_t begin = ((uintptr_t) block + page) / page * page;
+  const size_t n = ((uintptr_t) block + size - begin) / page;
+  size_t sum = 0;
+  assert_true(n <= MOST_PAGES);
+  assert_int_equal(mincore((void *) begin, n * page, present), 0);
+  for (size_t i = 0; i < n; i++)
+    sum += present[i] & 1;
+  return sum;
+}
+
+/* To clear them by hand would stop the add that opens a layer.  (calloc() of glibc clears what is left
+ * of the last 128 KiB that it has got from the kernel, and what has been used.  So this comes first,
+ * and small blocks come last.) */
+static void large_blocks_are_not_touched(void **state)
+{
+  (void) state;
+  const size_t sizes[] = {5000001, (2 << 20) - 1, 1000000};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    char *block = tamis__memory_allocate(&from_system, sizes[i]);
+    assert_non_null(block);
+    assert_true(pages_present(block, sizes[i]) <= 64);
+    tamis__memory_release(&from_system, block, sizes[i]);
+  }
+}
+
+/* A key that comes to a layer brings one small page, and no huge one. */
+static void pages_come_one_by_one(void **state)
+{
+  (void) state;
+  const size_t size = 5000001;
+  char *block = tamis__memory_allocate(&from_system, size);
+  assert_non_null(block);
+  tamis__memory_use_small_pages(&from_system, block, size);
+  for (size_t touched = 0; touched < 3; touched++) {
+    block[(touched + 1) * 1000000] = 1;
+    assert_int_equal(pages_present(block, size), touched + 1);
+  }
+  tamis__memory_release(&from_system, block, size);
 }
 
 /* An allocator that keeps a balance and hands out dirty memory. */
@@ -181,8 +229,10 @@ static void blocks_that_are_not_aligned_are_given_back(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(large_blocks_are_not_touched),
       cmocka_unit_test(blocks_are_zero_and_aligned),
       cmocka_unit_test(large_blocks_leave_nothing_mapped),
+      cmocka_unit_test(pages_come_one_by_one),
       cmocka_unit_test(too_much_is_refused),
       cmocka_unit_test(a_users_allocator_gets_back_what_it_gave),
       cmocka_unit_test(blocks_that_are_not_aligned_are_given_back),

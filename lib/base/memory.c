@@ -15,6 +15,13 @@ enum { ALIGNMENT = 64 };
 /* The size of a huge page.  From this size on a block is mapped rather than malloc'ed. */
 static const size_t huge = (size_t) 2 << 20;
 
+/* From this size on a block is not cleared by hand.  (To touch a page for the first time takes a
+ * quarter of a microsecond or, on a virtual machine, up to twenty.) */
+static const size_t untouched = (size_t) 32 << 10;
+
+/* Below this size, small pages will do: the TLB of a processor covers 8 to 16 MiB of them. */
+static const size_t small_pages = (size_t) 32 << 20;
+
 /* Returns a mapping that starts on a huge page, or NULL.  The kernel aligns mappings to small pages
  * only, so this one maps a huge page more than it needs, and unmaps what is before and after the
  * block.  munmap() gets the block's size later, which need not be a multiple of the page size. */
@@ -48,6 +55,18 @@ static bool move_pages(void *block, size_t size, void *larger)
   return mremap(block, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, larger) == larger;
 }
 
+/* calloc() knows which of its memory is as the kernel gave it, and touches none of that.  But it
+ * aligns to 16 only.  So where its block begins is noted before the one that it is to be. */
+static void *allocate_untouched(size_t size)
+{
+  char *start = calloc(1, size + ALIGNMENT);
+  if (!start)
+    return NULL;
+  void **block = (void **) (start + ALIGNMENT - (uintptr_t) start % ALIGNMENT);
+  block[-1] = start;
+  return block;
+}
+
 /* The user's functions may contain cancellation points, and are called with locks held.  But they
  * are not called in a read section: they may wait, and so would the grace periods of all filters. */
 static void release_to(const tamis_allocator *from, void *block, size_t size)
@@ -75,8 +94,8 @@ static void *allocate_from(const tamis_allocator *from, size_t size)
 void *tamis__memory_allocate_cleared(const tamis_allocator *from, size_t size, size_t cleared)
 {
   void *block;
-  if (!from->allocate && size >= huge)
-    return map_aligned(size);
+  if (!from->allocate && size >= untouched)
+    return size >= huge ? map_aligned(size) : allocate_untouched(size);
   if (from->allocate)
     block = allocate_from(from, size);
   else if (posix_memalign(&block, ALIGNMENT, size))
@@ -112,7 +131,15 @@ void tamis__memory_release(const tamis_allocator *from, void *block, size_t size
   else if (size >= huge)
     munmap(block, size);
   else
-    free(block);
+    free(size >= untouched ? ((void **) block)[-1] : block);
+}
+
+void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, size_t size)
+{
+#ifdef MADV_NOHUGEPAGE
+  if (!from->allocate && size >= huge && size < small_pages)
+    (void) madvise(block, size, MADV_NOHUGEPAGE); /* only advice, as above */
+#endif
 }
 
 void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size)

@@ -8,9 +8,10 @@
 #include "tamis/tamis.h"
 
 /* Returns `size` zero bytes aligned to 64, or NULL.
- * Without a user's allocator (allocate == NULL) a large block comes straight from mmap.  The kernel
- * clears its pages when they are first touched, so creating a large filter costs nothing in
- * advance.  The pages are requested as huge pages: in a filter larger than the TLB covers, these
+ * Without a user's allocator (allocate == NULL) nothing of a block of 32 KiB or more is touched,
+ * unless malloc() has it from an earlier use: the kernel clears its pages when they are first
+ * touched, so creating a large filter costs nothing in advance.  From 2 MiB on it comes straight
+ * from mmap.  The pages are requested as huge pages: in a filter larger than the TLB covers, these
  * save a TLB miss on most accesses. */
 void *tamis__memory_allocate(const tamis_allocator *from, size_t size);
 
@@ -27,6 +28,12 @@ void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size);
  * undefined.  NULL: there is no memory, and `block` is as it was.  `block` may be NULL, with a size
  * of 0.  Large blocks of the system are not copied: their pages move. */
 void *tamis__memory_grow(const tamis_allocator *from, void *block, size_t size, size_t larger);
+
+/* For a new block that gets its pages while other calls wait for them: a huge page is cleared at
+ * once, which takes 0.1 ms, or 10 ms on a virtual machine whose host has yet to find the memory.
+ * Does nothing to a block of 32 MiB or more, to which huge pages are worth that, nor to one of a
+ * user's allocator. */
+void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, size_t size);
 
 /* Releases a block; `size` is the size that it was allocated with.  NULL is fine. */
 void tamis__memory_release(const tamis_allocator *from, void *block, size_t size);

@@ -294,6 +294,8 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
                                            clear ? 0 : words_bytes);
     if (!words)
       return TAMIS_ENOMEM;
+    if (plan->older) /* adds are under way */
+      tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
   *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){.at = NULL});
   if (!*out)
