@@ -75,6 +75,38 @@ static void all_keys_stay_in(tamis_layout layout)
 }
 EACH_LAYOUT(all_keys_stay_in)
 
+/* A batch searches layer after layer; a single call searches their rows, those of like shapes
+ * together.  With these rates, keys have other bits in later layers, or further probes, or
+ * sections.  Absent keys are found in each of the layers. */
+static void a_table_has_the_row_of_each_layer(tamis_layout layout)
+{
+  static const double rates[] = {0.6, 0.3, 0.1, 0.03, 0.01, 0.002, 2e-4};
+  enum { ADDED = 3000, PROBES = 20000 / SCALE };
+  static uint64_t keys[PROBES];
+  static bool found[PROBES];
+  for (unsigned r = 0; r < sizeof rates / sizeof *rates; r++) {
+    tamis_filter *f = make_filter(layout, 20, rates[r]);
+    for (uint64_t i = 0; i < ADDED; i++)
+      assert_int_equal(tamis_add_hash(f, i), TAMIS_OK);
+    const struct bloom *layer = newest_layer(const_bloom_of(f));
+    const struct bloom_row *rows = const_bloom_long_of(layer)->rows;
+    for (; layer; layer = bloom_older(layer), rows++) {
+      assert_ptr_equal(rows->words, layer->words);
+      assert_ptr_equal(rows->calls, bloom_calls_of(layer));
+      assert_in_range(rows->alike, 1, layer->number);
+    }
+    for (uint64_t i = 0; i < PROBES; i++)
+      keys[i] = i < ADDED / 2 ? i : absent(i);
+    tamis_contains_many_hash(f, keys, PROBES, found);
+    for (uint64_t i = 0; i < PROBES; i++) {
+      assert_int_equal(tamis_contains_hash(f, keys[i]), found[i]);
+      assert_true(found[i] || i >= ADDED / 2);
+    }
+    tamis_destroy(f);
+  }
+}
+EACH_LAYOUT(a_table_has_the_row_of_each_layer)
+
 /* At every doubling, when the layers are as full as they get. */
 static void the_rate_stays(tamis_layout layout)
 {
@@ -599,6 +631,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       EACH(all_keys_stay_in),
+      EACH(a_table_has_the_row_of_each_layer),
       EACH(the_rate_stays),
       EACH(figures_are_those_of_all_layers),
       EACH(a_filter_takes_what_was_told_up_to_its_capacity),

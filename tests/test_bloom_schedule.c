@@ -523,8 +523,8 @@ static void a_late_add_wins_in_the_newest_layer(void **state)
     uint64_t count = stats_of(f).count;
     assert_int_equal(go_on(&a), TAMIS_OK);
     assert_int_equal(stats_of(f).count, count + 1);
-    assert_true(bloom_calls_of(newest_layer(bloom_of(f)))
-                    ->find(newest_layer(bloom_of(f)), hash_mix(&f->keys, 7)));
+    const struct bloom_row row = bloom_row_of(newest_layer(bloom_of(f)));
+    assert_true(row.calls->find(&row, 1, hash_mix(&f->keys, 7)));
     assert_int_equal(tamis_add_unique_hash(f, 7), TAMIS_PRESENT);
     assert_valid(f);
     tamis_destroy(f);

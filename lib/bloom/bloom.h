@@ -44,12 +44,26 @@ enum bloom_fullness { OPEN, NEAR, FULL, LAST };
 enum { BLOOM_MOST_LAYERS = 64 };
 
 struct bloom;
+struct bloom_calls;
+
+/* A layer, as a look-up in a filter that has several of them needs it.  Each further layer has a
+ * table of such rows, of itself and of those before it, down to the first: a search that went from
+ * layer to layer would find each of them at the end of the one before. */
+struct bloom_row {
+  const word *words;
+  uint64_t section_words; /* of each section */
+  const struct bloom_calls *calls;
+  uint16_t sections;
+  uint16_t probes;
+  unsigned alike; /* so many rows from this one on are searched by one call */
+};
 
 /* What is made for each shape (operations.c). */
 struct bloom_calls {
   struct filter_operations alone; /* for a filter of one layer */
-  /* For one of several layers, which those with counters never are.  Both take mixed hashes. */
-  bool (*find)(const struct bloom *b, uint64_t mixed);
+  /* For some of several layers, which those with counters never are.  Both take mixed hashes.
+   * The first one searches n rows, of which none has fewer probes than one that comes later. */
+  bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
   /* Adds a key, unless the layer is full and the call is not late: TAMIS_OK, if it has completed the
    * key, but has not counted it; TAMIS_PRESENT or TAMIS_EFULL. */
   int (*insert)(struct bloom *b, uint64_t mixed, bool late);
@@ -61,8 +75,8 @@ struct bloom_calls {
  * is all that there is of a filter with the usual options (*short*), in one block with its words:
  *
  *    [words] struct bloom, without its last counter
- *    [words] struct bloom_long                               another small one
- *    struct bloom_large, with its shards [stripes]           a large one: its words are elsewhere
+ *    [words] struct bloom_long [rows]                        another small one
+ *    struct bloom_large, with its shards [stripes] [rows]    a large one: its words are elsewhere
  *
  * A small one has a stripe, and one shard of counters, within the struct.  No thread owns that, so
  * all of them add to it atomically. */
@@ -111,7 +125,7 @@ _Static_assert(offsetof(struct bloom, counts) == 96 && sizeof(struct bloom) == 1
 struct bloom_long {
   struct bloom b;
   const struct bloom_calls *calls;
-  const struct bloom_calls *calls_before; /* of the layer before, which may be short; or NULL */
+  const struct bloom_row *rows; /* of a further layer; as many as its number says */
   uint64_t capacity;
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
@@ -326,6 +340,17 @@ static inline const struct bloom_calls *bloom_calls_of(const struct bloom *b)
                           : tamis__bloom_calls(bloom_shape_of(b), false);
 }
 
+/* The row of a layer alone. */
+static inline struct bloom_row bloom_row_of(const struct bloom *b)
+{
+  return (struct bloom_row){.words = b->words,
+                            .section_words = bloom_section_words(bloom_shape_of(b), b->word_count),
+                            .calls = bloom_calls_of(b),
+                            .sections = b->sections,
+                            .probes = b->probes,
+                            .alike = 1};
+}
+
 /* bloom_long.max_bits, also of a filter that is short. */
 double tamis__bloom_max_bits(const struct bloom *b);
 
@@ -354,6 +379,7 @@ struct bloom_plan {
   double max_bits;     /* 0: computed */
   uint64_t closes_at;  /* 0: at the capacity */
   struct bloom *older; /* the layer before */
+  unsigned number;     /* of the layer; 0 or 1: the first */
   bool is_mapped;
   bool closes_early;   /* or may do so: see tamis__layers_limit_first() */
   bool is_unusual;     /* it has an allocator or a hash function of the user's */

@@ -7,6 +7,7 @@
 #include "bloom/bloom.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- sizes ---- */
 
@@ -22,7 +23,7 @@ struct sizes {
   bool own_stripe;    /* in the struct; there are no others then */
   size_t words_bytes; /* in either block; 0: they are mapped */
   size_t before;      /* of these, in the block of the struct */
-  size_t struct_bytes, all_bytes;
+  size_t struct_bytes, rows_bytes, all_bytes;
 };
 
 static unsigned power_of_two_up(unsigned n)
@@ -54,7 +55,7 @@ static struct sizes add_up(struct sizes s, bool small, bool is_long)
   s.struct_bytes = !small    ? sizeof(struct bloom_large) + s.shards * sizeof(struct counter_shard)
                    : is_long ? sizeof(struct bloom_long)
                              : (size_t) BLOOM_SHORT_BYTES;
-  s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe);
+  s.all_bytes = s.before + s.struct_bytes + s.stripes * sizeof(struct padded_stripe) + s.rows_bytes;
   return s;
 }
 
@@ -80,11 +81,17 @@ static unsigned stripes_for(const struct bloom_plan *plan, bool small)
                               : most;
 }
 
+static size_t bytes_of_rows(unsigned number)
+{
+  return number > 1 ? number * sizeof(struct bloom_row) : 0;
+}
+
 static struct sizes sizes_for(const struct bloom_plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
   bool small = is_small(g->words);
-  struct sizes s = {.words_bytes = plan->is_mapped ? 0 : g->words * sizeof(word)};
+  struct sizes s = {.words_bytes = plan->is_mapped ? 0 : g->words * sizeof(word),
+                    .rows_bytes = bytes_of_rows(plan->number)};
   s.stripes = stripes_for(plan, small);
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
@@ -97,7 +104,8 @@ static struct sizes sizes_of(const struct bloom *b)
 {
   bool mapped = bloom_mapping(b).at;
   struct sizes s = {.shards = b->counter_mask ? b->counter_mask + 1U : 0,
-                    .words_bytes = mapped ? 0 : b->word_count * sizeof(word)};
+                    .words_bytes = mapped ? 0 : b->word_count * sizeof(word),
+                    .rows_bytes = bytes_of_rows(b->number)};
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
   s = add_up(s, is_small(b->word_count), bloom_is_long(b));
@@ -215,7 +223,6 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
 {
   const struct bloom_geometry *g = &plan->geometry;
   l->calls = calls;
-  l->calls_before = plan->older ? bloom_calls_of(plan->older) : NULL;
   l->capacity = g->capacity;
   l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
   l->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(g);
@@ -258,6 +265,20 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
     b->older = plan->older;
 }
 
+/* The words of older layers stay where they are, so their rows can be copied. */
+static void begin_rows(struct bloom *b, struct bloom_row *rows)
+{
+  const struct bloom *older = b->older;
+  rows[0] = bloom_row_of(b);
+  if (older->number == 1)
+    rows[1] = bloom_row_of(older);
+  else
+    memcpy(rows + 1, const_bloom_long_of(older)->rows, older->number * sizeof *rows);
+  if (rows[0].calls->find == rows[1].calls->find && rows[0].probes >= rows[1].probes)
+    rows[0].alike += rows[1].alike;
+  bloom_long_of(b)->rows = rows;
+}
+
 struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct bloom_plan *plan,
                                   word *words, const struct saved_mapping *mapping)
 {
@@ -278,6 +299,8 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
   }
   operations_begin(&b->head, operations);
   b->words = words ? words : (word *) block;
+  if (plan->older)
+    begin_rows(b, (struct bloom_row *) (block + s.all_bytes - s.rows_bytes));
   if (!mapping->at)
     (void) tamis__bloom_watch(b);
   return b;
@@ -297,6 +320,7 @@ int tamis__bloom_create_empty(const struct tamis_filter *head, const struct bloo
     if (plan->older) /* adds are under way */
       tamis__memory_use_small_pages(filter_allocator(head), words, words_bytes);
   }
+  assert(plan->number == (plan->older ? plan->older->number + 1U : 0));
   *out = tamis__bloom_create(head, plan, words, &(struct saved_mapping){.at = NULL});
   if (!*out)
     tamis__memory_release(filter_allocator(head), words, words_bytes);

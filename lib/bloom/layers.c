@@ -198,7 +198,8 @@ static int plan_layer(const struct bloom *first, struct bloom *full, struct bloo
   *plan = (struct bloom_plan){.stripes_wanted = bloom_stripes_wanted(first),
                               .max_bytes = max_bytes,
                               .cleared_from = bloom_cleared_from(first),
-                              .older = full};
+                              .older = full,
+                              .number = full->number + 1U};
   *openers = MOST_OPENERS;
   if (plan_next(first, full->number, &before, &plan->geometry) != TAMIS_OK)
     return TAMIS_EFULL;
@@ -389,17 +390,24 @@ static const struct bloom_calls *calls_of(const struct bloom *first, const struc
   return layer == first ? bloom_calls_of(first) : const_bloom_long_of(layer)->calls;
 }
 
+/* Searches n layers, those of one shape by one call. */
+static bool find_in_rows(const struct bloom_row *rows, unsigned n, uint64_t mixed)
+{
+  for (unsigned alike; n; rows += alike, n -= alike) {
+    alike = rows->alike < n ? rows->alike : n;
+    if (rows->calls->find(rows, alike, mixed))
+      return true;
+  }
+  return false;
+}
+
 /* Searches a layer and those before it.  Most keys are in the newest layers. */
 static bool find(const struct bloom *first, const struct bloom *layer, uint64_t mixed)
 {
-  const struct bloom_calls *calls = calls_of(first, layer);
-  while (!calls->find(layer, mixed)) {
-    if (layer == first)
-      return false;
-    calls = const_bloom_long_of(layer)->calls_before;
-    layer = layer->older;
-  }
-  return true;
+  if (layer != first)
+    return find_in_rows(const_bloom_long_of(layer)->rows, layer->number, mixed);
+  const struct bloom_row row = bloom_row_of(first);
+  return row.calls->find(&row, 1, mixed);
 }
 
 static int refused(const struct bloom *first, int result)
@@ -423,14 +431,11 @@ static int add(struct bloom *first, uint64_t mixed)
   }
 }
 
-/* Searches a layer, and those before it that come after `completed`. */
-static bool find_after(const struct bloom *first, const struct bloom *completed,
-                       const struct bloom *layer, uint64_t mixed)
+/* Searches a layer, and those before it that come after `completed`, which is older. */
+static bool find_after(const struct bloom *completed, const struct bloom *layer, uint64_t mixed)
 {
-  for (; layer != completed; layer = layer->older)
-    if (calls_of(first, layer)->find(layer, mixed))
-      return true;
-  return false;
+  assert(layer->number > completed->number);
+  return find_in_rows(const_bloom_long_of(layer)->rows, layer->number - completed->number, mixed);
 }
 
 /* Before a unique add is refused for good: whether another one, which had found room, has completed
@@ -453,7 +458,7 @@ static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *c
     struct bloom *newest = newest_layer(first);
     if (newest == completed)
       return has_ended(newest) ? refused(first, TAMIS_EFULL) : count_key(newest);
-    if (completed ? find_after(first, completed, newest, mixed) : find(first, newest, mixed))
+    if (completed ? find_after(completed, newest, mixed) : find(first, newest, mixed))
       return TAMIS_PRESENT;
     HOOK(bloom_layers_searched);
     int result = calls_of(first, newest)->insert(newest, mixed, completed);

@@ -97,10 +97,9 @@ FORCE_INLINE bool lookup_section(const word *words, const struct bloom_probes *b
 }
 
 /* Each section is a cache miss, so the look-up ends with the first one that has not got the key. */
-FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+FORCE_INLINE bool lookup_in(const word *words, uint64_t of_section, struct bloom_key key,
+                            struct bloom_shape shape)
 {
-  const word *words = b->words; /* a compiler would read it again after each atomic load */
-  const uint64_t of_section = section_words(b, shape);
   if (bloom_shape_is_word(shape))
     return word_lookup(&words[key.first], bloom_word_mask(key.hash, shape));
   struct bloom_probes probes = bloom_probes_from(key.first, key.hash, shape);
@@ -113,6 +112,72 @@ FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct blo
     bloom_probes_next_section(of_section, &probes, shape);
   }
   return false_at_exit();
+}
+
+FORCE_INLINE bool lookup(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
+{
+  const word *words = b->words; /* a compiler would read it again after each atomic load */
+  return lookup_in(words, section_words(b, shape), key, shape);
+}
+
+/* In one of several layers. */
+FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
+                                struct bloom_shape shape)
+{
+  const struct bloom_key key = {mixed, bloom_first_word(row->section_words, mixed)};
+  return lookup_in(row->words, row->section_words, key, shape);
+}
+
+/* What a key has in common in all layers of the blocked layout with one section and three bits in a
+ * word: those of more probes only have more words.  From the second layer on, a look-up of it takes
+ * half of the instructions.  That counts because a look-up in eleven layers fills all that the
+ * processor works on at a time: only what is left of that is for the next look-up, whose memory
+ * could be fetched meanwhile. */
+struct common {
+  uint64_t mixed;
+  uint64_t offset[4]; /* from the first word, by xor */
+  uint64_t others[4]; /* the bits that are not the key's */
+};
+
+enum { COMMON_BITS = 3 };
+
+FORCE_INLINE struct common common_of(uint64_t mixed)
+{
+  const struct bloom_shape most = {TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1};
+  struct common c = {.mixed = mixed};
+  struct bloom_probes probes = bloom_probes_from(0, mixed, most);
+  UNROLL
+  for (unsigned i = 0; i < most.probes; i++) {
+    const struct bloom_probe probe = bloom_probes_next(&probes, most);
+    c.offset[i] = probe.word;
+    c.others[i] = ~probe.mask;
+  }
+  return c;
+}
+
+/* Goes on to the first row with fewer probes; returns whether it has found the key before. */
+FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_row *end,
+                              const struct common *c, unsigned probes)
+{
+  for (; *row < end && (*row)->probes == probes; ++*row) {
+    const word *words = (*row)->words;
+    const uint64_t first = bloom_first_word((*row)->section_words, c->mixed);
+    uint64_t in = UINT64_MAX;
+    UNROLL
+    for (unsigned i = 0; i < probes; i++)
+      in &= word_load(&words[first ^ c->offset[i]]) | c->others[i];
+    if (!~in)
+      return true;
+  }
+  return false;
+}
+
+static bool find_in_common(const struct bloom_row *rows, unsigned n, uint64_t mixed)
+{
+  const struct common c = common_of(mixed);
+  const struct bloom_row *end = rows + n;
+  return find_common(&rows, end, &c, 4) || find_common(&rows, end, &c, 3) ||
+         find_common(&rows, end, &c, 2) || find_common(&rows, end, &c, 1);
 }
 
 /* ---- add and unique add ---- */
@@ -275,7 +340,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
  *
  * With the shape a constant, the compiler makes straight code of the one body above:
  * blocked_2x3_contains and its like are made here.  Those of several sections read their number: a
- * shape may use `b`, the filter. */
+ * shape may use `b`, the filter or the row of a layer. */
 #define LOOK_UPS(name, shape)                                                                 \
   static bool name##_contains(const tamis_filter *f, uint64_t hash)                           \
   {                                                                                           \
@@ -347,46 +412,50 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 #define ALONE(name, adds, ...) ALONE_WITH(name, name##_contains_many, adds, __VA_ARGS__)
 
-#define TABLE(name, many, adds)                                                       \
+#define TABLE(name, many, adds, finder)                                               \
   {                                                                                   \
-    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind), .find = name##_find,    \
+    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind), .find = (finder),       \
                                                               .insert = adds##_insert \
   }
 
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
  * `name`, but for the batches of processors that can compute with vectors. */
-#define CALLS_WITH(name, by_vectors, adds, shape, limited)                                   \
-  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key,      \
-                                  bool unique)                                               \
-  {                                                                                          \
-    return add(b, hash, key, unique, shape, limited);                                        \
-  }                                                                                          \
-  ADDS(adds, shape)                                                                          \
-  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                       \
-  {                                                                                          \
-    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);                   \
-  }                                                                                          \
-  static const struct bloom_calls adds##_calls[] = {TABLE(name, name##_contains_many, adds), \
-                                                    TABLE(name, by_vectors, adds)};
+#define CALLS_WITH(name, by_vectors, adds, shape, limited, finder)                      \
+  FORCE_INLINE int adds##_add_key(struct bloom *b, uint64_t hash, struct bloom_key key, \
+                                  bool unique)                                          \
+  {                                                                                     \
+    return add(b, hash, key, unique, shape, limited);                                   \
+  }                                                                                     \
+  ADDS(adds, shape)                                                                     \
+  static int adds##_insert(struct bloom *b, uint64_t mixed, bool late)                  \
+  {                                                                                     \
+    return insert(b, key_of_mixed(b, mixed, shape), late, shape, limited);              \
+  }                                                                                     \
+  static const struct bloom_calls adds##_calls[] = {                                    \
+      TABLE(name, name##_contains_many, adds, finder), TABLE(name, by_vectors, adds, finder)};
 
-#define LOOK_UPS_AND_FIND(name, shape)                           \
-  LOOK_UPS(name, shape)                                          \
-  static bool name##_find(const struct bloom *b, uint64_t mixed) \
-  {                                                              \
-    return lookup(b, key_of_mixed(b, mixed, shape), shape);      \
+#define LOOK_UPS_AND_FIND(name, shape)                                           \
+  LOOK_UPS(name, shape)                                                          \
+  static bool name##_find(const struct bloom_row *b, unsigned n, uint64_t mixed) \
+  {                                                                              \
+    for (; n; n--, b++)                                                          \
+      if (lookup_in_row(b, mixed, shape))                                        \
+        return true;                                                             \
+    return false;                                                                \
   }
 
 /* In both forms. */
-#define CALLS(name, by_vectors, shape)             \
-  CALLS_WITH(name, by_vectors, name, shape, false) \
-  CALLS_WITH(name, by_vectors, limited_##name, shape, true)
+#define CALLS(name, by_vectors, shape, finder)             \
+  CALLS_WITH(name, by_vectors, name, shape, false, finder) \
+  CALLS_WITH(name, by_vectors, limited_##name, shape, true, finder)
 
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
 #define BLOCKED_CALLS(probes, bits)                                         \
   LOOK_UPS_AND_FIND(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits)) \
   VECTOR_LOOK_UPS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))   \
   CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),   \
-        BLOCKED_SHAPE(probes, bits))
+        BLOCKED_SHAPE(probes, bits),                                        \
+        (bits) == COMMON_BITS ? find_in_common : blocked_##probes##x##bits##_find)
 BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 #define COUNTING_SHAPE(probes, bits) ((struct bloom_shape){BLOOM_LAYOUT_COUNTING, probes, bits, 1})
 #define COUNTING_CALLS(probes, bits)                                                               \
@@ -430,22 +499,24 @@ BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
 BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define WORD_SHAPE(bits) ((struct bloom_shape){TAMIS_LAYOUT_WORD, 1, bits, 1})
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
-#define WORD_CALLS(bits)                                                                 \
-  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))                                       \
-  VECTOR_LOOK_UPS(word_##bits, WORD_SHAPE(bits))                                         \
-  CALLS_WITH(word_##bits, BY_VECTORS(word_##bits), word_##bits, WORD_SHAPE(bits), false) \
-  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))                                   \
-  VECTOR_LOOK_UPS(marked_##bits, MARKED_SHAPE(bits))                                     \
-  CALLS_WITH(marked_##bits, BY_VECTORS(marked_##bits), marked_##bits, MARKED_SHAPE(bits), true)
+#define WORD_CALLS(bits)                                                                        \
+  LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))                                              \
+  VECTOR_LOOK_UPS(word_##bits, WORD_SHAPE(bits))                                                \
+  CALLS_WITH(word_##bits, BY_VECTORS(word_##bits), word_##bits, WORD_SHAPE(bits), false,        \
+             word_##bits##_find)                                                                \
+  LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))                                          \
+  VECTOR_LOOK_UPS(marked_##bits, MARKED_SHAPE(bits))                                            \
+  CALLS_WITH(marked_##bits, BY_VECTORS(marked_##bits), marked_##bits, MARKED_SHAPE(bits), true, \
+             marked_##bits##_find)
 BLOOM_WORD_SHAPES(WORD_CALLS)
 #define SECTIONS_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, SECTION_PROBES, SECTION_BITS, b->sections})
 LOOK_UPS_AND_FIND(sections, SECTIONS_SHAPE)
-CALLS(sections, sections_contains_many, SECTIONS_SHAPE)
+CALLS(sections, sections_contains_many, SECTIONS_SHAPE, sections_find)
 #define CLASSIC_SHAPE \
   ((struct bloom_shape){TAMIS_LAYOUT_CLASSIC, CLASSIC_PROBES, CLASSIC_BITS, b->sections})
 LOOK_UPS_AND_FIND(classic, CLASSIC_SHAPE)
-CALLS(classic, classic_contains_many, CLASSIC_SHAPE)
+CALLS(classic, classic_contains_many, CLASSIC_SHAPE, classic_find)
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited)
 {

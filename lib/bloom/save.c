@@ -329,6 +329,7 @@ uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
   for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
     capacity *= i > 2 ? 2 : 1;
     plan.is_unusual = true; /* as further layers are long */
+    plan.number = i;
     if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
         TAMIS_OK)
       bytes += tamis__bloom_bytes_beside(&plan);
@@ -415,6 +416,7 @@ static int load_words(struct loading *l)
   const bool mapped = l->r->mapping; /* then no words are allocated */
   uint64_t array = c->plan.geometry.lines * LINE_BYTES, bytes = mapped ? 0 : array;
   c->plan.is_mapped = mapped;
+  c->plan.number = l->n ? l->n + 1 : 0;
   c->plan.is_unusual |= filter_allocator(l->head)->allocate != NULL;
   uint64_t beside = tamis__bloom_bytes_beside(&c->plan) +
                     (mapped && !l->n ? sizeof(struct filter_operations) : 0);
