@@ -431,7 +431,7 @@ static bool ask(struct plan *plan, struct known *known, double lines)
  * it nearly is, or so many lines above.  The answers come nearer to that number from below. */
 static void ask_near_answer(struct plan *plan, struct known *known, double above)
 {
-  if (!known->breaks || !(known->rate_there < INFINITY))
+  if (known->breaks <= 0 || !(known->rate_there < INFINITY))
     return;
   double part = real_log(known->rate_there / plan->geometry.fpp) /
                 real_log(known->rate_there / known->rate_kept);
