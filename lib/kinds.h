@@ -20,6 +20,14 @@ enum {
  * no windows. */
 const struct filter_kind *tamis__find_kind(tamis_kind kind, bool window);
 
+/* The kind of a saved filter.  NULL: there is none. */
+const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved);
+
+/* Reads and checks the options of a new filter, as far as they mean the same to all kinds, and makes
+ * the head of the filter, with `more` and a seed. */
+int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
+                   struct filter_more *more, struct tamis_filter *head);
+
 /* Fills all of *out. */
 void tamis__fill_stats(const tamis_filter *f, tamis_stats *out);
 
@@ -30,13 +38,6 @@ void tamis__give_stats(tamis_stats *filled, tamis_stats *out);
 static inline bool good_allocator(const tamis_allocator *a)
 {
   return !a || (a->allocate && a->release);
-}
-
-/* The hash of a certain key, by which hash functions are told apart. */
-static inline uint64_t filter_probe(const tamis_filter *f)
-{
-  static const char key[] = "tamis probe";
-  return filter_hash(f, key, sizeof key - 1);
 }
 
 #endif

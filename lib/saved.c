@@ -59,8 +59,8 @@ static int check_hash(const struct saved_head *saved, const struct tamis_filter 
   return saved->own_hash ? TAMIS_EINVAL : TAMIS_ECORRUPT;
 }
 
-/* NULL: there is no such kind.  One that has no windows does not know the feature. */
-static const struct filter_kind *kind_of(const struct saved_head *saved)
+/* One that has no windows does not know the feature. */
+const struct filter_kind *tamis__kind_of_saved(const struct saved_head *saved)
 {
   const struct filter_kind *kind = NULL;
   if (saved->features & SAVED_WINDOW)
@@ -76,7 +76,7 @@ static int load_from(struct saved_reader *r, const tamis_load_options *options, 
   int result = tamis__saved_read_header(r, &saved);
   if (result != TAMIS_OK)
     return result;
-  const struct filter_kind *kind = kind_of(&saved);
+  const struct filter_kind *kind = tamis__kind_of_saved(&saved);
   if (!kind)
     return TAMIS_ECORRUPT;
   if (!kind->load || saved.features & ~kind->features)
@@ -218,6 +218,25 @@ int tamis_load(const tamis_load_options *options, tamis_read_function read, void
   return result;
 }
 
+static int read_info(struct saved_reader *r, struct saved_head *saved)
+{
+  int result = tamis__saved_read_header(r, saved);
+  if (result != TAMIS_OK)
+    return result;
+  const struct filter_kind *kind = tamis__kind_of_saved(saved);
+  if (!kind)
+    return TAMIS_ECORRUPT;
+  if (saved->features & ~kind->features)
+    return TAMIS_EUNSUPPORTED;
+  if (saved->features & SAVED_LIVE && (result = kind->live_figures(r, saved)) != TAMIS_OK)
+    return result;
+  if (kind->figures)
+    kind->figures(saved, &saved->figures);
+  if (kind->bytes_beside)
+    saved->figures.bytes += kind->bytes_beside(saved);
+  return TAMIS_OK;
+}
+
 int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
 {
   if (!read || !out || out->struct_size < FIRST_STATS_SIZE)
@@ -225,22 +244,12 @@ int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out)
   struct saved_head saved;
   struct saved_reader r = {.read = read, .context = context};
   int cancellation = cancellation_disable();
-  int result = tamis__saved_read_header(&r, &saved);
+  int result = read_info(&r, &saved);
   tamis__saved_close(&r);
   cancellation_restore(cancellation);
-  if (result != TAMIS_OK)
-    return result;
-  const struct filter_kind *kind = kind_of(&saved);
-  if (!kind)
-    return TAMIS_ECORRUPT;
-  if (saved.features & ~kind->features)
-    return TAMIS_EUNSUPPORTED;
-  if (kind->figures)
-    kind->figures(&saved, &saved.figures);
-  if (kind->bytes_beside)
-    saved.figures.bytes += kind->bytes_beside(&saved);
-  tamis__give_stats(&saved.figures, out);
-  return TAMIS_OK;
+  if (result == TAMIS_OK)
+    tamis__give_stats(&saved.figures, out);
+  return result;
 }
 
 /* ---- files ---- */
@@ -259,7 +268,7 @@ static int load_open_file(const tamis_load_options *options, int fd, tamis_filte
   struct saved_reader r = {.read = read_from_file, .context = &fd};
   int result = load(options, &r, out);
   char more;
-  int64_t follows = result == TAMIS_OK ? read_from_file(&fd, &more, 1) : 0;
+  int64_t follows = result == TAMIS_OK && !r.live ? read_from_file(&fd, &more, 1) : 0;
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;
 }
 
@@ -290,7 +299,7 @@ static int map_open_file(const tamis_load_options *options, int fd, tamis_filter
   int result = load(options, &r, out);
   if (result != TAMIS_OK)
     munmap(mapping, (size_t) size);
-  else if (r.at != r.mapping_size)
+  else if (r.at != r.mapping_size && !r.live)
     result = TAMIS_ECORRUPT; /* the filter has the mapping now */
   return result;
 #endif

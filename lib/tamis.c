@@ -224,22 +224,31 @@ static int random_seed(const struct refusal *why, uint64_t *seed)
   return TAMIS_OK;
 }
 
+int tamis__prepare(const struct refusal *why, const tamis_options *options, tamis_options *known,
+                   struct filter_more *more, struct tamis_filter *head)
+{
+  int result = read_options(why, options, known);
+  if (result != TAMIS_OK)
+    return result;
+  uint64_t seed = known->seed;
+  if (seed == 0 && (result = random_seed(why, &seed)) != TAMIS_OK)
+    return result;
+  *more = (struct filter_more){.hash = known->hash, .hash_context = known->hash_context};
+  if (known->allocator)
+    more->allocator = *known->allocator;
+  *head = (struct tamis_filter){.keys = hash_keys_from_seed(seed)};
+  filter_set_more(head, more);
+  return TAMIS_OK;
+}
+
 /* Creates a filter, or only finds out whether it would be refused (out == NULL). */
 static int create(const struct refusal *why, const tamis_options *options, tamis_filter **out)
 {
   tamis_options known;
-  int result = read_options(why, options, &known);
-  if (result != TAMIS_OK)
-    return result;
-  uint64_t seed = known.seed;
-  if (seed == 0 && (result = random_seed(why, &seed)) != TAMIS_OK)
-    return result;
-  struct filter_more more = {.hash = known.hash, .hash_context = known.hash_context};
-  if (known.allocator)
-    more.allocator = *known.allocator;
-  struct tamis_filter head = {.keys = hash_keys_from_seed(seed)};
-  filter_set_more(&head, &more);
-  return kind_for(&known)->create(&known, &head, why, out);
+  struct filter_more more;
+  struct tamis_filter head;
+  int result = tamis__prepare(why, options, &known, &more, &head);
+  return result == TAMIS_OK ? kind_for(&known)->create(&known, &head, why, out) : result;
 }
 
 int tamis_create(const tamis_options *options, tamis_filter **out)

@@ -7,7 +7,11 @@
  * without a winner was hidden by a false positive, and there may be no more of these than the
  * filter's rate allows.  A cuckoo filter starts small and grows meanwhile: its segments split, and
  * it opens new generations.  So does a Bloom filter with a small --capacity: it opens layers.
+ *
+ * With --shared, each thread opens the filter for itself, from one file in memory: to the library
+ * that is what as many processes do.
  */
+#include "create.h"
 #include "harness.h"
 #include "tamis/tamis.h"
 
@@ -18,11 +22,15 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { STEP = 512, CUCKOO_CAPACITY = 1000 };
 
 struct run {
   tamis_filter *filter;
+  tamis_options options;
+  int file; /* -1: the threads use `filter` */
   uint64_t keys;
   _Atomic unsigned char *winners;
   pthread_barrier_t in_step;
@@ -35,7 +43,8 @@ static void count_winner(struct run *run, uint64_t key, int result)
     atomic_fetch_add_explicit(&run->winners[key], 1, memory_order_relaxed);
 }
 
-static void add_step(struct run *run, struct worker *worker, uint64_t begin, uint64_t end)
+static void add_step(struct run *run, tamis_filter *filter, struct worker *worker, uint64_t begin,
+                     uint64_t end)
 {
   if (run->batches) {
     uint64_t hashes[STEP] = {0};
@@ -43,14 +52,14 @@ static void add_step(struct run *run, struct worker *worker, uint64_t begin, uin
     for (uint64_t key = begin; key < end; key++)
       hashes[key - begin] = key;
     uint64_t began = call_begins(worker);
-    tamis_add_unique_many_hash(run->filter, hashes, end - begin, results);
+    tamis_add_unique_many_hash(filter, hashes, end - begin, results);
     call_ends(worker, began);
     for (uint64_t key = begin; key < end; key++)
       count_winner(run, key, results[key - begin]);
   } else {
     for (uint64_t key = begin; key < end; key++) {
       uint64_t began = call_begins(worker);
-      int result = tamis_add_unique_hash(run->filter, key);
+      int result = tamis_add_unique_hash(filter, key);
       call_ends(worker, began);
       count_winner(run, key, result);
     }
@@ -60,17 +69,32 @@ static void add_step(struct run *run, struct worker *worker, uint64_t begin, uin
 static void add_all(struct worker *worker)
 {
   struct run *run = worker->arg;
+  tamis_filter *own = NULL;
+  if (run->file >= 0)
+    require_created(tamis_open_shared_fd(&run->options, run->file, &own));
   for (uint64_t key = 0; key < run->keys; key += STEP) {
     pthread_barrier_wait(&run->in_step);
-    add_step(run, worker, key, key + STEP < run->keys ? key + STEP : run->keys);
+    add_step(run, own ? own : run->filter, worker, key,
+             key + STEP < run->keys ? key + STEP : run->keys);
   }
+  tamis_destroy(own);
+}
+
+/* The same filter for the main thread. */
+static int create(struct run *run, bool shared)
+{
+  if (!shared)
+    return tamis_create(&run->options, &run->filter);
+  run->options.max_bytes = UINT64_C(1) << 32;
+  run->file = memfd_create("stress-unique", MFD_CLOEXEC);
+  return run->file < 0 ? TAMIS_EIO : tamis_open_shared_fd(&run->options, run->file, &run->filter);
 }
 
 struct settings {
   struct harness_settings shared;
   uint64_t keys, capacity; /* capacity 0: as many keys, or CUCKOO_CAPACITY */
   double fpp;
-  bool batches;
+  bool batches, one_file;
   int kind; /* index in kinds[] */
 };
 
@@ -93,14 +117,16 @@ static bool good_layers(const struct settings *s, const tamis_stats *stats, uint
 
 static bool run_round(const struct settings *s, tamis_layout layout, uint64_t seed)
 {
-  struct run run = {.keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches};
+  struct run run = {
+      .keys = s->keys, .winners = calloc(s->keys, 1), .batches = s->batches, .file = -1};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.kind = (tamis_kind) (s->kind + 1);
   options.capacity = capacity_for(s, options.kind);
   options.fpp = s->fpp;
   options.layout = layout;
   options.seed = seed;
-  int result = tamis_create(&options, &run.filter);
+  run.options = options;
+  int result = create(&run, s->one_file);
   if (result != TAMIS_OK || !run.winners ||
       pthread_barrier_init(&run.in_step, NULL, (unsigned) s->shared.threads))
     error(2, 0, "cannot start: %s", tamis_strerror(result));
@@ -116,6 +142,8 @@ static bool run_round(const struct settings *s, tamis_layout layout, uint64_t se
   tamis_stats stats = TAMIS_STATS_INIT;
   tamis_get_stats(run.filter, &stats);
   tamis_destroy(run.filter);
+  if (run.file >= 0)
+    close(run.file);
   pthread_barrier_destroy(&run.in_step);
   free(run.winners);
 
@@ -144,6 +172,7 @@ int main(int argc, char **argv)
        .number = &s.capacity},
       {"fpp", 'p', "Requested false-positive rate (default: 0.01)", .rate = &s.fpp},
       {"batches", 'b', "Use batch calls", .flag = &s.batches},
+      {"shared", 'm', "Each thread opens the filter from one file", .flag = &s.one_file},
       {"kind", 'k', "bloom (the default), cuckoo or counting", .choice = &s.kind,
        .choice_names = kinds},
       {0}};

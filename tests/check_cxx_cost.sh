@@ -35,7 +35,7 @@ for compiler in g++ clang++; do
   costs_nothing "$results" && costs_nothing "$exceptions" || { echo "tamis.hpp costs instructions"; exit 1; }
 
   mkdir -p "$work/include/tamis"
-  cp "$source/include/tamis/tamis.h" "$work/include/tamis/"
+  cp "$source/include/tamis/tamis.h" "$source/include/tamis/key.hpp" "$work/include/tamis/"
   copy='std::string(static_cast<const char *>(key_.data), key_.len)'
   sed "s/call(raw, key_.data, key_.len)/call(raw, $copy.data(), key_.len)/" \
     "$source/include/tamis/tamis.hpp" >"$work/include/tamis/tamis.hpp"

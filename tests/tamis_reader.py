@@ -20,7 +20,8 @@ ARRAY_ALIGNMENT = 4096
 OPTIONAL = 1 << 31
 SUMS, COUNTS = 1, 19
 COUNTED = 4096  # words, for whose counts there is a block
-LAYERS, WINDOW = 1, 2  # required features: a Bloom filter has several layers, or is a sliding window
+# Required features: a Bloom filter has several layers, or is a sliding window, or processes share it.
+LAYERS, WINDOW, LIVE = 1, 2, 4
 
 
 class Corrupt(Exception):
@@ -114,7 +115,7 @@ class Container:
         header = self.take(HEADER)
         need(header[:8] == b"\x89TAMIS\r\n", "magic")
         need(xxh3(header[:-8]) == u64(header, HEADER - 8), "sum of the header")
-        self.features, known = u64(header, 16), {1: LAYERS | WINDOW, 2: WINDOW}.get(u32(header, 32), 0)
+        self.features, known = u64(header, 16), {1: LAYERS | WINDOW | LIVE, 2: WINDOW}.get(u32(header, 32), 0)
         if u32(header, 8) > 1 or self.features & ~known:
             raise Unsupported("a later version")
         need(u32(header, 8) == 1 and u32(header, 12) == HEADER, "version")
@@ -187,6 +188,8 @@ class Container:
         need(not any(self.take(-self.at % ARRAY_ALIGNMENT)), "padding of an array")
         begin = self.last_array = self.at
         array = self.take(size)
+        if self.features & LIVE:
+            return array
         sums = [xxh3(array[i:i + CHUNK], i // CHUNK) for i in range(0, size, CHUNK)]
         done = 0
         while done < len(sums):
@@ -232,7 +235,8 @@ class Layer:
         if self.sections > 1 and self.probes > 1:
             self.section -= self.section % 8
         need(self.section, "words of a section")
-        self.array = container.array(lines * 64)
+        if not container.features & LIVE:
+            self.array = container.array(lines * 64)
 
     def check(self, keys, united, full):
         if self.layout == self.COUNTING:
@@ -293,13 +297,14 @@ class Layer:
 
 class Bloom:
     LAYER = 16
+    TALLY = 33 * 64
 
     def __init__(self, container):
-        further = container.geometry[6]
+        live, further = container.features & LIVE, container.geometry[6]
         need(not any(container.geometry[7:]), "geometry")
         need(further < (64 if container.growable and container.kind == 1 else 1), "number of layers")
         need(not further or container.features & LAYERS, "feature")
-        if container.features and not further:
+        if container.features & LAYERS and not further:
             raise Unsupported("a later version")
         first = Layer(container, container.geometry[:5])
         need(first.layout == (first.COUNTING if container.kind == 3 and not container.layout
@@ -318,11 +323,25 @@ class Bloom:
             need(geometry[0] <= Layer.CLASSIC and 0 < capacity < 2**50, "layer's capacity")
             need(0 < f64(block.payload, 48) < 1, "layer's rate")
             layer = Layer(container, geometry)
-            layer.check(block.meanings[1], block.meanings[2], 0)
             self.layers.append(layer)
+            if live:
+                continue
+            layer.check(block.meanings[1], block.meanings[2], 0)
+        if live:
+            self.read_live(container)
+            return
         self.keys, full, united = container.end()
         need(full <= (not container.growable), "full")
         first.check(self.keys, united, full)
+
+    def read_live(self, container):
+        need(not any(container.take(-container.at % ARRAY_ALIGNMENT)), "padding of the tallies")
+        tallies = [container.take(self.TALLY) for _ in self.layers]
+        is_open = u64(tallies[0], 0) // 2
+        del self.layers[is_open if 1 <= is_open <= len(self.layers) else 1:]
+        for layer in self.layers:
+            layer.array = container.array(layer.words * 8)
+        self.keys = sum(u64(tallies[0], 64 * i) for i in range(1, 33)) & MASK64
 
     def contains_hash(self, hash_):
         return any(layer.contains_hash(hash_) for layer in self.layers)

@@ -345,6 +345,29 @@ void test_saved(const std::string &path)
   CHECK(asked == 1);
 }
 
+void test_shared(const std::string &path)
+{
+  std::remove(path.c_str());
+  tamis::options wanted = plain(1000).growable(false);
+  tamis::filter a, b, c;
+  CHECK(tamis::filter::try_open_shared(path, a) == TAMIS_EIO && !a); // nothing to create it with
+  CHECK(wanted.why_not_shared(path).empty());
+  CHECK(tamis::filter::try_open_shared(wanted, path, a) == TAMIS_OK);
+  CHECK(tamis::filter::try_open_shared(path.c_str(), b) == TAMIS_OK);
+  CHECK(a.try_add_unique("key") == TAMIS_OK && b.try_add_unique("key") == TAMIS_PRESENT);
+  CHECK(a.try_sync() == TAMIS_OK && made(wanted).try_sync() == TAMIS_EUNSUPPORTED);
+  CHECK(tamis::filter::try_open_shared(plain(999), path, c) == TAMIS_EINVAL && !c);
+  CHECK(plain(999).why_not_shared(path) == "capacity is 999; the filter in the file has 1000");
+
+  std::FILE *file = std::fopen(path.c_str(), "r+");
+  CHECK(file && tamis::filter::try_open_shared(fileno(file), c) == TAMIS_OK && c.contains("key"));
+  CHECK(tamis::filter::try_open_shared(wanted, fileno(file), c) == TAMIS_OK && c.contains("key"));
+  std::fclose(file);
+  CHECK(c.try_add("another") == TAMIS_OK && a.contains("another"));
+  CHECK(tamis::filter::try_open_shared(wanted, c) == TAMIS_OK && !c.contains("key"));
+  CHECK(c.try_add("key") == TAMIS_OK && c.try_sync() == TAMIS_OK);
+}
+
 void test_several()
 {
   tamis::options fixed = plain(1000).growable(false);
@@ -451,6 +474,27 @@ void test_exceptions(const std::string &path)
   f.save_file(path);
   CHECK(tamis::filter::load_file(path).contains("one"));
   CHECK(tamis::filter::map_file(path).contains("two"));
+  std::remove(path.c_str());
+  try {
+    tamis::filter::open_shared(plain(2).growable(true), path);
+    CHECK(false);
+  } catch (const tamis::error &error) {
+    CHECK(error.code() == TAMIS_EINVAL);
+    CHECK(std::string(error.what()).find("tamis: max_bytes is 0; ") == 0);
+  }
+  try {
+    tamis::filter::open_shared(path);
+    CHECK(false);
+  } catch (const tamis::error &error) {
+    CHECK(error.code() == TAMIS_EIO && error.system_error() == ENOENT);
+  }
+  CHECK(thrown([] { tamis::filter::open_shared(-1); }) == TAMIS_EINVAL);
+  CHECK(thrown([] { tamis::filter::open_shared(plain(2), -1); }) == TAMIS_EINVAL);
+  tamis::filter shared = tamis::filter::open_shared(plain(2).growable(false), path);
+  shared.add("one"), shared.sync();
+  CHECK(tamis::filter::open_shared(path).contains("one"));
+  CHECK(!tamis::filter::open_shared(plain(2).growable(false)).contains("one"));
+  CHECK(thrown([&] { f.sync(); }) == TAMIS_EUNSUPPORTED);
   CHECK(f.stats_text(TAMIS_PROMETHEUS, "f").find("tamis_keys{name=\"f\"} 2\n") !=
         std::string::npos);
   const tamis_filter *filters[] = {f.get()};
@@ -500,6 +544,7 @@ int main()
   test_batches();
   test_batches_of_integers();
   test_saved(path);
+  test_shared(path);
   test_several();
   test_threads();
 #ifdef __cpp_exceptions

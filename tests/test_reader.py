@@ -7,9 +7,11 @@ in tests/saved load in both, and the library saves them again to the same bytes.
     test_reader.py LIBRARY --keep FOLDER    writes the files that are kept, for a new format
 """
 import ctypes
+import itertools
 import os
 import pathlib
 import sys
+import tempfile
 from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
 
 sys.dont_write_bytecode = True  # no files in the tree
@@ -38,6 +40,7 @@ def load(path):
     tamis = ctypes.CDLL(path)
     tamis.tamis_options_init.argtypes = [POINTER(Options)]
     tamis.tamis_create.argtypes = [POINTER(Options), POINTER(c_void_p)]
+    tamis.tamis_open_shared.argtypes = [POINTER(Options), c_char_p, POINTER(c_void_p)]
     tamis.tamis_add.argtypes = [c_void_p, c_char_p, c_size_t]
     tamis.tamis_contains.argtypes, tamis.tamis_contains.restype = [c_void_p, c_char_p, c_size_t], c_bool
     tamis.tamis_contains_hash.argtypes, tamis.tamis_contains_hash.restype = [c_void_p, c_uint64], c_bool
@@ -88,6 +91,35 @@ def compare(tamis, filter_, what):
         except (tamis_reader.Corrupt, tamis_reader.Unsupported):
             pass
     print(f"{what}: {found} of {KEYS + ABSENT} keys found, {len(data)} bytes")
+
+
+def compare_live(tamis, folder):
+    """Filters that processes share: the file as it is while they are in use."""
+    path = os.path.join(folder, "shared.tamis")
+    for layout, fpp, growable, capacity in itertools.product(range(3), (0.05, 0.003), (False, True), (KEYS + 100, 60)):
+        o, filter_, what = Options(), c_void_p(), f"live, layout {layout}, fpp {fpp}, growable {growable}, {capacity}"
+        tamis.tamis_options_init(byref(o))
+        o.layout, o.fpp, o.growable, o.capacity, o.max_bytes = layout, fpp, growable, capacity, growable << 20
+        check(tamis.tamis_open_shared(byref(o), path.encode(), byref(filter_)) == 0, f"{what}: create")
+        refused = sum(tamis.tamis_add(filter_, key(i), len(key(i))) != 0 for i in range(KEYS))
+        data = pathlib.Path(path).read_bytes()
+        reader, found = tamis_reader.Filter(data), 0
+        check(bool(refused) == (not growable and capacity < KEYS), f"{what}: {refused} refused")
+        check((len(reader.filter.layers) > 1) == (growable and capacity < KEYS), f"{what}: layers")
+        for i in range(KEYS + ABSENT):
+            expected = tamis.tamis_contains(filter_, key(i), len(key(i)))
+            check(reader.contains(key(i)) == expected, f"{what}: key {i}")
+            check(reader.contains_hash(i) == tamis.tamis_contains_hash(filter_, i), f"{what}: hash {i}")
+            found += expected
+        for at in range(0, tamis_reader.HEADER, 32):
+            try:
+                tamis_reader.Filter(data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
+                check(False, f"{what}: accepts a change at {at}")
+            except (tamis_reader.Corrupt, tamis_reader.Unsupported):
+                pass
+        print(f"{what}: {found} of {KEYS + ABSENT} keys found, {reader.size} bytes of {len(data)}")
+        tamis.tamis_destroy(filter_)
+        os.remove(path)
 
 
 def options_of_all_sorts(tamis):
@@ -172,6 +204,8 @@ def main(path, *arguments):
     if arguments:
         return keep(tamis, arguments[1])
     check_kept(tamis)
+    with tempfile.TemporaryDirectory() as folder:
+        compare_live(tamis, folder)
     for what, o in options_of_all_sorts(tamis):
         filter_ = c_void_p()
         check(tamis.tamis_create(byref(o), byref(filter_)) == 0, f"{what}: create")

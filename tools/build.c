@@ -4,6 +4,7 @@
  */
 #include "chain.h"
 #include "commands.h"
+#include "live.h"
 #include "numbers.h"
 #include "options.h"
 #include "plan.h"
@@ -20,18 +21,17 @@ enum { KEY_LIKE = 0x200, KEY_SEED, KEY_FIXED, MOST_PASSES = 4 };
 
 struct build_options {
   struct shared_options shared;
+  struct live_options live; /* its layout and seed are those of any filter */
   char **files;
   size_t file_count;
   const char *like;
-  uint64_t seed; /* 0: a random one */
-  tamis_layout layout;
-  bool layout_given;
   bool fixed;
 };
 
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},
                                              {&help_argp, 0, NULL, 0},
+                                             {&live_argp, 0, NULL, 0},
                                              {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
@@ -40,18 +40,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   struct build_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
+    for (int i = 0; i < CHILDREN - 1; i++)
       state->child_inputs[i] = &options->shared;
-    return 0;
-  case 'l':
-    options->layout = parse_layout(argument);
-    options->layout_given = true;
+    state->child_inputs[CHILDREN - 1] = &options->live;
     return 0;
   case KEY_LIKE:
     options->like = argument;
     return 0;
   case KEY_SEED:
-    options->seed = parse_seed("--seed", argument);
+    options->live.seed = parse_seed("--seed", argument);
     return 0;
   case KEY_FIXED:
     options->fixed = true;
@@ -66,10 +63,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 static const struct argp_option entries[] = {
-    {"layout", 'l', "LAYOUT", 0,
-     "Layout of a Bloom filter: blocked (the default), classic (smaller), or word (larger, and "
-     "faster)",
-     1},
     {"fixed", KEY_FIXED, NULL, 0, "A cuckoo filter that does not grow, and can be mapped", 1},
     {"seed", KEY_SEED, "N", 0, "Seed of the hash function (default: a secret random one)", 1},
     {"like", KEY_LIKE, "LIST", 0,
@@ -79,7 +72,7 @@ static const struct argp_option entries[] = {
 static const struct argp build_argp = {
     entries,
     parse,
-    "[FILE...] -o LIST",
+    "[FILE...] -o LIST | --shared FILE",
     "Save a filter of all lines of the FILEs to LIST, for 'tamis query'.\v"
     "With no FILE, or if FILE is -, read standard input.\n\n"
     "The number of distinct lines is estimated from a sample of each file unless --capacity gives "
@@ -91,6 +84,10 @@ static const struct argp build_argp = {
     "an old LIST stands as it was.  A new one can be read by its owner alone, as it holds the "
     "seed: whoever knows that can choose lines that collide.  (Other users of this computer can "
     "see a --seed on the command line.)\n\n"
+    "With --shared, the lines get into the filter in FILE, which is created if it is missing, as "
+    "by "
+    "'tamis dedup --shared', while other processes use it.  They are on the disk when the command "
+    "has ended.\n\n"
     "Examples:\n"
     "  tamis build known.txt -o known.tamis\n"
     "  zcat urls-*.gz | tamis build --fpp 1e-4 -o urls.tamis\n"
@@ -170,15 +167,15 @@ static bool plan_filter(struct plan *plan, const struct build_options *options,
   if (options->like != NULL)
     return plan_like(plan, options->like);
   struct shared_options shared = options->shared;
-  if (!shared.kind_given && !options->layout_given && shared.capacity == 0 && shared.memory == 0 &&
-      (options->fixed || !inputs_sized(inputs->files, inputs->count)))
+  if (!shared.kind_given && !options->live.layout_given && shared.capacity == 0 &&
+      shared.memory == 0 && (options->fixed || !inputs_sized(inputs->files, inputs->count)))
     shared.kind = TAMIS_CUCKOO;
   if (!plan_make(plan, &shared, inputs->files, inputs->count))
     return false;
-  plan->filter.seed = options->seed;
+  plan->filter.seed = options->live.seed;
   if (shared.memory > 0)
     return true;
-  plan->filter.layout = options->layout;
+  plan->filter.layout = options->live.layout;
   plan->filter.growable = !options->fixed;
   return true;
 }
@@ -200,8 +197,9 @@ static bool is_too_small(struct run *run)
   const struct shared_options *shared = &run->options->shared;
   tamis_options *filter = &run->plan.filter;
   tamis_stats stats = TAMIS_STATS_INIT;
-  if (run->options->like != NULL || shared->capacity > 0 || shared->memory > 0 ||
-      filter->kind != TAMIS_BLOOM || !inputs_sized(run->inputs->files, run->inputs->count) ||
+  if (run->options->like != NULL || run->chain.shared != NULL || shared->capacity > 0 ||
+      shared->memory > 0 || filter->kind != TAMIS_BLOOM ||
+      !inputs_sized(run->inputs->files, run->inputs->count) ||
       tamis_get_stats(chain_hasher(&run->chain), &stats) != TAMIS_OK || stats.load <= 1)
     return false;
   double lines = fmin(stats.estimated_count * 1.02 + 1000, (double) run->pass.done.lines);
@@ -258,6 +256,16 @@ static void summarize(const struct run *run, const struct chain_figures *figures
   summary_row("false-positive rate", "%.2g now, %.2g planned", figures->fpp, run->plan.filter.fpp);
 }
 
+static void tell(const struct run *run)
+{
+  const struct shared_options *shared = &run->options->shared;
+  struct chain_figures figures = chain_get_figures(&run->chain);
+  if (shared->stats)
+    summarize(run, &figures);
+  if (!shared->quiet)
+    plan_note_load(&run->plan, &figures, "lines");
+}
+
 static void build(struct run *run)
 {
   const struct shared_options *shared = &run->options->shared;
@@ -266,32 +274,54 @@ static void build(struct run *run)
   if (output_open_filter(&output, shared->output, run->inputs) && fill(run))
     saved_write(&output, chain_hasher(&run->chain));
   output_close(&output);
-  if (failed())
+  if (!failed())
+    tell(run);
+}
+
+static void build_saved(struct run *run)
+{
+  if (!plan_filter(&run->plan, run->options, run->inputs))
     return;
-  struct chain_figures figures = chain_get_figures(&run->chain);
-  if (shared->stats)
-    summarize(run, &figures);
-  if (!shared->quiet)
-    plan_note_load(&run->plan, &figures, "lines");
+  if (chain_create(&run->chain, &run->plan.filter, true))
+    build(run);
+  chain_destroy(&run->chain);
+}
+
+static void build_shared(struct run *run)
+{
+  const struct build_options *options = run->options;
+  tamis_filter *filter = live_open(&options->live, &options->shared, run->inputs);
+  if (filter == NULL)
+    return;
+  chain_adopt(&run->chain, filter);
+  run->chain.shared = options->live.path;
+  run->plan.filter = run->chain.first;
+  run->plan.lines = run->chain.first.capacity;
+  if (fill(run) && live_sync(&options->live, filter))
+    tell(run);
+  chain_destroy(&run->chain);
 }
 
 static void check(const struct build_options *options)
 {
   const struct shared_options *shared = &options->shared;
   bool cuckoo = shared->kind == TAMIS_CUCKOO;
-  if (shared->output == NULL)
-    usage_error("build needs -o FILE");
+  live_check(&options->live, shared);
+  if ((shared->output == NULL) == (options->live.path == NULL))
+    usage_error("build needs -o FILE, or --shared FILE");
+  if (options->live.path != NULL && (options->like != NULL || options->fixed))
+    usage_error("--shared is for Bloom filters that grow, so --like and --fixed cannot be");
   if (options->like != NULL &&
       (shared->capacity > 0 || shared->fpp > 0 || shared->memory > 0 || shared->kind_given ||
-       options->layout_given || options->fixed || options->seed != 0))
+       options->live.layout_given || options->fixed || options->live.seed != 0))
     usage_error("--like decides the form of the filter, so no other option can");
-  if (shared->kind != TAMIS_BLOOM && options->layout_given)
+  if (shared->kind != TAMIS_BLOOM && options->live.layout_given)
     usage_error("--layout is for Bloom filters");
   if (options->fixed && shared->kind_given && !cuckoo)
     usage_error("--fixed is for cuckoo filters");
-  if (options->layout_given && options->fixed)
+  if (options->live.layout_given && options->fixed)
     usage_error("--layout is for Bloom filters, --fixed is for cuckoo filters");
-  if (shared->memory > 0 && (options->layout_given || options->fixed))
+  if (shared->memory > 0 && !options->live.path && (options->live.layout_given || options->fixed))
     usage_error("--memory decides the form of the filter, so --layout and --fixed cannot");
 }
 
@@ -306,11 +336,8 @@ int build_main(int argc, char **argv)
   struct inputs inputs;
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
-      output_check(options.shared.output, &inputs) && plan_filter(&run.plan, &options, &inputs)) {
-    if (chain_create(&run.chain, &run.plan.filter, true))
-      build(&run);
-    chain_destroy(&run.chain);
-  }
+      output_check(options.shared.output, &inputs))
+    (options.live.path != NULL ? build_shared : build_saved)(&run);
   inputs_free(&inputs);
   return finish();
 }

@@ -5,6 +5,7 @@
 #include "options.h"
 #include "report.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* The keys that the next level has to answer for, and their positions in the batch. */
@@ -86,6 +87,7 @@ static void init(struct chain *chain, const tamis_options *first, bool single)
     atomic_init(&chain->level[i], NULL);
   pthread_mutex_init(&chain->lock, NULL);
   chain->first = *first;
+  chain->shared = NULL;
   chain->single = single || first->growable || first->max_bytes > 0;
 }
 
@@ -158,11 +160,16 @@ static tamis_filter *get_or_create_level(struct chain *chain, unsigned level)
 static void fail_to_add(const struct chain *chain, int result)
 {
   char lines[FIGURE_BYTES];
-  if (result == TAMIS_EFULL)
+  if (result == TAMIS_EFULL && chain->shared != NULL)
+    fail("'%s' is full; begin another shared filter with a larger --capacity or --memory",
+         chain->shared);
+  else if (result == TAMIS_EFULL)
     fail("more distinct lines than fit into a %s filter made for %s lines at a rate of %.2g; "
          "use --capacity to plan for them",
          kind_name(chain->first.kind), count_figure(lines, (double) chain->first.capacity),
          chain->first.fpp);
+  else if (result == TAMIS_EIO)
+    fail("cannot write '%s': %s", chain->shared, strerror(errno));
   else
     fail("cannot add a line to the filter: %s", tamis_strerror(result));
 }

@@ -33,6 +33,7 @@ struct chain {
   pthread_mutex_t lock;                        /* held while a level is created */
   tamis_options first; /* of level 0; the rate is that of all levels together */
   bool single;         /* level 0 remains the only one */
+  const char *shared;  /* NULL, or the file in which processes share level 0 */
 };
 
 struct chain_figures {

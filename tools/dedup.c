@@ -5,6 +5,7 @@
 #include "chain.h"
 #include "commands.h"
 #include "interrupt.h"
+#include "live.h"
 #include "numbers.h"
 #include "options.h"
 #include "plan.h"
@@ -21,6 +22,7 @@ enum { DEFAULT_SAVE_EVERY = 60, DEFAULT_PERIOD = 60 };
 
 struct dedup_options {
   struct shared_options shared;
+  struct live_options live;
   const char *state; /* NULL: nothing is remembered */
   double save_every; /* seconds; less than 0: not given */
   double period;     /* the same */
@@ -28,11 +30,9 @@ struct dedup_options {
   size_t file_count;
 };
 
-static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0},
-                                             {&window_argp, 0, NULL, 0},
-                                             {&run_argp, 0, NULL, 0},
-                                             {&help_argp, 0, NULL, 0},
-                                             {NULL, 0, NULL, 0}};
+static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
+                                             {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
+                                             {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
 enum { CHILDREN = sizeof children / sizeof children[0] - 1 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -40,8 +40,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
   struct dedup_options *options = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    for (int i = 0; i < CHILDREN; i++)
+    for (int i = 0; i < CHILDREN - 1; i++)
       state->child_inputs[i] = &options->shared;
+    state->child_inputs[CHILDREN - 1] = &options->live;
     return 0;
   case KEY_STATE:
     options->state = argument;
@@ -116,11 +117,22 @@ static const struct argp dedup_argp = {
     "a "
     "pipe has gone, STATE stands as it was last saved.  A second run with the same STATE at the "
     "same time is refused.\n\n"
+    "With --shared, each line is written once by all runs with FILE together, also by runs at the "
+    "same time.  FILE is created if it is missing.  It has a Bloom filter, which grows until FILE "
+    "has SIZE bytes (--memory), or holds 64 times as many lines as expected (64M at least); then "
+    "it "
+    "is full, which is an error.  A later run takes RATE and capacity from FILE.\n\n"
+    "A line is in FILE before it is written.  So no line is written twice, even after kill -9; but "
+    "lines are missing that the killed run had in FILE and had not written.  A signal ends a run "
+    "with --shared gently, and after an error, too, what is in FILE is written: with -o, the "
+    "output "
+    "then appears.  At the end of a run, FILE and output are on the disk.\n\n"
     "Examples:\n"
     "  tamis dedup access.log > distinct.log\n"
     "  zcat urls-*.gz | tamis dedup --capacity 200M --fpp 1e-7 -o urls\n"
     "  tamis dedup --threads 0 --memory 4G *.txt > all.lines\n"
     "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
+    "  ls *.log | xargs -P 4 -n 1 tamis dedup --shared seen.shared >> distinct\n"
     "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
     "  crawl | tamis dedup --state seen.tamis >> frontier.txt",
     children,
@@ -174,6 +186,7 @@ struct run {
   struct chain chain;
   struct output output;
   struct state state;
+  tamis_filter *shared; /* NULL: no process shares it */
   struct clock clock;
 };
 
@@ -229,17 +242,38 @@ static bool start_clock(struct run *run, struct pass *pass)
   return true;
 }
 
+/* The first signal ends the pass, and not the process. */
+static void pass_gently(struct pass *pass)
+{
+  int stop = interrupt_be_gentle();
+  if (stop < 0) {
+    fail("cannot prepare for a signal: %s", strerror(errno));
+    return;
+  }
+  pass->stop = &stop;
+  pass_run(pass);
+  close(stop);
+}
+
+/* What is in the filter would be lost if it was not in the output.  So that has its name after a
+ * failure, too. */
+static void pass_with_shared(struct run *run, struct pass *pass)
+{
+  run->output.durable = true;
+  if (!output_end_line(&run->output))
+    return;
+  pass_gently(pass);
+  run->output.keeps = pass->done.chosen > 0;
+  if (!failed())
+    live_sync(&run->options->live, run->shared);
+}
+
 /* An output that is replaced at the end is not there before it, so a signal ends the run at once,
  * and the state is saved only then. */
 static void pass_with_state(struct run *run, struct pass *pass)
 {
   double every = run->options->save_every;
   bool in_place = !output_replaces(&run->output);
-  int stop = in_place ? interrupt_be_gentle() : -1;
-  if (in_place && stop < 0) {
-    fail("cannot prepare to save '%s' at a signal: %s", run->options->state, strerror(errno));
-    return;
-  }
   if (!in_place && every > 0) {
     set_failure_status(EXIT_UNUSABLE);
     fail("--save-every: '%s' is there only at the end, and the state is saved after it",
@@ -254,10 +288,7 @@ static void pass_with_state(struct run *run, struct pass *pass)
     return;
   pass->gate = &run->state.gate;
   set_tick(run, pass, every);
-  pass->stop = &stop;
-  pass_run(pass);
-  if (stop >= 0)
-    close(stop);
+  (in_place ? pass_gently : pass_run)(pass);
 }
 
 static void dedup(struct run *run)
@@ -273,24 +304,29 @@ static void dedup(struct run *run)
                       .output = &run->output,
                       .show_progress = progress_wanted(shared->quiet),
                       .progress = {.label = "dedup", .other_name = " duplicates"}};
-  plan_announce(&run->plan, shared);
+  if (run->shared == NULL)
+    plan_announce(&run->plan, shared);
   if (output_open(&run->output, shared->output, run->inputs) && start_clock(run, &pass)) {
     if (with_state)
       pass_with_state(run, &pass);
+    else if (run->shared != NULL)
+      pass_with_shared(run, &pass);
     else
       pass_run(&pass);
   }
   output_close(&run->output);
   if (with_state && !failed())
     state_end(&run->state);
-  if ((shared->stats || (shared->memory > 0 && !shared->quiet)) && !failed())
+  bool announced = shared->memory > 0 && !shared->quiet && run->shared == NULL;
+  if ((shared->stats || announced) && !failed())
     summarize(run->options, &run->plan, &pass, &run->chain);
 }
 
-/* The filter of an earlier run, with its rate and its capacity. */
-static void take_state(struct run *run, tamis_filter *filter)
+/* A filter that is there, with its rate and its capacity. */
+static void take_filter(struct run *run, tamis_filter *filter)
 {
   chain_adopt(&run->chain, filter);
+  run->chain.shared = run->options->live.path;
   run->plan =
       (struct plan){.filter = run->chain.first, .lines = run->chain.first.capacity, .holds = true};
   dedup(run);
@@ -320,15 +356,28 @@ static void begin_with_state(struct run *run)
     if (run->state.exists)
       filter = state_load(&run->state, &options->shared);
     if (filter != NULL)
-      take_state(run, filter);
+      take_filter(run, filter);
     else if (!run->state.exists)
       begin(run);
   }
   state_close(&run->state);
 }
 
+static void begin_shared(struct run *run)
+{
+  const struct dedup_options *options = run->options;
+  run->shared = live_open(&options->live, &options->shared, run->inputs);
+  if (run->shared != NULL)
+    take_filter(run, run->shared);
+}
+
 static void check(const struct dedup_options *options)
 {
+  live_check(&options->live, &options->shared);
+  if (options->live.path != NULL && options->state != NULL)
+    usage_error("--shared and --state exclude each other: both remember the lines of earlier runs");
+  if (options->live.path == NULL && options->live.layout_given)
+    usage_error("--layout needs --shared");
   if (options->save_every >= 0 && options->state == NULL)
     usage_error("--save-every needs --state");
   if (options->shared.window > 0 && options->shared.kind == TAMIS_COUNTING_BLOOM)
@@ -353,7 +402,9 @@ int dedup_main(int argc, char **argv)
   struct run run = {.options = &options, .inputs = &inputs};
   if (inputs_check(&inputs, options.files, options.file_count) &&
       output_check(options.shared.output, &inputs))
-    (options.state != NULL ? begin_with_state : begin)(&run);
+    (options.live.path != NULL ? begin_shared
+     : options.state != NULL   ? begin_with_state
+                               : begin)(&run);
   inputs_free(&inputs);
   int status = finish();
   interrupt_end_if_asked();

@@ -70,6 +70,8 @@ static const struct argp info_argp = {
     "Print the figures of saved filters.\v"
     "They are read from the beginning of each file, and tell what the filter was when its save "
     "began.  Only --check reads the rest.  With - for LIST, read standard input.\n\n"
+    "Of a file that processes share (tamis dedup --shared), they tell what the filter is now, how "
+    "many bytes are reserved, and how many the file can get.\n\n"
     "Lines are distinct ones, as they were counted, without those that a false positive hid.  "
     "After a union of Bloom filters, and in one of kind counting, their number is an estimate, "
     "with its standard deviation; in several layers at most so many, as a line may be in more than "
@@ -94,6 +96,14 @@ static uint64_t file_size(const char *path)
   return known ? (uint64_t) status.st_size : 0;
 }
 
+/* What the disk has reserved for it. */
+static uint64_t file_reserved(const char *path)
+{
+  enum { BLOCK = 512 };
+  struct stat status;
+  return stat(path, &status) == 0 ? (uint64_t) status.st_blocks * BLOCK : 0;
+}
+
 /* ---- text ---- */
 
 /* The lines that all layers of a Bloom filter were made for: each further one has room for as many
@@ -115,24 +125,38 @@ static void print_count(const tamis_stats *stats)
     printf("lines         %s\n", keys_figure(keys, stats));
 }
 
+static void print_reserved(const char *path, uint64_t most)
+{
+  char figure[FIGURE_BYTES], limit[FIGURE_BYTES];
+  uint64_t reserved = file_reserved(path);
+  reserved = reserved < most ? reserved : most; /* the disk reserves whole blocks */
+  printf("bytes         %" PRIu64 " (%s), of at most %" PRIu64 " (%s)\n", reserved,
+         bytes_figure(figure, (double) reserved), most, bytes_figure(limit, (double) most));
+}
+
 static void print_text(const struct info_options *options, const char *path,
                        const tamis_stats *stats)
 {
   char figure[FIGURE_BYTES];
   bool cuckoo = stats->kind == TAMIS_CUCKOO;
   uint64_t size = file_size(path);
+  bool live = saved_is_live(path);
   if (options->file_count > 1)
     printf("file          %s\n", path);
   bool bloom = stats->kind == TAMIS_BLOOM, window = stats->parts > 1;
   printf("kind          %s%s%s\n", kind_word(stats->kind), bloom ? ", " : "",
          bloom ? layout_name(stats->layout) : "");
+  if (live)
+    puts("shared        by processes");
   print_count(stats);
   printf("capacity      %" PRIu64 " (%s)\n", stats->capacity,
          count_figure(figure, (double) stats->capacity));
   printf("load          %.3g\n", stats->load);
   printf("fpp           %.3g\n", stats->fpp);
   printf("fpp now       %.3g\n", stats->fpp_estimate);
-  if (size > 0)
+  if (live)
+    print_reserved(path, size);
+  else if (size > 0)
     printf("bytes         %" PRIu64 " (%s)\n", size, bytes_figure(figure, (double) size));
   if (window)
     printf("window        %u period%s\n", stats->parts - 1, stats->parts == 2 ? "" : "s");
@@ -217,6 +241,10 @@ static void print_json(const struct info_options *options, const char *path,
   print_number("fpp_estimate", stats->fpp_estimate);
   if (file_size(path) > 0)
     print_integer("file_bytes", file_size(path));
+  if (saved_is_live(path)) {
+    printf(", \"shared\": true");
+    print_integer("reserved_bytes", file_reserved(path));
+  }
   if (window) {
     print_integer("window", stats->parts - 1);
     print_integer("bits", stats->bits);

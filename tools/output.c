@@ -51,6 +51,20 @@ bool output_check(const char *path, const struct inputs *inputs)
   return check_not_an_input(path, &status, inputs);
 }
 
+bool output_or_input_is(const struct replacement *place, const struct stat *status,
+                        const struct inputs *inputs, const char *path)
+{
+  struct stat other;
+  for (size_t i = 0; status != NULL && i < inputs->count; i++)
+    if (inputs->files[i].device == status->st_dev && inputs->files[i].inode == status->st_ino)
+      return true;
+  if (path != NULL && place != NULL)
+    return replace_is_name(place, path);
+  return status != NULL &&
+         (path != NULL ? stat(path, &other) : fstat(STDOUT_FILENO, &other)) == 0 &&
+         other.st_dev == status->st_dev && other.st_ino == status->st_ino;
+}
+
 /* If one of the descriptors 0 to 2 was closed, open() may return it.  Then the file would get what
  * is meant for the standard stream, so it moves to another descriptor. */
 static int move_above_standard(int fd)
@@ -271,7 +285,7 @@ void output_close(struct output *output)
   if (output->fd >= 0 && close(output->fd) != 0)
     cannot_write(output->name, errno);
   output->fd = -1;
-  if (output_replaces(output) && !failed() &&
+  if (output_replaces(output) && (!failed() || output->keeps) &&
       !replace_commit(&output->replacement, output->durable))
     cannot_write(output->name, errno);
   replace_end(&output->replacement);

@@ -30,6 +30,7 @@ struct output {
   int fd;
   bool broken;                    /* a write has failed */
   bool durable;                   /* the disk has it before its name changes */
+  bool keeps;                     /* it takes its name after a failure, too */
   mode_t mode;                    /* of a new file */
   struct replacement replacement; /* not begun where the output is written in place */
 };
@@ -37,6 +38,11 @@ struct output {
 /* Refuses, with fail(), an output that is also an input: where it is written in place it would be
  * emptied, or grow while it is read.  `path` NULL: standard output.  Changes nothing. */
 bool output_check(const char *path, const struct inputs *inputs);
+
+/* Whether a file is also an input, or the output at `path`.  `place` leads to it, if it is not NULL;
+ * `status` is NULL if it does not exist. */
+bool output_or_input_is(const struct replacement *place, const struct stat *status,
+                        const struct inputs *inputs, const char *path);
 
 /* Opens the output.  A regular file keeps its contents until output_close.  False after fail(). */
 bool output_open(struct output *output, const char *path, const struct inputs *inputs);
@@ -66,7 +72,7 @@ bool output_sync(struct output *output);
  *   Threads  any      Blocks  for the system, and for the writing thread when the queue is full */
 void output_write(struct output *output, struct chunk *chunk);
 
-/* Closes the output.  A named file appears now if nothing has failed.  Some file systems report
+/* Closes the output.  A named file appears now, if nothing has failed or the output `keeps`.  Some file systems report
  * only here that the disk was full. */
 void output_close(struct output *output);
 

@@ -9,10 +9,8 @@
 #include "saved.h"
 #include "summary.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { KEY_CHECK = 0x200 };
 
@@ -96,16 +94,6 @@ static bool choose(void *context, const uint64_t *hashes, size_t n, bool *chosen
   return true;
 }
 
-/* A look-up in a mapped file that was made shorter ends the process. */
-static void end_by_lost_file(int number)
-{
-  static const char text[] = "tamis: a file in use was made shorter, or cannot be read\n";
-  (void) number;
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-    _exit(EXIT_UNUSABLE);
-  _exit(EXIT_UNUSABLE);
-}
-
 static void summarize(const struct query_options *options, const struct pass *pass,
                       const tamis_filter *filter)
 {
@@ -142,7 +130,7 @@ static bool run(const struct query_options *options, const struct inputs *inputs
                       .progress = {.label = "query", .chosen_name = " written"}};
   if (filter == NULL)
     return false;
-  signal(SIGBUS, end_by_lost_file);
+  saved_watch_files();
   if (output_open(&output, shared->output, inputs))
     pass_run(&pass);
   output_close(&output);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,13 +104,34 @@ static bool is_begun(const char *path)
   return begun;
 }
 
-/* As tamis_load_file: nothing may follow the filter. */
+/* The required features are a number of the header, and a bit says that processes share the filter:
+ * docs/format.md. */
+enum { FEATURES_AT = 16, LIVE = 4 };
+
+struct stream {
+  int fd;
+  size_t at;
+  unsigned char features; /* the lowest byte */
+};
+
+static int64_t read_stream(void *context, void *data, size_t size)
+{
+  struct stream *stream = context;
+  int64_t got = read_bytes(&stream->fd, data, size);
+  if (got > 0 && stream->at <= FEATURES_AT && FEATURES_AT - stream->at < (size_t) got)
+    stream->features = ((unsigned char *) data)[FEATURES_AT - stream->at];
+  stream->at += got > 0 ? (size_t) got : 0;
+  return got;
+}
+
+/* As tamis_load_file: nothing may follow the filter, but in a file that processes share. */
 static int load_standard_input(const tamis_load_options *options, tamis_filter **filter)
 {
-  int fd = STDIN_FILENO;
-  int result = tamis_load(options, read_bytes, &fd, filter);
+  struct stream stream = {.fd = STDIN_FILENO};
+  int result = tamis_load(options, read_stream, &stream, filter);
   char more;
-  int64_t follows = result == TAMIS_OK ? read_bytes(&fd, &more, 1) : 0;
+  bool ends = result == TAMIS_OK && (stream.features & LIVE) == 0;
+  int64_t follows = ends ? read_bytes(&stream.fd, &more, 1) : 0;
   if (follows == 0)
     return result;
   tamis_destroy(*filter);
@@ -149,6 +171,32 @@ tamis_filter *saved_map(const char *path, bool check_all)
   if (result != TAMIS_OK)
     fail_to_read(path, result, result == TAMIS_ECORRUPT && is_begun(path));
   return filter;
+}
+
+static void end_by_lost_file(int number)
+{
+  static const char text[] = "tamis: a file in use was made shorter, or cannot be read\n";
+  (void) number;
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+    _exit(EXIT_UNUSABLE);
+  _exit(EXIT_UNUSABLE);
+}
+
+void saved_watch_files(void)
+{
+  signal(SIGBUS, end_by_lost_file);
+}
+
+bool saved_is_live(const char *path)
+{
+  unsigned char lowest = 0;
+  struct stat status;
+  if (is_standard(path) || stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+    return false;
+  int fd = open_saved(path);
+  bool read = fd >= 0 && pread(fd, &lowest, 1, FEATURES_AT) == 1;
+  close_saved(path, fd);
+  return read && (lowest & LIVE) != 0;
 }
 
 static int write_bytes(void *context, const void *data, size_t size)

@@ -21,6 +21,13 @@ tamis_filter *saved_load(const char *path, uint64_t max_bytes);
  * only if `check_all`. */
 tamis_filter *saved_map(const char *path, bool check_all);
 
+/* From now on the process ends with a message if a mapped file has become shorter. */
+void saved_watch_files(void);
+
+/* Whether processes share the filter in the file, which has been described.  False also if that is
+ * unknown, as of standard input. */
+bool saved_is_live(const char *path);
+
 /* Writes the filter to the output.  False after fail(). */
 bool saved_write(struct output *output, const tamis_filter *filter);
 

@@ -73,19 +73,6 @@ static void unlock(struct state *state)
 
 /* ---- opening ---- */
 
-static bool is_used_otherwise(const struct state *state, const struct stat *status,
-                              const struct inputs *inputs, const char *output)
-{
-  struct stat standard;
-  for (size_t i = 0; status != NULL && i < inputs->count; i++)
-    if (inputs->files[i].device == status->st_dev && inputs->files[i].inode == status->st_ino)
-      return true;
-  if (output != NULL)
-    return replace_is_name(&state->place, output);
-  return status != NULL && fstat(STDOUT_FILENO, &standard) == 0 &&
-         standard.st_dev == status->st_dev && standard.st_ino == status->st_ino;
-}
-
 bool state_open(struct state *state, const char *path, const struct inputs *inputs,
                 const char *output)
 {
@@ -107,7 +94,7 @@ bool state_open(struct state *state, const char *path, const struct inputs *inpu
     fail("'%s' cannot be a state: it has to be a file that can be replaced", path);
     return false;
   }
-  if (is_used_otherwise(state, state->exists ? &status : NULL, inputs, output)) {
+  if (output_or_input_is(&state->place, state->exists ? &status : NULL, inputs, output)) {
     fail("'%s' is the state, and input or output at once", path);
     return false;
   }
@@ -152,6 +139,11 @@ static void compare(const struct state *state, const struct shared_options *opti
 tamis_filter *state_load(const struct state *state, const struct shared_options *options)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
+  if (saved_is_live(state->path)) {
+    set_failure_status(EXIT_UNUSABLE);
+    fail("'%s' is a shared filter: use --shared instead of --state", state->path);
+    return NULL;
+  }
   tamis_filter *filter = saved_load(state->path, options->memory);
   if (filter == NULL || tamis_get_stats(filter, &stats) != TAMIS_OK)
     return filter;

@@ -242,7 +242,8 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Threads  any
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit is reached; TAMIS_ENOMEM: no growth */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit is reached; TAMIS_ENOMEM: no growth;
+ *            TAMIS_EIO: a shared filter, and no space on the disk for its growth */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 
@@ -537,6 +538,40 @@ TAMIS_API int tamis_map_file(const tamis_load_options *options, const char *path
  *   Errors   TAMIS_OK; TAMIS_EINVAL: read or out is NULL, or struct_size as for tamis_get_stats;
  *            TAMIS_EIO, TAMIS_ECORRUPT, TAMIS_EUNSUPPORTED: as tamis_load */
 TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_stats *out);
+
+/* ---- tamis_open_shared: filters that processes share ----
+ *
+ * One Bloom filter without a window, in a file that any number of processes change at once, each
+ * with calls as on a filter of its own.  A process that is killed at any moment loses no key whose
+ * add has returned, and makes nobody wait.  Two of these filters on one file in one process are two
+ * processes to each other.
+ *
+ * Who can write the file can change all answers; and who makes it shorter ends the processes that
+ * have it open with SIGBUS. */
+
+/* Opens the filter in a file, or, if that does not exist or is empty, creates it with these options:
+ * a growable one up to max_bytes, which it needs.  `options` NULL: whatever is in the file.  `path`
+ * NULL: memory without a name, which processes share that fork later.
+ *   Threads  any      Blocks  for the disk, and while another process fills an empty file
+ *   Errors   as tamis_create; TAMIS_EINVAL also: the file has other options; TAMIS_EUNSUPPORTED also:
+ *            none to share; TAMIS_EIO: errno says why; TAMIS_ECORRUPT: no filter, or not all of one */
+TAMIS_API int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out);
+
+/* The same with a descriptor, open for reading and writing, which stays yours: of a memfd, of a file
+ * without a name, or one that another process has passed on. */
+TAMIS_API int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out);
+
+/* Whether tamis_open_shared would fail, and why; `why` and `size` as in tamis_options_check.  It
+ * leaves no file.
+ *   Threads, Blocks, Errors: as tamis_open_shared */
+TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path, char *why,
+                                 size_t size);
+
+/* Returns when all that was added before is on the disk, and survives a failure of power.
+ *   Threads  any      Blocks  for the disk
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter is not shared;
+ *            TAMIS_EIO: errno says why */
+TAMIS_API int tamis_sync(tamis_filter *f);
 
 /* ---- tamis_merge: several filters ----
  *

@@ -40,6 +40,7 @@
 #ifndef TAMIS_HPP
 #define TAMIS_HPP
 
+#include <tamis/key.hpp>
 #include <tamis/tamis.h>
 
 #include <cerrno>
@@ -62,104 +63,6 @@
 
 namespace tamis
 {
-
-/* n elements in a row, as std::span has them.  Whatever has data() and size() converts to it:
- * std::vector, std::array, and std::span where there is one.  So do arrays.  (It is the same type
- * in C++17 and in C++20, so objects compiled for either can be linked.) */
-template <typename T> class span
-{
-public:
-  constexpr span() noexcept = default;
-  constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
-  template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
-  template <typename Row,
-            typename = std::enable_if_t<std::is_convertible_v<
-                std::remove_pointer_t<decltype(std::declval<Row &>().data())> (*)[], T (*)[]>>,
-            typename = decltype(std::declval<Row &>().size())>
-  constexpr span(Row &&row) noexcept : data_(row.data()), size_(row.size())
-  {
-  }
-
-  constexpr T *data() const noexcept { return data_; }
-  constexpr std::size_t size() const noexcept { return size_; }
-  constexpr T *begin() const noexcept { return data_; }
-  constexpr T *end() const noexcept { return data_ + size_; }
-
-private:
-  T *data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-namespace detail
-{
-
-template <typename T, typename... Ts>
-inline constexpr bool is_one_of = std::disjunction_v<std::is_same<T, Ts>...>;
-template <typename T> inline constexpr bool is_char8 = false;
-#ifdef __cpp_char8_t
-template <> inline constexpr bool is_char8<char8_t> = true;
-#endif
-template <typename T>
-inline constexpr bool is_byte =
-    is_one_of<T, char, signed char, unsigned char, std::byte> || is_char8<T>;
-/* Whether a value of type T is a key as an integer. */
-template <typename T>
-inline constexpr bool is_integer =
-    is_one_of<T, signed char, unsigned char, short, unsigned short, int, unsigned, long,
-              unsigned long, long long, unsigned long long>;
-
-/* What the elements are of an object that has data() and size(), or of an array; else void. */
-template <typename Row, typename = void> struct element {
-  using type = void;
-};
-template <typename Row>
-struct element<Row, std::void_t<decltype(std::data(std::declval<const Row &>())),
-                                decltype(std::size(std::declval<const Row &>()))>> {
-  using type =
-      std::remove_const_t<std::remove_pointer_t<decltype(std::data(std::declval<const Row &>()))>>;
-};
-template <typename Row> using element_t = typename element<Row>::type;
-
-/* The head of this file says what is text, and what is bytes. */
-template <typename T>
-inline constexpr bool is_text =
-    std::is_convertible_v<const T &, std::string_view> && !std::is_same_v<T, std::nullptr_t>;
-template <typename T>
-inline constexpr bool is_text_of_char8 = /* a pointer, or an array */
-    std::is_convertible_v<const T &, const void *>
-        &&is_char8<std::remove_const_t<std::remove_pointer_t<std::decay_t<T>>>>;
-template <typename T> inline constexpr bool is_bytes = is_byte<element_t<T>>;
-
-template <typename T> constexpr tamis_key key_of(const T &from)
-{
-  if constexpr (is_text<T>) {
-    std::string_view text = from;
-    return {text.data(), text.size()};
-  } else if constexpr (is_text_of_char8<T>) {
-    std::size_t size = 0;
-    while (from[size] != 0)
-      size++;
-    return {from, size};
-  } else {
-    return {std::data(from), std::size(from)};
-  }
-}
-
-} // namespace detail
-
-/* A key of a batch: a tamis_key that is made from text, or from bytes, which are not copied. */
-struct key : tamis_key {
-  key() = default;
-  constexpr key(const void *bytes, std::size_t size) noexcept : tamis_key{bytes, size} {}
-  template <typename T,
-            typename = std::enable_if_t<detail::is_text<T> || detail::is_text_of_char8<T> ||
-                                        detail::is_bytes<T>>>
-  constexpr key(const T &from) : tamis_key(detail::key_of(from))
-  {
-  }
-};
-static_assert(sizeof(key) == sizeof(tamis_key) && std::is_standard_layout_v<key>,
-              "an array of keys is an array of tamis_key");
 
 /* The version of the library that is running. */
 inline std::string_view version() noexcept
@@ -424,6 +327,14 @@ public:
     return why;
   }
 
+  /* The same of filter::open_shared, as tamis_shared_check says it. */
+  std::string why_not_shared(detail::path path) const
+  {
+    char why[512];
+    tamis_shared_check(&raw_, path.c_str(), why, sizeof why);
+    return why;
+  }
+
   [[nodiscard]] int try_bytes(std::uint64_t &bytes) const noexcept
   {
     return tamis_bytes_for(&raw_, &bytes);
@@ -497,6 +408,29 @@ public:
   {
     return made(out, [&](auto raw) { return tamis_map_file(&how.raw(), path.c_str(), raw); });
   }
+  /* A filter that processes share.  Without options, the file must exist. */
+  [[nodiscard]] static int try_open_shared(const options &wanted, detail::path path,
+                                           filter &out) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_open_shared(&wanted.raw(), path.c_str(), raw); });
+  }
+  [[nodiscard]] static int try_open_shared(detail::path path, filter &out) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_open_shared(nullptr, path.c_str(), raw); });
+  }
+  [[nodiscard]] static int try_open_shared(const options &wanted, int fd, filter &out) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_open_shared_fd(&wanted.raw(), fd, raw); });
+  }
+  [[nodiscard]] static int try_open_shared(int fd, filter &out) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_open_shared_fd(nullptr, fd, raw); });
+  }
+  /* In memory without a name, for processes that fork later. */
+  [[nodiscard]] static int try_open_shared(const options &wanted, filter &out) noexcept
+  {
+    return made(out, [&](auto raw) { return tamis_open_shared(&wanted.raw(), nullptr, raw); });
+  }
   /* read(void *data, std::size_t size) returns how many bytes it has put there: 0 at the end, less
    * than 0 for a failure.  An exception of its own is a failure. */
   template <typename Read>
@@ -530,6 +464,31 @@ public:
   {
     filter out;
     detail::checked(try_map_file(path, out, how));
+    return out;
+  }
+  /* With a path, the error says why it, or the options, are refused. */
+  static filter open_shared(const options &wanted, detail::path path)
+  {
+    return opened(&wanted.raw(), path.c_str());
+  }
+  static filter open_shared(detail::path path)
+  {
+    return opened(nullptr, path.c_str());
+  }
+  static filter open_shared(const options &wanted)
+  {
+    return opened(&wanted.raw(), nullptr);
+  }
+  static filter open_shared(const options &wanted, int fd)
+  {
+    filter out;
+    detail::checked(try_open_shared(wanted, fd, out));
+    return out;
+  }
+  static filter open_shared(int fd)
+  {
+    filter out;
+    detail::checked(try_open_shared(fd, out));
     return out;
   }
   /* As try_load.  An exception of `read` passes through. */
@@ -713,6 +672,11 @@ public:
     return stats;
   }
 
+  /* Of a filter that processes share: what was added before is on the disk. */
+  [[nodiscard]] int try_sync() noexcept
+  {
+    return tamis_sync(raw_);
+  }
   [[nodiscard]] int try_advance() noexcept
   {
     return tamis_advance(raw_);
@@ -748,6 +712,10 @@ public:
   }
 
 #if TAMIS_HPP_THROWS
+  void sync()
+  {
+    detail::checked(try_sync());
+  }
   void advance()
   {
     detail::checked(try_advance());
@@ -783,6 +751,21 @@ public:
 #endif
 
 private:
+#if TAMIS_HPP_THROWS
+  static filter opened(const tamis_options *wanted, const char *path)
+  {
+    filter out;
+    int result = tamis_open_shared(wanted, path, &out.raw_);
+    if (result < 0) {
+      int system_error = result == TAMIS_EIO ? errno : 0;
+      char why[512];
+      if (tamis_shared_check(wanted, path, why, sizeof why) != result)
+        throw error(result, system_error, tamis_strerror(result));
+      throw error(result, system_error, why);
+    }
+    return out;
+  }
+#endif
   template <typename Call> static int made(filter &out, Call call) noexcept
   {
     tamis_filter *raw = nullptr;

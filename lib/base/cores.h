@@ -6,6 +6,8 @@
 #ifndef TAMIS_LIB_CORES_H
 #define TAMIS_LIB_CORES_H
 
+#include <sched.h>
+
 /* The smallest power of two that is at least `per_core` times the number of these cores, limited to
  * `min` to `max`, which are powers of two themselves. */
 unsigned tamis__power_of_two_per_core(unsigned per_core, unsigned min, unsigned max);
@@ -19,5 +21,24 @@ unsigned tamis__quota_cores(const char *membership, const char *root);
  * thread, or one that is bound to a core.  This makes the calling thread an ordinary one, on the
  * cores of the process. */
 void tamis__schedule_as_the_process(void);
+
+/* The number of the processor that runs the thread, which may be another one soon.
+ * glibc registers a restartable sequence for each thread, so the kernel keeps the number in the
+ * thread's memory.  sched_getcpu() reads it there, too, but it is a call. */
+#if defined(__GLIBC__) && defined(__x86_64__) && __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+
+static inline unsigned current_core(void)
+{
+  const char *thread;
+  __asm__("mov %%fs:0, %0" : "=r"(thread));
+  return ((const volatile struct rseq *) (thread + __rseq_offset))->cpu_id_start;
+}
+#else
+static inline unsigned current_core(void)
+{
+  return (unsigned) sched_getcpu();
+}
+#endif
 
 #endif

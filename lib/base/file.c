@@ -305,6 +305,17 @@ int tamis__file_take_name(struct new_file *file)
   return result ? TAMIS_EIO : TAMIS_OK;
 }
 
+/* The same, unless there is a file with that name: then errno is EEXIST. */
+static int take_free_name(struct new_file *file)
+{
+  const char *name = file->path + folder_length(file->path);
+  int result;
+  do
+    result = linkat(file->folder, file->beside, file->folder, name, 0);
+  while (result && errno == EINTR);
+  return result ? TAMIS_EIO : TAMIS_OK; /* tamis__file_abandon() removes the other name */
+}
+
 /* Some file systems have no folders that can be synchronised, and say so. */
 int tamis__file_sync_name(const struct new_file *file)
 {
@@ -321,6 +332,16 @@ int tamis__file_commit(struct new_file *file)
   int result = tamis__file_sync_name(file);
   tamis__file_abandon(file);
   return result;
+}
+
+int tamis__file_commit_new(struct new_file *file)
+{
+  if (file->folder < 0) { /* the path leads to no regular file */
+    errno = EEXIST;
+    return TAMIS_EIO;
+  }
+  return sync_file(file->fd) || take_free_name(file) != TAMIS_OK ? TAMIS_EIO
+                                                                 : tamis__file_sync_name(file);
 }
 
 static void close_if_open(int *fd)

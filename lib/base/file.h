@@ -56,6 +56,10 @@ int tamis__file_write(const struct new_file *file, const void *data, size_t size
 int tamis__file_commit(struct new_file *file);
 void tamis__file_abandon(struct new_file *file);
 
+/* A commit that does not replace a file: if there is one by now, errno is EEXIST.  The file is still
+ * to be abandoned. */
+int tamis__file_commit_new(struct new_file *file);
+
 /* The steps of a commit, for who has synchronised and closed the file: it takes the name, which the
  * folder is then to be synchronised for. */
 int tamis__file_take_name(struct new_file *file);

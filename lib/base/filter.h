@@ -51,6 +51,7 @@ struct saved_head;
 struct saved_mapping;
 struct saved_writer;
 struct saved_reader;
+struct shared_file;
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
  * kinds; what else they ask for, the kind checks. */
@@ -79,10 +80,20 @@ struct filter_kind {
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
+  int (*live_figures)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
   struct saved_mapping (*mapping)(const tamis_filter *f); /* of one that is read-only */
   int (*save)(const tamis_filter *f, struct saved_writer *w);
   int (*load)(struct saved_reader *r, const struct saved_head *saved,
               const struct tamis_filter *head, tamis_filter **out);
+  /* A filter that processes share; NULL: TAMIS_EUNSUPPORTED.  `share_new` makes an empty file the
+   * file of one, or only finds out whether the options would be refused (file == NULL; they have
+   * passed `create`, but for max_bytes).  `share_open` opens it, after the header has been read; with
+   * TAMIS_OK the filter has the file.  `sync`: what has been added is on the disk. */
+  int (*share_new)(const tamis_options *options, const struct tamis_filter *head,
+                   const struct refusal *why, struct shared_file *file);
+  int (*share_open)(struct saved_reader *r, const struct saved_head *saved,
+                    const struct tamis_filter *head, struct shared_file *file, tamis_filter **out);
+  int (*sync)(const tamis_filter *f);
   /* Several filters, of the same kind, hash function and seed; whether they fit together otherwise,
    * the kind checks.  `into` is not read-only, and not the same filter.  NULL:
    * TAMIS_EUNSUPPORTED. */
@@ -201,6 +212,13 @@ static inline uint64_t filter_hash(const tamis_filter *f, const void *key, size_
   if (__builtin_expect(filter_has_own_hash(f), 0) || len > HASH_SHORT)
     return filter_hash_otherwise(f, key, len);
   return hash_short(f->keys.seed, key, len);
+}
+
+/* The hash of a certain key, by which hash functions are told apart. */
+static inline uint64_t filter_probe(const tamis_filter *f)
+{
+  static const char key[] = "tamis probe";
+  return filter_hash(f, key, sizeof key - 1);
 }
 
 static inline bool filter_validate(const tamis_filter *f, const char **reason)

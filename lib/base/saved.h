@@ -60,6 +60,9 @@ enum { SAVED_END = 0, SAVED_SUMS = 1, SAVED_KIND_BLOCKS = 16 };
 /* What is where in a header, and what the rest of it says. */
 #define SAVED_MAGIC "\x89TAMIS\r\n"
 #define SAVED_TRAILER_MAGIC "TAMISEND"
+/* What a file begins with that processes will share, and that is being written where it is.  It is
+ * not the magic in one byte only, so nobody reads a mixture of both. */
+#define SAVED_UNFINISHED "\x89TAMIS\r?"
 enum {
   SAVED_VERSION = 1,
   SAVED_HASH_XXH3 = 1,
@@ -70,9 +73,11 @@ enum {
   SAVED_GEOMETRY_AT = 256
 };
 
-/* Features.  LAYERS: a Bloom filter has several.  WINDOW: it is a sliding window. */
+/* Features.  LAYERS: a Bloom filter has several.  WINDOW: it is a sliding window.  LIVE: processes
+ * share it and change it, so arrays have no sums, and there is no trailer. */
 #define SAVED_LAYERS UINT64_C(1)
 #define SAVED_WINDOW UINT64_C(2)
+#define SAVED_LIVE UINT64_C(4)
 
 /* What a header says. */
 struct saved_head {
@@ -196,6 +201,9 @@ void tamis__saved_begin(struct saved_writer *w, const struct saved_head *head);
  * TAMIS_EIO, errno is as the user's function has left it. */
 int tamis__saved_end(struct saved_writer *w);
 
+/* The same, without a trailer. */
+int tamis__saved_end_live(struct saved_writer *w);
+
 /* Room for the payload of a block, at most `size` bytes, itself at most SAVED_CHUNK. */
 void *tamis__saved_block_room(struct saved_writer *w, size_t size);
 
@@ -229,6 +237,7 @@ struct saved_reader {
   bool borrowed;  /* the mapping is another filter's */
   bool ended;     /* the trailer has been read, and is right */
   bool jumped;    /* parts of the mapping have been passed over */
+  bool live;      /* the filter is, so anything may follow it */
   int error;      /* errno, as the user's function has left it when it failed */
   tamis_allocator allocator;
   uint64_t at; /* bytes read, without `next` */
@@ -272,6 +281,10 @@ struct saved_memory {
  *   *begin  where in the file the array begins */
 int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_memory *m,
                             const void **out, uint64_t *begin);
+
+/* The same of bytes that have no sums, in a live filter. */
+int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
+                           const void **out);
 
 /* Reads the trailer.  All blocks must have been read. */
 int tamis__saved_read_end(struct saved_reader *r, uint64_t totals[SAVED_TOTALS]);

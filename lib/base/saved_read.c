@@ -131,7 +131,7 @@ static int check_version(const unsigned char *header)
       saved_get64(header + SAVED_HEADER - 8) != hash_sum(header, SAVED_HEADER - 8, 0))
     return TAMIS_ECORRUPT;
   if (saved_get32(header + 8) > SAVED_VERSION ||
-      saved_get64(header + 16) & ~(SAVED_LAYERS | SAVED_WINDOW))
+      saved_get64(header + 16) & ~(SAVED_LAYERS | SAVED_WINDOW | SAVED_LIVE))
     return TAMIS_EUNSUPPORTED;
   return saved_get32(header + 8) == SAVED_VERSION && saved_get32(header + 12) == SAVED_HEADER
              ? TAMIS_OK
@@ -379,6 +379,18 @@ int tamis__saved_read_array(struct saved_reader *r, uint64_t size, struct saved_
     result = read_sums(r, *begin, size, &expected);
   if (result == TAMIS_OK && digest != expected && (!r->mapping || r->check_all))
     result = TAMIS_ECORRUPT;
+  if (result == TAMIS_OK && !r->mapping)
+    *out = m->block + used;
+  return result;
+}
+
+int tamis__saved_read_live(struct saved_reader *r, uint64_t size, struct saved_memory *m,
+                           const void **out)
+{
+  uint64_t digest = 0, used = m->used;
+  int result = read_padding(r);
+  if (result == TAMIS_OK)
+    result = r->mapping ? map_array(r, size, out, &digest) : read_chunks(r, size, m, &digest);
   if (result == TAMIS_OK && !r->mapping)
     *out = m->block + used;
   return result;

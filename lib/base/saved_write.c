@@ -156,6 +156,11 @@ static void release_sums(struct saved_writer *w)
 int tamis__saved_end(struct saved_writer *w)
 {
   put_trailer(w);
+  return tamis__saved_end_live(w);
+}
+
+int tamis__saved_end_live(struct saved_writer *w)
+{
   flush(w, w->used);
   release_sums(w);
   tamis__memory_release(&w->allocator, w->buffer, BUFFER);

@@ -134,6 +134,10 @@ static int fpp_for(const tamis_options *options, uint64_t bytes, double *fpp)
 static void destroy(tamis_filter *f)
 {
   const struct saved_mapping mapping = bloom_mapping(bloom_of(f));
+  if (bloom_of(f)->live) {
+    tamis__live_close(bloom_long_of(bloom_of(f))->shared);
+    return;
+  }
   tamis__bloom_destroy_layers(newest_layer(bloom_of(f)));
   tamis__saved_unmap(&mapping);
 }
@@ -353,21 +357,27 @@ static void stats(const tamis_filter *f, tamis_stats *out)
   out->layers = newest->number;
 }
 
+/* A process that was killed has not counted the bits that it had just set. */
+static bool bits_are_miscounted(const struct bloom *b, uint64_t bits)
+{
+  const uint64_t counted = bloom_counted(b, BITS);
+  return b->limited && !bloom_mapping(b).at && (b->live ? counted > bits : counted != bits);
+}
+
 /* The counters must agree with the bits, and with each other. */
 static const char *find_fault_of_bits(const struct bloom *b)
 {
   uint64_t bits = 0, keys = bloom_counted(b, KEYS);
   bool marks = false;
-  int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  int fullness = fullness_of(b);
   for (uint64_t line = 0; line < b->word_count / LINE_WORDS; line++) {
     bits += count_bits(b, line);
     marks |= has_mark(b, line);
   }
-  return b->limited && !bloom_mapping(b).at && bits != bloom_counted(b, BITS)
-             ? "counted bits are not the set bits"
-         : keys > bits               ? "more keys than set bits"
-         : marks && fullness != FULL ? "a word is marked, and the filter is not full"
-                                     : NULL;
+  return bits_are_miscounted(b, bits) ? "counted bits are not the set bits"
+         : keys > bits                ? "more keys than set bits"
+         : marks && fullness != FULL  ? "a word is marked, and the filter is not full"
+                                      : NULL;
 }
 
 static const char *find_fault(const struct bloom *b)
@@ -384,14 +394,14 @@ static bool validate(const tamis_filter *f, const char **reason)
   *reason = NULL;
   unsigned number = newest->number;
   for (const struct bloom *layer = newest; layer && !*reason; layer = bloom_older(layer)) {
-    int fullness = atomic_load_explicit(&layer->fullness, memory_order_relaxed);
+    int fullness = fullness_of(layer);
     *reason = layer->number != number-- || (number == 0) != (layer == first)
                   ? "the layers are not in their order"
               : layer != newest && !bloom_mapping(layer).at && fullness < FULL
                   ? "a layer is not closed, and another one follows"
                   : find_fault(layer);
   }
-  if (!*reason && newest != first && !bloom_mapping(first).at &&
+  if (!*reason && newest != first && !bloom_mapping(first).at && !first->live &&
       operations_of(f) != &tamis__bloom_layered)
     *reason = "there are layers that the operations do not know";
   return !*reason;
@@ -400,6 +410,12 @@ static bool validate(const tamis_filter *f, const char **reason)
 static struct saved_mapping mapping_of(const tamis_filter *f)
 {
   return bloom_mapping(const_bloom_of(f));
+}
+
+static int sync(const tamis_filter *f)
+{
+  const struct bloom *b = const_bloom_of(f);
+  return b->live ? tamis__live_sync(b) : TAMIS_EUNSUPPORTED;
 }
 
 /* What both kinds have, and further members. */
@@ -413,7 +429,9 @@ static struct saved_mapping mapping_of(const tamis_filter *f)
   }
 
 const struct filter_kind tamis__bloom_kind =
-    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS, .merge = tamis__bloom_merge,
+    KIND(TAMIS_BLOOM, .features = SAVED_LAYERS | SAVED_LIVE,
+         .live_figures = tamis__bloom_live_figures, .share_new = tamis__bloom_share_new,
+         .share_open = tamis__bloom_share_open, .sync = sync, .merge = tamis__bloom_merge,
          .intersect = tamis__bloom_intersect, .similarity = tamis__bloom_similarity);
 
 const struct filter_kind tamis__counting_bloom_kind =

@@ -10,6 +10,9 @@
  *    counting.h     what is different where counters stand in the place of bits; with counting.c
  *    capacity.h     what an add counts, and when it is refused
  *    layers.*       what a growable filter does that has, or may need, several layers; an essay
+ *    gaps.h         a key, and the bits that it lacks
+ *    live.*         what several processes share of a filter; an essay
+ *    shared.c       a filter that processes share: creates the file, and opens it
  *    unite.c        union, intersection and similarity of two filters
  *    save.c         saved, loaded and mapped filters
  *    geometry.*     layer 0: how many bits a promise needs, and which of them belong to a key
@@ -20,6 +23,7 @@
 #include "base/counter.h"
 #include "base/filter.h"
 #include "base/saved.h"
+#include "base/shared_file.h"
 #include "base/stripe.h"
 #include "base/word.h"
 #include "bloom/geometry.h"
@@ -61,6 +65,8 @@ struct bloom_row {
 /* What is made for each shape (operations.c). */
 struct bloom_calls {
   struct filter_operations alone; /* for a filter of one layer */
+  /* `contains` of a growable filter that other processes share. */
+  bool (*live_contains)(const tamis_filter *f, uint64_t hash);
   /* For some of several layers, which those with counters never are.  Both take mixed hashes.
    * The first one searches n rows, of which none has fewer probes than one that comes later. */
   bool (*find)(const struct bloom_row *rows, unsigned n, uint64_t mixed);
@@ -107,7 +113,8 @@ struct bloom {
   uint8_t counter_mask;        /* number of shards - 1; 0: they are `counts` */
   uint8_t number : 7;          /* of the layer, from 1 on */
   uint8_t one_stripe : 1;      /* the user has asked for one */
-  uint8_t sections;
+  uint8_t sections : 7;
+  uint8_t live : 1; /* its words and counters are in a file that other processes share */
   uint8_t layout : 3;
   uint8_t bits_per_probe : 3;
   uint8_t limited : 1;                     /* not growable: keys past the capacity are refused */
@@ -130,11 +137,43 @@ struct bloom_long {
   uint64_t closes_at; /* growable: counted keys after which the next layer is opened */
   double max_bits;    /* limited: more bits mean that more than `capacity` distinct keys are in */
   uint64_t max_bytes; /* of the options */
-  struct saved_mapping mapping; /* where the words are; at == NULL: in memory of their own */
-  unsigned stripes_wanted;      /* by the user; 0: chosen by the library */
-  uint32_t cleared_from;        /* blocks of so many bytes and more come cleared; 0: none do */
+  union {
+    struct saved_mapping mapping; /* where the words are; at == NULL: not in a mapped file */
+    struct {
+      const void *none;            /* mapping.at */
+      struct bloom_shared *shared; /* if the filter is live */
+    };
+  };
+  unsigned stripes_wanted; /* by the user; 0: chosen by the library */
+  uint32_t cleared_from;   /* blocks of so many bytes and more come cleared; 0: none do */
   struct filter_more more;
-  word copies; /* that are in a limited filter with counters */
+  union {
+    word copies;               /* that are in a limited filter with counters */
+    struct bloom_tally *tally; /* of a live one */
+  };
+};
+
+/* What is counted in a layer of a live filter, in the file: docs/format.md has the bytes. */
+enum { BLOOM_TALLY_SHARDS = 32 };
+struct bloom_tally {
+  _Atomic uint64_t state;     /* in that of the first layer: see bloom_live_state() */
+  _Atomic uint64_t unwatched; /* the complement of a watch_mask; bits are only added */
+  _Atomic uint64_t boot;      /* in that of the first layer: of the system that has counted */
+  uint64_t unused[5];
+  struct counter_shard shards[BLOOM_TALLY_SHARDS];
+};
+_Static_assert(sizeof(struct bloom_tally) == (1 + BLOOM_TALLY_SHARDS) * LINE_BYTES,
+               "a shard is a cache line");
+
+/* What a process knows of a live filter. */
+struct bloom_shared {
+  tamis_allocator allocator;
+  struct filter_operations operations; /* while it knows a single layer */
+  struct shared_file file;
+  unsigned planned;       /* layers, with those that are not open yet */
+  _Atomic unsigned known; /* to be open: no layer is ever forgotten */
+  struct bloom *layers[BLOOM_MOST_LAYERS];
+  uint64_t ends[BLOOM_MOST_LAYERS]; /* where they end in the file */
 };
 
 struct bloom_large {
@@ -239,8 +278,21 @@ FORCE_INLINE struct counter_shard *bloom_shards(const struct bloom *b)
   return ((struct bloom_large *) b)->shards;
 }
 
+/* Of a live filter. */
+static inline struct bloom *bloom_live_first(const struct bloom *layer)
+{
+  return const_bloom_long_of(layer)->shared->layers[0];
+}
+
+static inline struct bloom_tally *bloom_tally_of(const struct bloom *live)
+{
+  return const_bloom_long_of(live)->tally;
+}
+
 static inline struct counters bloom_counters(const struct bloom *b)
 {
+  if (b->live)
+    return (struct counters){bloom_tally_of(b)->shards, BLOOM_TALLY_SHARDS - 1};
   return (struct counters){b->counter_mask ? bloom_shards(b) : (struct counter_shard *) b->counts,
                            b->counter_mask};
 }
@@ -305,12 +357,65 @@ static inline bool is_alone(const struct bloom *first)
   return !atomic_load_explicit(&first->newest, memory_order_seq_cst);
 }
 
+/* The state of a live filter: twice the number of layers that are open, and one more if the newest one
+ * takes no further key and none can follow.  Any number may stand there.
+ * ORDER live.state (seq_cst)
+ *   pairs with     live.publish in publish() of live.c, and live.end in raise_fullness()
+ *   makes visible  that a layer is open, whose words are zero, or that unique adds are refused from
+ *                  now on, by whichever process
+ *   if weakened    as layer.load and layer.ended: two winners, or one beside a final refusal
+ *   checked by     negative/live_state_read_too_early */
+enum { LIVE_ALONE = 2, LIVE_ENDED = 1 };
+
+static inline uint64_t bloom_live_state(const struct bloom *first)
+{
+  return atomic_load_explicit(&bloom_tally_of(first)->state, memory_order_seq_cst);
+}
+
+/* What another thread of this process has read of the state, this one knows as well.
+ * ORDER live.known (acq_rel)
+ *   pairs with     live.known in another thread
+ *   makes visible  what the thread that has read the state has seen: so a search by it comes after the
+ *                  publication of the layer
+ *   if weakened    a unique add could know a layer before its publication, search the one before it
+ *                  too early, and win beside another one
+ *   checked by     unit.arm64 */
+static inline struct bloom *bloom_live_newest(const struct bloom *first)
+{
+  struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  uint64_t n = bloom_live_state(first) / LIVE_ALONE;
+  unsigned known = atomic_load_explicit(&shared->known, memory_order_acquire);
+  while (n <= shared->planned && n > known)
+    if (atomic_compare_exchange_weak_explicit(&shared->known, &known, (unsigned) n,
+                                              memory_order_acq_rel, memory_order_acquire))
+      known = (unsigned) n;
+  return shared->layers[known - 1];
+}
+
 /* See layer.load. */
 static inline struct bloom *newest_layer(const struct bloom *first)
 {
+  if (first->live)
+    return bloom_live_newest(first);
   struct bloom *newest = atomic_load_explicit(&first->newest, memory_order_seq_cst);
   return newest ? newest : (struct bloom *) first;
 }
+
+/* For calls that do not decide by it.  Of a live filter, this process may know less than others. */
+static inline unsigned char fullness_of(const struct bloom *b)
+{
+  unsigned char fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  if (!b->live || fullness >= FULL)
+    return fullness;
+  const struct bloom *first = bloom_live_first(b);
+  bool closed = b != bloom_live_newest(first) || bloom_live_state(first) & LIVE_ENDED;
+  return closed ? FULL : fullness;
+}
+
+/* Of live.c: writes to the disk what has been added before; unmaps the file of a filter, and releases
+ * what the process knows of it. */
+int tamis__live_sync(const struct bloom *first);
+void tamis__live_close(struct bloom_shared *shared);
 
 /* Of layers.c: the operations of several layers. */
 extern const struct filter_operations tamis__bloom_layered;
@@ -326,6 +431,9 @@ void tamis__layers_limit_first(struct bloom *first);
 
 /* Of layers.c: whether that is so, but for the last sentence. */
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g);
+
+/* Of layers.c: with how many keys the first layer has its share of the rate, at most its capacity. */
+uint64_t tamis__layers_close_first(const struct bloom_geometry *g);
 
 const struct bloom_calls *tamis__bloom_calls(struct bloom_shape shape, bool limited);
 
@@ -350,6 +458,10 @@ static inline struct bloom_row bloom_row_of(const struct bloom *b)
                             .probes = b->probes,
                             .alike = 1};
 }
+
+/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
+ * it. */
+double tamis__bloom_limit_of_bits(const struct bloom_geometry *g);
 
 /* bloom_long.max_bits, also of a filter that is short. */
 double tamis__bloom_max_bits(const struct bloom *b);
@@ -381,9 +493,10 @@ struct bloom_plan {
   struct bloom *older; /* the layer before */
   unsigned number;     /* of the layer; 0 or 1: the first */
   bool is_mapped;
-  bool closes_early;   /* or may do so: see tamis__layers_limit_first() */
-  bool is_unusual;     /* it has an allocator or a hash function of the user's */
-  size_t cleared_from; /* of the options */
+  bool closes_early;         /* or may do so: see tamis__layers_limit_first() */
+  bool is_unusual;           /* it has an allocator or a hash function of the user's */
+  size_t cleared_from;       /* of the options */
+  struct bloom_tally *tally; /* of a live filter; NULL: it is none */
 };
 
 /* The bytes that it takes. */
@@ -414,6 +527,19 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out);
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w);
 int tamis__bloom_load(struct saved_reader *r, const struct saved_head *saved,
                       const struct tamis_filter *head, tamis_filter **out);
+
+/* Of shared.c: members of struct filter_kind. */
+int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
+                           const struct refusal *why, struct shared_file *file);
+int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
+                            const struct tamis_filter *head, struct shared_file *file,
+                            tamis_filter **out);
+
+/* Of save.c: the figures of a live filter, whose header has none. */
+int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved);
+
+/* Of save.c: counts what is in a layer of a live filter, which no other process uses. */
+void tamis__bloom_count_again(struct bloom *b);
 
 /* Counting: the copies that are in, and the raises that belong to none of them (counting.c). */
 struct counting_keys {

@@ -1,31 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #include "bloom/capacity.h"
 
+/* Of a live filter for all processes, and near the capacity 1.  It never gets longer: a process that
+ * has stood still before it sets the period cannot make others look too late. */
+static void set_live_period(struct bloom *b, uint64_t period, bool near)
+{
+  _Atomic uint64_t *unwatched = &bloom_tally_of(b)->unwatched;
+  const uint64_t bits = near ? UINT64_MAX : ~(period - 1);
+  if (bits & ~atomic_load_explicit(unwatched, memory_order_relaxed))
+    atomic_fetch_or_explicit(unwatched, bits, memory_order_relaxed);
+  learn_live(b);
+}
+
+static void set_period(struct bloom *b, unsigned period)
+{
+  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
+    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
+}
+
 /* All shards together get at most a half of the room before each of them looks again. */
 int tamis__bloom_watch(struct bloom *b)
 {
-  uint64_t room = room_for_keys(b), shards = b->counter_mask + UINT64_C(1);
+  uint64_t room = room_for_keys(b), shards = bloom_counters(b).mask + UINT64_C(1);
   unsigned period = LEAST_WATCH_PERIOD;
   unsigned char far = OPEN;
-  if (room <= period * shards)
+  const bool near = room <= period * shards;
+  if (near)
     atomic_compare_exchange_strong_explicit(&b->fullness, &far, NEAR, memory_order_relaxed,
                                             memory_order_relaxed);
   while (period < MOST_WATCH_PERIOD && 4 * period * shards <= room)
     period *= 2;
-  if (atomic_load_explicit(&b->watch_mask, memory_order_relaxed) != period - 1)
-    atomic_store_explicit(&b->watch_mask, (uint16_t) (period - 1), memory_order_relaxed);
+  if (b->live)
+    set_live_period(b, period, near);
+  else
+    set_period(b, period);
   return TAMIS_OK;
 }
 
 uint64_t tamis__bloom_add_shared(const struct bloom *b, enum bloom_counter which, uint64_t amount)
 {
+  if (b->live)
+    return add_live(bloom_tally_of(b), which, amount);
   const struct counters counters = bloom_counters(b);
   return tamis__counter_add_shared(&counters, which, amount);
 }
 
-int tamis__bloom_count_shared(struct bloom *b)
+static NEVER_INLINE int count_unowned(struct bloom *b)
 {
   return is_watched(b, tamis__bloom_add_shared(b, KEYS, 1)) ? tamis__bloom_watch(b) : TAMIS_OK;
+}
+
+int tamis__bloom_count_shared(struct bloom *b)
+{
+  return b->live ? count_live(b, bloom_tally_of(b)) : count_unowned(b);
 }
 
 void tamis__bloom_note_refusal(const struct bloom *b)

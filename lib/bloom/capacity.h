@@ -5,6 +5,7 @@
 #ifndef TAMIS_LIB_BLOOM_CAPACITY_H
 #define TAMIS_LIB_BLOOM_CAPACITY_H
 
+#include "base/cores.h"
 #include "bloom/bloom.h"
 
 /* While a layer is not NEAR, an add checks whether it is near its capacity with every 64th key that
@@ -49,6 +50,16 @@ static inline bool is_far(const struct bloom *b)
   return __builtin_expect(atomic_load_explicit(&b->fullness, memory_order_relaxed) == OPEN, 1);
 }
 
+/* A live filter takes no further key, in no process.
+ * ORDER live.end (seq_cst)
+ *   pairs with     live.state, which has the argument
+ *   checked by     negative/live_end_not_published */
+static inline void end_live(struct bloom *b)
+{
+  atomic_fetch_or_explicit(&bloom_tally_of(bloom_live_first(b))->state, LIVE_ENDED,
+                           memory_order_seq_cst);
+}
+
 /* Raises the state, which never falls.
  * ORDER layer.end (seq_cst)
  *   pairs with     layer.ended in has_ended()
@@ -60,6 +71,8 @@ static inline bool is_far(const struct bloom *b)
  *                  the same argument, and no search shows it) */
 static inline void raise_fullness(struct bloom *b, unsigned char fullness)
 {
+  if (b->live && (fullness == LAST || (fullness == FULL && b->limited)))
+    end_live(b);
   unsigned char now = atomic_load_explicit(&b->fullness, memory_order_seq_cst);
   while (now < fullness &&
          !atomic_compare_exchange_weak_explicit(&b->fullness, &now, fullness, memory_order_seq_cst,
@@ -73,7 +86,24 @@ static inline void raise_fullness(struct bloom *b, unsigned char fullness)
  *   checked by     negative/end_read_relaxed */
 static inline bool has_ended(const struct bloom *b)
 {
+  if (b->live)
+    return bloom_live_state(bloom_live_first(b)) & LIVE_ENDED;
   return atomic_load_explicit(&b->fullness, memory_order_seq_cst) == LAST;
+}
+
+/* What other processes have found out of how full a layer is, in a live filter: it is closed if another
+ * one follows, and it may have ended.  A call that is refused or late counts no key, so it would not
+ * find that out by looking at the counters; and until it knows, each further one would set bits. */
+static inline void learn_live(struct bloom *b)
+{
+  const struct bloom *first = bloom_live_first(b);
+  const bool ended = bloom_live_state(first) & LIVE_ENDED;
+  const bool closed = ended || bloom_live_newest(first)->number > b->number;
+  const unsigned char known = ended && !b->limited ? LAST : closed ? FULL : OPEN;
+  unsigned char now = atomic_load_explicit(&b->fullness, memory_order_relaxed);
+  while (now < known && !atomic_compare_exchange_weak_explicit(
+                            &b->fullness, &now, known, memory_order_relaxed, memory_order_relaxed))
+    ;
 }
 
 /* Whether it has no room.  Relaxed: a thread that still reads OPEN after the state has become NEAR
@@ -85,7 +115,7 @@ static inline bool refuses(struct bloom *b)
   int fullness = atomic_load_explicit(&b->fullness, memory_order_relaxed);
   if (__builtin_expect(fullness == OPEN, 1))
     return false;
-  if (fullness == NEAR && at_capacity(b)) {
+  if (fullness == NEAR && (at_capacity(b) || (b->live && has_ended(b)))) {
     raise_fullness(b, FULL);
     fullness = FULL;
   }
@@ -98,6 +128,24 @@ void tamis__bloom_note_refusal(const struct bloom *b);
 
 /* For a thread that owns no shard: count_key(), which returns TAMIS_OK, and bloom_count(). */
 int tamis__bloom_count_shared(struct bloom *b);
+
+/* Of a live filter the threads that run on one processor share a shard, of whichever process they
+ * are.  Release: as counter.add. */
+FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter which, uint64_t amount)
+{
+  struct counter_shard *shard = &tally->shards[current_core() % BLOOM_TALLY_SHARDS];
+  return atomic_fetch_add_explicit(&shard->value[which], amount, memory_order_release) + amount;
+}
+
+/* Processes have the period of looks in common: they look with a key whose number has none of the bits
+ * `watched`.  Near the capacity all of them look with each key; so one that has not known of it learns
+ * of it with the next key that it counts.  Relaxed: as is_watched(). */
+FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
+{
+  uint64_t keys = add_live(tally, KEYS, 1);
+  bool look = !(keys & ~atomic_load_explicit(&tally->unwatched, memory_order_relaxed));
+  return __builtin_expect(look, 0) ? tamis__bloom_watch(b) : TAMIS_OK;
+}
 
 /* Relaxed: it publishes nothing, and whoever reads an old period looks a little later. */
 static inline bool is_watched(const struct bloom *b, uint64_t keys)

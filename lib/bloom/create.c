@@ -46,7 +46,7 @@ static bool is_long(const struct bloom_plan *plan)
   return !is_small(plan->geometry.words) || plan->limited || plan->older ||
          plan->max_bytes >= plan->geometry.words * sizeof(word) + sizeof(struct bloom_long) ||
          plan->closes_early || plan->is_mapped || plan->is_unusual || plan->cleared_from ||
-         plan->stripes_wanted > 1 || plan->geometry.capacity > UINT16_MAX;
+         plan->stripes_wanted > 1 || plan->tally || plan->geometry.capacity > UINT16_MAX;
 }
 
 static struct sizes add_up(struct sizes s, bool small, bool is_long)
@@ -90,21 +90,22 @@ static struct sizes sizes_for(const struct bloom_plan *plan)
 {
   const struct bloom_geometry *g = &plan->geometry;
   bool small = is_small(g->words);
-  struct sizes s = {.words_bytes = plan->is_mapped ? 0 : g->words * sizeof(word),
+  bool elsewhere = plan->is_mapped || plan->tally;
+  struct sizes s = {.words_bytes = elsewhere ? 0 : g->words * sizeof(word),
                     .rows_bytes = bytes_of_rows(plan->number)};
   s.stripes = stripes_for(plan, small);
   s.own_stripe = small && s.stripes == 1;
   s.stripes -= s.own_stripe;
-  s.shards = small ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
+  s.shards = small || plan->tally ? 0 : tamis__counter_shards(g->lines * LINE_BYTES);
   return add_up(s, small, is_long(plan));
 }
 
 /* Those of a layer that is there. */
 static struct sizes sizes_of(const struct bloom *b)
 {
-  bool mapped = bloom_mapping(b).at;
+  bool elsewhere = bloom_mapping(b).at || b->live;
   struct sizes s = {.shards = b->counter_mask ? b->counter_mask + 1U : 0,
-                    .words_bytes = mapped ? 0 : b->word_count * sizeof(word),
+                    .words_bytes = elsewhere ? 0 : b->word_count * sizeof(word),
                     .rows_bytes = bytes_of_rows(b->number)};
   s.own_stripe = bloom_stripe_count(b) && (char *) b->stripes == b->own_stripe;
   s.stripes = s.own_stripe ? 0 : bloom_stripe_count(b);
@@ -121,7 +122,8 @@ uint64_t tamis__bloom_bytes(const struct bloom *b)
 {
   struct sizes s = sizes_of(b);
   bool own_operations = bloom_mapping(b).at && b->number == 1;
-  return total_bytes(&s) + (own_operations ? sizeof(struct filter_operations) : 0);
+  uint64_t in_file = b->live ? b->word_count * sizeof(word) + sizeof(struct bloom_tally) : 0;
+  return total_bytes(&s) + in_file + (own_operations ? sizeof(struct filter_operations) : 0);
 }
 
 uint64_t tamis__bloom_bytes_for(const struct bloom_plan *plan)
@@ -169,9 +171,7 @@ void tamis__bloom_destroy_layers(struct bloom *newest)
 
 /* ---- creation ---- */
 
-/* The number of set bits from which on a filter that is not growable is full; at_capacity() checks
- * it. */
-static double limit_of_bits(const struct bloom_geometry *g)
+double tamis__bloom_limit_of_bits(const struct bloom_geometry *g)
 {
   double bits = bloom_geometry_usable_bits(g);
   double average = bloom_geometry_bits_set(g, (double) g->capacity);
@@ -185,7 +185,7 @@ static double limit_of_bits(const struct bloom_geometry *g)
 double tamis__bloom_max_bits(const struct bloom *b)
 {
   const struct bloom_geometry g = bloom_geometry_of(b);
-  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bits : limit_of_bits(&g);
+  return bloom_is_long(b) ? const_bloom_long_of(b)->max_bits : tamis__bloom_limit_of_bits(&g);
 }
 
 static const struct bloom_calls *calls_for(const struct bloom_plan *plan)
@@ -225,7 +225,7 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
   l->calls = calls;
   l->capacity = g->capacity;
   l->closes_at = plan->closes_at ? plan->closes_at : g->capacity;
-  l->max_bits = plan->max_bits > 0 ? plan->max_bits : limit_of_bits(g);
+  l->max_bits = plan->max_bits > 0 ? plan->max_bits : tamis__bloom_limit_of_bits(g);
   l->max_bytes = plan->max_bytes;
   l->stripes_wanted = plan->stripes_wanted;
   l->cleared_from = plan->cleared_from <= UINT32_MAX ? (uint32_t) plan->cleared_from : 0;
@@ -237,6 +237,8 @@ static void begin_long(struct bloom_long *l, const struct tamis_filter *head,
     l->more.secret = large->secret;
   }
   filter_set_more(&l->b.head, &l->more);
+  if (plan->tally)
+    l->tally = plan->tally;
 }
 
 /* What a plan says.  The filter is not shared yet. */
@@ -250,7 +252,8 @@ static void begin(struct bloom *b, const struct tamis_filter *head, const struct
   b->one_stripe = plan->stripes_wanted == 1;
   b->number = plan->older ? (plan->older->number + 1) & 127 : 1;
   b->probes = g->shape.probes & 7;
-  b->sections = (uint8_t) g->shape.sections;
+  b->sections = g->shape.sections & 127;
+  b->live = plan->tally != NULL;
   b->layout = g->shape.layout & 7;
   b->bits_per_probe = g->shape.bits_per_probe & 7;
   b->limited = plan->limited;
@@ -301,7 +304,7 @@ struct bloom *tamis__bloom_create(const struct tamis_filter *head, const struct 
   b->words = words ? words : (word *) block;
   if (plan->older)
     begin_rows(b, (struct bloom_row *) (block + s.all_bytes - s.rows_bytes));
-  if (!mapping->at)
+  if (!mapping->at && !b->live)
     (void) tamis__bloom_watch(b);
   return b;
 }

@@ -115,6 +115,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/live.h"
 
 #include <sched.h>
 
@@ -138,15 +139,20 @@ static uint64_t bytes_of_layers(const struct bloom *newest)
   return all;
 }
 
-/* The geometry of the layer after one of this number and geometry. */
-static int plan_after(const struct bloom *first, unsigned number,
-                      const struct bloom_geometry *before, struct bloom_geometry *out)
+int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
+                             const struct bloom_geometry *before, struct bloom_geometry *out)
 {
   uint64_t capacity = number == 1 ? before->capacity : 2 * before->capacity;
   HOOK(bloom_layer_planned);
   return number == BLOOM_MOST_LAYERS
              ? TAMIS_EUNSUPPORTED
-             : bloom_geometry_plan_layer(first->layout, number + 1, capacity, first->fpp, out);
+             : bloom_geometry_plan_layer(layout, number + 1, capacity, fpp, out);
+}
+
+static int plan_after(const struct bloom *first, unsigned number,
+                      const struct bloom_geometry *before, struct bloom_geometry *out)
+{
+  return tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
 }
 
 /* The same.  Where there is no memory for that layer, each further key that has no room asks again,
@@ -180,6 +186,8 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
   const struct bloom *first = newest;
   while (first->number > 1)
     first = first->older;
+  if (first->live)
+    return tamis__live_will_fit(first, newest->number, others, n);
   for (unsigned number = newest->number; number < n; number++, before = next)
     if (plan_after(first, number, &before, &next) != TAMIS_OK)
       return true; /* there will be none */
@@ -234,6 +242,12 @@ static double keys_at(const struct bloom_geometry *g, double rate)
 static uint64_t keys_of_first(const struct bloom_geometry *g)
 {
   return (uint64_t) keys_at(g, g->fpp * bloom_geometry_share(1));
+}
+
+uint64_t tamis__layers_close_first(const struct bloom_geometry *g)
+{
+  uint64_t keys = keys_of_first(g);
+  return keys < g->capacity ? keys : g->capacity;
 }
 
 bool tamis__layers_may_limit_first(const struct bloom_geometry *g)
@@ -363,6 +377,11 @@ int tamis__layers_open(struct bloom *first, struct bloom *full, unsigned number)
   unsigned openers, own = 1;
   if (has_ended(full))
     return TAMIS_EFULL;
+  if (first->live) {
+    if (!first->limited)
+      use_layers(first);
+    return tamis__live_open_layers(first, full, number);
+  }
   int result = first->limited ? TAMIS_EFULL : plan_layer(first, full, &plan, &openers);
   if (result != TAMIS_OK) {
     if (!number) /* it is full */
@@ -456,6 +475,8 @@ static int add_unique(struct bloom *first, uint64_t mixed, const struct bloom *c
 {
   for (;;) {
     struct bloom *newest = newest_layer(first);
+    if (newest == completed && newest->live)
+      learn_live(newest);
     if (newest == completed)
       return has_ended(newest) ? refused(first, TAMIS_EFULL) : count_key(newest);
     if (completed ? find_after(completed, newest, mixed) : find(first, newest, mixed))
@@ -481,7 +502,7 @@ static uint64_t mixed_hash(const struct bloom *b, uint64_t hash)
   return hash_mix(&b->head.keys, hash);
 }
 
-static bool layered_contains(const tamis_filter *f, uint64_t hash)
+bool tamis__layered_contains(const tamis_filter *f, uint64_t hash)
 {
   const struct bloom *first = const_bloom_of(f);
   return find(first, newest_layer(first), mixed_hash(first, hash));
@@ -497,9 +518,18 @@ int tamis__layered_add_unique(tamis_filter *f, uint64_t hash)
   return add_unique(bloom_of(f), mixed_hash(bloom_of(f), hash), NULL);
 }
 
+static NEVER_INLINE int settle(struct bloom *first, uint64_t hash)
+{
+  if (first->live)
+    learn_live(first);
+  return add_unique(first, mixed_hash(first, hash), first);
+}
+
 int tamis__layers_settle(struct bloom *first, uint64_t hash)
 {
-  return add_unique(first, mixed_hash(first, hash), first);
+  if (first->live && bloom_live_state(first) == LIVE_ALONE)
+    return count_live(first, bloom_tally_of(first));
+  return settle(first, hash);
 }
 
 /* ---- batches ---- */
@@ -531,7 +561,7 @@ static size_t find_group(const struct bloom *layer, const uint64_t *hashes, size
   return n - missing;
 }
 
-static size_t layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
+size_t tamis__layered_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                     bool *found)
 {
   const struct bloom *newest = newest_layer(const_bloom_of(f));
@@ -563,8 +593,8 @@ static void layered_add_unique_many(tamis_filter *f, const uint64_t *hashes, siz
 
 const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
-    .contains = layered_contains,
-    .contains_many = layered_contains_many,
+    .contains = tamis__layered_contains,
+    .contains_many = tamis__layered_contains_many,
     .add = tamis__layered_add,
     .add_unique = tamis__layered_add_unique,
     .add_many = layered_add_many,

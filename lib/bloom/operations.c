@@ -75,6 +75,7 @@
 #include "bloom/counting.h"
 #include "bloom/gaps.h"
 #include "bloom/layers.h"
+#include "bloom/live.h"
 #include "bloom/vectors.h"
 #include "bloom/word_layout.h"
 
@@ -412,10 +413,10 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 #define ALONE(name, adds, ...) ALONE_WITH(name, name##_contains_many, adds, __VA_ARGS__)
 
-#define TABLE(name, many, adds, finder)                                               \
-  {                                                                                   \
-    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind), .find = (finder),       \
-                                                              .insert = adds##_insert \
+#define TABLE(name, many, adds, finder)                                                  \
+  {                                                                                      \
+    ALONE_WITH(name, many, adds, .kind = &tamis__bloom_kind),                            \
+        .live_contains = name##_live_contains, .find = (finder), .insert = adds##_insert \
   }
 
 /* `adds` names the adds to a filter that is limited, or that is not; its look-ups are those of
@@ -436,6 +437,12 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 
 #define LOOK_UPS_AND_FIND(name, shape)                                           \
   LOOK_UPS(name, shape)                                                          \
+  static bool name##_live_contains(const tamis_filter *f, uint64_t hash)         \
+  {                                                                              \
+    const struct bloom *b = const_bloom_of(f);                                   \
+    return lookup(b, key_of(b, hash, shape), shape) ||                           \
+           (live_has_grown(b) && tamis__layered_contains(f, hash));              \
+  }                                                                              \
   static bool name##_find(const struct bloom_row *b, unsigned n, uint64_t mixed) \
   {                                                                              \
     for (; n; n--, b++)                                                          \

@@ -24,26 +24,9 @@
 #include "bloom/capacity.h"
 #include "bloom/counting.h"
 #include "bloom/layers.h"
+#include "bloom/saved_head.h"
 
 #include <math.h>
-
-/* What the header's geometry says, and the trailer's totals. */
-enum {
-  LAYOUT,
-  PROBES,
-  BITS_PER_PROBE,
-  LINES,
-  SECTIONS,
-  MAX_BITS,
-  FURTHER_LAYERS,
-  GEOMETRY_NUMBERS
-};
-enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
-
-/* A further layer: its block, with what its numbers mean, and those in its payload. */
-enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
-enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
-enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
 
 /* More copies of keys than any filter has (only stuck counters could hide so many), and the highest
  * value of a counter. */
@@ -94,15 +77,6 @@ static uint64_t count_bits(const struct bloom_geometry *g, const uint64_t *words
 
 /* ---- saving ---- */
 
-static void put_shape(const struct bloom *b, uint64_t *numbers)
-{
-  numbers[LAYOUT] = b->layout;
-  numbers[PROBES] = b->probes;
-  numbers[BITS_PER_PROBE] = b->bits_per_probe;
-  numbers[LINES] = b->word_count / LINE_WORDS;
-  numbers[SECTIONS] = b->sections;
-}
-
 void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct bloom *b = const_bloom_of(f), *newest = newest_layer(b);
@@ -113,7 +87,7 @@ void tamis__bloom_describe(const tamis_filter *f, struct saved_head *out)
                                  .max_bytes = bloom_max_bytes(b),
                                  .layout = bloom_geometry_public_layout(&g),
                                  .stripes = bloom_stripes_wanted(b)};
-  put_shape(b, out->geometry);
+  tamis__bloom_put_shape(&g, out->geometry);
   out->geometry[MAX_BITS] = saved_of_double(tamis__bloom_max_bits(b));
   out->geometry[FURTHER_LAYERS] = newest->number - 1;
   out->features = newest->number > 1 ? SAVED_LAYERS : 0;
@@ -160,6 +134,13 @@ static void save_words(const struct bloom *b, uint64_t kept, struct saved_writer
   tamis__saved_array_end(w);
 }
 
+static uint64_t bits_of(const struct bloom *b)
+{
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  uint64_t marks;
+  return count_bits(&g, (const uint64_t *) b->words, g.words, &marks);
+}
+
 /* A layer, and what was counted in it before words were read; with counters, what these say. */
 struct part {
   const struct bloom *layer;
@@ -175,9 +156,11 @@ static struct part part_of(const struct bloom *layer)
     return (struct part){layer, keys.copies < max_copies ? keys.copies : max_copies - 1,
                          keys.rest < most ? keys.rest : most};
   }
-  uint64_t united = bloom_counted(layer, UNITED), /* an estimate */
-      most = layer->word_count * 64;
-  return (struct part){layer, bloom_counted(layer, KEYS), united < most ? united : most};
+  uint64_t keys = bloom_counted(layer, KEYS), united = bloom_counted(layer, UNITED),
+           most = layer->word_count * 64;
+  if (layer->live) /* anybody may have written to its counters */
+    most = bits_of(layer);
+  return (struct part){layer, keys < most ? keys : most, united < most ? united : most};
 }
 
 /* With counters. */
@@ -191,28 +174,16 @@ static void count_again(struct part *part, const struct counting_census *census)
 
 static void save_layer(const struct part *part, struct saved_writer *w)
 {
-  const struct bloom *b = part->layer;
-  uint64_t numbers[LAYER_NUMBERS];
-  put_shape(b, numbers);
-  numbers[LAYER_CAPACITY] = bloom_capacity(b);
-  numbers[LAYER_RATE] = saved_of_double(b->fpp);
-  unsigned char *room = tamis__saved_block_room(w, sizeof numbers);
-  if (!room)
-    return;
-  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
-    saved_put64(room + (size_t) i * 8, numbers[i]);
-  const uint64_t meanings[SAVED_MEANINGS] = {
-      [LAYER_NUMBER] = b->number, [LAYER_KEYS] = part->keys, [LAYER_UNITED] = part->united};
-  tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
-  save_words(b, UINT64_MAX, w, NULL);
+  const struct bloom_geometry g = bloom_geometry_of(part->layer);
+  tamis__bloom_put_layer(&g, part->layer->number, part->keys, part->united, w);
+  save_words(part->layer, UINT64_MAX, w, NULL);
 }
 
 /* Saves the layers that the header knows. */
 int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 {
   const struct bloom *first = const_bloom_of(f), *layer = newest_layer(first);
-  bool full =
-      first->limited && atomic_load_explicit(&first->fullness, memory_order_relaxed) >= FULL;
+  bool full = first->limited && fullness_of(first) >= FULL;
   unsigned n = 1 + (unsigned) w->head->geometry[FURTHER_LAYERS];
   struct part parts[BLOOM_MOST_LAYERS] = {{.layer = NULL}};
   struct counting_census census = {0};
@@ -232,110 +203,6 @@ int tamis__bloom_save(const tamis_filter *f, struct saved_writer *w)
 }
 
 /* ---- loading ---- */
-
-/* All shapes that a plan may choose. */
-static bool is_possible(struct bloom_shape shape)
-{
-#define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))
-#define IS_BLOCKED(p, b) || IS(p, b)
-#define IS_COUNTING(p, b) || IS(p, b)
-#define IS_WORD(b) || IS(1, b)
-  const bool one = shape.sections == 1;
-  switch ((int) shape.layout) {
-  case TAMIS_LAYOUT_BLOCKED:
-    return one ? false BLOOM_BLOCKED_SHAPES(IS_BLOCKED)
-               : IS(SECTION_PROBES, SECTION_BITS) && shape.sections <= MAX_BLOCKED_SECTIONS;
-  case TAMIS_LAYOUT_CLASSIC:
-    return IS(CLASSIC_PROBES, CLASSIC_BITS) && shape.sections <= BLOOM_MAX_SECTIONS;
-  case TAMIS_LAYOUT_WORD:
-  case BLOOM_LAYOUT_MARKED:
-    return one && (false BLOOM_WORD_SHAPES(IS_WORD));
-  case BLOOM_LAYOUT_COUNTING:
-    return one && (false BLOOM_COUNTING_SHAPES(IS_COUNTING));
-  default:
-    return false;
-  }
-}
-
-/* Reads what put_shape() writes.  False: no filter has it. */
-static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
-{
-  static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
-  if (numbers[LAYOUT] > BLOOM_LAYOUT_COUNTING || numbers[PROBES] > BLOOM_MAX_PROBES ||
-      numbers[BITS_PER_PROBE] > 64 || !numbers[SECTIONS] ||
-      numbers[SECTIONS] > BLOOM_MAX_SECTIONS || !numbers[LINES] || numbers[LINES] >= max_lines)
-    return false;
-  out->shape =
-      (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
-                           (unsigned) numbers[BITS_PER_PROBE], (unsigned) numbers[SECTIONS]};
-  out->lines = numbers[LINES];
-  out->words = numbers[LINES] * LINE_WORDS;
-  return is_possible(out->shape) && bloom_section_words(out->shape, out->words);
-}
-
-/* Reads the geometry of the first layer. */
-static bool read_plan(const struct saved_head *saved, struct bloom_plan *out)
-{
-  const tamis_options *o = &saved->options;
-  const uint64_t *g = saved->geometry;
-  for (unsigned i = GEOMETRY_NUMBERS; i < SAVED_GEOMETRY; i++)
-    if (g[i])
-      return false;
-  *out = (struct bloom_plan){.geometry = {.capacity = o->capacity, .fpp = o->fpp},
-                             .stripes_wanted = o->stripes,
-                             .max_bytes = o->max_bytes,
-                             .limited = !o->growable,
-                             .is_unusual = saved->own_hash,
-                             .cleared_from = o->cleared_from,
-                             .max_bits = saved_to_double(g[MAX_BITS])};
-  if (!read_shape(g, &out->geometry))
-    return false;
-  out->closes_early = bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
-                                                tamis__layers_may_limit_first(&out->geometry));
-  return out->geometry.shape.layout == bloom_layout_for(o) &&
-         (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
-         out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
-         g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
-         (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
-}
-
-/* A header that no filter has brings no figures.  Of several layers, the header does not say how
- * full each is: then the figures are those of a filter whose layers have their parts of the
- * rate. */
-void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
-{
-  struct bloom_plan plan;
-  if (!read_plan(saved, &plan))
-    return;
-  out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
-  if (out->layers == 1 && out->bits_set <= plan.geometry.lines * LINE_BITS)
-    bloom_geometry_estimate(&plan.geometry, out);
-  if (out->layers == 1)
-    return;
-  for (unsigned i = 1; i <= out->layers; i++)
-    out->fpp_estimate += out->fpp * bloom_geometry_share(i);
-  out->estimated_count = (double) out->count;
-  out->load = out->estimated_count / (double) out->capacity;
-}
-
-/* What the first layer and those after it, as they are planned, take beside their words. */
-uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
-{
-  struct bloom_plan plan;
-  if (!read_plan(saved, &plan))
-    return 0;
-  const tamis_layout layout = plan.geometry.shape.layout;
-  uint64_t bytes = tamis__bloom_bytes_beside(&plan), capacity = saved->options.capacity;
-  for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
-    capacity *= i > 2 ? 2 : 1;
-    plan.is_unusual = true; /* as further layers are long */
-    plan.number = i;
-    if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
-        TAMIS_OK)
-      bytes += tamis__bloom_bytes_beside(&plan);
-  }
-  return bytes;
-}
 
 struct content {
   struct bloom_plan plan;
@@ -402,6 +269,7 @@ static void restore(struct bloom *b, const struct content *content)
 /* A filter that is being loaded. */
 struct loading {
   struct saved_reader *r;
+  bool live;
   const struct saved_head *saved;
   const struct tamis_filter *head;
   uint64_t bytes; /* of all layers so far */
@@ -426,7 +294,8 @@ static int load_words(struct loading *l)
   struct saved_memory m = {.all = bytes, .limit = limit ? limit - l->bytes - beside : 0};
   const void *at = NULL;
   uint64_t begin;
-  int result = tamis__saved_read_array(l->r, array, &m, &at, &begin);
+  int result = l->live ? tamis__saved_read_live(l->r, array, &m, &at)
+                       : tamis__saved_read_array(l->r, array, &m, &at, &begin);
   if (result != TAMIS_OK) {
     tamis__memory_release(&l->r->allocator, m.block, m.bytes);
     return result;
@@ -437,23 +306,6 @@ static int load_words(struct loading *l)
   return TAMIS_OK;
 }
 
-/* Reads the block of a layer.  All layers after the first are blocked or classic. */
-static bool read_layer(const struct saved_block *block, unsigned number, struct bloom_plan *out)
-{
-  uint64_t numbers[LAYER_NUMBERS];
-  if (block->type != BLOCK_LAYER || block->size != sizeof numbers ||
-      block->meanings[LAYER_NUMBER] != number || block->meanings[SAVED_MEANINGS - 1])
-    return false;
-  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
-    numbers[i] = saved_get64(block->payload + (size_t) i * 8);
-  out->geometry.capacity = numbers[LAYER_CAPACITY];
-  out->geometry.fpp = saved_to_double(numbers[LAYER_RATE]);
-  return read_shape(numbers, &out->geometry) &&
-         out->geometry.shape.layout <= TAMIS_LAYOUT_CLASSIC && out->geometry.capacity &&
-         out->geometry.capacity < UINT64_C(1) << 50 && out->geometry.fpp > 0 &&
-         out->geometry.fpp < 1;
-}
-
 static int load_layer(struct loading *l)
 {
   struct saved_block block;
@@ -462,7 +314,7 @@ static int load_layer(struct loading *l)
                                  .max_bytes = l->saved->options.max_bytes,
                                  .is_unusual = true}}; /* as further layers are long */
   int result = tamis__saved_read_block(l->r, &block);
-  if (result == TAMIS_OK && !read_layer(&block, l->n + 1, &c->plan))
+  if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, l->n + 1, &c->plan))
     result = TAMIS_ECORRUPT;
   if (result != TAMIS_OK)
     return result;
@@ -492,11 +344,136 @@ static int load_end(struct loading *l)
   return TAMIS_OK;
 }
 
+/* ---- live filters: they have tallies in the place of sums ---- */
+
+/* How many more keys the bits tell of than were counted, or fewer, if that is more than chance: after a
+ * failure of power, what was counted may be older than the bits, or newer. */
+static double miscounted(const struct bloom_geometry *g, uint64_t bits, uint64_t counted)
+{
+  double keys = bloom_geometry_keys(g, bits), missing = keys - (double) counted;
+  return isfinite(keys) && fabs(missing) > 0.01 * keys + 2 * sqrt(keys) ? missing : 0;
+}
+
+static uint64_t sum_of(const struct bloom_tally *tally, enum bloom_counter which)
+{
+  const struct counters counters = {(struct counter_shard *) tally->shards, BLOOM_TALLY_SHARDS - 1};
+  return saved_u64(tamis__counter_sum(&counters, which));
+}
+
+/* Only differences are added: so it does not matter if a process is killed meanwhile, or counts. */
+void tamis__bloom_count_again(struct bloom *b)
+{
+  const struct bloom_geometry g = bloom_geometry_of(b);
+  uint64_t marks;
+  const uint64_t keys = counted_keys(b), counted = bloom_counted(b, BITS);
+  const uint64_t bits = count_bits(&g, (const uint64_t *) b->words, g.words, &marks);
+  const double missing = miscounted(&g, bits, keys);
+  if (missing < 0) /* by modular arithmetic */
+    bloom_count(b, KEYS, -(uint64_t) fmin(-missing, (double) bloom_counted(b, KEYS)));
+  else
+    bloom_count(b, UNITED, (uint64_t) missing);
+  if (b->limited)
+    bloom_count(b, BITS, bits - counted);
+  if (marks)
+    raise_fullness(b, FULL);
+}
+
+/* What the words and the tally say of a layer.  The words are read of a mapped filter, too: there are
+ * no sums that would say that the counters are right. */
+static void read_tally(struct content *c, const struct bloom_tally *tally)
+{
+  const struct bloom_geometry *g = &c->plan.geometry;
+  uint64_t marks = 0, keys = sum_of(tally, KEYS), united = sum_of(tally, UNITED);
+  swap_bytes(c->words, g->words);
+  c->bits = count_bits(g, c->words, g->words, &marks);
+  c->keys = keys < c->bits ? keys : c->bits;
+  c->united = united < c->bits ? united : c->bits;
+  c->united += (uint64_t) fmax(miscounted(g, c->bits, c->keys + c->united), 0);
+  c->full = c->plan.limited && (marks || saved_u64(tally->state) & LIVE_ENDED);
+}
+
+/* How many layers are open, of n. */
+static unsigned open_of(const struct bloom_tally *tallies, unsigned n)
+{
+  uint64_t layers = saved_u64(tallies->state) / LIVE_ALONE;
+  return layers && layers <= n ? (unsigned) layers : 1;
+}
+
+static int load_layers(struct loading *l, const struct bloom_geometry *layers, unsigned n,
+                       const struct bloom_tally *tallies)
+{
+  int result = TAMIS_OK;
+  for (unsigned i = 0; i < n && result == TAMIS_OK; i++) {
+    struct content *c = &l->layers[i];
+    if (i)
+      *c = (struct content){.plan = l->layers[0].plan};
+    c->plan.geometry = layers[i];
+    c->plan.closes_early &= i == 0;
+    c->plan.is_unusual |= i > 0; /* as further layers are long */
+    result = load_words(l);
+    if (result == TAMIS_OK)
+      read_tally(c, &tallies[i]);
+  }
+  return result;
+}
+
+static int load_live(struct loading *l)
+{
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS] = {l->layers[0].plan.geometry};
+  const unsigned n = 1 + (unsigned) l->saved->geometry[FURTHER_LAYERS];
+  struct saved_memory m = {.all = n * sizeof(struct bloom_tally)};
+  const void *tallies = NULL;
+  l->live = l->r->live = true;
+  int result = tamis__bloom_read_further(l->r, n, layers);
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_live(l->r, m.all, &m, &tallies);
+  if (result == TAMIS_OK)
+    result = load_layers(l, layers, open_of(tallies, n), tallies);
+  tamis__memory_release(&l->r->allocator, m.block, m.bytes);
+  l->r->ended = result == TAMIS_OK;
+  return result;
+}
+
+int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved)
+{
+  struct bloom_plan plan;
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS];
+  const void *at = NULL;
+  if (!tamis__bloom_read_plan(saved, &plan))
+    return TAMIS_ECORRUPT;
+  unsigned n = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
+  struct saved_memory m = {.all = n * sizeof(struct bloom_tally)};
+  layers[0] = plan.geometry;
+  int result = tamis__bloom_read_further(r, n, layers);
+  if (result == TAMIS_OK)
+    result = tamis__saved_read_live(r, m.all, &m, &at);
+  const struct bloom_tally *tallies = at;
+  n = result == TAMIS_OK ? open_of(tallies, n) : 0;
+  for (unsigned i = 0; i < n; i++) {
+    tamis_stats *s = &saved->figures;
+    const uint64_t most = bloom_geometry_bits(&layers[i]), keys = sum_of(&tallies[i], KEYS);
+    const uint64_t united = sum_of(&tallies[i], UNITED);
+    s->united_count += united < most ? united : most;
+    const uint64_t of_layer = (keys < most ? keys : most) + (united < most ? united : most);
+    s->count += of_layer;
+    s->bits += layers[i].words * 64;
+    s->bytes += layers[i].words * sizeof(word);
+    s->bits_set += (uint64_t) bloom_geometry_bits_set(&layers[i], (double) of_layer);
+    s->bits_per_key = bloom_shape_bits_per_key(layers[i].shape);
+    s->growths = i;
+  }
+  tamis__memory_release(&r->allocator, m.block, m.bytes);
+  saved->geometry[FURTHER_LAYERS] = n ? n - 1 : 0;
+  return result;
+}
+
 /* Reads everything. */
 static int load_all(struct loading *l)
 {
-  if (!read_plan(l->saved, &l->layers[0].plan))
+  if (!tamis__bloom_read_plan(l->saved, &l->layers[0].plan))
     return TAMIS_ECORRUPT;
+  if (l->saved->features & SAVED_LIVE)
+    return load_live(l);
   if (l->saved->features && !l->saved->geometry[FURTHER_LAYERS])
     return TAMIS_EUNSUPPORTED; /* it is for something else */
   int result = load_words(l);

@@ -29,6 +29,12 @@ __attribute__((noreturn, format(printf, 1, 2))) static void wrong(const char *fo
   abort();
 }
 
+/* Of a filter that processes share: it has no trailer, and anything may follow it. */
+static bool is_live(const struct source *s)
+{
+  return s->size >= SAVED_HEADER && saved_get64(s->data + 16) & SAVED_LIVE;
+}
+
 uint64_t hostile_own_hash(void *context, const void *key, size_t len, uint64_t seed)
 {
   return hash_sum(key, len, seed ^ *(const uint64_t *) context);
@@ -475,7 +481,7 @@ static void inform(struct source s, int loaded)
 {
   tamis_stats stats = TAMIS_STATS_INIT;
   int result = tamis_saved_info(read_source, &s, &stats);
-  demand(s.at <= SAVED_HEADER, "more than the header is read for its figures");
+  demand(s.at <= SAVED_HEADER || is_live(&s), "more than the header is read for its figures");
   demand(result == TAMIS_OK || result == TAMIS_ECORRUPT || result == TAMIS_EUNSUPPORTED,
          "figures: %s", tamis_strerror(result));
   demand(result == TAMIS_OK || loaded != TAMIS_OK, "it is loaded, but its figures are: %s",
@@ -496,7 +502,7 @@ int hostile_try(const unsigned char *data, size_t size)
     s = all;
     result = load(&s, own_hash, &m, &f);
   }
-  bool whole = s.at == size;
+  bool whole = s.at == size || is_live(&all);
   inform(all, result);
   if (result == TAMIS_ENOMEM) /* other memory may have been there */
     return result;
@@ -514,7 +520,7 @@ int hostile_try(const unsigned char *data, size_t size)
   }
   if (f && chance % 8 > 4)
     cut_short(all, own_hash, s.at);
-  if (f && chance % 8 < 4)
+  if (f && chance % 8 < 4 && !is_live(&all))
     change_trailer(all, own_hash, s.at, chance / 8);
   if (f || chance / 64 % 4 == 0)
     map(all, own_hash, true, result, whole, f, chance / 256);

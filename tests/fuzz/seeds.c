@@ -213,6 +213,36 @@ static void with_removed(const char *folder, const char *name, uint64_t first)
     exit(1);
 }
 
+/* Files of filters that processes share. */
+static void live(const char *folder)
+{
+  static const struct {
+    const char *name;
+    bool growable;
+    tamis_layout layout;
+    uint64_t keys;
+  } all[] = {{"bloom-live", false, TAMIS_LAYOUT_BLOCKED, 40},
+             {"bloom-live-full", false, TAMIS_LAYOUT_WORD, 70},
+             {"bloom-live-layers", true, TAMIS_LAYOUT_CLASSIC, 150}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char path[PATH_MAX];
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    tamis_filter *f;
+    (void) snprintf(path, sizeof path, "%s/%s.tamis", folder, all[i].name);
+    options.capacity = 50;
+    options.fpp = 0.05;
+    options.seed = 42;
+    options.growable = all[i].growable;
+    options.layout = all[i].layout;
+    options.max_bytes = all[i].growable ? 1 << 15 : 0;
+    if (tamis_open_shared(&options, path, &f) != TAMIS_OK)
+      exit(1);
+    for (uint64_t key = 0; key < all[i].keys; key++)
+      (void) tamis_add_unique_hash(f, hostile_hash(key));
+    tamis_destroy(f);
+  }
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 2) {
@@ -226,6 +256,7 @@ int main(int argc, char **argv)
   }
   all_united(argv[1]);
   windows(argv[1]);
+  live(argv[1]);
   with_removed(argv[1], "cuckoo-split", 0);
   with_removed(argv[1], "cuckoo-generations-2", 1450);
   return 0;

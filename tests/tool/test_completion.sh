@@ -39,13 +39,14 @@ completes() {
 }
 check "bash: commands" completes "dedup common build query info merge size --help --version" tamis ""
 check "bash: a command" completes "query" tamis q
-check "bash: options" completes "--save-every= --state= --stats" tamis dedup --s
+check "bash: options" completes "--save-every= --shared= --state= --stats" tamis dedup --s
 check "bash: options of another command" completes "--show-seed" tamis info --s
 check "bash: kinds" completes "cuckoo counting" tamis dedup --kind = c
 check "bash: kinds after a space" completes "bloom cuckoo counting" tamis dedup -k ""
 check "bash: layouts after =" completes "blocked classic word" tamis build --layout =
 check "bash: files" completes "list.tamis" tamis query --check list
 check "bash: files after an option" completes "list.tamis" tamis dedup --state = li
+check "bash: files after another one" completes "list.tamis" tamis build --shared li
 check "bash: no names for a number" completes "" tamis dedup --fpp ""
 check "bash: no names for a short option's number" completes "" tamis dedup -t ""
 check "bash: the command that is not there" completes "" no-such-tamis ""

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/shared_file.h"
+
+#include "base/hash.h"
+#include "tamis/tamis.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Not one that a program takes for its standard input, output or error. */
+static int above_standard(int fd)
+{
+  if (fd < 0 || fd > STDERR_FILENO)
+    return fd;
+  int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+  close(fd);
+  errno = error;
+  return above;
+}
+
+static int open_again(const char *path)
+{
+  int fd;
+  do
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  while (fd < 0 && errno == EINTR);
+  return above_standard(fd);
+}
+
+/* ---- opening ---- */
+
+/* Nobody can make it shorter, which would end those that have mapped it. */
+int tamis__shared_file_in_memory(struct shared_file *file)
+{
+  *file = (struct shared_file){
+      .fd = above_standard(memfd_create("tamis", MFD_CLOEXEC | MFD_ALLOW_SEALING)),
+      .in_memory = true};
+  return file->fd < 0 ? TAMIS_EIO : TAMIS_OK;
+}
+
+int tamis__shared_file_look(struct shared_file *file)
+{
+  struct stat status;
+  if (fstat(file->fd, &status))
+    return TAMIS_EIO;
+  errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* as mmap() says it */
+  file->size = (uint64_t) status.st_size;
+  return S_ISREG(status.st_mode) ? TAMIS_OK : TAMIS_EIO;
+}
+
+/* A descriptor may be one that other processes have as well, with the same description.  Where it
+ * cannot be opened anew, as there is no /proc, or only its owner may, all of them have that one. */
+int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
+{
+  char link[40];
+  (void) snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  *file = (struct shared_file){.fd = open_again(path ? path : link)};
+  if (file->fd < 0 && !path && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+    file->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (file->fd < 0)
+    return TAMIS_EIO;
+  int result = tamis__shared_file_look(file);
+  if (result != TAMIS_OK)
+    tamis__shared_file_close(file);
+  return result;
+}
+
+void tamis__shared_file_close(struct shared_file *file)
+{
+  int error = errno;
+  if (file->at)
+    munmap(file->at, (size_t) file->size);
+  if (file->fd >= 0)
+    close(file->fd);
+  *file = (struct shared_file){.fd = -1};
+  errno = error;
+}
+
+/* ---- the lock ---- */
+
+static int set_lock(const struct shared_file *file, short type)
+{
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+  int result;
+  do
+    result = fcntl(file->fd, F_OFD_SETLKW, &lock);
+  while (result && errno == EINTR);
+  return result;
+}
+
+int tamis__shared_file_lock(const struct shared_file *file)
+{
+  return set_lock(file, F_WRLCK) ? TAMIS_EIO : TAMIS_OK;
+}
+
+void tamis__shared_file_unlock(const struct shared_file *file)
+{
+  int error = errno;
+  (void) set_lock(file, F_UNLCK);
+  errno = error;
+}
+
+/* ---- space ---- */
+
+int tamis__shared_file_resize(struct shared_file *file, uint64_t size)
+{
+  int result;
+  do
+    result = ftruncate(file->fd, (off_t) size);
+  while (result && errno == EINTR);
+  if (result)
+    return TAMIS_EIO;
+  file->size = size;
+  if (file->in_memory)
+    (void) fcntl(file->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  return TAMIS_OK;
+}
+
+/* The function of POSIX for this would do, but where a file system cannot reserve space, it writes
+ * zeros to the file, over bits that another process may have set. */
+int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end)
+{
+  int result = 0;
+  if (file->in_memory || begin >= end)
+    return TAMIS_OK;
+  do
+    result = fallocate(file->fd, 0, (off_t) begin, (off_t) (end - begin));
+  while (result && errno == EINTR);
+  return result ? TAMIS_EIO : TAMIS_OK;
+}
+
+/* ---- bytes ---- */
+
+int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at)
+{
+  for (size_t done = 0; done < size;) {
+    ssize_t got = pread(file->fd, (char *) to + done, size - done, (off_t) (at + done));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return got ? TAMIS_EIO : TAMIS_ECORRUPT;
+    done += (size_t) got;
+  }
+  return TAMIS_OK;
+}
+
+int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
+                             uint64_t at)
+{
+  for (size_t done = 0; done < size;) {
+    ssize_t put = pwrite(file->fd, (const char *) from + done, size - done, (off_t) (at + done));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return TAMIS_EIO;
+    done += (size_t) put;
+  }
+  return TAMIS_OK;
+}
+
+int tamis__shared_file_map(struct shared_file *file)
+{
+  void *at = mmap(NULL, (size_t) file->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                  file->fd, 0);
+  if (at == MAP_FAILED)
+    return errno == ENOMEM ? TAMIS_ENOMEM : TAMIS_EIO;
+  file->at = at;
+  return TAMIS_OK;
+}
+
+int tamis__shared_file_flush(const struct shared_file *file)
+{
+  int result = 0;
+  do
+    result = file->in_memory ? 0 : fsync(file->fd);
+  while (result && errno == EINTR);
+  return result ? TAMIS_EIO : TAMIS_OK;
+}
+
+/* fsync() as well, for what is not in the pages: where on the disk they are. */
+int tamis__shared_file_sync(const struct shared_file *file, uint64_t end)
+{
+  if (!file->in_memory && msync(file->at, (size_t) end, MS_SYNC))
+    return TAMIS_EIO;
+  return tamis__shared_file_flush(file);
+}
+
+uint64_t tamis__shared_file_boot(void)
+{
+  char text[64] = "";
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text);
+  if (fd >= 0)
+    close(fd);
+  return length > 0 ? hash_sum(text, (size_t) length, 0) | 1 : 1;
+}

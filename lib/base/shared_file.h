@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: a file that several processes map and change.
+ *
+ * It has its full size from the beginning, and space on the disk only as far as that is reserved:
+ * so nobody maps it anew when more of it is used, and a full disk is an error of the call that
+ * reserves, and never a SIGBUS.
+ *
+ * Each process has an open file description of its own, so that it can be locked against others,
+ * also where it has inherited a descriptor.  The kernel lets the lock go when its owner dies.
+ *
+ * All functions are cancellation points.  They return a result, and errno says why. */
+#ifndef TAMIS_LIB_SHARED_FILE_H
+#define TAMIS_LIB_SHARED_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct shared_file {
+  int fd;         /* -1: none */
+  bool in_memory; /* no file of any file system: needs no space reserved */
+  void *at;       /* NULL: not mapped yet */
+  uint64_t size;
+};
+
+/* Memory without a name. */
+int tamis__shared_file_in_memory(struct shared_file *file);
+
+/* Opens it for reading and writing; what is no regular file is refused.  With an empty path: what
+ * `fd` leads to. */
+int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
+
+/* Reads the size anew. */
+int tamis__shared_file_look(struct shared_file *file);
+
+/* Waits for a lock of the whole file, which the function below, or the end of the process, lets
+ * go. */
+int tamis__shared_file_lock(const struct shared_file *file);
+void tamis__shared_file_unlock(const struct shared_file *file);
+
+/* Sets the size, before anybody has mapped the file. */
+int tamis__shared_file_resize(struct shared_file *file, uint64_t size);
+
+/* Reserves the space from `begin` to `end`.  What is reserved already stays as it is. */
+int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, uint64_t end);
+
+/* Reads or writes all of the bytes.  A file that is shorter: TAMIS_ECORRUPT. */
+int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
+int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
+                             uint64_t at);
+
+/* Waits until what has been written is on the disk. */
+int tamis__shared_file_flush(const struct shared_file *file);
+
+/* Maps all of the file. */
+int tamis__shared_file_map(struct shared_file *file);
+
+/* Waits until the first `end` bytes are on the disk. */
+int tamis__shared_file_sync(const struct shared_file *file, uint64_t end);
+
+void tamis__shared_file_close(struct shared_file *file);
+
+/* A number that is another one after the machine has been started again, and not 0. */
+uint64_t tamis__shared_file_boot(void);
+
+#endif

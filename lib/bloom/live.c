@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "bloom/live.h"
+
+#include "base/cancel.h"
+#include "base/hook.h"
+#include "base/memory.h"
+#include "base/shared_file.h"
+#include "bloom/capacity.h"
+
+/* ORDER live.publish (seq_cst)
+ *   pairs with     live.state, which has the argument
+ *   checked by     negative/live_layer_not_published */
+static void publish(struct bloom *first, const struct bloom *full, unsigned number)
+{
+  uint64_t now = bloom_live_state(first);
+  if (bloom_live_newest(first) == full)
+    (void) atomic_compare_exchange_strong_explicit(&bloom_tally_of(first)->state, &now,
+                                                   LIVE_ALONE * (uint64_t) number,
+                                                   memory_order_seq_cst, memory_order_seq_cst);
+}
+
+int tamis__live_open_layers(struct bloom *first, struct bloom *full, unsigned number)
+{
+  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  const unsigned last = number ? number : full->number + 1U;
+  if (last > shared->planned) {
+    if (!number) /* it is full */
+      raise_fullness(full, LAST);
+    return TAMIS_EFULL;
+  }
+  HOOK(bloom_layer_wanted);
+  int cancellation = cancellation_disable();
+  int result = tamis__shared_file_reserve(&shared->file, shared->ends[full->number - 1],
+                                          shared->ends[last - 1]);
+  cancellation_restore(cancellation);
+  if (result != TAMIS_OK)
+    return newest_layer(first) != full ? TAMIS_OK : result;
+  for (unsigned i = full->number; i < last; i++)
+    raise_fullness(shared->layers[i - 1], FULL);
+  HOOK(bloom_layer_created);
+  publish(first, full, last);
+  return TAMIS_OK;
+}
+
+bool tamis__live_will_fit(const struct bloom *first, unsigned have, struct bloom *const *others,
+                          unsigned n)
+{
+  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  for (unsigned i = have; i < n && i < shared->planned; i++) {
+    const struct bloom_geometry g = bloom_geometry_of(shared->layers[i]);
+    if (!bloom_has_geometry(others[i], &g))
+      return false;
+  }
+  return true; /* those that are not planned will be refused */
+}
+
+int tamis__live_sync(const struct bloom *first)
+{
+  const struct bloom_shared *shared = const_bloom_long_of(first)->shared;
+  int cancellation = cancellation_disable();
+  int result =
+      tamis__shared_file_sync(&shared->file, shared->ends[newest_layer(first)->number - 1]);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+void tamis__live_close(struct bloom_shared *shared)
+{
+  const tamis_allocator from = shared->allocator;
+  for (unsigned i = 0; i < shared->planned; i++)
+    if (shared->layers[i])
+      tamis__bloom_destroy_layer(shared->layers[i]);
+  tamis__shared_file_close(&shared->file);
+  tamis__memory_release(&from, shared, sizeof *shared);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "bloom/saved_head.h"
+
+void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers)
+{
+  numbers[LAYOUT] = g->shape.layout;
+  numbers[PROBES] = g->shape.probes;
+  numbers[BITS_PER_PROBE] = g->shape.bits_per_probe;
+  numbers[LINES] = g->words / LINE_WORDS;
+  numbers[SECTIONS] = g->shape.sections;
+}
+
+void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
+                            uint64_t united, struct saved_writer *w)
+{
+  uint64_t numbers[LAYER_NUMBERS];
+  tamis__bloom_put_shape(g, numbers);
+  numbers[LAYER_CAPACITY] = g->capacity;
+  numbers[LAYER_RATE] = saved_of_double(g->fpp);
+  unsigned char *room = tamis__saved_block_room(w, sizeof numbers);
+  if (!room)
+    return;
+  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
+    saved_put64(room + (size_t) i * 8, numbers[i]);
+  const uint64_t meanings[SAVED_MEANINGS] = {
+      [LAYER_NUMBER] = number, [LAYER_KEYS] = keys, [LAYER_UNITED] = united};
+  tamis__saved_block(w, BLOCK_LAYER, meanings, sizeof numbers);
+}
+
+/* All shapes that a plan may choose. */
+static bool is_possible(struct bloom_shape shape)
+{
+#define IS(p, b) (shape.probes == (p) && shape.bits_per_probe == (b))
+#define IS_BLOCKED(p, b) || IS(p, b)
+#define IS_COUNTING(p, b) || IS(p, b)
+#define IS_WORD(b) || IS(1, b)
+  const bool one = shape.sections == 1;
+  switch ((int) shape.layout) {
+  case TAMIS_LAYOUT_BLOCKED:
+    return one ? false BLOOM_BLOCKED_SHAPES(IS_BLOCKED)
+               : IS(SECTION_PROBES, SECTION_BITS) && shape.sections <= MAX_BLOCKED_SECTIONS;
+  case TAMIS_LAYOUT_CLASSIC:
+    return IS(CLASSIC_PROBES, CLASSIC_BITS) && shape.sections <= BLOOM_MAX_SECTIONS;
+  case TAMIS_LAYOUT_WORD:
+  case BLOOM_LAYOUT_MARKED:
+    return one && (false BLOOM_WORD_SHAPES(IS_WORD));
+  case BLOOM_LAYOUT_COUNTING:
+    return one && (false BLOOM_COUNTING_SHAPES(IS_COUNTING));
+  default:
+    return false;
+  }
+}
+
+/* Reads what tamis__bloom_put_shape() writes.  False: no filter has it. */
+static bool read_shape(const uint64_t *numbers, struct bloom_geometry *out)
+{
+  static const uint64_t max_lines = UINT64_C(1) << 41; /* as planned */
+  if (numbers[LAYOUT] > BLOOM_LAYOUT_COUNTING || numbers[PROBES] > BLOOM_MAX_PROBES ||
+      numbers[BITS_PER_PROBE] > 64 || !numbers[SECTIONS] ||
+      numbers[SECTIONS] > BLOOM_MAX_SECTIONS || !numbers[LINES] || numbers[LINES] >= max_lines)
+    return false;
+  out->shape =
+      (struct bloom_shape){(tamis_layout) numbers[LAYOUT], (unsigned) numbers[PROBES],
+                           (unsigned) numbers[BITS_PER_PROBE], (unsigned) numbers[SECTIONS]};
+  out->lines = numbers[LINES];
+  out->words = numbers[LINES] * LINE_WORDS;
+  return is_possible(out->shape) && bloom_section_words(out->shape, out->words);
+}
+
+/* Reads the geometry of the first layer. */
+bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out)
+{
+  const tamis_options *o = &saved->options;
+  const uint64_t *g = saved->geometry;
+  for (unsigned i = GEOMETRY_NUMBERS; i < SAVED_GEOMETRY; i++)
+    if (g[i])
+      return false;
+  *out = (struct bloom_plan){.geometry = {.capacity = o->capacity, .fpp = o->fpp},
+                             .stripes_wanted = o->stripes,
+                             .max_bytes = o->max_bytes,
+                             .limited = !o->growable,
+                             .is_unusual = saved->own_hash,
+                             .cleared_from = o->cleared_from,
+                             .max_bits = saved_to_double(g[MAX_BITS])};
+  if (!read_shape(g, &out->geometry))
+    return false;
+  out->closes_early = bloom_opens_layers(o) && (bloom_shape_is_word(out->geometry.shape) ||
+                                                tamis__layers_may_limit_first(&out->geometry));
+  return out->geometry.shape.layout == bloom_layout_for(o) &&
+         (o->kind != TAMIS_COUNTING_BLOOM || o->layout == TAMIS_LAYOUT_BLOCKED) &&
+         out->max_bits > 0 && out->max_bits <= bloom_geometry_usable_bits(&out->geometry) &&
+         g[FURTHER_LAYERS] < (bloom_opens_layers(o) ? BLOOM_MOST_LAYERS : 1) &&
+         (!g[FURTHER_LAYERS] || saved->features & SAVED_LAYERS);
+}
+
+/* A header that no filter has brings no figures.  Of several layers, the header does not say how
+ * full each is: then the figures are those of a filter whose layers have their parts of the
+ * rate. */
+void tamis__bloom_figures(const struct saved_head *saved, tamis_stats *out)
+{
+  struct bloom_plan plan;
+  if (!tamis__bloom_read_plan(saved, &plan))
+    return;
+  out->layers = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
+  if (out->layers == 1 && out->bits_set <= plan.geometry.lines * LINE_BITS)
+    bloom_geometry_estimate(&plan.geometry, out);
+  if (out->layers == 1)
+    return;
+  for (unsigned i = 1; i <= out->layers; i++)
+    out->fpp_estimate += out->fpp * bloom_geometry_share(i);
+  out->estimated_count = (double) out->count;
+  out->load = out->estimated_count / (double) out->capacity;
+}
+
+/* What the first layer and those after it, as they are planned, take beside their words. */
+uint64_t tamis__bloom_saved_beside(const struct saved_head *saved)
+{
+  struct bloom_plan plan;
+  if (!tamis__bloom_read_plan(saved, &plan))
+    return 0;
+  const tamis_layout layout = plan.geometry.shape.layout;
+  uint64_t bytes = tamis__bloom_bytes_beside(&plan), capacity = saved->options.capacity;
+  for (unsigned i = 2; i <= 1 + saved->geometry[FURTHER_LAYERS]; i++) {
+    capacity *= i > 2 ? 2 : 1;
+    plan.is_unusual = true; /* as further layers are long */
+    plan.number = i;
+    if (bloom_geometry_plan_layer(layout, i, capacity, saved->options.fpp, &plan.geometry) ==
+        TAMIS_OK)
+      bytes += tamis__bloom_bytes_beside(&plan);
+  }
+  return bytes;
+}
+
+/* Reads the block of a layer.  All layers after the first are blocked or classic. */
+bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
+                             struct bloom_plan *out)
+{
+  uint64_t numbers[LAYER_NUMBERS];
+  if (block->type != BLOCK_LAYER || block->size != sizeof numbers ||
+      block->meanings[LAYER_NUMBER] != number || block->meanings[SAVED_MEANINGS - 1])
+    return false;
+  for (unsigned i = 0; i < LAYER_NUMBERS; i++)
+    numbers[i] = saved_get64(block->payload + (size_t) i * 8);
+  out->geometry.capacity = numbers[LAYER_CAPACITY];
+  out->geometry.fpp = saved_to_double(numbers[LAYER_RATE]);
+  return read_shape(numbers, &out->geometry) &&
+         out->geometry.shape.layout <= TAMIS_LAYOUT_CLASSIC && out->geometry.capacity &&
+         out->geometry.capacity < UINT64_C(1) << 50 && out->geometry.fpp > 0 &&
+         out->geometry.fpp < 1;
+}
+
+int tamis__bloom_read_further(struct saved_reader *r, unsigned n, struct bloom_geometry *layers)
+{
+  for (unsigned i = 1; i < n; i++) {
+    struct saved_block block;
+    struct bloom_plan plan = {.older = NULL};
+    int result = tamis__saved_read_block(r, &block);
+    if (result == TAMIS_OK && !tamis__bloom_read_layer(&block, i + 1, &plan))
+      result = TAMIS_ECORRUPT;
+    if (result != TAMIS_OK)
+      return result;
+    layers[i] = plan.geometry;
+  }
+  return TAMIS_OK;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: what the header of a saved Bloom filter says of its layers, and what the blocks of
+ * further layers say.  docs/format.md describes both.
+ */
+#ifndef TAMIS_LIB_BLOOM_SAVED_HEAD_H
+#define TAMIS_LIB_BLOOM_SAVED_HEAD_H
+
+#include "bloom/bloom.h"
+
+/* What the header's geometry says, and the trailer's totals. */
+enum {
+  LAYOUT,
+  PROBES,
+  BITS_PER_PROBE,
+  LINES,
+  SECTIONS,
+  MAX_BITS,
+  FURTHER_LAYERS,
+  GEOMETRY_NUMBERS
+};
+enum { TOTAL_KEYS, TOTAL_FULL, TOTAL_UNITED };
+
+/* A further layer: its block, with what its numbers mean, and those in its payload. */
+enum { BLOCK_LAYER = SAVED_KIND_BLOCKS };
+enum { LAYER_NUMBER, LAYER_KEYS, LAYER_UNITED };
+enum { LAYER_CAPACITY = SECTIONS + 1, LAYER_RATE, LAYER_NUMBERS };
+enum {
+  BLOOM_LAYER_BLOCK_BYTES =
+      SAVED_UNIT + (LAYER_NUMBERS * 8 + SAVED_UNIT - 1) / SAVED_UNIT * SAVED_UNIT
+};
+
+void tamis__bloom_put_shape(const struct bloom_geometry *g, uint64_t *numbers);
+
+/* Writes the block of a further layer. */
+void tamis__bloom_put_layer(const struct bloom_geometry *g, unsigned number, uint64_t keys,
+                            uint64_t united, struct saved_writer *w);
+
+/* Reads the geometry of the first layer.  False: no filter has it. */
+bool tamis__bloom_read_plan(const struct saved_head *saved, struct bloom_plan *out);
+
+/* Reads the block of a further layer.  False: no filter has it. */
+bool tamis__bloom_read_layer(const struct saved_block *block, unsigned number,
+                             struct bloom_plan *out);
+
+/* Reads the blocks of layers 2 to n of a live filter, one after the other, into layers[1] ...  */
+int tamis__bloom_read_further(struct saved_reader *r, unsigned n, struct bloom_geometry *layers);
+
+#endif

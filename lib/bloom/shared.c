@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: creates the file of a Bloom filter that processes share, and opens it.
+ *
+ * The creator plans all layers that the file may ever have, so that whoever opens it plans nothing:
+ * it checks what the file says once, and knows the place of each layer from then on.
+ */
+#include "base/memory.h"
+#include "bloom/bloom.h"
+#include "bloom/capacity.h"
+#include "bloom/layers.h"
+#include "bloom/live.h"
+#include "bloom/saved_head.h"
+
+#include <errno.h>
+
+/* ---- what is where in the file ---- */
+
+struct file_plan {
+  struct bloom_plan first;
+  unsigned n; /* layers */
+  struct bloom_geometry layers[BLOOM_MOST_LAYERS];
+  uint64_t tallies_at;
+  uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
+};
+
+static uint64_t aligned(uint64_t at)
+{
+  return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
+}
+
+/* (No file that a filter can have has so many bytes that they do not fit in 64 bits.) */
+static uint64_t lay_out(struct file_plan *p)
+{
+  uint64_t at = SAVED_HEADER + (p->n - UINT64_C(1)) * BLOOM_LAYER_BLOCK_BYTES;
+  p->tallies_at = aligned(at);
+  at = p->tallies_at + p->n * sizeof(struct bloom_tally);
+  for (unsigned i = 0; i < p->n; i++) {
+    p->begins[i] = aligned(at);
+    at = p->ends[i] = p->begins[i] + p->layers[i].lines * LINE_BYTES;
+  }
+  return p->ends[p->n - 1];
+}
+
+static int plan_first(const tamis_options *o, struct bloom_geometry *out)
+{
+  const tamis_layout layout = bloom_layout_for(o);
+  return bloom_opens_layers(o) ? bloom_geometry_plan_layer(layout, 1, o->capacity, o->fpp, out)
+                               : bloom_geometry_plan(layout, o->capacity, o->fpp, out);
+}
+
+/* The options have been checked, but for max_bytes. */
+static int plan_file(const tamis_options *o, const struct refusal *why, struct file_plan *p)
+{
+  *p = (struct file_plan){.n = 1};
+  if (o->growable && !o->max_bytes)
+    return tamis__refuse(why, TAMIS_EINVAL,
+                         "max_bytes is 0; of a filter that processes share and that is growable it "
+                         "must be set: address space is reserved for so many bytes");
+  int result = plan_first(o, &p->layers[0]);
+  if (result == TAMIS_OK)
+    result = tamis__check_max_bytes(why, o, lay_out(p));
+  if (result != TAMIS_OK || !o->growable)
+    return result;
+  while (p->n < BLOOM_MOST_LAYERS &&
+         tamis__layers_plan_after(p->layers[0].shape.layout, o->fpp, p->n, &p->layers[p->n - 1],
+                                  &p->layers[p->n]) == TAMIS_OK) {
+    p->n++;
+    if (lay_out(p) > o->max_bytes) {
+      p->n--;
+      break;
+    }
+  }
+  (void) lay_out(p);
+  return TAMIS_OK;
+}
+
+/* ---- creation ---- */
+
+/* Takes the bytes of the header and of the blocks.  The header comes last to the file, and its magic
+ * after the rest of it: a file that begins with SAVED_UNFINISHED is a new one, whatever follows. */
+struct head_writer {
+  const struct shared_file *file;
+  unsigned char header[SAVED_HEADER];
+  uint64_t at;
+};
+
+static int write_head(void *context, const void *data, size_t size)
+{
+  struct head_writer *w = context;
+  const unsigned char *from = data;
+  size_t of_header = w->at >= SAVED_HEADER         ? 0
+                     : SAVED_HEADER - w->at < size ? SAVED_HEADER - (size_t) w->at
+                                                   : size;
+  memcpy(w->header + (of_header ? w->at : 0), from, of_header);
+  int result =
+      tamis__shared_file_write(w->file, from + of_header, size - of_header, w->at + of_header);
+  w->at += size;
+  return result;
+}
+
+static void describe(const struct file_plan *p, const tamis_options *o,
+                     const struct tamis_filter *head, struct saved_head *out)
+{
+  *out = (struct saved_head){.options = *o, .features = SAVED_LIVE};
+  out->options.seed = head->keys.seed;
+  out->probe = filter_probe(head);
+  tamis__bloom_put_shape(&p->layers[0], out->geometry);
+  out->geometry[MAX_BITS] = saved_of_double(tamis__bloom_limit_of_bits(&p->layers[0]));
+  out->geometry[FURTHER_LAYERS] = p->n - 1;
+  out->features |= p->n > 1 ? SAVED_LAYERS : 0;
+}
+
+static int write_header(const struct shared_file *file, const unsigned char *header)
+{
+  enum { MAGIC = sizeof SAVED_MAGIC - 1 };
+  int result = tamis__shared_file_write(file, header + MAGIC, SAVED_HEADER - MAGIC, MAGIC);
+  return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
+}
+
+static int write_file(const struct file_plan *p, const struct saved_head *saved,
+                      struct shared_file *file)
+{
+  const uint64_t tally[] = {LIVE_ALONE, 0, tamis__shared_file_boot()};
+  struct head_writer to = {.file = file};
+  int result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_resize(file, p->ends[p->n - 1]);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_reserve(file, 0, p->ends[0]);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_write(file, tally, sizeof tally, p->tallies_at);
+  if (result != TAMIS_OK)
+    return result;
+  struct saved_writer w = {.write = write_head, .context = &to};
+  tamis__saved_begin(&w, saved);
+  for (unsigned i = 1; i < p->n && w.result == TAMIS_OK; i++)
+    tamis__bloom_put_layer(&p->layers[i], i + 1, 0, 0, &w);
+  result = tamis__saved_end_live(&w);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_flush(file);
+  return result == TAMIS_OK ? write_header(file, to.header) : result;
+}
+
+int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
+                           const struct refusal *why, struct shared_file *file)
+{
+  struct file_plan p;
+  struct saved_head saved;
+  int result = plan_file(o, why, &p);
+  if (result != TAMIS_OK || !file)
+    return result;
+  describe(&p, o, head, &saved);
+  return write_file(&p, &saved, file);
+}
+
+/* ---- opening ---- */
+
+/* Reads what the file says, and checks it. */
+static int read_file(struct saved_reader *r, const struct saved_head *saved, uint64_t size,
+                     struct file_plan *p)
+{
+  if (!tamis__bloom_read_plan(saved, &p->first))
+    return TAMIS_ECORRUPT;
+  p->n = 1 + (unsigned) saved->geometry[FURTHER_LAYERS];
+  p->layers[0] = p->first.geometry;
+  int result = tamis__bloom_read_further(r, p->n, p->layers);
+  if (result == TAMIS_OK && lay_out(p) != size)
+    result = TAMIS_ECORRUPT;
+  return result;
+}
+
+static size_t live_contains_many(const tamis_filter *f, const uint64_t *hashes, size_t n,
+                                 bool *found)
+{
+  const struct bloom *first = const_bloom_of(f);
+  size_t hits = bloom_calls_of(first)->alone.contains_many(f, hashes, n, found);
+  return live_has_grown(first) ? tamis__layered_contains_many(f, hashes, n, found) : hits;
+}
+
+static struct bloom_tally *tally_of(const struct bloom_shared *shared, const struct file_plan *p,
+                                    unsigned i)
+{
+  return (struct bloom_tally *) ((char *) shared->file.at + p->tallies_at) + i;
+}
+
+/* What the process knows of one layer.  Of the layers after the first one, `first` is known. */
+static struct bloom *create_layer(struct bloom_shared *shared, const struct file_plan *p,
+                                  unsigned i, const struct tamis_filter *head)
+{
+  struct bloom_plan plan = p->first;
+  plan.geometry = p->layers[i];
+  plan.tally = tally_of(shared, p, i);
+  plan.older = i ? shared->layers[i - 1] : NULL;
+  plan.number = i ? i + 1 : 0;
+  plan.closes_at = !i && p->n > 1 ? tamis__layers_close_first(&plan.geometry) : 0;
+  struct bloom *b =
+      tamis__bloom_create(head, &plan, (word *) ((char *) shared->file.at + p->begins[i]),
+                          &(struct saved_mapping){.at = NULL});
+  if (b)
+    bloom_long_of(b)->shared = shared;
+  shared->ends[i] = p->ends[i];
+  return b;
+}
+
+static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
+                         const struct tamis_filter *head)
+{
+  for (unsigned i = 0; i < p->n; i++) {
+    shared->layers[i] = create_layer(shared, p, i, head);
+    if (!shared->layers[i])
+      return TAMIS_ENOMEM;
+    shared->planned = i + 1;
+  }
+  struct bloom *first = shared->layers[0];
+  atomic_store_explicit(&first->newest, first, memory_order_relaxed); /* not shared yet */
+  shared->operations = bloom_calls_of(first)->alone;
+  if (!first->limited) {
+    shared->operations.contains = bloom_calls_of(first)->live_contains;
+    shared->operations.contains_many = live_contains_many;
+  }
+  operations_begin(&first->head,
+                   newest_layer(first) == first ? &shared->operations : &tamis__bloom_layered);
+  return TAMIS_OK;
+}
+
+/* After the machine has been started again, what was counted may be older than the bits, and what
+ * was reserved may be lost.  The first one that opens the file then counts again. */
+static int count_again(struct bloom_shared *shared)
+{
+  struct bloom *newest = newest_layer(shared->layers[0]);
+  int result = tamis__shared_file_reserve(&shared->file, 0, shared->ends[newest->number - 1]);
+  for (struct bloom *b = newest; b && result == TAMIS_OK; b = bloom_older(b))
+    tamis__bloom_count_again(b);
+  return result;
+}
+
+static int after_a_start(struct bloom_shared *shared)
+{
+  _Atomic uint64_t *boot = &bloom_tally_of(shared->layers[0])->boot;
+  const uint64_t now = tamis__shared_file_boot();
+  if (atomic_load_explicit(boot, memory_order_acquire) == now)
+    return TAMIS_OK;
+  int result = tamis__shared_file_lock(&shared->file);
+  if (result != TAMIS_OK)
+    return result;
+  if (atomic_load_explicit(boot, memory_order_acquire) != now)
+    result = count_again(shared);
+  if (result == TAMIS_OK)
+    atomic_store_explicit(boot, now, memory_order_release);
+  tamis__shared_file_unlock(&shared->file);
+  return result;
+}
+
+int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *saved,
+                            const struct tamis_filter *head, struct shared_file *file,
+                            tamis_filter **out)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  (void) r, (void) saved, (void) head, (void) file, (void) out;
+  return TAMIS_EUNSUPPORTED;
+#else
+  struct file_plan p = {.n = 0};
+  int result = read_file(r, saved, file->size, &p);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_map(file);
+  if (result != TAMIS_OK)
+    return result;
+  struct bloom_shared *shared = tamis__memory_allocate(filter_allocator(head), sizeof *shared);
+  if (!shared)
+    return TAMIS_ENOMEM;
+  shared->allocator = *filter_allocator(head);
+  shared->file = *file;
+  *file = (struct shared_file){.fd = -1};
+  atomic_store_explicit(&shared->known, 1, memory_order_relaxed);
+  result = create_layers(shared, &p, head);
+  if (result == TAMIS_OK)
+    result = after_a_start(shared);
+  for (unsigned i = 0; i < p.n && result == TAMIS_OK; i++)
+    (void) tamis__bloom_watch(shared->layers[i]);
+  if (result == TAMIS_OK)
+    *out = &shared->layers[0]->head;
+  else
+    tamis__live_close(shared);
+  return result;
+#endif
+}

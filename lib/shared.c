@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 3: the public functions on filters that processes share.
+ *
+ * A file is written whole under another name, and gets its own name by a link: so of several
+ * processes the kernel decides which one has created it, and none sees a part of it.  A file that
+ * stands there empty, or that only a descriptor leads to, is written where it is, under a lock.
+ *
+ * Cancellation is disabled in all of each, as in saved.c.
+ */
+#include "base/shared_file.h"
+
+#include "base/cancel.h"
+#include "base/file.h"
+#include "base/saved.h"
+#include "kinds.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* What the caller wants. */
+struct wanted {
+  const struct refusal *why;
+  const char *path; /* NULL: see fd */
+  int fd;           /* less than 0, without a path: memory without a name */
+  bool has_options;
+  tamis_options options;
+  struct filter_more more;
+  struct tamis_filter head;
+  const struct filter_kind *kind;
+};
+
+static int refuse_file(const struct wanted *w, int result, const char *what)
+{
+  int error = errno;
+  (void) tamis__refuse(w->why, result, "%s%s%s", w->path ? w->path : "the file",
+                       w->path ? ": " : " ", what);
+  errno = error;
+  return result;
+}
+
+/* With errno. */
+static int refuse_call(const struct wanted *w, const char *what)
+{
+  int error = errno;
+  (void) tamis__refuse(w->why, TAMIS_EIO, "%s cannot be %s: %m", w->path ? w->path : "the file",
+                       what);
+  errno = error;
+  return TAMIS_EIO;
+}
+
+/* ---- options ---- */
+
+static int read_options(const tamis_options *options, struct wanted *w)
+{
+  if (!options)
+    return TAMIS_OK;
+  w->has_options = true;
+  int result = tamis__prepare(w->why, options, &w->options, &w->more, &w->head);
+  if (result != TAMIS_OK)
+    return result;
+  w->kind = tamis__find_kind(w->options.kind, w->options.window > 0);
+  if (!w->kind->share_new)
+    return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
+                         "kind is %d (%s)%s; a filter that processes share must be TAMIS_BLOOM "
+                         "without a window",
+                         (int) w->options.kind, w->kind->name,
+                         w->options.window ? " with a window" : "");
+  if (w->options.hash)
+    return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
+                         "hash is set; of a filter that processes share it must be NULL");
+  tamis_options but_max_bytes = w->options; /* it is the file's */
+  but_max_bytes.max_bytes = 0;
+  return w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
+}
+
+static int contradicts(const struct wanted *w, const char *field, const char *wanted,
+                       const char *found)
+{
+  return tamis__refuse(w->why, TAMIS_EINVAL, "%s is %s; the filter in the file has %s", field,
+                       wanted, found);
+}
+
+static int contradicts_number(const struct wanted *w, const char *field, uint64_t wanted,
+                              uint64_t found)
+{
+  char a[24], b[24];
+  (void) snprintf(a, sizeof a, "%llu", (unsigned long long) wanted);
+  (void) snprintf(b, sizeof b, "%llu", (unsigned long long) found);
+  return contradicts(w, field, a, b);
+}
+
+/* Whether the filter in the file is the one that the options ask for. */
+static int compare(const struct wanted *w, const struct saved_head *saved)
+{
+  const tamis_options *a = &w->options, *b = &saved->options;
+  const struct {
+    const char *name;
+    uint64_t wanted, found;
+    bool any; /* 0: whatever the file has */
+  } numbers[] = {{"kind", a->kind, b->kind, false},
+                 {"capacity", a->capacity, b->capacity, false},
+                 {"growable", a->growable, b->growable, false},
+                 {"max_bytes", a->max_bytes, b->max_bytes, true},
+                 {"layout", a->layout, b->layout, false}};
+  if (!w->has_options)
+    return TAMIS_OK;
+  for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (numbers[i].wanted != numbers[i].found && !(numbers[i].any && !numbers[i].wanted))
+      return contradicts_number(w, numbers[i].name, numbers[i].wanted, numbers[i].found);
+  if (a->fpp < b->fpp || a->fpp > b->fpp)
+    return contradicts(w, "fpp", tamis__rate_text(a->fpp).text, tamis__rate_text(b->fpp).text);
+  if (a->seed && a->seed != b->seed)
+    return contradicts(w, "seed", "set", "another one");
+  return TAMIS_OK;
+}
+
+/* ---- opening ---- */
+
+struct reading {
+  const struct shared_file *file;
+  uint64_t at;
+};
+
+static int64_t read_part(void *context, void *data, size_t size)
+{
+  struct reading *from = context;
+  if (size > from->file->size - from->at)
+    size = (size_t) (from->file->size - from->at);
+  if (tamis__shared_file_read(from->file, data, size, from->at) != TAMIS_OK)
+    return -1;
+  from->at += size;
+  return (int64_t) size;
+}
+
+static int open_from(const struct wanted *w, struct saved_reader *r, struct shared_file *file,
+                     tamis_filter **out)
+{
+  struct saved_head saved;
+  int result = tamis__saved_read_header(r, &saved);
+  const struct filter_kind *kind = result == TAMIS_OK ? tamis__kind_of_saved(&saved) : NULL;
+  if (result == TAMIS_EIO)
+    return refuse_call(w, "read");
+  if (result == TAMIS_ECORRUPT || (result == TAMIS_OK && !kind))
+    return refuse_file(w, TAMIS_ECORRUPT, "is no filter, or damaged");
+  if (result != TAMIS_OK || saved.features & ~kind->features ||
+      (saved.own_hash && kind->share_open))
+    return refuse_file(w, TAMIS_EUNSUPPORTED, "needs a later version of the library");
+  if (!(saved.features & SAVED_LIVE) || !kind->share_open)
+    return refuse_file(
+        w, TAMIS_EUNSUPPORTED,
+        "is a saved filter, which processes do not share: load it, and merge it into "
+        "a filter that they share");
+  result = compare(w, &saved);
+  if (result != TAMIS_OK)
+    return result;
+  struct tamis_filter head = {.keys = hash_keys_from_seed(saved.options.seed)};
+  filter_set_more(&head, &w->more);
+  if (filter_probe(&head) != saved.probe)
+    return refuse_file(w, TAMIS_ECORRUPT, "is damaged");
+  result = kind->share_open(r, &saved, &head, file, out);
+  if (result == TAMIS_ECORRUPT)
+    return refuse_file(w, result, "is damaged, or shorter than it was");
+  return result == TAMIS_EIO ? refuse_call(w, "mapped") : result;
+}
+
+static int open_file(const struct wanted *w, struct shared_file *file, tamis_filter **out)
+{
+  struct reading from = {.file = file};
+  struct saved_reader r = {.read = read_part, .context = &from, .allocator = w->more.allocator};
+  int result = open_from(w, &r, file, out);
+  tamis__saved_close(&r);
+  return result;
+}
+
+/* ---- creation ---- */
+
+static int refuse_nothing(const struct wanted *w)
+{
+  errno = ENOENT;
+  return refuse_call(w, "opened, and there are no options to create it with");
+}
+
+/* Whether nobody has written to the file, or somebody who is not done, and may have been killed.
+ * (Files of others begin with zeros, too: an image of a disk, for one.) */
+static bool is_new(struct shared_file *file)
+{
+  char begin[sizeof SAVED_UNFINISHED - 1];
+  if (!file->size || (tamis__shared_file_read(file, begin, sizeof begin, 0) == TAMIS_OK &&
+                      !memcmp(begin, SAVED_UNFINISHED, sizeof begin)))
+    return true;
+  (void) tamis__shared_file_look(file); /* it may have got its size just now */
+  return false;
+}
+
+static int fill_file(const struct wanted *w, struct shared_file *file)
+{
+  int result = w->kind->share_new(&w->options, &w->head, w->why, file);
+  return result == TAMIS_EIO ? refuse_call(w, "written") : result;
+}
+
+/* Writes the file where it is.  Others wait meanwhile, and then find it written. */
+static int fill_in_place(const struct wanted *w, struct shared_file *file)
+{
+  if (!is_new(file))
+    return TAMIS_OK;
+  if (!w->has_options)
+    return refuse_nothing(w);
+  if (tamis__shared_file_lock(file) != TAMIS_OK)
+    return refuse_call(w, "locked");
+  int result = tamis__shared_file_look(file);
+  bool filled = result == TAMIS_OK && is_new(file);
+  if (filled && file->size && tamis__shared_file_resize(file, 0) != TAMIS_OK)
+    result = refuse_call(w, "emptied");
+  else if (filled)
+    result = fill_file(w, file);
+  tamis__shared_file_unlock(file);
+  return result;
+}
+
+/* Writes a new file, unless there is one by then. */
+static int create_file(const struct wanted *w)
+{
+  struct new_file new;
+  int result = tamis__file_begin(&new, w->path, FILE_OWNER_ONLY);
+  if (result != TAMIS_OK)
+    return refuse_call(w, "created");
+  struct shared_file file = {.fd = new.fd};
+  result = fill_file(w, &file);
+  if (result == TAMIS_OK && tamis__file_commit_new(&new) != TAMIS_OK)
+    result = errno == EEXIST ? TAMIS_OK : refuse_call(w, "created");
+  tamis__file_abandon(&new);
+  return result;
+}
+
+static int open_path(const struct wanted *w, struct shared_file *file)
+{
+  enum { TRIES = 8 }; /* as somebody may remove the file each time */
+  int result = TAMIS_OK;
+  for (unsigned i = 0; i < TRIES && result == TAMIS_OK; i++) {
+    if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
+      return TAMIS_OK;
+    if (errno != ENOENT)
+      break;
+    result = w->has_options ? create_file(w) : refuse_nothing(w);
+  }
+  if (result == TAMIS_OK)
+    return refuse_call(w, "opened");
+  /* Another process may have created it, with the space that this one lacked. */
+  int error = errno;
+  if (tamis__shared_file_open(file, w->path, -1) == TAMIS_OK)
+    return TAMIS_OK;
+  errno = error;
+  return result;
+}
+
+static int open_any(const struct wanted *w, struct shared_file *file)
+{
+  if (w->path)
+    return open_path(w, file);
+  int result =
+      w->fd < 0 ? tamis__shared_file_in_memory(file) : tamis__shared_file_open(file, NULL, w->fd);
+  return result == TAMIS_OK ? result : refuse_call(w, "opened");
+}
+
+static int open_shared(struct wanted *w, const tamis_options *options, tamis_filter **out)
+{
+  struct shared_file file;
+  int result = read_options(options, w);
+  if (result == TAMIS_OK)
+    result = open_any(w, &file);
+  if (result != TAMIS_OK)
+    return result;
+  result = fill_in_place(w, &file);
+  if (result == TAMIS_OK)
+    result = open_file(w, &file, out);
+  tamis__shared_file_close(&file); /* if the filter has not got it */
+  return result;
+}
+
+static int open_uncancelled(struct wanted *w, const tamis_options *options, tamis_filter **out)
+{
+  if (!out)
+    return TAMIS_EINVAL;
+  *out = NULL;
+  int cancellation = cancellation_disable();
+  int result = open_shared(w, options, out);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+/* ---- the calls ---- */
+
+int tamis_open_shared(const tamis_options *options, const char *path, tamis_filter **out)
+{
+  struct wanted w = {.path = path, .fd = -1};
+  if (!options && !path) {
+    if (out)
+      *out = NULL;
+    return TAMIS_EINVAL;
+  }
+  return open_uncancelled(&w, options, out);
+}
+
+int tamis_open_shared_fd(const tamis_options *options, int fd, tamis_filter **out)
+{
+  struct wanted w = {.fd = fd};
+  if (fd < 0) {
+    if (out)
+      *out = NULL;
+    return TAMIS_EINVAL;
+  }
+  return open_uncancelled(&w, options, out);
+}
+
+/* Whether a new file would be created, or filled if there is an empty one. */
+static int check_new(const struct wanted *w, bool found)
+{
+  struct new_file new;
+  int result = w->kind->share_new(&w->options, &w->head, w->why, NULL);
+  if (result != TAMIS_OK || !w->path || found)
+    return result;
+  if (tamis__file_begin(&new, w->path, FILE_OWNER_ONLY) != TAMIS_OK)
+    return refuse_call(w, "created");
+  tamis__file_abandon(&new);
+  return TAMIS_OK;
+}
+
+/* Whether the file can be opened, or would be created. */
+static int check(struct wanted *w, const tamis_options *options)
+{
+  struct shared_file file;
+  tamis_filter *f = NULL;
+  int result = read_options(options, w);
+  if (result != TAMIS_OK)
+    return result;
+  bool found = w->path && tamis__shared_file_open(&file, w->path, -1) == TAMIS_OK;
+  if (!found && w->path && errno != ENOENT)
+    return refuse_call(w, "opened");
+  if (!found || is_new(&file))
+    result = w->has_options ? check_new(w, found) : refuse_nothing(w);
+  else
+    result = open_file(w, &file, &f);
+  if (found)
+    tamis__shared_file_close(&file);
+  tamis_destroy(f);
+  return result;
+}
+
+int tamis_shared_check(const tamis_options *options, const char *path, char *why, size_t size)
+{
+  const struct refusal refusal = {why, size};
+  struct wanted w = {.why = &refusal, .path = path, .fd = -1};
+  if (why && size)
+    *why = '\0';
+  int cancellation = cancellation_disable();
+  int result = check(&w, options);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+int tamis_sync(tamis_filter *f)
+{
+  if (!f)
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = operations_of(f)->kind;
+  return kind->sync ? kind->sync(f) : TAMIS_EUNSUPPORTED;
+}

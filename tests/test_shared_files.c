@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The files of filters that processes share: what is opened, what is refused and why, who creates
+ * one of several processes, and what those leave that are killed.
+ */
+#include "base/shared_file.h"
+#include "saved_unit.h"
+#include "shared_unit.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+/* ---- options ---- */
+
+static void assert_says(const tamis_options *options, int expected, const char *text)
+{
+  char why[400] = "nothing";
+  tamis_filter *f = (tamis_filter *) why;
+  unsigned descriptors = count_descriptors();
+  assert_int_equal(tamis_shared_check(options, shared_path, why, sizeof why), expected);
+  if (!strstr(why, text))
+    fail_msg("\"%s\" does not say \"%s\"", why, text);
+  assert_int_equal(tamis_open_shared(options, shared_path, &f), expected);
+  if (expected != TAMIS_OK)
+    assert_null(f);
+  assert_int_equal(tamis_shared_check(options, shared_path, NULL, 0), expected);
+  tamis_destroy(expected == TAMIS_OK ? f : NULL);
+  assert_int_equal(count_descriptors(), descriptors);
+}
+
+static void *first_kib(void)
+{
+  static unsigned char bytes[1024];
+  read_file(0, bytes, sizeof bytes);
+  return bytes;
+}
+
+static uint64_t hash_anything(void *context, const void *key, size_t size, uint64_t seed)
+{
+  (void) context;
+  return hash_sum(key, size, seed);
+}
+
+static void options_that_contradict_are_named(void **state)
+{
+  (void) state;
+  enum { CHANGES = 9 };
+  tamis_options original = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  original.seed = 7;
+  tamis_filter *f = open_shared(&original);
+  assert_int_equal(tamis_add(f, "key", 3), TAMIS_OK);
+  unsigned char before[1024];
+  memcpy(before, first_kib(), sizeof before);
+  tamis_options changed[CHANGES];
+  const char *const names[CHANGES] = {"kind",   "capacity", "fpp",  "growable", "max_bytes",
+                                      "layout", "seed",     "hash", "window"};
+  for (unsigned i = 0; i < CHANGES; i++)
+    changed[i] = original;
+  changed[0].kind = TAMIS_CUCKOO;
+  changed[1].capacity++;
+  changed[2].fpp = 0.002;
+  changed[3].growable = false;
+  changed[4].max_bytes++;
+  changed[5].layout = TAMIS_LAYOUT_CLASSIC;
+  changed[6].seed = 8;
+  changed[7].hash = hash_anything;
+  changed[8].window = 2;
+  for (unsigned i = 0; i < CHANGES; i++)
+    assert_says(&changed[i], i == 0 || i > 6 ? TAMIS_EUNSUPPORTED : TAMIS_EINVAL, names[i]);
+  changed[0].kind = TAMIS_COUNTING_BLOOM;
+  assert_says(&changed[0], TAMIS_EUNSUPPORTED, "kind");
+  assert_memory_equal(before, first_kib(), sizeof before);
+  original.seed = original.max_bytes = 0; /* whatever the file has */
+  assert_says(&original, TAMIS_OK, "");
+  assert_says(NULL, TAMIS_OK, "");
+  assert_true(tamis_contains(f, "key", 3));
+  tamis_destroy(f);
+  assert_int_equal(count_files(false), 1);
+}
+
+static void options_of_a_new_file_are_checked(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  options.max_bytes = 0;
+  assert_says(&options, TAMIS_EINVAL, "max_bytes");
+  options.max_bytes = 100; /* the first layer is larger */
+  assert_says(&options, TAMIS_EFULL, "max_bytes");
+  options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.capacity = 0;
+  assert_says(&options, TAMIS_EINVAL, "capacity");
+  options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.struct_size = 3;
+  assert_int_equal(tamis_open_shared(&options, shared_path, &(tamis_filter *){NULL}), TAMIS_EINVAL);
+  assert_says(NULL, TAMIS_EIO, "no options");
+  options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  assert_int_equal(tamis_open_shared(&options, shared_path, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_open_shared_fd(&options, 0, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_open_shared_fd(&options, -1, NULL), TAMIS_EINVAL);
+  assert_int_equal(tamis_shared_check(&options, shared_path, NULL, 0), TAMIS_OK);
+  assert_int_equal(tamis_shared_check(&options, NULL, NULL, 0), TAMIS_OK);
+  assert_int_equal(tamis_shared_check(NULL, NULL, NULL, 0), TAMIS_EIO);
+  assert_int_equal(count_files(false), 0);
+}
+
+/* ---- memory ---- */
+
+static void an_allocator_gets_everything_back(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++)
+    for (unsigned exists = 0; exists < 2; exists++) {
+      int result = TAMIS_ENOMEM;
+      for (unsigned fail_at = 1; result != TAMIS_OK; fail_at++) {
+        tamis_options options = shared_options(TAMIS_LAYOUT_CLASSIC, growable);
+        unlink(shared_path);
+        if (exists)
+          tamis_destroy(open_shared(&options));
+        struct counts counts = {.fail_at = fail_at};
+        tamis_allocator allocator = counting(&counts);
+        options.allocator = &allocator;
+        tamis_filter *f = NULL;
+        unsigned descriptors = count_descriptors();
+        result = tamis_open_shared(&options, shared_path, &f);
+        if (result == TAMIS_OK) {
+          assert_true(counts.blocks > 1);
+          assert_int_equal(tamis_add_hash(f, 1), TAMIS_OK);
+          for (uint64_t key = 0; key < 20000 && growable; key++)
+            (void) tamis_add_hash(f, hash_of(key));
+          tamis_destroy(f);
+        } else {
+          assert_int_equal(result, TAMIS_ENOMEM);
+          assert_null(f);
+        }
+        assert_int_equal(counts.blocks, 0);
+        assert_int_equal(counts.now, 0);
+        assert_int_equal(count_descriptors(), descriptors);
+        options.allocator = NULL;
+        tamis_destroy(open_shared(&options)); /* whatever was left is no matter */
+        assert_int_equal(count_files(false), 1);
+      }
+    }
+}
+
+/* ---- what is no shared filter ---- */
+
+static void assert_refused(int expected, int error)
+{
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  const tamis_options *const wanted[] = {&options, NULL};
+  unsigned descriptors = count_descriptors();
+  for (unsigned i = 0; i < 2; i++) {
+    tamis_filter *f = (tamis_filter *) &options;
+    char why[400] = "";
+    errno = 0;
+    int result = tamis_open_shared(wanted[i], shared_path, &f);
+    if (result != expected || (error && errno != error))
+      fail_msg("%d instead of %d, errno %d", result, expected, errno);
+    assert_null(f);
+    assert_int_equal(tamis_shared_check(wanted[i], shared_path, why, sizeof why), expected);
+    assert_non_null(strstr(why, shared_path));
+  }
+  assert_int_equal(count_descriptors(), descriptors);
+}
+
+static void write_anew(const void *data, size_t size)
+{
+  unlink(shared_path);
+  int fd = open(shared_path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  assert_int_equal(write(fd, data, size), size);
+  close(fd);
+}
+
+static void no_regular_file_is_refused(void **state)
+{
+  (void) state;
+  assert_int_equal(mkdir(shared_path, 0755), 0);
+  assert_refused(TAMIS_EIO, EISDIR);
+  assert_int_equal(rmdir(shared_path), 0);
+  assert_int_equal(mkfifo(shared_path, 0600), 0);
+  assert_refused(TAMIS_EIO, ENODEV);
+  unlink(shared_path);
+  assert_int_equal(symlink("/dev/null", shared_path), 0);
+  assert_refused(TAMIS_EIO, ENODEV);
+  unlink(shared_path);
+  assert_int_equal(symlink(shared_path, shared_path), 0);
+  assert_refused(TAMIS_EIO, ELOOP);
+  unlink(shared_path);
+  assert_int_equal(symlink("/nonexistent/folder/file", shared_path), 0);
+  assert_refused(TAMIS_EIO, ENOENT);
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  tamis_filter *f;
+  assert_int_equal(tamis_open_shared(&options, "", &f), TAMIS_EIO);
+  assert_int_equal(count_files(false), 1);
+}
+
+static void files_of_others_are_left_alone(void **state)
+{
+  (void) state;
+  enum { SIZE = 70000 };
+  static unsigned char there[SIZE];
+  const size_t sizes[] = {1, 8, 511, 512, 513, 4096, SIZE};
+  for (unsigned way = 0; way < 3; way++)
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+      static unsigned char data[SIZE];
+      memset(data, way == 1 ? 'x' : 0, sizeof data);
+      if (way == 2) /* as an image of a disk begins */
+        data[sizes[i] - 1] = 1;
+      write_anew(data, sizes[i]);
+      assert_refused(TAMIS_ECORRUPT, 0);
+      read_file(0, there, sizes[i]);
+      assert_memory_equal(there, data, sizes[i]);
+    }
+  tamis_filter *f = make_filter(TAMIS_LAYOUT_BLOCKED, 1000, 0.001);
+  assert_int_equal(tamis_save_file(f, shared_path), TAMIS_OK);
+  tamis_destroy(f);
+  assert_refused(TAMIS_EUNSUPPORTED, 0);
+  assert_int_equal(tamis_load_file(NULL, shared_path, &f), TAMIS_OK);
+  tamis_destroy(f);
+}
+
+/* Each byte of the header, and of the blocks after it. */
+static void damage_is_found(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  tamis_destroy(open_shared(&options));
+  enum { BYTES = 512 + 3 * 128 };
+  static unsigned char good[BYTES];
+  read_file(0, good, BYTES);
+  for (unsigned at = 0; at < BYTES; at++)
+    for (unsigned bit = 0; bit < 8; bit += 7) {
+      unsigned char bad = good[at] ^ (unsigned char) (1 << bit);
+      tamis_filter *f = NULL;
+      write_file(at, &bad, 1);
+      int result = tamis_open_shared(NULL, shared_path, &f);
+      assert_true(result == TAMIS_ECORRUPT || result == TAMIS_EUNSUPPORTED);
+      assert_null(f);
+      result = tamis_load_file(NULL, shared_path, &f);
+      assert_true(result == TAMIS_ECORRUPT || result == TAMIS_EUNSUPPORTED);
+      write_file(at, &good[at], 1);
+    }
+  tamis_destroy(open_shared(&options));
+}
+
+static void a_file_of_another_length_is_refused(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  tamis_destroy(open_shared(&options));
+  struct stat status;
+  assert_int_equal(stat(shared_path, &status), 0);
+  const off_t whole = status.st_size;
+  for (off_t size = 0; size < whole + 4096; size += size < 600 ? 8 : 4000) {
+    if (size == 0 || size == whole) /* an empty one is a new one */
+      continue;
+    tamis_filter *f = NULL;
+    assert_int_equal(truncate(shared_path, whole), 0);
+    assert_int_equal(truncate(shared_path, size), 0);
+    int result = tamis_open_shared(NULL, shared_path, &f);
+    assert_int_equal(result, TAMIS_ECORRUPT);
+    if (size < 600) { /* restored for the next one */
+      unlink(shared_path);
+      tamis_destroy(open_shared(&options));
+    }
+  }
+}
+
+/* ---- names ---- */
+
+static void a_file_is_for_its_owner(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  const mode_t masks[] = {0, 022, 0777};
+  for (unsigned i = 0; i < 3; i++) {
+    unlink(shared_path);
+    mode_t mask = umask(masks[i]);
+    tamis_destroy(open_shared(&options));
+    umask(mask);
+    struct stat status;
+    assert_int_equal(stat(shared_path, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(status.st_nlink, 1);
+  }
+  assert_int_equal(count_files(false), 1);
+}
+
+/* How the owner lets others in. */
+static void an_empty_file_keeps_its_mode(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  write_anew("", 0);
+  assert_int_equal(chmod(shared_path, 0660), 0);
+  tamis_filter *f = open_shared(&options);
+  struct stat status;
+  assert_int_equal(stat(shared_path, &status), 0);
+  assert_int_equal(status.st_mode & 07777, 0660);
+  tamis_destroy(f);
+}
+
+static void links_are_followed(void **state)
+{
+  (void) state;
+  char link[sizeof shared_path + 8];
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  tamis_filter *a, *b = NULL;
+  snprintf(link, sizeof link, "%s.link", shared_path);
+  assert_int_equal(symlink("shared.tamis", link), 0);
+  assert_int_equal(tamis_open_shared(&options, link, &a), TAMIS_OK); /* creates what it leads to */
+  assert_int_equal(tamis_open_shared(NULL, shared_path, &b), TAMIS_OK);
+  assert_int_equal(tamis_add(a, "key", 3), TAMIS_OK);
+  assert_true(tamis_contains(b, "key", 3));
+  struct stat status;
+  assert_int_equal(lstat(link, &status), 0);
+  assert_true(S_ISLNK(status.st_mode));
+  assert_int_equal(count_files(false), 2);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+
+/* ---- descriptors ---- */
+
+static void assert_same_filter(tamis_filter *a, tamis_filter *b)
+{
+  assert_int_equal(tamis_add_unique(a, "key", 3), TAMIS_OK);
+  assert_int_equal(tamis_add_unique(b, "key", 3), TAMIS_PRESENT);
+  assert_int_equal(stats_of(a).seed, stats_of(b).seed);
+  assert_valid(a);
+  tamis_destroy(a);
+  tamis_destroy(b);
+}
+
+static void descriptors_stay_the_callers(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_WORD, true);
+  for (unsigned way = 0; way < 3; way++) {
+    int fd = way == 0   ? memfd_create("test", MFD_CLOEXEC)
+             : way == 1 ? open(shared_path, O_RDWR | O_CREAT | O_EXCL, 0600)
+                        : open(shared_folder, O_RDWR | O_TMPFILE, 0600);
+    assert_true(fd >= 0);
+    if (way == 1)
+      unlink(shared_path);
+    unsigned descriptors = count_descriptors();
+    tamis_filter *a = NULL, *b = NULL;
+    assert_int_equal(tamis_open_shared_fd(NULL, fd, &a), TAMIS_EIO); /* it is empty */
+    assert_int_equal(tamis_open_shared_fd(&options, fd, &a), TAMIS_OK);
+    assert_int_equal(tamis_open_shared_fd(NULL, fd, &b), TAMIS_OK);
+    for (uint64_t key = 0; key < 5000; key++)
+      assert_int_equal(tamis_add_hash(a, hash_of(key)), TAMIS_OK);
+    assert_true(stats_of(b).layers > 1);
+    assert_same_filter(a, b);
+    assert_int_equal(count_descriptors(), descriptors);
+    char magic[8];
+    assert_int_equal(pread(fd, magic, sizeof magic, 0), 8);
+    assert_memory_equal(magic, SAVED_MAGIC, 8);
+    assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
+    assert_int_equal(tamis_open_shared_fd(&options, fd, &a), TAMIS_OK);
+    close(fd);
+    assert_true(tamis_contains(a, "key", 3)); /* it has its own */
+    assert_int_equal(tamis_sync(a), TAMIS_OK);
+    tamis_destroy(a);
+  }
+}
+
+static void bad_descriptors_are_refused(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  int ends[2], closed = dup(0);
+  assert_int_equal(pipe(ends), 0);
+  close(closed);
+  const struct {
+    int fd, result, error;
+  } bad[] = {{-1, TAMIS_EINVAL, 0},
+             {closed, TAMIS_EIO, EBADF},
+             {ends[0], TAMIS_EIO, ENODEV},
+             {ends[1], TAMIS_EIO, ENODEV}};
+  for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+    tamis_filter *f = (tamis_filter *) &options;
+    errno = 0;
+    assert_int_equal(tamis_open_shared_fd(&options, bad[i].fd, &f), bad[i].result);
+    assert_int_equal(errno, bad[i].error);
+    assert_null(f);
+  }
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* ---- several processes ---- */
+
+/* Memory that children write their results to. */
+static void *shared_memory(size_t size)
+{
+  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(at != MAP_FAILED);
+  return at;
+}
+
+enum { PROCESSES = 8, KEYS = 900 };
+
+static void children_change_their_parents_filter(void **state)
+{
+  (void) state;
+  for (unsigned growable = 0; growable < 2; growable++) {
+    tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, growable);
+    const uint64_t keys = growable ? 10 * KEYS : KEYS;
+    _Atomic unsigned *won = shared_memory(10 * KEYS * sizeof *won);
+    tamis_filter *f = NULL;
+    assert_int_equal(tamis_open_shared(&options, NULL, &f), TAMIS_OK);
+    pid_t children[PROCESSES];
+    for (unsigned i = 0; i < PROCESSES; i++) {
+      children[i] = fork_child();
+      if (children[i] == 0) {
+        for (uint64_t key = 0; key < keys; key++)
+          won[key] += tamis_add_unique_hash(f, hash_of(key)) == TAMIS_OK;
+        tamis_destroy(f);
+        _exit(0);
+      }
+    }
+    for (unsigned i = 0; i < PROCESSES; i++)
+      assert_int_equal(wait_for(children[i]), 0);
+    uint64_t winners = 0;
+    for (uint64_t key = 0; key < keys; key++) {
+      assert_true(won[key] <= 1);
+      winners += won[key];
+      assert_true(tamis_contains_hash(f, hash_of(key)));
+    }
+    assert_int_equal(stats_of(f).count, winners);
+    assert_in_range(winners, keys * 99 / 100, keys);
+    assert_valid(f);
+    tamis_destroy(f);
+    munmap((void *) won, 10 * KEYS * sizeof *won);
+  }
+}
+
+struct start {
+  _Atomic unsigned ready, winners;
+  uint64_t seeds[PROCESSES];
+};
+
+/* Opens it at the same moment as the others, and adds a key. */
+static void open_at_once(struct start *start, unsigned number, int fd)
+{
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, true);
+  tamis_filter *f = NULL;
+  tamis_stats s = TAMIS_STATS_INIT;
+  start->ready++;
+  while (start->ready < PROCESSES)
+    sched_yield();
+  int result = fd < 0 ? tamis_open_shared(&options, shared_path, &f)
+                      : tamis_open_shared_fd(&options, fd, &f);
+  if (result != TAMIS_OK)
+    _exit(10 - result);
+  start->winners += tamis_add_unique_hash(f, hash_of(1)) == TAMIS_OK;
+  (void) tamis_get_stats(f, &s);
+  start->seeds[number] = s.seed;
+  _exit(!tamis_contains_hash(f, hash_of(1)));
+}
+
+/* `fd`: an inherited descriptor, or -1. */
+static void start_at_once(int fd)
+{
+  struct start *start = shared_memory(sizeof *start);
+  pid_t children[PROCESSES];
+  for (unsigned i = 0; i < PROCESSES; i++) {
+    children[i] = fork_child();
+    if (children[i] == 0)
+      open_at_once(start, i, fd);
+  }
+  for (unsigned i = 0; i < PROCESSES; i++)
+    assert_int_equal(wait_for(children[i]), 0);
+  assert_int_equal(start->winners, 1);
+  for (unsigned i = 1; i < PROCESSES; i++)
+    assert_int_equal(start->seeds[i], start->seeds[0]);
+  munmap(start, sizeof *start);
+}
+
+static void one_of_many_processes_creates_the_file(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 3 + 21 / SCALE; round++) {
+    unlink(shared_path);
+    if (round % 3 == 2) /* or fills it */
+      write_anew("", 0);
+    start_at_once(-1);
+    assert_int_equal(count_files(false), 1);
+  }
+}
+
+static void one_of_many_processes_fills_memory(void **state)
+{
+  (void) state;
+  for (unsigned round = 0; round < 2 + 10 / SCALE; round++) {
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    start_at_once(fd);
+    close(fd);
+  }
+}
+
+/* Somebody was killed while he filled the file, whose options were others. */
+static void unfinished_files_are_filled_anew(void **state)
+{
+  (void) state;
+  const size_t sizes[] = {8, 9, 512, 4096, 300000};
+  for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    static char data[300000];
+    memset(data, 0xFF, sizeof data);
+    memcpy(data, SAVED_UNFINISHED, 8);
+    write_anew(data, sizes[i]);
+    tamis_filter *f = (tamis_filter *) data;
+    assert_int_equal(tamis_load_file(NULL, shared_path, &f), TAMIS_ECORRUPT);
+    assert_int_equal(tamis_open_shared(NULL, shared_path, &f), TAMIS_EIO);
+    tamis_options options = shared_options(TAMIS_LAYOUT_WORD, false);
+    assert_int_equal(tamis_shared_check(&options, shared_path, NULL, 0), TAMIS_OK);
+    f = open_shared(&options);
+    assert_int_equal(stats_of(f).bits_set, 0);
+    assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_OK);
+    assert_valid(f);
+    tamis_destroy(f);
+  }
+}
+
+/* What creators leave that are killed is removed, or does not matter. */
+static void leftovers_do_not_matter(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  char leftover[sizeof shared_path + 32];
+  snprintf(leftover, sizeof leftover, "%s.tamis-unfinished-0", shared_path);
+  tamis_destroy(open_shared(&options));
+  assert_int_equal(link(shared_path, leftover), 0); /* killed after it had linked it */
+  tamis_filter *f = open_shared(&options);
+  uint64_t seed = stats_of(f).seed;
+  unlink(shared_path);
+  tamis_filter *second = open_shared(&options);
+  assert_true(stats_of(second).seed != seed);
+  assert_int_equal(tamis_add_unique_hash(f, 1), TAMIS_OK);
+  assert_int_equal(tamis_add_unique_hash(second, 1), TAMIS_OK);
+  tamis_destroy(f);
+  tamis_destroy(second);
+  assert_int_equal(count_files(true), 1);
+  int fd = open(leftover, O_WRONLY | O_CREAT, 0600);
+  close(fd);
+  tamis_destroy(open_shared(&options));
+  assert_int_equal(count_files(false), 1);
+}
+
+/* ---- after the machine was started again ---- */
+
+enum { TALLY_WORDS = 8 * 33, BOOT = 2 };
+
+/* Where the tallies are: at the first multiple of 4096 behind the blocks. */
+static const uint64_t tallies_at = 4096;
+
+static void check_start(const tamis_options *options, bool counters_lost)
+{
+  const uint64_t keys = options->growable ? 6000 : 700;
+  unlink(shared_path);
+  tamis_filter *f = open_shared(options);
+  for (uint64_t key = 0; key < keys; key++)
+    assert_true(tamis_add_unique_hash(f, hash_of(key)) >= 0);
+  const tamis_stats before = stats_of(f);
+  tamis_destroy(f);
+  uint64_t tally[TALLY_WORDS];
+  for (unsigned i = 0; i < before.layers; i++) {
+    read_file(tallies_at + i * sizeof tally, tally, sizeof tally);
+    assert_true(!i == (tally[BOOT] != 0));
+    tally[BOOT] ^= i ? 0 : 2;
+    for (unsigned j = 8; j < TALLY_WORDS && counters_lost; j++)
+      tally[j] = 0;
+    write_file(tallies_at + i * sizeof tally, tally, sizeof tally);
+  }
+  tamis_filter *g = open_shared(options);
+  f = open_shared(NULL);
+  tamis_stats after = stats_of(f);
+  assert_int_equal(after.bits_set, before.bits_set);
+  assert_int_equal(after.layers, before.layers);
+  if (counters_lost)
+    assert_in_range(after.count, before.count * 95 / 100, before.count * 105 / 100);
+  else
+    assert_int_equal(after.count, before.count);
+  for (uint64_t key = 0; key < keys; key++)
+    assert_int_equal(tamis_add_unique_hash(key % 2 ? f : g, hash_of(key)), TAMIS_PRESENT);
+  assert_valid(f);
+  assert_valid(g);
+  uint64_t key = keys;
+  while (!options->growable && tamis_add_unique_hash(f, hash_of(key)) >= 0)
+    key++;
+  if (!options->growable)
+    assert_in_range(key, options->capacity * 9 / 10, options->capacity * 11 / 10);
+  read_file(tallies_at, tally, sizeof tally);
+  assert_true(tally[BOOT] == tamis__shared_file_boot());
+  tamis_destroy(f);
+  tamis_destroy(g);
+}
+
+static void what_was_counted_is_counted_again(void **state)
+{
+  (void) state;
+  for (unsigned i = 0; i < 12; i++) {
+    const tamis_options options = shared_options((tamis_layout) (i / 4), i % 2);
+    check_start(&options, i / 2 % 2);
+  }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(options_that_contradict_are_named),
+      TEST(options_of_a_new_file_are_checked),
+      TEST(an_allocator_gets_everything_back),
+      TEST(no_regular_file_is_refused),
+      TEST(files_of_others_are_left_alone),
+      TEST(damage_is_found),
+      TEST(a_file_of_another_length_is_refused),
+      TEST(a_file_is_for_its_owner),
+      TEST(an_empty_file_keeps_its_mode),
+      TEST(links_are_followed),
+      TEST(descriptors_stay_the_callers),
+      TEST(bad_descriptors_are_refused),
+      TEST(children_change_their_parents_filter),
+      TEST(one_of_many_processes_creates_the_file),
+      TEST(one_of_many_processes_fills_memory),
+      TEST(unfinished_files_are_filled_anew),
+      TEST(leftovers_do_not_matter),
+      TEST(what_was_counted_is_counted_again),
+  };
+  in_memory = true;
+  return cmocka_run_group_tests_name("shared_files", tests, NULL, NULL);
+}

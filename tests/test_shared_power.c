@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Power that is lost while processes share a filter.  The disk has the pages that msync() has
+ * written, and of those that have changed since any may be there or not.  So what is left is put
+ * together from two states of the file, page by page, and is opened as after a start of the machine.
+ */
+#include "bloom/bloom.h"
+#include "shared_unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, SYNCED = 1500, ADDED = 3000, TRIES = 40 };
+
+/* ---- what is on the disk ---- */
+
+static unsigned char *disk; /* NULL: nothing is recorded */
+static size_t disk_size;
+
+int __real_msync(void *at, size_t size, int flags);
+int __wrap_msync(void *at, size_t size, int flags);
+
+int __wrap_msync(void *at, size_t size, int flags)
+{
+  assert_int_equal(flags, MS_SYNC);
+  if (disk)
+    memcpy(disk, at, size < disk_size ? size : disk_size);
+  return __real_msync(at, size, flags);
+}
+
+static unsigned char *file_bytes(size_t *size)
+{
+  struct stat status;
+  assert_int_equal(stat(shared_path, &status), 0);
+  *size = (size_t) status.st_size;
+  unsigned char *bytes = calloc(1, *size);
+  assert_non_null(bytes);
+  read_file(0, bytes, *size);
+  return bytes;
+}
+
+/* Each page as it was written last, or as it is now; and another number of the start. */
+static void lose_power(const unsigned char *now, unsigned which)
+{
+  uint64_t chance = hash_of(which + 1);
+  unsigned char *left = malloc(disk_size);
+  assert_non_null(left);
+  for (size_t at = 0; at < disk_size; at += PAGE) {
+    size_t size = disk_size - at < PAGE ? disk_size - at : PAGE;
+    chance = hash_of(chance + 1);
+    memcpy(left + at, (which > 1 ? chance % 2 : which) ? now + at : disk + at, size);
+  }
+  unlink(shared_path);
+  int fd = open(shared_path, O_CREAT | O_WRONLY, 0600);
+  assert_int_equal(write(fd, left, disk_size), disk_size);
+  close(fd);
+  free(left);
+  const uint64_t other = 42;
+  const size_t tallies_at = PAGE;
+  write_file(tallies_at + offsetof(struct bloom_tally, boot), &other, sizeof other);
+}
+
+/* ---- the tests ---- */
+
+static void check_what_is_left(tamis_filter *f, bool growable)
+{
+  for (uint64_t key = 0; key < SYNCED; key++)
+    assert_true(tamis_contains_hash(f, hash_of(key)));
+  assert_valid(f);
+  const tamis_stats s = stats_of(f);
+  assert_true(s.estimated_count > 0.95 * SYNCED && s.estimated_count < 1.05 * ADDED);
+  assert_true((double) s.count > 0.9 * s.estimated_count);
+  /* It goes on, and keeps to its capacity. */
+  uint64_t added = 0;
+  for (uint64_t key = ADDED; key < 2 * ADDED; key++)
+    added += tamis_add_unique_hash(f, hash_of(key)) == TAMIS_OK;
+  assert_true(growable ? added > 0.95 * ADDED : added + s.count <= 1.05 * ADDED);
+  assert_valid(f);
+}
+
+static void what_was_synced_is_there(tamis_layout layout, bool growable)
+{
+  tamis_options options = shared_options(layout, growable);
+  options.capacity = growable ? 1000 : ADDED;
+  tamis_filter *f = open_shared(&options);
+  for (uint64_t key = 0; key < SYNCED; key++)
+    assert_true(tamis_add_unique_hash(f, hash_of(key)) >= TAMIS_OK);
+  disk = file_bytes(&disk_size);
+  memset(disk, 0, disk_size);
+  assert_int_equal(tamis_sync(f), TAMIS_OK);
+  for (uint64_t key = SYNCED; key < ADDED; key++)
+    assert_true(tamis_add_unique_hash(f, hash_of(key)) >= TAMIS_OK);
+  size_t size;
+  unsigned char *now = file_bytes(&size);
+  assert_int_equal(size, disk_size);
+  tamis_destroy(f);
+  for (unsigned i = 0; i < TRIES; i++) {
+    lose_power(now, i);
+    f = open_shared(NULL);
+    check_what_is_left(f, growable);
+    tamis_destroy(f);
+  }
+  free(now);
+  free(disk);
+  disk = NULL;
+  unlink(shared_path);
+}
+
+static void what_was_synced_is_there_blocked(void **state)
+{
+  (void) state;
+  what_was_synced_is_there(TAMIS_LAYOUT_BLOCKED, false);
+  what_was_synced_is_there(TAMIS_LAYOUT_BLOCKED, true);
+}
+
+static void what_was_synced_is_there_classic(void **state)
+{
+  (void) state;
+  what_was_synced_is_there(TAMIS_LAYOUT_CLASSIC, false);
+  what_was_synced_is_there(TAMIS_LAYOUT_CLASSIC, true);
+}
+
+static void what_was_synced_is_there_word(void **state)
+{
+  (void) state;
+  what_was_synced_is_there(TAMIS_LAYOUT_WORD, false);
+  what_was_synced_is_there(TAMIS_LAYOUT_WORD, true);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_synced_is_there_blocked),
+      cmocka_unit_test(what_was_synced_is_there_classic),
+      cmocka_unit_test(what_was_synced_is_there_word),
+  };
+  return cmocka_run_group_tests_name("shared_power", tests, set_up, tear_down);
+}
