@@ -149,12 +149,6 @@ int tamis__layers_plan_after(tamis_layout layout, double fpp, unsigned number,
              : bloom_geometry_plan_layer(layout, number + 1, capacity, fpp, out);
 }
 
-static int plan_after(const struct bloom *first, unsigned number,
-                      const struct bloom_geometry *before, struct bloom_geometry *out)
-{
-  return tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
-}
-
 /* The same.  Where there is no memory for that layer, each further key that has no room asks again,
  * and a plan takes thousands of times as long as an add: so each thread remembers some of the last
  * ones, of several filters. */
@@ -171,7 +165,7 @@ static int plan_next(const struct bloom *first, unsigned number,
   struct plan *last = &remembered[before->capacity * HASH_MULTIPLIER >> 32 & (REMEMBERED - 1)];
   if (last->capacity != before->capacity || last->fpp != first->fpp || last->number != number ||
       last->layout != first->layout) {
-    int result = plan_after(first, number, before, out);
+    int result = tamis__layers_plan_after(first->layout, first->fpp, number, before, out);
     if (result != TAMIS_OK)
       return result;
     *last = (struct plan){before->capacity, first->fpp, *out, (uint8_t) number, first->layout};
@@ -189,7 +183,7 @@ bool tamis__layers_will_fit(const struct bloom *newest, struct bloom *const *oth
   if (first->live)
     return tamis__live_will_fit(first, newest->number, others, n);
   for (unsigned number = newest->number; number < n; number++, before = next)
-    if (plan_after(first, number, &before, &next) != TAMIS_OK)
+    if (tamis__layers_plan_after(first->layout, first->fpp, number, &before, &next) != TAMIS_OK)
       return true; /* there will be none */
     else if (!bloom_has_geometry(others[number], &next))
       return false;

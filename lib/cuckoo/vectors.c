@@ -23,9 +23,9 @@ struct cuckoo_keys {
   vector_lanes absent;         /* those that have no segment */
 };
 
-/* What is read where there is no segment. */
+/* What is read where there is no segment.  Nobody takes the lock of this stripe. */
 static const struct {
-  struct stripe stripe;
+  struct padded_stripe stripe;
   word value;
 } nothing;
 
