@@ -242,8 +242,7 @@ TAMIS_API uint64_t tamis_hash(const tamis_filter *f, const void *key, size_t len
  *   Threads  any
  *   Blocks   Bloom: only to open a layer.  Cuckoo, and with a window: for locks, and to make room
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit is reached; TAMIS_ENOMEM: no growth;
- *            TAMIS_EIO: a shared filter, and no space on the disk for its growth */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL; TAMIS_EFULL: a limit; TAMIS_ENOMEM or TAMIS_EIO: no growth */
 TAMIS_API int tamis_add(tamis_filter *f, const void *key, size_t len);
 TAMIS_API int tamis_add_hash(tamis_filter *f, uint64_t hash);
 

@@ -131,7 +131,7 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
 
 /* What a key has in common in all layers of the blocked layout with one section and three bits in a
  * word: those of more probes only have more words.  From the second layer on, a look-up of it takes
- * half of the instructions.  That counts because a look-up in eleven layers fills all that the
+ * a third fewer instructions.  That counts because a look-up in eleven layers fills all that the
  * processor works on at a time: only what is left of that is for the next look-up, whose memory
  * could be fetched meanwhile. */
 struct common {

@@ -380,7 +380,7 @@ static void make_bloom_at_end(void)
 /* The same in its second layer. */
 static void make_bloom_at_end_of_two(void)
 {
-  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 2, true, 700);
+  make_with_limit(TAMIS_BLOOM, TAMIS_LAYOUT_BLOCKED, 2, true, 800);
   for (uint64_t key = 3; figures().count < 3; key++)
     must_add(key + 100);
   expect(figures().layers == 2, "two layers");

@@ -161,7 +161,7 @@ mkdir folder
 run dedup --shared folder paths
 check "a folder" one_line 2 "cannot share 'folder': folder cannot be opened: Is a directory"
 run dedup --shared nowhere/seen paths
-check "a file in no folder" one_line 2 "cannot share 'nowhere/seen': No such file or directory"
+check "a file in no folder" one_line 2 "cannot share 'nowhere/seen': nowhere/seen cannot be created: No such file or directory"
 rm -f seen
 (ulimit -f 100; "$tamis" dedup --shared seen paths >out 2>err)
 status=$?
