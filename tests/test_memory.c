@@ -24,6 +24,12 @@ static void blocks_are_zero_and_aligned(void **state)
       assert_int_equal(block[j], 0);
     memset(block, 1, sizes[i]);
     tamis__memory_release(&from_system, block, sizes[i]);
+    block = tamis__memory_allocate_dense(&from_system, sizes[i]);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t) block % 16, 0);
+    assert_int_equal(block[0] | block[sizes[i] - 1], 0);
+    memset(block, 1, sizes[i]);
+    tamis__memory_release(&from_system, block, sizes[i]);
   }
   tamis__memory_release(&from_system, NULL, 100);
 }

@@ -144,5 +144,5 @@ void tamis__memory_use_small_pages(const tamis_allocator *from, void *block, siz
 
 void *tamis__memory_allocate_dense(const tamis_allocator *from, size_t size)
 {
-  return from->allocate ? tamis__memory_allocate(from, size) : calloc(1, size);
+  return from->allocate || size >= untouched ? tamis__memory_allocate(from, size) : calloc(1, size);
 }
