@@ -141,7 +141,7 @@ static tamis_filter *open_or_create(const struct live_options *live,
   int result = TAMIS_EINVAL;
   for (unsigned i = 0; i < TRIES && result == TAMIS_EINVAL; i++) {
     result = tamis_open_shared(NULL, live->path, &filter);
-    if (result == TAMIS_OK || result != TAMIS_EIO || errno != ENOENT)
+    if (result != TAMIS_EIO || errno != ENOENT)
       break;
     wanted = new_filter(live, options, inputs);
     result = tamis_open_shared(&wanted, live->path, &filter);

@@ -46,6 +46,8 @@ VECTOR_CODE FORCE_INLINE vector vector_entry(const struct lane_shape *s, vector 
   return entry * vector_of(s->low);
 }
 
+/* NOLINTBEGIN(performance-no-int-to-ptr): addresses are numbers in the lanes of a vector. */
+
 /* The values of directory entries, with the keys' own ones in place of first ones of roots that have
  * split. */
 VECTOR_CODE static NEVER_INLINE vector vector_own_entries(const struct generation *first,
@@ -218,3 +220,5 @@ size_t tamis__cuckoo_contains_many_fixed_by_vectors(const tamis_filter *f, const
 }
 
 #endif
+
+/* NOLINTEND(performance-no-int-to-ptr) */

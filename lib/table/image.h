@@ -155,7 +155,7 @@ static inline bool lane_counts_next(struct lane_counts_reader *r)
 
 /* Gives counts to a plane, or several.  `lanes`: of a block of a plane.  `give` gets the first lane
  * of a block, and the counts of all its lanes, which it may change. */
-int tamis__image_give(struct lane_counts_reader counts, unsigned lanes,
+int tamis__image_give(struct lane_counts_reader r, unsigned lanes,
                       int (*give)(void *context, uint64_t first, uint64_t counts[COUNTS_POSITIONS]),
                       void *context);
 
