@@ -4,10 +4,12 @@
  *
  * It has its full size from the beginning, and space on the disk only as far as that is reserved:
  * so nobody maps it anew when more of it is used, and a full disk is an error of the call that
- * reserves, and never a SIGBUS.
+ * reserves, and no SIGBUS.  (On a file system that copies what is written, such as one with
+ * snapshots, a reservation may not last.)
  *
- * Each process has an open file description of its own, so that it can be locked against others,
- * also where it has inherited a descriptor.  The kernel lets the lock go when its owner dies.
+ * Each process has an open file description of its own, if it can open the file: so it can be locked
+ * against others, also where it has inherited a descriptor.  The kernel lets the lock go when nobody
+ * has the description any more.
  *
  * All functions are cancellation points.  They return a result, and errno says why. */
 #ifndef TAMIS_LIB_SHARED_FILE_H
@@ -27,8 +29,8 @@ struct shared_file {
 /* Memory without a name. */
 int tamis__shared_file_in_memory(struct shared_file *file);
 
-/* Opens it for reading and writing; what is no regular file is refused.  With an empty path: what
- * `fd` leads to. */
+/* Opens it for reading and writing; what is no regular file is refused.  Where `path`
+ * is NULL: what `fd` leads to. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
 /* Reads the size anew. */

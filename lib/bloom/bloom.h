@@ -360,7 +360,7 @@ static inline bool is_alone(const struct bloom *first)
 /* The state of a live filter: twice the number of layers that are open, and one more if the newest one
  * takes no further key and none can follow.  Any number may stand there.
  * ORDER live.state (seq_cst)
- *   pairs with     live.publish in publish() of live.c, and live.end in raise_fullness()
+ *   pairs with     live.publish in publish() of live.c, and live.end in end_live()
  *   makes visible  that a layer is open, whose words are zero, or that unique adds are refused from
  *                  now on, by whichever process
  *   if weakened    as layer.load and layer.ended: two winners, or one beside a final refusal
@@ -538,7 +538,8 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
 /* Of save.c: the figures of a live filter, whose header has none. */
 int tamis__bloom_live_figures(struct saved_reader *r, struct saved_head *saved);
 
-/* Of save.c: counts what is in a layer of a live filter, which no other process uses. */
+/* Of save.c: makes the counters of a layer of a live filter agree with its bits.  Others may count
+ * meanwhile; one process at a time calls this. */
 void tamis__bloom_count_again(struct bloom *b);
 
 /* Counting: the copies that are in, and the raises that belong to none of them (counting.c). */

@@ -137,8 +137,8 @@ FORCE_INLINE uint64_t add_live(struct bloom_tally *tally, enum bloom_counter whi
   return atomic_fetch_add_explicit(&shard->value[which], amount, memory_order_release) + amount;
 }
 
-/* Processes have the period of looks in common: they look with a key whose number has none of the bits
- * `watched`.  Near the capacity all of them look with each key; so one that has not known of it learns
+/* Processes have the period of looks in common: they look with a key whose number has no bit that
+ * `unwatched` lacks.  Near the capacity all of them look with each key; so one that has not known of it learns
  * of it with the next key that it counts.  Relaxed: as is_watched(). */
 FORCE_INLINE int count_live(struct bloom *b, struct bloom_tally *tally)
 {

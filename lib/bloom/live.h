@@ -18,9 +18,11 @@
  *     layer that it knew, and by a unique add after its last OR.  (A private filter exchanges its
  *     operations instead, which another process would not see.)
  *
- * [C] The end, LAST, is a part of the state, too; of a limited filter FULL is.  That a layer is NEAR
- *     its end only saves work before.  Each process finds that out by itself: all have one period of
- *     looks, which is a single key when any process has found it.
+ * [C] The end, LAST, is a part of the state, too; of a limited filter FULL is.  How full a layer is
+ *     besides, each process knows for itself.  It finds out with the keys that it counts: all have one
+ *     period of looks, which is a single key when any process has found the layer NEAR its end.  A
+ *     call that is refused or late counts nothing; it learns from the state (learn_live()), as each
+ *     further one would set bits in a layer that is closed.
  *
  * [D] No call takes a lock, and none waits for another process.  A layer has its place in the file
  *     from the beginning.  Whoever needs it reserves the space, which changes nothing if another one

@@ -368,8 +368,9 @@ void tamis__bloom_count_again(struct bloom *b)
   const uint64_t keys = counted_keys(b), counted = bloom_counted(b, BITS);
   const uint64_t bits = count_bits(&g, (const uint64_t *) b->words, g.words, &marks);
   const double missing = miscounted(&g, bits, keys);
+  const uint64_t own = bloom_counted(b, KEYS), fewer = (uint64_t) fmin(fmax(-missing, 0), 0x1p62);
   if (missing < 0) /* by modular arithmetic */
-    bloom_count(b, KEYS, -(uint64_t) fmin(-missing, (double) bloom_counted(b, KEYS)));
+    bloom_count(b, KEYS, -(fewer < own ? fewer : own));
   else
     bloom_count(b, UNITED, (uint64_t) missing);
   if (b->limited)

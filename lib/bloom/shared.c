@@ -235,19 +235,37 @@ static int count_again(struct bloom_shared *shared)
   return result;
 }
 
+/* ORDER live.boot (acquire)
+ *   pairs with     live.counted
+ *   makes visible  that the counters agree with the bits, and that the space is reserved
+ *   if weakened    a process could decide by older counters when to look at them again
+ *   checked by     negative/start_is_not_noticed (that the number is read) */
+static uint64_t counted_at(const struct bloom_shared *shared)
+{
+  return atomic_load_explicit(&bloom_tally_of(shared->layers[0])->boot, memory_order_acquire);
+}
+
+/* ORDER live.counted (release)
+ *   pairs with     live.boot, which has the argument
+ *   checked by     negative/not_counted_again (that there is something to make visible) */
+static void set_counted_at(struct bloom_shared *shared, uint64_t boot)
+{
+  atomic_store_explicit(&bloom_tally_of(shared->layers[0])->boot, boot, memory_order_release);
+}
+
+/* Looks again under the lock, as another process may have counted meanwhile. */
 static int after_a_start(struct bloom_shared *shared)
 {
-  _Atomic uint64_t *boot = &bloom_tally_of(shared->layers[0])->boot;
   const uint64_t now = tamis__shared_file_boot();
-  if (atomic_load_explicit(boot, memory_order_acquire) == now)
+  if (counted_at(shared) == now)
     return TAMIS_OK;
   int result = tamis__shared_file_lock(&shared->file);
   if (result != TAMIS_OK)
     return result;
-  if (atomic_load_explicit(boot, memory_order_acquire) != now)
+  if (counted_at(shared) != now)
     result = count_again(shared);
   if (result == TAMIS_OK)
-    atomic_store_explicit(boot, now, memory_order_release);
+    set_counted_at(shared, now);
   tamis__shared_file_unlock(&shared->file);
   return result;
 }
