@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/file.h"
+#include "base/shared_file.h"
 #include "kinds.h"
 
 #include <errno.h>
@@ -263,10 +264,34 @@ static int64_t read_from_file(void *fd, void *data, size_t size)
   return got;
 }
 
+/* A filter that processes share, and that cannot be read byte by byte while they change it: it is
+ * opened, and saved to memory. */
+static int load_by_a_copy(const tamis_load_options *options, int fd, tamis_filter **out)
+{
+  tamis_filter *shared;
+  struct shared_file copy;
+  int result = tamis_open_shared_fd(NULL, fd, &shared);
+  if (result != TAMIS_OK)
+    return result;
+  struct file_part to = {.file = &copy, .end = INT64_MAX}, from = to;
+  struct saved_reader r = {.read = tamis__file_part_read, .context = &from};
+  result = tamis__shared_file_in_memory(&copy);
+  if (result == TAMIS_OK)
+    result = save(shared, tamis__file_part_write, &to);
+  tamis_destroy(shared);
+  from.end = to.at;
+  if (result == TAMIS_OK)
+    result = load(options, &r, out);
+  tamis__shared_file_close(&copy);
+  return result;
+}
+
 static int load_open_file(const tamis_load_options *options, int fd, tamis_filter **out)
 {
   struct saved_reader r = {.read = read_from_file, .context = &fd};
   int result = load(options, &r, out);
+  if (result == TAMIS_EUNSUPPORTED && r.live)
+    return load_by_a_copy(options, fd, out);
   char more;
   int64_t follows = result == TAMIS_OK && !r.live ? read_from_file(&fd, &more, 1) : 0;
   return follows ? follows < 0 ? TAMIS_EIO : TAMIS_ECORRUPT : result;

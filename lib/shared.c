@@ -61,17 +61,19 @@ static int read_options(const tamis_options *options, struct wanted *w)
     return result;
   w->kind = tamis__find_kind(w->options.kind, w->options.window > 0);
   if (!w->kind->share_new)
-    return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
-                         "kind is %d (%s)%s; a filter that processes share must be TAMIS_BLOOM "
-                         "without a window",
-                         (int) w->options.kind, w->kind->name,
-                         w->options.window ? " with a window" : "");
+    return tamis__refuse(
+        w->why, TAMIS_EUNSUPPORTED,
+        "kind is %d (%s); a filter that processes share must be of kind %d (TAMIS_BLOOM)",
+        (int) w->options.kind, w->kind->name, TAMIS_BLOOM);
   if (w->options.hash)
     return tamis__refuse(w->why, TAMIS_EUNSUPPORTED,
                          "hash is set; of a filter that processes share it must be NULL");
   tamis_options but_max_bytes = w->options; /* it is the file's */
   but_max_bytes.max_bytes = 0;
-  return w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
+  result = w->kind->create(&but_max_bytes, &w->head, w->why, NULL);
+  if (w->options.window)
+    w->options.layout = TAMIS_LAYOUT_BLOCKED; /* a window has none */
+  return result;
 }
 
 static int contradicts(const struct wanted *w, const char *field, const char *wanted,
@@ -101,6 +103,8 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
   } numbers[] = {{"kind", a->kind, b->kind, false},
                  {"capacity", a->capacity, b->capacity, false},
                  {"growable", a->growable, b->growable, false},
+                 {"window", a->window, b->window, false},
+                 {"window_renews", a->window_renews, b->window_renews, false},
                  {"max_bytes", a->max_bytes, b->max_bytes, true},
                  {"layout", a->layout, b->layout, false}};
   if (!w->has_options)
@@ -116,22 +120,6 @@ static int compare(const struct wanted *w, const struct saved_head *saved)
 }
 
 /* ---- opening ---- */
-
-struct reading {
-  const struct shared_file *file;
-  uint64_t at;
-};
-
-static int64_t read_part(void *context, void *data, size_t size)
-{
-  struct reading *from = context;
-  if (size > from->file->size - from->at)
-    size = (size_t) (from->file->size - from->at);
-  if (tamis__shared_file_read(from->file, data, size, from->at) != TAMIS_OK)
-    return -1;
-  from->at += size;
-  return (int64_t) size;
-}
 
 static int open_from(const struct wanted *w, struct saved_reader *r, struct shared_file *file,
                      tamis_filter **out)
@@ -151,6 +139,8 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
         w, TAMIS_EUNSUPPORTED,
         "is a saved filter, which processes do not share: load it, and merge it into "
         "a filter that they share");
+  if (kind->own_options)
+    kind->own_options(&saved);
   result = compare(w, &saved);
   if (result != TAMIS_OK)
     return result;
@@ -166,8 +156,9 @@ static int open_from(const struct wanted *w, struct saved_reader *r, struct shar
 
 static int open_file(const struct wanted *w, struct shared_file *file, tamis_filter **out)
 {
-  struct reading from = {.file = file};
-  struct saved_reader r = {.read = read_part, .context = &from, .allocator = w->more.allocator};
+  struct file_part from = {.file = file, .end = file->size};
+  struct saved_reader r = {
+      .read = tamis__file_part_read, .context = &from, .allocator = w->more.allocator};
   int result = open_from(w, &r, file, out);
   tamis__saved_close(&r);
   return result;

@@ -9,7 +9,7 @@
 #include "bloom/bloom.h"
 #include "cuckoo/cuckoo.h"
 #include "kinds.h"
-#include "window/window.h"
+#include "window/create.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -269,8 +269,11 @@ int tamis_options_check(const tamis_options *options, char *why, size_t size)
 
 void tamis_destroy(tamis_filter *filter)
 {
-  if (filter)
-    operations_of(filter)->kind->destroy(filter);
+  if (!filter)
+    return;
+  int cancellation = cancellation_disable(); /* it may close files */
+  operations_of(filter)->kind->destroy(filter);
+  cancellation_restore(cancellation);
 }
 
 int tamis_bytes_for(const tamis_options *options, uint64_t *bytes)
@@ -547,7 +550,17 @@ int tamis_advance(tamis_filter *f)
   if (!f)
     return TAMIS_EINVAL;
   const struct filter_kind *kind = operations_of(f)->kind;
-  return kind->advance ? kind->advance(f) : TAMIS_EUNSUPPORTED;
+  return kind->advance ? kind->advance(f, ADVANCE_BY_ONE) : TAMIS_EUNSUPPORTED;
+}
+
+int tamis_advance_to(tamis_filter *f, uint64_t period)
+{
+  if (!f)
+    return TAMIS_EINVAL;
+  const struct filter_kind *kind = operations_of(f)->kind;
+  if (!kind->advance)
+    return TAMIS_EUNSUPPORTED;
+  return period == ADVANCE_BY_ONE ? TAMIS_EINVAL : kind->advance(f, period);
 }
 
 /* ---- figures ---- */

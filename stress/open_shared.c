@@ -11,7 +11,7 @@ int __wrap_tamis_create(const tamis_options *options, tamis_filter **out);
 
 int __wrap_tamis_create(const tamis_options *options, tamis_filter **out)
 {
-  if (options->kind != TAMIS_BLOOM || options->window || options->hash)
+  if (options->kind != TAMIS_BLOOM || (options->window && options->growable) || options->hash)
     return __real_tamis_create(options, out);
   tamis_options shared = *options;
   if (shared.growable && !shared.max_bytes)

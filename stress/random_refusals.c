@@ -145,7 +145,7 @@ static struct sight sight_in_cuckoo(const tamis_filter *f, unsigned generation, 
 static struct sight sight_in_window(const tamis_filter *f, uint64_t hash)
 {
   const struct window *w = const_window_of(f);
-  const struct window_layer *layer = window_newest(w, epoch_before(&w->epoch));
+  const struct window_layer *layer = window_newest(w, epoch_before(&w->state->epoch));
   const struct window_geometry *g = &layer->geometry;
   struct window_place place = window_place_of(g, window_mixed(w, hash), g->segments > 1);
   uint64_t count = window_segment_buckets(g);

@@ -37,8 +37,6 @@ DEFINITION = re.compile(r"^(?![ \t#}]|extern|typedef)[^\n;{}]*?(?:\n[ \t]+[^;{}\
 # Tables of functions.  To name one is no call: calls through pointers may go up (docs/concurrency.md).
 TABLES = re.compile(r"tamis__\w+_kind|tamis__bloom_calls(_by_vectors)?|tamis__bloom_layered")
 KNOWN_CALLS = {  # in a circle, and why
-    ("lib/window/load", "lib/window/window"):
-        "window.c, which names the calls of load.c in its kind, also has what create.h declares",
 }
 MOST_LINES = {"lib": 600, "examples": 600, "include": 900, "bench": 900, "stress": 900, "tests": 900, "tools": 900,
               "include/tamis/tamis.h": 650}

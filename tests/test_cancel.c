@@ -90,20 +90,52 @@ static bool count(tamis_filter *f, uint64_t key)
   return tamis_count_hash(f, key) > 0;
 }
 
+/* The lock that this thread holds, of either sort. */
+struct held {
+  struct stripe *stripe;
+  struct owned_lock *owned;
+  const struct owner *owner;
+};
+
+static struct held held;
+
+static void let_go(void)
+{
+  if (held.stripe)
+    stripe_unlock(held.stripe);
+  else
+    owned_unlock(held.owned, held.owner);
+}
+
 /* Runs a call while this thread holds a lock that it needs, for so long that it sleeps. */
-static void wait_in(tamis_filter *f, operation *run, uint64_t key, struct stripe *stripe)
+static void wait_while_held(tamis_filter *f, operation *run, uint64_t key)
 {
   struct task task = {.run = run, .f = f, .key = key};
   pthread_t thread;
-  stripe_lock(stripe);
   start_task(&task, &thread);
   while (!atomic_load(&task.begun))
     sched_yield();
   usleep(5000);
   assert_false(atomic_load(&task.came_back)); /* it has waited for this lock */
-  stripe_unlock(stripe);
+  let_go();
   end_task(&task, thread);
+}
+
+static void wait_in(tamis_filter *f, operation *run, uint64_t key, struct stripe *stripe)
+{
+  stripe_lock(stripe);
+  held = (struct held){.stripe = stripe};
+  wait_while_held(f, run, key);
   assert_false(stripe_held(stripe));
+}
+
+static void wait_in_owned(tamis_filter *f, operation *run, uint64_t key, struct owned_lock *lock)
+{
+  const struct owner *owner = &window_of(f)->owner;
+  assert_false(owned_lock(lock, owner));
+  held = (struct held){.owned = lock, .owner = owner};
+  wait_while_held(f, run, key);
+  assert_false(owned_held(lock));
 }
 
 /* The stripe of both buckets of a key, as a plain add takes that of only one; NULL: they differ. */
@@ -215,11 +247,13 @@ static void wait_for_counts(tamis_filter *f)
   uint64_t copies = tamis_count_hash(f, 0);
   wait_in(f, add, 0, window_counts_lock(f, 0));
   assert_int_equal(tamis_count_hash(f, 0), copies + 1);
-  wait_in(f, count, 0, &window_of(f)->stripes.all[0].stripe);
+  wait_in_owned(f, count, 0, &window_of(f)->stripes.all[0].lock);
   wait_in(f, count, 0, window_counts_lock(f, 0));
   for (; copies; copies--)
-    wait_in(f, remove_key, 0,
-            copies % 2 ? &window_of(f)->stripes.all[0].stripe : window_counts_lock(f, 0));
+    if (copies % 2)
+      wait_in_owned(f, remove_key, 0, &window_of(f)->stripes.all[0].lock);
+    else
+      wait_in(f, remove_key, 0, window_counts_lock(f, 0));
   assert_int_equal(tamis_count_hash(f, 0), 1);
 }
 
@@ -235,14 +269,14 @@ static void no_lock_of_a_window_is_kept(void **state)
     options.stripes = 1;
     tamis_filter *f = make_with(&options);
     for (unsigned i = 0; i < sizeof adds / sizeof *adds; i++) {
-      wait_in(f, adds[i], i * PAIR, &window_of(f)->stripes.all[0].stripe);
+      wait_in_owned(f, adds[i], i * PAIR, &window_of(f)->stripes.all[0].lock);
       assert_true(tamis_contains_hash(f, i * PAIR));
     }
     if (kind / 2)
       wait_for_counts(f);
-    wait_in(f, advance, 0, &window_of(f)->stripes.all[0].stripe);
+    wait_in_owned(f, advance, 0, &window_of(f)->stripes.all[0].lock);
     assert_true(tamis_contains_hash(f, 0));
-    wait_in(f, advance, 0, &window_of(f)->advancing);
+    wait_in_owned(f, advance, 0, &window_of(f)->state->advancing);
     assert_false(tamis_contains_hash(f, 0));
     assert_valid(f);
     tamis_destroy(f);

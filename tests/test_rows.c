@@ -282,7 +282,7 @@ static void every_shape_of_a_window(void **state)
       tamis_options o = options_of(TAMIS_BLOOM, 10000, fpp, false);
       o.window = periods;
       tamis_filter *f = create(&o);
-      uint64_t epoch = epoch_before(&window_of(f)->epoch);
+      uint64_t epoch = epoch_before(&window_of(f)->state->epoch);
       const struct window_geometry g = window_newest(window_of(f), epoch)->geometry;
       chosen |= 1u << g.shape_index;
       add_keys(f, o.capacity);

@@ -291,7 +291,7 @@ static bool is_wrong_in_block(uint32_t type, size_t at, uint64_t was, uint64_t n
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_LAYER)
     return is_wrong_in_window_layer(figure, was, number);
   if (at >= SAVED_UNIT && type == SAVED_WINDOW_COPIED)
-    return number < was || number > saved_most_period;
+    return number < was || number > window_most_period;
   switch (at) {
   case 0:
     return !(number >> 31 & 1) || (type != SAVED_REMOVED && type != SAVED_LIMITS);
@@ -317,7 +317,7 @@ static bool is_wrong_in_trailer(size_t at, uint64_t was, uint64_t number)
   if (at < 24)
     return true;
   if (file.window) /* lanes, the last period, and further copies */
-    return at < 48 && (at != 32 || number < was || number > saved_most_period);
+    return at < 48 && (at != 32 || number < was || number > window_most_period);
   if (at == 24 && file.counting) /* beside a stuck counter, any number of copies may be in */
     return number >> 62;
   if (at == 32 && !file.cuckoo) /* only a Bloom filter that is limited can be full */

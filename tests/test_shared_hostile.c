@@ -16,9 +16,31 @@ static const uint64_t numbers[] = {
 
 /* ---- the other process ---- */
 
+static bool is_window;
+
+/* Mostly the state, the versions and the stripes. */
+static size_t place_in_window(uint64_t random, size_t size)
+{
+  const size_t state = 4096, where = (size_t) (random >> 8);
+  switch (random % 8) {
+  case 0:
+    return where % size;
+  case 1:
+    return where % 512;
+  case 2:
+  case 3:
+  case 4:
+    return state + where % 8 * 8; /* epoch, locks, frozen segment, boot, checkpoint */
+  default:
+    return state + where % 1024 * 8;
+  }
+}
+
 /* Mostly the tallies, and of these the state, which has the number of layers. */
 static size_t place(uint64_t random, size_t size)
 {
+  if (is_window)
+    return place_in_window(random, size);
   const size_t tallies = 4096, tally = 2112, where = (size_t) (random >> 8);
   switch (random % 16) {
   case 0:
@@ -89,6 +111,7 @@ static void use_keys(struct work *w)
   (void) tamis_contains_many_hash(w->f, hashes, BATCH, found);
   (void) tamis_add_many_hash(w->f, hashes, BATCH, results);
   (void) tamis_add_unique_many_hash(w->f, hashes, BATCH, results);
+  (void) tamis_advance_to(w->f, w->key / 2000);
 }
 
 static void use_figures(struct work *w)
@@ -106,6 +129,7 @@ static void use_bytes(struct work *w)
 {
   struct bytes b = {0};
   tamis_filter *f = NULL;
+  (void) tamis_sync(w->f);
   if (tamis_save(w->f, write_bytes, &b) == TAMIS_OK)
     (void) load_any(source_of(&b), 0, NULL);
   free(b.data);
@@ -172,8 +196,12 @@ static void any_bytes_change_answers_only(void **state)
 {
   (void) state;
   alarm(600);
-  for (unsigned i = 0; i < 6; i++) {
-    tamis_options options = shared_options((tamis_layout) (i / 2), i % 2);
+  for (unsigned i = 0; i < 8; i++) {
+    is_window = i >= 6;
+    tamis_options options = shared_options(
+        is_window ? TAMIS_LAYOUT_BLOCKED : (tamis_layout) (i / 2), is_window ? false : i % 2);
+    options.window = is_window ? 3 : 0;
+    options.window_renews = is_window && i % 2;
     unlink(shared_path);
     work_beside(&options, UINT64_C(1) << 40 << i);
   }

@@ -6,6 +6,7 @@
  */
 #include "bloom/bloom.h"
 #include "shared_unit.h"
+#include "window/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +22,23 @@ static size_t disk_size;
 int __real_msync(void *at, size_t size, int flags);
 int __wrap_msync(void *at, size_t size, int flags);
 
+ssize_t __real_pwrite(int fd, const void *data, size_t size, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at);
+
+/* Calls of msync() before the first of pwrite(), and whether that has come. */
+static unsigned flushed;
+static bool written;
+
+ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
+{
+  written = true;
+  return __real_pwrite(fd, data, size, at);
+}
+
 int __wrap_msync(void *at, size_t size, int flags)
 {
   assert_int_equal(flags, MS_SYNC);
+  flushed += !written;
   if (disk)
     memcpy(disk, at, size < disk_size ? size : disk_size);
   return __real_msync(at, size, flags);
@@ -128,9 +143,110 @@ static void what_was_synced_is_there_word(void **state)
   what_was_synced_is_there(TAMIS_LAYOUT_WORD, true);
 }
 
+/* ---- windows ---- */
+
+enum { WINDOW = 3, IN_PERIOD = 6500, CAPACITY = 30000 };
+
+/* Adds keys in a period of their own. */
+static void add_period(tamis_filter *f, uint64_t period)
+{
+  assert_int_equal(tamis_advance_to(f, period), TAMIS_OK);
+  for (uint64_t key = period * IN_PERIOD; key < (period + 1) * IN_PERIOD; key++)
+    assert_true(tamis_add_unique_hash(f, hash_of(key)) >= TAMIS_OK);
+}
+
+/* Where the checkpoints begin. */
+static size_t checkpoints_of(const tamis_filter *f)
+{
+  const struct window *w = const_window_of(f);
+  const size_t words = (size_t) ((const char *) w->first.words - (const char *) w->state) + PAGE;
+  return (words + window_bytes(&w->first.geometry) + PAGE - 1) & ~(size_t) (PAGE - 1);
+}
+
+/* Each page as it was when tamis_sync() returned, or as it is now, while the next checkpoint is
+ * written (`whole` false), or when it has been: then what the state names has been written before. */
+static void lose_power_of_window(const unsigned char *then, const unsigned char *now, size_t all,
+                                 unsigned which, bool whole, size_t checkpoints)
+{
+  uint64_t chance = hash_of(which + 1);
+  const uint64_t other = 42;
+  unsigned char *left = malloc(all);
+  assert_non_null(left);
+  for (size_t at = 0; at < all; at += PAGE) {
+    size_t size = all - at < PAGE ? all - at : PAGE;
+    bool newer = (chance = hash_of(chance + 1)) % 2;
+    if (at == PAGE || (whole && at >= checkpoints))
+      newer = whole;
+    memcpy(left + at, newer ? now + at : then + at, size);
+  }
+  unlink(shared_path);
+  int fd = open(shared_path, O_CREAT | O_WRONLY, 0600);
+  assert_int_equal(write(fd, left, all), all);
+  close(fd);
+  free(left);
+  write_file(PAGE + offsetof(struct window_state, boot), &other, sizeof other);
+}
+
+/* All keys of periods up to `synced` are remembered for as long as they should be. */
+static void check_window(uint64_t synced)
+{
+  tamis_filter *f = open_shared(NULL);
+  assert_valid(f);
+  for (unsigned i = 0; i <= WINDOW; i++) {
+    const uint64_t now = epoch_period(epoch_before(&const_window_of(f)->state->epoch));
+    for (uint64_t key = 0; key < (synced + 1) * IN_PERIOD; key++)
+      assert_true(now > key / IN_PERIOD + WINDOW || tamis_contains_hash(f, hash_of(key)));
+    assert_int_equal(tamis_advance(f), TAMIS_OK);
+    assert_valid(f);
+  }
+  tamis_destroy(f);
+}
+
+static void what_was_synced_is_there_in_windows(void **state)
+{
+  (void) state;
+  tamis_options options = shared_options(TAMIS_LAYOUT_BLOCKED, false);
+  options.capacity = CAPACITY;
+  options.window = WINDOW;
+  options.window_renews = true;
+  tamis_filter *f = open_shared(&options);
+  size_t size;
+  for (uint64_t period = 0; period < 3; period++)
+    add_period(f, period);
+  for (unsigned rounds = 0; rounds < 2; rounds++) { /* with either place */
+    const uint64_t synced = epoch_period(epoch_before(&window_of(f)->state->epoch));
+    const size_t checkpoints = checkpoints_of(f);
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
+    unsigned char *then = file_bytes(&size);
+    add_period(f, synced + 1);
+    for (uint64_t key = synced * IN_PERIOD; key < (synced + 1) * IN_PERIOD; key += 3) /* renewed */
+      assert_int_equal(tamis_add_unique_hash(f, hash_of(key)), TAMIS_PRESENT);
+    add_period(f, synced + 2);
+    assert_true(stats_of(f).evictions > 0);
+    flushed = written = 0;
+    assert_int_equal(tamis_sync(f), TAMIS_OK);
+    assert_int_equal(flushed,
+                     1); /* the disk names the place that the memory names, before another is
+                                     written: a sync before may have been killed */
+    unsigned char *now = file_bytes(&size);
+    tamis_destroy(f);
+    for (unsigned i = 0; i < TRIES; i++) {
+      lose_power_of_window(then, now, size, i, i % 2, checkpoints);
+      check_window(i % 2 ? synced + 2 : synced);
+    }
+    write_file(0, now, size);
+    free(now);
+    free(then);
+    f = open_shared(NULL);
+  }
+  tamis_destroy(f);
+  unlink(shared_path);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_synced_is_there_in_windows),
       cmocka_unit_test(what_was_synced_is_there_blocked),
       cmocka_unit_test(what_was_synced_is_there_classic),
       cmocka_unit_test(what_was_synced_is_there_word),

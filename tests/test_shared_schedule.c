@@ -8,21 +8,25 @@
 #include "bloom/layers.h"
 #include "filter_unit.h"
 
+#include "window/pair.h"
+
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const tamis_layout layouts[] = {TAMIS_LAYOUT_BLOCKED, TAMIS_LAYOUT_CLASSIC,
                                        TAMIS_LAYOUT_WORD};
 
-struct pair {
+struct handles {
   int file;
   tamis_filter *a, *b;
 };
 
 /* max_bytes 0: not growable. */
-static struct pair open_pair(tamis_layout layout, uint64_t capacity, uint64_t max_bytes)
+static struct handles open_pair(tamis_layout layout, uint64_t capacity, uint64_t max_bytes)
 {
-  struct pair pair = {.file = memfd_create("test", MFD_CLOEXEC)};
+  struct handles pair = {.file = memfd_create("test", MFD_CLOEXEC)};
   tamis_options options = TAMIS_OPTIONS_INIT;
   options.layout = layout;
   options.capacity = capacity;
@@ -34,7 +38,7 @@ static struct pair open_pair(tamis_layout layout, uint64_t capacity, uint64_t ma
   return pair;
 }
 
-static void close_pair(struct pair *pair)
+static void close_pair(struct handles *pair)
 {
   assert_valid(pair->a);
   assert_valid(pair->b);
@@ -48,7 +52,7 @@ static void a_late_add_meets_a_winner(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 3; i++) {
-    struct pair pair = open_pair(layouts[i], 10000, 1 << 20);
+    struct handles pair = open_pair(layouts[i], 10000, 1 << 20);
     struct call a = {.filter = pair.a, .hash = 7};
     struct bloom *first = bloom_of(pair.b);
     stop_at(&a, "bloom_room_found");
@@ -66,7 +70,7 @@ static void a_look_up_finds_what_is_in_an_unknown_layer(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 6; i++) {
-    struct pair pair = open_pair(layouts[i % 3], 10000, 1 << 20);
+    struct handles pair = open_pair(layouts[i % 3], 10000, 1 << 20);
     struct bloom *first = bloom_of(pair.b);
     const uint64_t hash = 7;
     bool found;
@@ -85,7 +89,7 @@ static void no_unique_add_wins_after_a_refusal(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 3; i++) {
-    struct pair pair = open_pair(layouts[i], 10000, 50000);
+    struct handles pair = open_pair(layouts[i], 10000, 50000);
     struct call a = {.filter = pair.a, .hash = 7};
     struct bloom *first = bloom_of(pair.b);
     stop_at(&a, "bloom_room_found");
@@ -101,7 +105,7 @@ static void no_unique_add_wins_in_a_full_filter(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 3; i++) {
-    struct pair pair = open_pair(layouts[i], 1000, 0);
+    struct handles pair = open_pair(layouts[i], 1000, 0);
     struct call a = {.filter = pair.a, .hash = 7};
     uint64_t key = 100;
     stop_at(&a, "bloom_room_found");
@@ -121,7 +125,7 @@ static void of_two_openings_one_counts(void **state)
 {
   (void) state;
   for (unsigned i = 0; i < 3; i++) {
-    struct pair pair = open_pair(layouts[i], 100, 1 << 20);
+    struct handles pair = open_pair(layouts[i], 100, 1 << 20);
     uint64_t key = 1000;
     while (stats_of(pair.b).count < 99)
       assert_true(tamis_add_unique_hash(pair.b, key++) >= TAMIS_OK);
@@ -159,7 +163,7 @@ static void a_process_that_lags_sets_no_bits(void **state)
   enum { MORE = 2000, MOST_BITS = 100 };
   for (unsigned i = 0; i < 9; i++) {
     const uint64_t max_bytes = i < 3 ? 0 : i < 6 ? 20000 : 1 << 20;
-    struct pair pair = open_pair(layouts[i % 3], 1000, max_bytes);
+    struct handles pair = open_pair(layouts[i % 3], 1000, max_bytes);
     uint64_t key = 1;
     int result = TAMIS_OK;
     for (; result != TAMIS_EFULL && stats_of(pair.a).layers < 4; key++)
@@ -178,6 +182,96 @@ static void a_process_that_lags_sets_no_bits(void **state)
   }
 }
 
+/* ---- windows ---- */
+
+struct pair_of_window {
+  struct pair pair;
+  struct found found;
+  struct window_stripe *stripe[2]; /* by their addresses */
+};
+
+static struct pair_of_window pair_of_key(struct window *w, uint64_t hash)
+{
+  struct pair_of_window p = {.pair = pair_in(&w->first, window_mixed(w, hash))};
+  const struct view view = look_at(&p.pair);
+  p.found = find_entry(&p.pair, &view);
+  struct window_stripe *lower = window_stripe(w, &w->first, p.pair.place.lower);
+  struct window_stripe *upper = window_stripe(w, &w->first, p.pair.place.upper);
+  p.stripe[0] = lower < upper ? lower : upper;
+  p.stripe[1] = lower < upper ? upper : lower;
+  return p;
+}
+
+/* Takes the stripes of both buckets of a key, as a move does, writes a copy of its entry to the other
+ * one, and dies. */
+static _Noreturn void die_in_a_move(tamis_filter *f, uint64_t hash)
+{
+  struct window *w = window_of(f);
+  struct window_layer *layer = &w->first;
+  if (window_join(w) != TAMIS_OK)
+    _exit(1);
+  const struct pair_of_window p = pair_of_key(w, hash);
+  window_lock(w, p.stripe[0]);
+  window_lock(w, p.stripe[1]);
+  window_store(layer,
+               p.found.bucket == p.pair.place.lower ? p.pair.place.upper : p.pair.place.lower, 3,
+               p.found.entry);
+  raise(SIGKILL);
+  _exit(1);
+}
+
+static int take_first(tamis_filter *f, uint64_t hash)
+{
+  struct window_stripe *stripe = pair_of_key(window_of(f), hash).stripe[0];
+  window_lock(window_of(f), stripe);
+  window_unlock(window_of(f), stripe);
+  return TAMIS_OK;
+}
+
+static int take_second(tamis_filter *f, uint64_t hash)
+{
+  struct window_stripe *stripe = pair_of_key(window_of(f), hash).stripe[1];
+  window_lock(window_of(f), stripe);
+  window_unlock(window_of(f), stripe);
+  return TAMIS_OK;
+}
+
+/* Two processes take over a stripe each: the one that has found the entry twice stands still. */
+static void of_two_that_mend_one_clears(void **state)
+{
+  (void) state;
+  for (uint64_t key = 1; key < 40; key++) {
+    struct handles pair = {.file = memfd_create("test", MFD_CLOEXEC)};
+    tamis_options options = TAMIS_OPTIONS_INIT;
+    options.capacity = 2000;
+    options.fpp = 0.001;
+    options.window = 2;
+    options.growable = false;
+    options.stripes = 16;
+    assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.a), TAMIS_OK);
+    assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.b), TAMIS_OK);
+    const uint64_t hash = key * HASH_MULTIPLIER;
+    assert_int_equal(tamis_add_hash(pair.a, hash), TAMIS_OK);
+    const struct pair_of_window p = pair_of_key(window_of(pair.a), hash);
+    if (p.stripe[0] != p.stripe[1]) {
+      pid_t child = fork();
+      if (child == 0)
+        die_in_a_move(pair.a, hash);
+      assert_int_equal(waitpid(child, NULL, 0), child);
+      struct call a = {.filter = pair.a, .hash = hash};
+      const bool upper_first =
+          p.stripe[0] ==
+          window_stripe(window_of(pair.a), &window_of(pair.a)->first, p.pair.place.upper);
+      a.function = upper_first ? take_first : take_second;
+      stop_at(&a, "shared_twin_found");
+      (void) (upper_first ? take_second : take_first)(pair.b, hash);
+      go_on(&a);
+      assert_true(tamis_contains_hash(pair.b, hash));
+    }
+    close_pair(&pair);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -187,6 +281,7 @@ int main(void)
       cmocka_unit_test(no_unique_add_wins_in_a_full_filter),
       cmocka_unit_test(of_two_openings_one_counts),
       cmocka_unit_test(a_process_that_lags_sets_no_bits),
+      cmocka_unit_test(of_two_that_mend_one_clears),
   };
   return cmocka_run_group_tests_name("shared_schedule", tests, NULL, NULL);
 }

@@ -33,11 +33,11 @@ static tamis_filter *make(unsigned window, uint64_t capacity, bool growable)
 static int set_further(struct window *w, struct window_memory *memory, struct window_lane at,
                        uint64_t further)
 {
-  struct stripe *stripe = window_stripe_of_block(w, at.index >> w->first.block_shift);
+  struct window_stripe *stripe = window_stripe_of_block(w, at.index >> w->first.block_shift);
   for (int result = NO_MEMORY;;) {
-    stripe_lock(stripe);
+    window_lock(w, stripe);
     result = tamis__window_set_further(memory, &w->first, at, further);
-    stripe_unlock(stripe);
+    window_unlock(w, stripe);
     if (result == NO_MEMORY)
       result = tamis__window_fetch_memory(memory);
     else
@@ -194,7 +194,7 @@ static void copies_live_as_long_as_the_last_one(void **state)
 static void make_entries_dead(struct window *w)
 {
   const struct window_geometry *g = &w->first.geometry;
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   for (uint64_t i = 0; i < window_words(g); i++) {
     uint64_t value = word_load(&w->first.words[i]), used = window_used(&g->whole, value);
     for (; used; used &= used - 1)

@@ -365,7 +365,8 @@ static void a_move_bumps_a_version_that_look_ups_read(void **state)
   }
   assert_true(stats_of(f).evictions > 0);
   for (uint64_t i = 0; i < UINT64_C(1) << (64 - w->version_shift); i++)
-    assert_true(!(i << w->version_shift & ~g->top) || window_version_after(&w->versions[i]) == 0);
+    assert_true(!(i << w->version_shift & ~g->top) ||
+                window_version_after(&w->state->versions[i]) == 0);
   tamis_destroy(f);
 }
 
@@ -400,18 +401,18 @@ static void a_forgotten_entry_is_not_moved(void **state)
     struct moves m = prepare_moves();
     const struct window *w = const_window_of(m.f);
     struct call add = {.filter = m.f, .hash = m.z}, end = add;
-    struct stripe *stripe = window_stripe(w, &w->first, m.g->half);
+    struct window_stripe *stripe = window_stripe(w, &w->first, m.g->half);
     assert_true(stripe > window_stripe(w, &w->first, L0));
     add.function = tamis_add_hash;
     start_and_stop(&add, "window_path_planned");
-    stripe_lock(stripe);
+    window_lock(w, stripe);
     end.function = call_advance;
     start(&end);
     schedule_wait("stripe_wait", 1);
     schedule_go();
     for (unsigned i = 0; i < 100; i++)
       sched_yield();
-    stripe_unlock(stripe);
+    window_unlock(w, stripe);
     finish(&add);
     finish(&end);
     assert_int_equal(add.result, TAMIS_OK);
@@ -584,9 +585,9 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   (void) state;
   tamis_filter *f = make(10, true);
   struct window *w = window_of(f);
-  struct stripe *last = &w->stripes.all[w->stripes.mask].stripe;
+  struct window_stripe *last = &w->stripes.all[w->stripes.mask];
   struct call end = {.filter = f};
-  stripe_lock(last);
+  window_lock(w, last);
   end.function = call_advance;
   start_and_stop(&end, "window_published");
   schedule_stop_at("stripe_wait");
@@ -594,7 +595,7 @@ static void a_layer_that_is_closed_during_a_sweep_stays(void **state)
   schedule_pass_by();
   assert_int_equal(tamis_add_hash(f, 7), TAMIS_OK);
   assert_int_equal(open_layer_after(w, &w->first), TAMIS_OK);
-  stripe_unlock(last);
+  window_unlock(w, last);
   go_on(&end);
   for (unsigned now = 0; now < 3; now++) {
     assert_int_equal(tamis_contains_hash(f, 7), now < 2);
@@ -610,7 +611,7 @@ static int call_evict(struct call *call)
 {
   struct window *w = window_of(call->filter);
   const struct window_geometry *g = &w->first.geometry;
-  const uint64_t epoch = epoch_before(&w->epoch), paths = stats_of(call->filter).evictions;
+  const uint64_t epoch = epoch_before(&w->state->epoch), paths = stats_of(call->filter).evictions;
   for (uint64_t key = 1000; stats_of(call->filter).evictions == paths; key++) {
     struct window_place place = window_place_of(g, window_mixed(w, key), g->segments > 1);
     if (tamis__window_evict(w, &w->first, &place, epoch, true) == TAMIS_ABSENT)
@@ -660,8 +661,8 @@ static void an_add_holds_the_stripes_of_both_buckets_in_each_layer(void **state)
   for (const struct window_layer *layer = atomic_load(&w->newest); layer; layer = layer->older) {
     struct window_place place =
         window_place_of(&layer->geometry, window_mixed(w, 7), layer->geometry.segments > 1);
-    held += stripe_held(window_stripe(w, layer, place.lower));
-    held += stripe_held(window_stripe(w, layer, place.upper));
+    held += owned_held(&window_stripe(w, layer, place.lower)->lock);
+    held += owned_held(&window_stripe(w, layer, place.upper)->lock);
     wanted += 2;
   }
   go_on(&add);

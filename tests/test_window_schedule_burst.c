@@ -205,7 +205,7 @@ static void keys_that_are_renewed_keep_no_layer(void **state)
     }
     await_release(f);
     assert_int_equal(stats_of(f).bytes, due);
-    assert_false(epoch_has_grown(epoch_before(&window_of(f)->epoch)));
+    assert_false(epoch_has_grown(epoch_before(&window_of(f)->state->epoch)));
     tamis_destroy(f);
   }
 }
@@ -388,7 +388,8 @@ static tamis_filter *make_grown(tamis_kind kind)
   next_key = 1;
   add_keys(f, 2000);
   advance(f, 3);
-  assert_true(stats_of(f).layers <= 2 && epoch_has_grown(epoch_before(&window_of(f)->epoch)));
+  assert_true(stats_of(f).layers <= 2 &&
+              epoch_has_grown(epoch_before(&window_of(f)->state->epoch)));
   return f;
 }
 
@@ -396,7 +397,7 @@ static void let_all_leave(tamis_filter *f)
 {
   advance(f, 6);
   assert_int_equal(stats_of(f).layers, 1);
-  assert_false(epoch_has_grown(epoch_before(&window_of(f)->epoch)));
+  assert_false(epoch_has_grown(epoch_before(&window_of(f)->state->epoch)));
 }
 
 /* The look-up is in its read section, and has read a bucket of the layer that leaves.  So the

@@ -30,6 +30,9 @@ struct dedup_options {
   size_t file_count;
 };
 
+/* So that numbers of periods have less than 36 bits. */
+static const double SHORTEST_SHARED = 0.1;
+
 static const struct argp_child children[] = {{&filter_argp, 0, NULL, 0}, {&window_argp, 0, NULL, 0},
                                              {&run_argp, 0, NULL, 0},    {&help_argp, 0, NULL, 0},
                                              {&live_argp, 0, NULL, 0},   {NULL, 0, NULL, 0}};
@@ -121,7 +124,10 @@ static const struct argp dedup_argp = {
     "same time.  FILE is created if it is missing.  It has a Bloom filter, which grows until FILE "
     "has SIZE bytes (--memory), or holds 64 times as many lines as expected (64M at least); then "
     "it "
-    "is full, which is an error.  A later run takes RATE and capacity from FILE.\n\n"
+    "is full, which is an error.  A later run takes RATE and capacity from FILE.  With --window, "
+    "FILE has room for N lines, and does not grow.  Its periods are numbered by the time of day, "
+    "so "
+    "all runs need the same --period.\n\n"
     "A line is in FILE before it is written.  So no line is written twice, even after kill -9; but "
     "lines are missing that the killed run had in FILE and had not written.  A signal ends a run "
     "with --shared gently, and after an error, too, what is in FILE is written: with -o, the "
@@ -134,6 +140,7 @@ static const struct argp dedup_argp = {
     "  tamis dedup --state seen.tamis today.txt -o new-today.txt\n"
     "  ls *.log | xargs -P 4 -n 1 tamis dedup --shared seen.shared >> distinct\n"
     "  tail -F app.log | tamis dedup --window 12 --period 300 > once-an-hour.log\n"
+    "  tamis dedup --shared seen --window 12 --period 300 app.log >> once.log\n"
     "  crawl | tamis dedup --state seen.tamis >> frontier.txt",
     children,
     NULL,
@@ -172,10 +179,12 @@ static void summarize(const struct dedup_options *options, const struct plan *pl
   plan_note_load(plan, &figures, "lines");
 }
 
-/* The periods of a window. */
+/* The periods of a window.  Those of one that processes share are numbered by the time of day, which
+ * all of them know. */
 struct clock {
   struct chain *chain;
-  unsigned window; /* 0: there is none */
+  tamis_filter *shared; /* NULL: no other process has it */
+  unsigned window;      /* 0: there is none */
   double period, next;
 };
 
@@ -194,7 +203,9 @@ struct run {
 static void end_periods(struct clock *clock)
 {
   double now = now_seconds();
-  if (clock->window == 0)
+  if (clock->window > 0 && clock->shared != NULL)
+    (void) tamis_advance_to(clock->shared, (uint64_t) (seconds_of_day() / clock->period));
+  if (clock->window == 0 || clock->shared != NULL)
     return;
   for (unsigned i = 0; i <= clock->window && clock->next <= now; i++) {
     chain_advance(clock->chain);
@@ -230,13 +241,16 @@ static bool start_clock(struct run *run, struct pass *pass)
   (void) tamis_get_stats(chain_hasher(&run->chain), &stats);
   if (stats.parts == 1) {
     if (run->options->period >= 0)
-      fail("'%s' has no window, so it has no --period", run->options->state);
+      fail("'%s' has no window, so it has no --period",
+           run->shared != NULL ? run->options->live.path : run->options->state);
     return !failed();
   }
   run->clock = (struct clock){.chain = &run->chain,
+                              .shared = run->shared,
                               .window = stats.parts - 1,
                               .period = period,
                               .next = now_seconds() + period};
+  end_periods(&run->clock); /* what earlier runs have left may be old */
   pass->tick_needed = true;
   set_tick(run, pass, period);
   return true;
@@ -384,8 +398,11 @@ static void check(const struct dedup_options *options)
     usage_error("--window needs --kind bloom or cuckoo");
   if (options->shared.renews && options->shared.window == 0)
     usage_error("--renew needs --window");
-  if (options->period >= 0 && options->shared.window == 0 && options->state == NULL)
-    usage_error("--period needs --window, or a --state with one");
+  if (options->period >= 0 && options->shared.window == 0 && options->state == NULL &&
+      options->live.path == NULL)
+    usage_error("--period needs --window, or a --state or --shared with one");
+  if (options->period >= 0 && options->period < SHORTEST_SHARED && options->live.path != NULL)
+    usage_error("--period: with --shared, a period has %g seconds or more", SHORTEST_SHARED);
   if (options->period == 0)
     usage_error("--period: 0 is too short");
 }

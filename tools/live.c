@@ -51,8 +51,6 @@ void live_check(const struct live_options *live, const struct shared_options *op
   if (options->kind != TAMIS_BLOOM)
     usage_error("--shared is for Bloom filters: one of kind %s belongs to a single process",
                 kind_word(options->kind));
-  if (options->window > 0)
-    usage_error("--shared and --window: a filter that processes share forgets nothing");
 }
 
 /* ---- options ---- */
@@ -62,7 +60,7 @@ static uint64_t at_least(uint64_t capacity)
   return capacity > LEAST_CAPACITY ? capacity : LEAST_CAPACITY;
 }
 
-/* Of a new filter.  It grows, as nobody knows what other processes bring. */
+/* Of a new filter.  It grows, as nobody knows what other processes bring, but for a window. */
 static tamis_options new_filter(const struct live_options *live,
                                 const struct shared_options *options, const struct inputs *inputs)
 {
@@ -76,8 +74,10 @@ static tamis_options new_filter(const struct live_options *live,
   }
   first = filter;
   first.capacity = at_least(first.capacity);
-  filter.growable = true;
+  filter.growable = options->window == 0;
   filter.max_bytes = options->memory;
+  if (!filter.growable)
+    return filter;
   if (filter.max_bytes == 0 && tamis_bytes_for(&first, &bytes) == TAMIS_OK)
     filter.max_bytes = ROOM * bytes;
   return filter;
@@ -92,9 +92,16 @@ static tamis_options wanted_filter(const struct live_options *live,
   filter.fpp = stats->fpp;
   filter.layout = stats->layout;
   filter.growable = false;
-  if (tamis_shared_check(&filter, live->path, NULL, 0) != TAMIS_OK)
-    filter.growable = true; /* the figures do not say it */
-  filter.growable |= options->memory > 0;
+  filter.window = stats->parts - 1;
+  if (tamis_shared_check(&filter, live->path, NULL, 0) !=
+      TAMIS_OK) { /* the figures do not say it */
+    filter.growable = filter.window == 0;
+    filter.window_renews = filter.window > 0;
+  }
+  filter.growable |= options->memory > 0 && filter.window == 0;
+  filter.window_renews |= options->renews;
+  if (options->window > 0)
+    filter.window = options->window;
   filter.max_bytes = options->memory;
   filter.seed = live->seed;
   if (options->capacity > 0)

@@ -106,9 +106,19 @@ const char *bytes_figure(char text[FIGURE_BYTES], double bytes)
   return figure(text, bytes, 1024, units, 4);
 }
 
-double now_seconds(void)
+static double seconds_by(clockid_t clock)
 {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+double now_seconds(void)
+{
+  return seconds_by(CLOCK_MONOTONIC);
+}
+
+double seconds_of_day(void)
+{
+  return seconds_by(CLOCK_REALTIME);
 }

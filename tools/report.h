@@ -42,4 +42,7 @@ const char *bytes_figure(char text[FIGURE_BYTES], double bytes);
 /* Seconds on a clock that is never set back. */
 double now_seconds(void);
 
+/* Since 1970, by the clock that may be set. */
+double seconds_of_day(void);
+
 #endif

@@ -144,7 +144,12 @@ static tamis_filter *load(const char *path, const tamis_load_options *options)
   tamis_filter *filter;
   int result = is_standard(path) ? load_standard_input(options, &filter)
                                  : tamis_load_file(options, path, &filter);
-  if (result != TAMIS_OK)
+  if (is_standard(path) && result == TAMIS_EUNSUPPORTED) {
+    set_failure_status(EXIT_UNUSABLE);
+    fail(
+        "standard input needs a later version of tamis, or is a window that processes share, which "
+        "must be a file");
+  } else if (result != TAMIS_OK)
     fail_to_read(path, result, result == TAMIS_ECORRUPT && is_begun(path));
   return filter; /* NULL after an error */
 }

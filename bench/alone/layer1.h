@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tamis/tamis.h>
 
 /* ---- plain memory ---- */
 
@@ -84,6 +85,65 @@ static inline uint64_t word_replace(word *w, uint64_t old, uint64_t value)
 static inline void word_store(word *w, uint64_t value)
 {
   *w = value;
+}
+
+/* ---- owned.h ---- */
+
+#define TAMIS_LIB_OWNED_H
+
+struct owned_lock {
+  uint64_t owner;
+};
+
+struct owner {
+  uint64_t name;
+  int file;
+};
+
+static inline void tamis__owner_begin_alone(struct owner *owner)
+{
+  *owner = (struct owner){.name = 1, .file = -1};
+}
+
+/* No process shares a filter here. */
+static inline int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
+                                     int (*first)(void *context), void *context)
+{
+  (void) owner, (void) file, (void) forked, (void) first, (void) context;
+  return TAMIS_EUNSUPPORTED;
+}
+
+static inline void tamis__owner_end(struct owner *owner)
+{
+  (void) owner;
+}
+
+static inline int tamis__owner_renew(struct owner *owner)
+{
+  (void) owner;
+  return TAMIS_OK;
+}
+
+static inline bool owner_has_name(const struct owner *owner)
+{
+  return owner->name;
+}
+
+static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
+{
+  (void) lock, (void) owner;
+  return false;
+}
+
+static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
+{
+  (void) lock, (void) owner;
+}
+
+static inline bool owned_held(const struct owned_lock *lock)
+{
+  (void) lock;
+  return false;
 }
 
 /* ---- stripe.h ---- */

@@ -286,8 +286,16 @@ TAMIS_API int tamis_remove_hash(tamis_filter *f, uint64_t hash);
  * the keys are forgotten whose last add was in the oldest period that was remembered.
  *   Threads  any      Blocks  for another tamis_advance, and for each lock of the filter in turn
  *   Order    sequentially consistent
- *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window */
+ *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter has no window;
+ *            TAMIS_EIO: as tamis_add */
 TAMIS_API int tamis_advance(tamis_filter *f);
+
+/* Ends periods until the one with number `period` runs, of 36 bits: none if it does, or has ended.
+ * So of several threads or processes that go by one clock, each may call this, with the time divided
+ * by the length of a period.  A new filter is in period 0.
+ *   Threads, Blocks, Order  as tamis_advance
+ *   Errors   as tamis_advance; TAMIS_EINVAL also: 2^36 or more */
+TAMIS_API int tamis_advance_to(tamis_filter *f, uint64_t period);
 
 /* ---- tamis_add_many: the calls with many keys ----
  *
@@ -540,10 +548,10 @@ TAMIS_API int tamis_saved_info(tamis_read_function read, void *context, tamis_st
 
 /* ---- tamis_open_shared: filters that processes share ----
  *
- * One Bloom filter without a window, in a file that any number of processes change at once, each
- * with calls as on a filter of its own.  A process that is killed at any moment loses no key whose
- * add has returned, and makes nobody wait.  Two of these filters on one file in one process are two
- * processes to each other.
+ * One Bloom filter, or a window of that kind that does not grow, in a file that any number of
+ * processes change at once, each with calls as on a filter of its own.  A process that is killed at any
+ * moment loses no key whose add has returned, and makes nobody wait.  Two of these filters on one file
+ * in one process are two processes to each other.
  *
  * Who can write the file can change all answers; and who makes it shorter ends the processes that
  * have it open with SIGBUS. */
@@ -569,7 +577,7 @@ TAMIS_API int tamis_shared_check(const tamis_options *options, const char *path,
 /* Returns when all that was added before is on the disk, and survives a failure of power.
  *   Threads  any      Blocks  for the disk
  *   Errors   TAMIS_OK; TAMIS_EINVAL: f is NULL; TAMIS_EUNSUPPORTED: the filter is not shared;
- *            TAMIS_EIO: errno says why */
+ *            TAMIS_EIO: errno says why; TAMIS_ENOMEM */
 TAMIS_API int tamis_sync(tamis_filter *f);
 
 /* ---- tamis_merge: several filters ----

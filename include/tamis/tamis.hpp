@@ -681,6 +681,11 @@ public:
   {
     return tamis_advance(raw_);
   }
+  /* Ends periods until the one with this number runs. */
+  [[nodiscard]] int try_advance_to(std::uint64_t period) noexcept
+  {
+    return tamis_advance_to(raw_, period);
+  }
   /* Adds all keys of another filter to this one. */
   [[nodiscard]] int try_merge(const filter &from) noexcept
   {
@@ -719,6 +724,10 @@ public:
   void advance()
   {
     detail::checked(try_advance());
+  }
+  void advance_to(std::uint64_t period)
+  {
+    detail::checked(try_advance_to(period));
   }
   void merge(const filter &from)
   {

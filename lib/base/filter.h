@@ -53,6 +53,8 @@ struct saved_writer;
 struct saved_reader;
 struct shared_file;
 
+#define ADVANCE_BY_ONE UINT64_MAX
+
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
  * kinds; what else they ask for, the kind checks. */
 struct filter_kind {
@@ -69,17 +71,20 @@ struct filter_kind {
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
   void (*stats)(const tamis_filter *f, tamis_stats *out);
-  int (*advance)(tamis_filter *f); /* NULL: TAMIS_EUNSUPPORTED */
+  /* Ends periods until the one with number `to` runs, or ADVANCE_BY_ONE.  NULL:
+   * TAMIS_EUNSUPPORTED. */
+  int (*advance)(tamis_filter *f, uint64_t to);
   /* Whether the filter's structure is valid.  If not, *reason says what is wrong.  For tests: it
    * reads all memory of the filter, and no other call may run. */
   bool (*validate)(const tamis_filter *f, const char **reason);
   /* Saved filters: those features of files that the kind knows. */
   uint64_t features;
   /* saved.h says what these do.  `save` and `load` NULL: TAMIS_EUNSUPPORTED, and then the others are
-   * not called; `figures` and `bytes_beside` may be NULL. */
+   * not called; `figures`, `bytes_beside` and `own_options` may be NULL. */
   void (*describe)(const tamis_filter *f, struct saved_head *out);
   void (*figures)(const struct saved_head *saved, tamis_stats *out);
   uint64_t (*bytes_beside)(const struct saved_head *saved);
+  void (*own_options)(struct saved_head *saved);                         /* NULL: there are none */
   int (*live_figures)(struct saved_reader *r, struct saved_head *saved); /* of a live filter */
   struct saved_mapping (*mapping)(const tamis_filter *f); /* of one that is read-only */
   int (*save)(const tamis_filter *f, struct saved_writer *w);

@@ -25,6 +25,8 @@
  *    bytes_beside
  *               What the filter will take on this machine beside the header's `bytes`, as far as
  *               the header says it.
+ *    own_options
+ *               Fills in those options of the filter that the header's geometry says.
  *    save       Writes the body, and sets w->totals.
  *    load       Reads what `save` writes.  `head` is what the filter begins with, but for its
  *               operations.  *out is written only with TAMIS_OK, and after an error nothing is

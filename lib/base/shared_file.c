@@ -49,24 +49,42 @@ int tamis__shared_file_look(struct shared_file *file)
     return TAMIS_EIO;
   errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV; /* as mmap() says it */
   file->size = (uint64_t) status.st_size;
+  file->device = status.st_dev;
+  file->inode = status.st_ino;
   return S_ISREG(status.st_mode) ? TAMIS_OK : TAMIS_EIO;
 }
 
-/* A descriptor may be one that other processes have as well, with the same description.  Where it
- * cannot be opened anew, as there is no /proc, or only its owner may, all of them have that one. */
-int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
+static int look_at_opened(struct shared_file *file)
 {
-  char link[40];
-  (void) snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  *file = (struct shared_file){.fd = open_again(path ? path : link)};
-  if (file->fd < 0 && !path && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
-    file->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   if (file->fd < 0)
     return TAMIS_EIO;
   int result = tamis__shared_file_look(file);
   if (result != TAMIS_OK)
     tamis__shared_file_close(file);
   return result;
+}
+
+static int open_descriptor_again(int fd)
+{
+  char link[40];
+  (void) snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  return open_again(link);
+}
+
+/* A descriptor may be one that other processes have as well, with the same description.  Where it
+ * cannot be opened anew, as there is no /proc, or only its owner may, all of them have that one. */
+int tamis__shared_file_open(struct shared_file *file, const char *path, int fd)
+{
+  *file = (struct shared_file){.fd = path ? open_again(path) : open_descriptor_again(fd)};
+  if (file->fd < 0 && !path && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+    file->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return look_at_opened(file);
+}
+
+int tamis__shared_file_open_anew(struct shared_file *file, int fd)
+{
+  *file = (struct shared_file){.fd = open_descriptor_again(fd)};
+  return look_at_opened(file);
 }
 
 void tamis__shared_file_close(struct shared_file *file)
@@ -80,11 +98,26 @@ void tamis__shared_file_close(struct shared_file *file)
   errno = error;
 }
 
-/* ---- the lock ---- */
+/* ---- locks ---- */
 
+int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset)
+{
+  struct flock lock = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t) offset, .l_len = 1};
+  return fcntl(file->fd, F_OFD_SETLK, &lock) ? TAMIS_EIO : TAMIS_OK;
+}
+
+bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n)
+{
+  struct flock lock = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t) offset, .l_len = (off_t) n};
+  return fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+/* Of the first byte, so that claims of offsets are no matter for it. */
 static int set_lock(const struct shared_file *file, short type)
 {
-  struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
   int result;
   do
     result = fcntl(file->fd, F_OFD_SETLKW, &lock);
@@ -162,6 +195,27 @@ int tamis__shared_file_write(const struct shared_file *file, const void *from, s
   return TAMIS_OK;
 }
 
+int64_t tamis__file_part_read(void *part, void *data, size_t size)
+{
+  struct file_part *from = part;
+  if (size > from->end - from->at)
+    size = (size_t) (from->end - from->at);
+  if (tamis__shared_file_read(from->file, data, size, from->at) != TAMIS_OK)
+    return -1;
+  from->at += size;
+  return (int64_t) size;
+}
+
+int tamis__file_part_write(void *part, const void *data, size_t size)
+{
+  struct file_part *to = part;
+  errno = EFBIG;
+  if (size > to->end - to->at || tamis__shared_file_write(to->file, data, size, to->at) != TAMIS_OK)
+    return -1;
+  to->at += size;
+  return 0;
+}
+
 int tamis__shared_file_map(struct shared_file *file)
 {
   void *at = mmap(NULL, (size_t) file->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -196,5 +250,5 @@ uint64_t tamis__shared_file_boot(void)
   ssize_t length = fd < 0 ? 0 : read(fd, text, sizeof text);
   if (fd >= 0)
     close(fd);
-  return length > 0 ? hash_sum(text, (size_t) length, 0) | 1 : 1;
+  return length > 0 ? hash_sum(text, (size_t) length, 0) | 1 : 0;
 }

@@ -24,6 +24,7 @@ struct shared_file {
   bool in_memory; /* no file of any file system: needs no space reserved */
   void *at;       /* NULL: not mapped yet */
   uint64_t size;
+  uint64_t device, inode; /* of the file, when it was looked at */
 };
 
 /* Memory without a name. */
@@ -33,11 +34,22 @@ int tamis__shared_file_in_memory(struct shared_file *file);
  * is NULL: what `fd` leads to. */
 int tamis__shared_file_open(struct shared_file *file, const char *path, int fd);
 
+/* The same with a description of its own in any case: so where it cannot be opened anew, as there is
+ * no /proc, that is an error. */
+int tamis__shared_file_open_anew(struct shared_file *file, int fd);
+
 /* Reads the size anew. */
 int tamis__shared_file_look(struct shared_file *file);
 
-/* Waits for a lock of the whole file, which the function below, or the end of the process, lets
- * go. */
+/* Claims an offset for as long as anybody has the file's description.  TAMIS_EIO also: another one
+ * has it. */
+int tamis__shared_file_claim(const struct shared_file *file, uint64_t offset);
+
+/* Whether another description has claimed one of `n` offsets, or, if n is 0, any from there on; true
+ * also if the kernel does not tell. */
+bool tamis__shared_file_is_claimed(const struct shared_file *file, uint64_t offset, uint64_t n);
+
+/* Waits for the lock of the file, which the function below, or the end of the process, lets go. */
 int tamis__shared_file_lock(const struct shared_file *file);
 void tamis__shared_file_unlock(const struct shared_file *file);
 
@@ -51,6 +63,16 @@ int tamis__shared_file_reserve(const struct shared_file *file, uint64_t begin, u
 int tamis__shared_file_read(const struct shared_file *file, void *to, size_t size, uint64_t at);
 int tamis__shared_file_write(const struct shared_file *file, const void *from, size_t size,
                              uint64_t at);
+
+/* A part of such a file, from `at` on, which is read or written from its beginning to its end.  The
+ * functions are a tamis_read_function and a tamis_write_function; what has no room is an error. */
+struct file_part {
+  const struct shared_file *file;
+  uint64_t at, end;
+};
+
+int64_t tamis__file_part_read(void *part, void *data, size_t size);
+int tamis__file_part_write(void *part, const void *data, size_t size);
 
 /* Waits until what has been written is on the disk. */
 int tamis__shared_file_flush(const struct shared_file *file);

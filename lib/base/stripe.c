@@ -7,15 +7,8 @@
 
 #include <sched.h>
 
-enum {
-  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
-   * the lock, and far less than a time slice. */
-  SPIN_ROUNDS = 32,
-  /* Yields before the first sleep. */
-  YIELD_ROUNDS = 64,
-  /* A sleep lets a holder of lower real-time priority run, which a yield does not. */
-  SLEEP_NANOSECONDS = 50 * 1000,
-};
+/* A sleep lets a holder of lower real-time priority run, which a yield does not. */
+enum { SLEEP_NANOSECONDS = 50 * 1000 };
 
 unsigned tamis__stripe_count(void)
 {
@@ -35,11 +28,11 @@ void tamis__stripes_destroy(const struct stripes *stripes)
     stripe_destroy(&stripes->all[i].stripe);
 }
 
-static void back_off(unsigned round)
+void tamis__stripe_back_off(unsigned round)
 {
-  if (round < SPIN_ROUNDS)
+  if (round < STRIPE_SPIN_ROUNDS)
     ck_pr_stall();
-  else if (round < SPIN_ROUNDS + YIELD_ROUNDS)
+  else if (!stripe_wait_is_long(round))
     sched_yield();
   else
     sleep_uncancelled(SLEEP_NANOSECONDS); /* the caller may hold other stripes */
@@ -50,5 +43,5 @@ void tamis__stripe_wait(struct stripe *stripe)
   HOOK(stripe_wait);
   /* The lock is read before each try, because a try writes to its cache line even when it fails. */
   for (unsigned round = 0; stripe_held(stripe) || !ck_spinlock_fas_trylock(&stripe->lock); round++)
-    back_off(round);
+    tamis__stripe_back_off(round);
 }

@@ -82,6 +82,22 @@ void tamis__stripes_destroy(const struct stripes *stripes);
 /* Waits for a stripe that another thread holds, and takes it. */
 void tamis__stripe_wait(struct stripe *stripe);
 
+enum {
+  /* Reads of the lock before the first yield.  They take longer than a look-up and an insert under
+   * the lock, and far less than a time slice. */
+  STRIPE_SPIN_ROUNDS = 32,
+  STRIPE_YIELD_ROUNDS = 64 /* before the first sleep */
+};
+
+/* What a thread does that waits for a lock, in each round, which are counted from 0. */
+void tamis__stripe_back_off(unsigned round);
+
+/* Whether a round is one in which a thread sleeps. */
+static inline bool stripe_wait_is_long(unsigned round)
+{
+  return round >= STRIPE_SPIN_ROUNDS + STRIPE_YIELD_ROUNDS;
+}
+
 static inline struct stripe *stripe_of(const struct stripes *stripes, uint64_t hash)
 {
   return &stripes->all[hash & stripes->mask].stripe;

@@ -5,14 +5,13 @@
  * The creator plans all layers that the file may ever have, so that whoever opens it plans nothing:
  * it checks what the file says once, and knows the place of each layer from then on.
  */
+#include "base/live_file.h"
 #include "base/memory.h"
 #include "bloom/bloom.h"
 #include "bloom/capacity.h"
 #include "bloom/layers.h"
 #include "bloom/live.h"
 #include "bloom/saved_head.h"
-
-#include <errno.h>
 
 /* ---- what is where in the file ---- */
 
@@ -24,19 +23,14 @@ struct file_plan {
   uint64_t begins[BLOOM_MOST_LAYERS], ends[BLOOM_MOST_LAYERS];
 };
 
-static uint64_t aligned(uint64_t at)
-{
-  return (at + SAVED_ARRAY_ALIGNMENT - 1) & ~(uint64_t) (SAVED_ARRAY_ALIGNMENT - 1);
-}
-
 /* (No file that a filter can have has so many bytes that they do not fit in 64 bits.) */
 static uint64_t lay_out(struct file_plan *p)
 {
   uint64_t at = SAVED_HEADER + (p->n - UINT64_C(1)) * BLOOM_LAYER_BLOCK_BYTES;
-  p->tallies_at = aligned(at);
+  p->tallies_at = live_file_aligned(at);
   at = p->tallies_at + p->n * sizeof(struct bloom_tally);
   for (unsigned i = 0; i < p->n; i++) {
-    p->begins[i] = aligned(at);
+    p->begins[i] = live_file_aligned(at);
     at = p->ends[i] = p->begins[i] + p->layers[i].lines * LINE_BYTES;
   }
   return p->ends[p->n - 1];
@@ -77,28 +71,6 @@ static int plan_file(const tamis_options *o, const struct refusal *why, struct f
 
 /* ---- creation ---- */
 
-/* Takes the bytes of the header and of the blocks.  The header comes last to the file, and its magic
- * after the rest of it: a file that begins with SAVED_UNFINISHED is a new one, whatever follows. */
-struct head_writer {
-  const struct shared_file *file;
-  unsigned char header[SAVED_HEADER];
-  uint64_t at;
-};
-
-static int write_head(void *context, const void *data, size_t size)
-{
-  struct head_writer *w = context;
-  const unsigned char *from = data;
-  size_t of_header = w->at >= SAVED_HEADER         ? 0
-                     : SAVED_HEADER - w->at < size ? SAVED_HEADER - (size_t) w->at
-                                                   : size;
-  memcpy(w->header + (of_header ? w->at : 0), from, of_header);
-  int result =
-      tamis__shared_file_write(w->file, from + of_header, size - of_header, w->at + of_header);
-  w->at += size;
-  return result;
-}
-
 static void describe(const struct file_plan *p, const tamis_options *o,
                      const struct tamis_filter *head, struct saved_head *out)
 {
@@ -111,35 +83,11 @@ static void describe(const struct file_plan *p, const tamis_options *o,
   out->features |= p->n > 1 ? SAVED_LAYERS : 0;
 }
 
-static int write_header(const struct shared_file *file, const unsigned char *header)
+static void put_layers(const void *context, struct saved_writer *w)
 {
-  enum { MAGIC = sizeof SAVED_MAGIC - 1 };
-  int result = tamis__shared_file_write(file, header + MAGIC, SAVED_HEADER - MAGIC, MAGIC);
-  return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
-}
-
-static int write_file(const struct file_plan *p, const struct saved_head *saved,
-                      struct shared_file *file)
-{
-  const uint64_t tally[] = {LIVE_ALONE, 0, tamis__shared_file_boot()};
-  struct head_writer to = {.file = file};
-  int result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_resize(file, p->ends[p->n - 1]);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_reserve(file, 0, p->ends[0]);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_write(file, tally, sizeof tally, p->tallies_at);
-  if (result != TAMIS_OK)
-    return result;
-  struct saved_writer w = {.write = write_head, .context = &to};
-  tamis__saved_begin(&w, saved);
-  for (unsigned i = 1; i < p->n && w.result == TAMIS_OK; i++)
-    tamis__bloom_put_layer(&p->layers[i], i + 1, 0, 0, &w);
-  result = tamis__saved_end_live(&w);
-  if (result == TAMIS_OK)
-    result = tamis__shared_file_flush(file);
-  return result == TAMIS_OK ? write_header(file, to.header) : result;
+  const struct file_plan *p = context;
+  for (unsigned i = 1; i < p->n && w->result == TAMIS_OK; i++)
+    tamis__bloom_put_layer(&p->layers[i], i + 1, 0, 0, w);
 }
 
 int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *head,
@@ -151,7 +99,16 @@ int tamis__bloom_share_new(const tamis_options *o, const struct tamis_filter *he
   if (result != TAMIS_OK || !file)
     return result;
   describe(&p, o, head, &saved);
-  return write_file(&p, &saved, file);
+  const uint64_t boot = tamis__shared_file_boot(), tally[] = {LIVE_ALONE, 0, boot ? boot : 1};
+  const struct live_file new = {.saved = &saved,
+                                .put_blocks = put_layers,
+                                .context = &p,
+                                .numbers = tally,
+                                .n = sizeof tally / sizeof *tally,
+                                .numbers_at = p.tallies_at,
+                                .size = p.ends[p.n - 1],
+                                .reserved = p.ends[0]};
+  return tamis__live_file_write(&new, file);
 }
 
 /* ---- opening ---- */
@@ -224,49 +181,14 @@ static int create_layers(struct bloom_shared *shared, const struct file_plan *p,
   return TAMIS_OK;
 }
 
-/* After the machine has been started again, what was counted may be older than the bits, and what
- * was reserved may be lost.  The first one that opens the file then counts again. */
-static int count_again(struct bloom_shared *shared)
+/* Counts again. */
+static int mend(void *context)
 {
+  struct bloom_shared *shared = context;
   struct bloom *newest = newest_layer(shared->layers[0]);
   int result = tamis__shared_file_reserve(&shared->file, 0, shared->ends[newest->number - 1]);
   for (struct bloom *b = newest; b && result == TAMIS_OK; b = bloom_older(b))
     tamis__bloom_count_again(b);
-  return result;
-}
-
-/* ORDER live.boot (acquire)
- *   pairs with     live.counted
- *   makes visible  that the counters agree with the bits, and that the space is reserved
- *   if weakened    a process could decide by older counters when to look at them again
- *   checked by     negative/start_is_not_noticed (that the number is read) */
-static uint64_t counted_at(const struct bloom_shared *shared)
-{
-  return atomic_load_explicit(&bloom_tally_of(shared->layers[0])->boot, memory_order_acquire);
-}
-
-/* ORDER live.counted (release)
- *   pairs with     live.boot, which has the argument
- *   checked by     negative/not_counted_again (that there is something to make visible) */
-static void set_counted_at(struct bloom_shared *shared, uint64_t boot)
-{
-  atomic_store_explicit(&bloom_tally_of(shared->layers[0])->boot, boot, memory_order_release);
-}
-
-/* Looks again under the lock, as another process may have counted meanwhile. */
-static int after_a_start(struct bloom_shared *shared)
-{
-  const uint64_t now = tamis__shared_file_boot();
-  if (counted_at(shared) == now)
-    return TAMIS_OK;
-  int result = tamis__shared_file_lock(&shared->file);
-  if (result != TAMIS_OK)
-    return result;
-  if (counted_at(shared) != now)
-    result = count_again(shared);
-  if (result == TAMIS_OK)
-    set_counted_at(shared, now);
-  tamis__shared_file_unlock(&shared->file);
   return result;
 }
 
@@ -293,7 +215,8 @@ int tamis__bloom_share_open(struct saved_reader *r, const struct saved_head *sav
   atomic_store_explicit(&shared->known, 1, memory_order_relaxed);
   result = create_layers(shared, &p, head);
   if (result == TAMIS_OK)
-    result = after_a_start(shared);
+    result = tamis__live_file_after_a_start(&shared->file, &bloom_tally_of(shared->layers[0])->boot,
+                                            mend, shared);
   for (unsigned i = 0; i < p.n && result == TAMIS_OK; i++)
     (void) tamis__bloom_watch(shared->layers[i]);
   if (result == TAMIS_OK)

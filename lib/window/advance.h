@@ -7,6 +7,7 @@
 
 #include "base/filter.h"
 
-int tamis__window_advance(tamis_filter *f);
+/* `to`: the number of the period that is to run, or ADVANCE_BY_ONE. */
+int tamis__window_advance(tamis_filter *f, uint64_t to);
 
 #endif

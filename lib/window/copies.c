@@ -134,11 +134,11 @@ static void shrink(struct window_memory *m)
   m->wanted = m->shrunk;
   if (tamis__window_fetch_memory(m) != TAMIS_OK)
     return;
-  stripe_lock(m->stripe);
+  window_lock(m->w, m->stripe);
   const struct window_layer *layer = window_find_layer(m->w, m->number);
   if (layer)
     shrink_locked(m, layer);
-  stripe_unlock(m->stripe);
+  window_unlock(m->w, m->stripe);
 }
 
 void tamis__window_release_memory(struct window_memory *m)
@@ -174,8 +174,8 @@ uint64_t tamis__window_further(const struct window_layer *layer, struct window_l
   return further;
 }
 
-static struct stripe *stripe_of_lane(const struct window *w, const struct window_layer *layer,
-                                     struct window_lane lane)
+static struct window_stripe *
+stripe_of_lane(const struct window *w, const struct window_layer *layer, struct window_lane lane)
 {
   return window_stripe_of_block(w, lane.index >> layer->block_shift);
 }
@@ -244,12 +244,12 @@ static int give_counts(void *context, uint64_t first, uint64_t counts[COUNTS_POS
     if (!counts[i])
       continue;
     const struct window_lane lane = {(first + i) / s->lanes, (unsigned) ((first + i) % s->lanes)};
-    struct stripe *stripe = stripe_of_lane(to->memory->w, layer, lane);
+    struct window_stripe *stripe = stripe_of_lane(to->memory->w, layer, lane);
     if (!lane_get(s, word_load(&layer->words[lane.index]), lane.lane))
       counts[i] = 0;
-    stripe_lock(stripe);
+    window_lock(to->memory->w, stripe);
     window_count_copies(stripe, counts[i]);
-    stripe_unlock(stripe);
+    window_unlock(to->memory->w, stripe);
   }
   int result = TAMIS_OK;
   while (result == TAMIS_OK &&

@@ -59,7 +59,7 @@ struct window_memory {
    * leave, it is known by the layer's number, a word of it, and that word's stripe. */
   size_t shrunk;
   uint64_t number, index;
-  struct stripe *stripe;
+  struct window_stripe *stripe;
 };
 
 /* (The other members have no value yet: most calls need none.) */

@@ -5,7 +5,13 @@
 #ifndef TAMIS_LIB_WINDOW_CREATE_H
 #define TAMIS_LIB_WINDOW_CREATE_H
 
+#include "base/memory.h"
+#include "base/shared_file.h"
 #include "window/table.h"
+
+/* Both kinds: window.c. */
+extern const struct filter_kind tamis__window_bloom_kind;
+extern const struct filter_kind tamis__window_cuckoo_kind;
 
 struct window_plan {
   struct window_spec spec;
@@ -17,14 +23,68 @@ struct window_plan {
   uint64_t max_bytes;
   size_t cleared_from; /* as in tamis_options; 0 without an allocator of the user's */
   word *words;         /* of the first layer, which become the filter's; NULL: they are allocated */
+  /* NULL: what changes is allocated, but for `words`; otherwise these are in a file.  The filter then
+   * has `shared`, and `words` are not its own. */
+  const struct window_parts *parts;
 };
+
+/* Where a window that processes share has what they share. */
+struct window_parts {
+  struct window_shared *shared;
+  struct window_state *state;
+  struct counter_shard *counters; /* one shard */
+  struct window_stripe *stripes;
+};
+
+/* How many there are of what lies beside the words of the first layer.  `stripes_wanted`: 0: what
+ * suits this machine. */
+struct window_sizes {
+  unsigned stripes, shards, versions;
+};
+
+struct window_sizes tamis__window_sizes(const struct window_geometry *g, unsigned stripes_wanted);
+
+static inline uint64_t window_state_bytes(const struct window_sizes *s)
+{
+  return sizeof(struct window_state) + s->versions * sizeof(version_counter);
+}
+
+/* The plan of a new filter, but for the geometry. */
+struct window_plan tamis__window_plan_of(const tamis_options *options);
+
+/* What is where in a file that processes share. */
+struct window_file_plan {
+  struct window_plan plan;
+  struct window_sizes sizes;
+  uint64_t state, counters, stripes, words, end; /* where they begin; end: of the words */
+  uint64_t checkpoint_bytes;                     /* that a checkpoint takes at most */
+};
+
+/* Such a file. */
+struct window_shared {
+  tamis_allocator allocator;
+  struct shared_file file;
+  struct window_file_plan plan;
+};
+
+static inline void window_close(struct window_shared *shared)
+{
+  const tamis_allocator from = shared->allocator;
+  tamis__shared_file_close(&shared->file);
+  tamis__memory_release(&from, shared, sizeof *shared);
+}
 
 /* What a filter takes beside the words of its first layer. */
 uint64_t tamis__window_bytes_beside(const struct window_geometry *g, unsigned stripes_wanted,
                                     bool copies);
 
+/* The same with these words. */
+uint64_t tamis__window_total_bytes(const struct window_plan *plan);
+
 /* An empty filter, or NULL: there is no memory.  max_bytes has been checked. */
 struct window *tamis__window_create(const struct tamis_filter *head,
                                     const struct window_plan *plan);
+
+void tamis__window_destroy(tamis_filter *f);
 
 #endif

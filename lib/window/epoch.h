@@ -36,6 +36,8 @@ enum {
 
 typedef _Atomic uint64_t epoch_word;
 
+static const uint64_t window_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
+
 static inline unsigned epoch_dead(uint64_t epoch)
 {
   return epoch & EPOCH_STAMP;
@@ -91,9 +93,10 @@ static inline uint64_t epoch_first(unsigned stamps)
   return epoch_make(0, 0, false, 1, stamps);
 }
 
-static inline uint64_t epoch_with_next_period(uint64_t epoch, unsigned stamps)
+/* The next stamp's period, which has this number. */
+static inline uint64_t epoch_with_period(uint64_t epoch, uint64_t period, unsigned stamps)
 {
-  return epoch_make(epoch_period(epoch) + 1, epoch_changes(epoch), epoch_has_grown(epoch),
+  return epoch_make(period, epoch_changes(epoch), epoch_has_grown(epoch),
                     epoch_next_stamp(epoch_now(epoch), stamps), stamps);
 }
 

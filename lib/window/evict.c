@@ -8,6 +8,7 @@
 #include "table/put.h"
 #include "table/search.h"
 #include "window/pair.h"
+#include "window/sweep.h"
 
 /* ---- plan ---- */
 
@@ -76,7 +77,7 @@ static uint64_t segment_name(const struct window_layer *layer, uint64_t segment)
 static bool is_frozen_locked(const struct window *w, const struct window_layer *layer,
                              uint64_t bucket)
 {
-  uint64_t name = atomic_load_explicit(&w->frozen, memory_order_relaxed);
+  uint64_t name = atomic_load_explicit(&w->state->frozen, memory_order_relaxed);
   return name && name == segment_name(layer, bucket / window_segment_buckets(&layer->geometry));
 }
 
@@ -114,7 +115,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
 {
   struct window *w = memory->w;
   struct window_layer *layer = of->layer;
-  const uint64_t epoch = epoch_locked(&w->epoch);
+  const uint64_t epoch = epoch_locked(&w->state->epoch);
   if (!epoch_has_same_layers(of->epoch, epoch))
     return TAMIS_ABSENT; /* the layer may have left */
   const uint64_t source = of->first + move->from, target = of->first + move->to;
@@ -151,12 +152,12 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
  * them: [L] in table.h. */
 static bool has_layers_of(const struct window *w, uint64_t epoch)
 {
-  return epoch_has_same_layers(epoch, epoch_locked(&w->epoch));
+  return epoch_has_same_layers(epoch, epoch_locked(&w->state->epoch));
 }
 
 /* Those of a move's buckets, which may be one. */
 struct two_stripes {
-  struct stripe *lower, *higher; /* NULL: the layers have changed */
+  struct window_stripe *lower, *higher; /* NULL: the layers have changed */
 };
 
 static struct two_stripes find_stripes(const struct window *w, const struct path_of_layer *of,
@@ -165,8 +166,8 @@ static struct two_stripes find_stripes(const struct window *w, const struct path
   struct two_stripes found = {NULL, NULL};
   struct window_reader reader = window_enter(of->epoch);
   if (has_layers_of(w, of->epoch)) {
-    struct stripe *a = window_stripe(w, of->layer, of->first + move->from);
-    struct stripe *b = window_stripe(w, of->layer, of->first + move->to);
+    struct window_stripe *a = window_stripe(w, of->layer, of->first + move->from);
+    struct window_stripe *b = window_stripe(w, of->layer, of->first + move->to);
     found = a < b ? (struct two_stripes){a, b} : (struct two_stripes){b, a};
   }
   window_leave(reader);
@@ -183,13 +184,13 @@ static int execute(struct window *w, const struct path_of_layer *of, const struc
     return TAMIS_ABSENT;
   do {
     HOOK(window_move_wanted);
-    stripe_lock(s.lower);
+    window_lock(w, s.lower);
     if (s.higher != s.lower)
-      stripe_lock(s.higher);
+      window_lock(w, s.higher);
     result = move_locked(&memory, of, move);
     if (s.higher != s.lower)
-      stripe_unlock(s.higher);
-    stripe_unlock(s.lower);
+      window_unlock(w, s.higher);
+    window_unlock(w, s.lower);
     if (result == NO_MEMORY)
       again = tamis__window_fetch_memory(&memory);
   } while (result == NO_MEMORY && again == TAMIS_OK);
@@ -201,7 +202,7 @@ bool tamis__window_has_no_path(const struct window *w, struct window_layer *laye
                                const struct window_place *place)
 {
   const fullness *full = &layer->full[window_mark_of(layer, place->lower)];
-  uint64_t rooms = window_rooms(w, epoch_before(&w->epoch));
+  uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
   return fullness_is(full, FULLNESS_FULL, rooms) || fullness_is(full, FULLNESS_NO_PATH, rooms);
 }
 
@@ -209,7 +210,7 @@ bool tamis__window_path_exists(const struct window *w, const struct window_layer
                                const struct window_place *place)
 {
   struct cuckoo_path path;
-  return plan_path(layer, place, epoch_dead(epoch_locked(&w->epoch)), &path);
+  return plan_path(layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &path);
 }
 
 /* TAMIS_OK: there is a path, which may have no moves.  The caller is in a read section, in which it
@@ -220,12 +221,21 @@ static int plan_in_section(struct window *w, struct path_of_layer *of,
   of->first = first_of_segment(of->layer, place->lower);
   if (!thorough && tamis__window_has_no_path(w, of->layer, place))
     return TAMIS_ABSENT;
-  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->epoch)), &of->path)) {
+  if (plan_path(of->layer, place, epoch_dead(epoch_locked(&w->state->epoch)), &of->path)) {
     fullness_found_room(&of->layer->full[window_mark_of(of->layer, place->lower)]);
     return TAMIS_OK;
   }
   tamis__counter_note(&w->counters, WINDOW_FAILED_SEARCHES);
   return TAMIS_ABSENT;
+}
+
+/* Whoever froze a segment, and was killed, has left its name.  Nobody else freezes one at the
+ * moment. */
+static void wait_for_thaw(struct window *w)
+{
+  (void) owned_lock(&w->state->saving, &w->owner);
+  atomic_store_explicit(&w->state->frozen, 0, memory_order_relaxed);
+  owned_unlock(&w->state->saving, &w->owner);
 }
 
 int tamis__window_evict(struct window *w, struct window_layer *layer,
@@ -243,10 +253,8 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
     result = execute(w, &of, &of.path.move[i]);
   if (of.path.moves && result >= 0)
     tamis__counter_note(&w->counters, WINDOW_EVICTIONS);
-  if (result == FROZEN) {
-    stripe_lock(&w->saving);
-    stripe_unlock(&w->saving);
-  }
+  if (result == FROZEN)
+    wait_for_thaw(w);
   return result < 0 ? result : TAMIS_OK;
 }
 
@@ -255,25 +263,25 @@ int tamis__window_evict(struct window *w, struct window_layer *layer,
 uint64_t tamis__window_freeze(struct window *w, uint64_t number, uint64_t segment,
                               const struct window_layer **found)
 {
-  stripe_lock(&w->advancing);
-  stripe_lock(&w->saving);
+  tamis__window_lock_advancing(w);
+  (void) owned_lock(&w->state->saving, &w->owner);
   const struct window_layer *layer = *found = window_find_layer(w, number);
   if (!layer)
-    return epoch_locked(&w->epoch);
+    return epoch_locked(&w->state->epoch);
   uint64_t words = window_segment_words(&layer->geometry), begin = segment * words;
-  atomic_store_explicit(&w->frozen, segment_name(layer, segment), memory_order_relaxed);
+  atomic_store_explicit(&w->state->frozen, segment_name(layer, segment), memory_order_relaxed);
   HOOK(window_freezing);
   uint64_t first = begin >> layer->block_shift, last = (begin + words - 1) >> layer->block_shift;
   for (uint64_t block = first; block <= last && block - first <= w->stripes.mask; block++) {
-    stripe_lock(window_stripe_of_block(w, block));
-    stripe_unlock(window_stripe_of_block(w, block));
+    window_lock(w, window_stripe_of_block(w, block));
+    window_unlock(w, window_stripe_of_block(w, block));
   }
-  return epoch_locked(&w->epoch);
+  return epoch_locked(&w->state->epoch);
 }
 
 void tamis__window_thaw(struct window *w)
 {
-  atomic_store_explicit(&w->frozen, 0, memory_order_relaxed);
-  stripe_unlock(&w->saving);
-  stripe_unlock(&w->advancing);
+  atomic_store_explicit(&w->state->frozen, 0, memory_order_relaxed);
+  owned_unlock(&w->state->saving, &w->owner);
+  owned_unlock(&w->state->advancing, &w->owner);
 }

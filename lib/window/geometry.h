@@ -113,6 +113,13 @@ static inline uint64_t window_lanes(const struct window_geometry *g)
   return window_words(g) * g->whole.lane.lanes;
 }
 
+static inline bool window_has_geometry(const struct window_geometry *a,
+                                       const struct window_geometry *b)
+{
+  return a->shape_index == b->shape_index && a->segments == b->segments && a->half == b->half &&
+         a->capacity == b->capacity;
+}
+
 /* The false-positive rate when so many lanes are in use, dead ones or not. */
 double window_geometry_rate(const struct window_geometry *g, uint64_t used);
 

@@ -50,13 +50,13 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
  * constant. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews, bool copies)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   if (copies && renews && epoch_has_grown(epoch))
     return false;
   bool live, settled = epoch_has_grown(epoch) ? is_settled_in_any(w, mixed, renews, epoch)
                                               : is_settled_in((struct window_layer *) &w->first,
                                                               mixed, renews, epoch, &live);
-  return settled && epoch_after(&w->epoch) == epoch;
+  return settled && epoch_after(&w->state->epoch) == epoch;
 }
 
 /* ---- under stripes ---- */
@@ -68,7 +68,7 @@ static void write_locked(struct window *w, const struct pair *pair, uint64_t buc
 {
   window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(epoch));
   HOOK(window_lane_written);
-  uint64_t again = epoch_locked(&w->epoch);
+  uint64_t again = epoch_locked(&w->state->epoch);
   if (epoch_now(again) != epoch_now(epoch))
     window_store(pair->layer, bucket, lane, pair->fingerprint | epoch_now(again));
 }
@@ -111,7 +111,7 @@ static int renew_locked(struct window *w, const struct home *home, bool unique, 
 static int put_locked(struct window *w, const struct locked *locked, bool unique, bool renews,
                       int refused, struct window_memory *memory)
 {
-  uint64_t epoch = epoch_locked(&w->epoch);
+  uint64_t epoch = epoch_locked(&w->state->epoch);
   HOOK(window_epoch_read_locked);
   if (!has_layers(locked, epoch))
     return OTHER_LAYERS;
@@ -155,12 +155,15 @@ static NEVER_INLINE int provide(struct window *w, const struct locked *locked,
 static NEVER_INLINE int put(struct window *w, uint64_t mixed, bool unique, bool renews)
 {
   struct window_memory memory;
+  int refused = window_join(w);
+  if (refused != TAMIS_OK)
+    return refused;
   window_memory_begin(&memory, w);
-  for (int refused = 0;;) {
+  for (;;) {
     struct locked locked;
     lock_pairs(w, mixed, &locked);
     int result = put_locked(w, &locked, unique, renews, refused, &memory);
-    unlock_pairs(&locked);
+    unlock_pairs(w, &locked);
     if (__builtin_expect(result >= NO_ROOM || result < 0, 0)) {
       const bool last = refused || locked.pairs == 1;
       result = refused = provide(w, &locked, &memory, result);
@@ -219,7 +222,7 @@ int tamis__window_add_first_copy(tamis_filter *f, uint64_t hash)
 static void mix_and_prefetch(const struct window *w, const uint64_t *hashes, size_t n,
                              uint64_t mixed[FILTER_GROUP])
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   struct window_reader reader = window_enter(epoch);
   struct window_layer *layer = window_newest(w, epoch);
   for (size_t i = 0; i < n; i++) {

@@ -96,9 +96,10 @@ static void link_layer(struct window_layer *_Atomic *link, struct window_layer *
 static void publish_list(struct window *w)
 {
   bool grown = window_layer_at(&w->newest) != &w->first || window_layer_at(&w->first.older);
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   w->changes++;
-  while (!epoch_publish(&w->epoch, &epoch, epoch_with_layers(epoch, w->changes, grown, w->stamps)))
+  while (!epoch_publish(&w->state->epoch, &epoch,
+                        epoch_with_layers(epoch, w->changes, grown, w->stamps)))
     ;
 }
 
@@ -266,7 +267,7 @@ static int grow_locked(struct window *w, struct window_layer *full,
 {
   unsigned at = window_mark_of(full, place->lower);
   fullness *mark = &full->full[at];
-  uint64_t rooms = window_rooms(w, epoch_before(&w->epoch));
+  uint64_t rooms = window_rooms(w, epoch_before(&w->state->epoch));
   if (!tamis__window_has_no_path(w, full, place)) {
     fullness_begin_search(mark);
     HOOK(window_full_search_begins);
@@ -284,7 +285,7 @@ int tamis__window_grow(struct window *w, struct window_layer *full,
                        const struct window_place *place, uint64_t epoch)
 {
   stripe_lock(&w->opening);
-  bool same = epoch_has_same_layers(epoch, epoch_before(&w->epoch));
+  bool same = epoch_has_same_layers(epoch, epoch_before(&w->state->epoch));
   int result = same ? grow_locked(w, full, place) : TAMIS_OK;
   stripe_unlock(&w->opening);
   return result;
@@ -352,7 +353,8 @@ static void open_smaller_locked(struct window *w, uint64_t most)
 /* A call that opens a layer is waited for only if there may be something to do. */
 void tamis__window_open_smaller(struct window *w, uint64_t most)
 {
-  if (!epoch_has_grown(epoch_before(&w->epoch)) || !(is_sparse(w, most) || first_would_do(w, most)))
+  if (!w->spec.growable || !epoch_has_grown(epoch_before(&w->state->epoch)) ||
+      !(is_sparse(w, most) || first_would_do(w, most)))
     return;
   stripe_lock(&w->opening);
   open_smaller_locked(w, most);
@@ -365,8 +367,8 @@ void tamis__window_open_smaller(struct window *w, uint64_t most)
 static void wait_for_holders_of_stripes(struct window *w)
 {
   for (uint64_t i = 0; i <= w->stripes.mask; i++) {
-    stripe_lock(&w->stripes.all[i].stripe);
-    stripe_unlock(&w->stripes.all[i].stripe);
+    window_lock(w, &w->stripes.all[i]);
+    window_unlock(w, &w->stripes.all[i]);
   }
 }
 

@@ -12,7 +12,6 @@
 #include "window/copies.h"
 #include "window/create.h"
 #include "window/layers.h"
-#include "window/window.h"
 
 #include <string.h>
 
@@ -93,7 +92,7 @@ static bool read_numbers(const struct saved_head *saved, struct load *l)
   l->first = g[SAVED_WINDOW_PERIOD];
   bool good =
       g[SAVED_WINDOW_PERIODS] && g[SAVED_WINDOW_PERIODS] <= WINDOW_MOST_PERIODS &&
-      g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= saved_most_period && g[SAVED_WINDOW_STAMP] &&
+      g[SAVED_WINDOW_RENEWS] <= 1 && l->first <= window_most_period && g[SAVED_WINDOW_STAMP] &&
       g[SAVED_WINDOW_STAMP] <= l->stamps && g[SAVED_WINDOW_LAYERS] &&
       g[SAVED_WINDOW_LAYERS] < (o->growable ? WINDOW_MOST_LAYERS : 2) &&
       g[SAVED_WINDOW_GROWTHS] <= INT32_MAX &&
@@ -235,7 +234,7 @@ static int load_copied(struct load *l, struct content *c, unsigned number)
       return result;
     image_get(c->copied + i, block.payload, done - i);
     for (; i < done; i++) {
-      if (c->copied[i] < l->last || c->copied[i] > saved_most_period)
+      if (c->copied[i] < l->last || c->copied[i] > window_most_period)
         return TAMIS_ECORRUPT;
       l->last = c->copied[i];
     }
@@ -319,7 +318,8 @@ static int load_end(struct load *l)
   if (result != TAMIS_OK)
     return result;
   if (totals[TOTAL_WINDOW_LANES] != l->lanes || totals[TOTAL_WINDOW_PERIOD] < l->last ||
-      totals[TOTAL_WINDOW_PERIOD] > saved_most_period || totals[TOTAL_WINDOW_FURTHER] != l->further)
+      totals[TOTAL_WINDOW_PERIOD] > window_most_period ||
+      totals[TOTAL_WINDOW_FURTHER] != l->further)
     return TAMIS_ECORRUPT;
   l->last = totals[TOTAL_WINDOW_PERIOD];
   for (unsigned i = 0; i < l->n; i++)
@@ -345,11 +345,11 @@ static int append_layer(struct window *w, struct content *c)
 static void count_lanes(struct window *w, const struct window_layer *layer)
 {
   for (uint64_t i = 0; i < window_words(&layer->geometry); i++) {
-    struct stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
+    struct window_stripe *stripe = window_stripe_of_block(w, i >> layer->block_shift);
     uint64_t used = window_used(&layer->geometry.whole, word_load(&layer->words[i]));
-    stripe_lock(stripe);
+    window_lock(w, stripe);
     window_use(stripe, (int64_t) lanes_count(used));
-    stripe_unlock(stripe);
+    window_unlock(w, stripe);
   }
 }
 
@@ -372,7 +372,8 @@ static int create(struct load *l, const struct tamis_filter *head, struct window
   if (!l->apart)
     l->layers[0].words = NULL;
   uint64_t epoch = epoch_make(l->last, 0, false, stamp_of(l, l->last), l->stamps);
-  atomic_store_explicit(&w->epoch, epoch, memory_order_relaxed); /* not shared yet, with the next */
+  atomic_store_explicit(&w->state->epoch, epoch,
+                        memory_order_relaxed); /* not shared yet, with the next */
   for (unsigned i = !l->apart; i < l->n && result == TAMIS_OK; i++)
     result = append_layer(w, &l->layers[i]);
   if (l->apart && result == TAMIS_OK)
@@ -400,8 +401,13 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   struct window *w = NULL;
   if (!read_numbers(saved, &l))
     return TAMIS_ECORRUPT;
-  if (r->mapping)
-    return TAMIS_EUNSUPPORTED; /* it could not forget */
+  /* One that is mapped could not forget; and of one that others change, a reader without locks could
+   * miss what is moved. */
+  r->live = saved->features & SAVED_LIVE;
+  if (r->live && saved->limit && window_bytes(&l.own) > saved->limit)
+    return TAMIS_EFULL;
+  if (r->mapping || r->live)
+    return TAMIS_EUNSUPPORTED;
   l.last = l.first;
   l.bytes = l.beside = bytes_beside(&l);
   int result = load_layers(&l);
@@ -420,7 +426,7 @@ int tamis__window_load(struct saved_reader *r, const struct saved_head *saved,
   for (unsigned i = 0; i < l.n; i++)
     tamis__memory_release(&r->allocator, l.layers[i].words, window_bytes(&l.layers[i].geometry));
   if (w)
-    operations_of(&w->head)->kind->destroy(&w->head);
+    tamis__window_destroy(&w->head);
   return result;
 }
 
@@ -447,6 +453,28 @@ void tamis__window_figures(const struct saved_head *saved, tamis_stats *out)
   }
   /* It does not say how full each layer is: then each has its part of the rate. */
   out->fpp_estimate = out->fpp;
+}
+
+void tamis__window_own_options(struct saved_head *saved)
+{
+  saved->options.window = (unsigned) saved->geometry[SAVED_WINDOW_PERIODS];
+  saved->options.window_renews = saved->geometry[SAVED_WINDOW_RENEWS];
+}
+
+bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out)
+{
+  struct load l = {.saved = saved};
+  const tamis_options *o = &saved->options;
+  if (!read_numbers(saved, &l) || saved->geometry[SAVED_WINDOW_LAYERS] != 1)
+    return false;
+  *out = (struct window_plan){.spec = l.spec,
+                              .geometry = l.layers[0].geometry,
+                              .index = l.layers[0].index,
+                              .copies = o->kind == TAMIS_CUCKOO,
+                              .renews = saved->geometry[SAVED_WINDOW_RENEWS],
+                              .stripes_wanted = o->stripes,
+                              .max_bytes = o->max_bytes};
+  return true;
 }
 
 /* What the oldest layer and those after it take beside their words. */

@@ -48,11 +48,12 @@ FORCE_INLINE uint64_t look_at_bucket(const struct window_geometry *g, const word
   return window_has_live(&g->shape, value, pattern);
 }
 
-FORCE_INLINE struct look look(const struct window *w, const struct window_geometry *g,
-                              const word *words, const struct window_place *place, unsigned dead)
+FORCE_INLINE struct look look(const struct window *w, const struct window_state *state,
+                              const struct window_geometry *g, const word *words,
+                              const struct window_place *place, unsigned dead)
 {
   struct look look;
-  const version_counter *version = window_version(w, place->top);
+  const version_counter *version = &state->versions[place->top >> w->version_shift];
   uint64_t pattern = window_pattern(&g->shape, window_fingerprint(&g->shape, place), dead);
   uint64_t before = window_version_before(version);
   HOOK(window_version_read);
@@ -68,7 +69,7 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
                                      bool segmented)
 {
   struct window_place place = window_place_of(g, mixed, segmented);
-  struct look l = look(w, g, layer->words, &place, dead);
+  struct look l = look(w, w->state, g, layer->words, &place, dead);
   return l.changed ? WINDOW_MOVED : l.found ? WINDOW_HIT : WINDOW_MISS;
 }
 
@@ -77,13 +78,13 @@ FORCE_INLINE enum window_answer find(const struct window *w, const struct window
 /* MOVED: what was read does not hold.  The caller is in a read section. */
 static enum window_answer search(const struct window *w, uint64_t mixed)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   enum window_answer answer = WINDOW_MISS;
   HOOK(window_epoch_read);
   for (const struct window_layer *layer = window_newest(w, epoch); layer && answer == WINDOW_MISS;
        layer = window_next(layer, epoch))
     answer = layer->calls->find(w, layer, mixed, epoch_dead(epoch));
-  return epoch_after(&w->epoch) == epoch ? answer : WINDOW_MOVED;
+  return epoch_after(&w->state->epoch) == epoch ? answer : WINDOW_MOVED;
 }
 
 static bool contains_any(const struct window *w, uint64_t mixed)
@@ -101,7 +102,7 @@ static bool contains_any(const struct window *w, uint64_t mixed)
 /* After a look-up under which something has changed, or which was made in one of several layers. */
 static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 {
-  if (!epoch_has_grown(epoch_before(&w->epoch)))
+  if (!epoch_has_grown(epoch_before(&w->state->epoch)))
     tamis__counter_note(&w->counters, WINDOW_LOOKUP_RETRIES);
   return contains_any(w, mixed);
 }
@@ -111,10 +112,11 @@ static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
 FORCE_INLINE bool contains_at(const struct window *w, const struct window_geometry *g,
                               const struct window_place *place, uint64_t mixed)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  const struct window_state *state = w->state;
+  uint64_t epoch = epoch_before(&state->epoch);
   HOOK(window_epoch_read);
-  struct look l = look(w, g, w->first.words, place, epoch_dead(epoch));
-  uint64_t changed = l.changed | (epoch_after(&w->epoch) ^ epoch) | (epoch & EPOCH_GROWN);
+  struct look l = look(w, state, g, w->first.words, place, epoch_dead(epoch));
+  uint64_t changed = l.changed | (epoch_after(&state->epoch) ^ epoch) | (epoch & EPOCH_GROWN);
   return __builtin_expect(changed != 0, 0) ? contains_again(w, mixed) : l.found != 0;
 }
 

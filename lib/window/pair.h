@@ -66,11 +66,11 @@ struct locked {
   uint64_t epoch; /* that names the layers */
   unsigned pairs, stripes;
   struct pair pair[WINDOW_MOST_LAYERS]; /* the newest layer's first */
-  struct stripe *stripe[2 * WINDOW_MOST_LAYERS];
+  struct window_stripe *stripe[2 * WINDOW_MOST_LAYERS];
 };
 
 /* Keeps the stripes in the order of their addresses, and each once. */
-static inline void note_stripe(struct locked *locked, struct stripe *stripe)
+static inline void note_stripe(struct locked *locked, struct window_stripe *stripe)
 {
   unsigned at = locked->stripes;
   while (at && locked->stripe[at - 1] > stripe)
@@ -82,11 +82,11 @@ static inline void note_stripe(struct locked *locked, struct stripe *stripe)
   locked->stripe[at] = stripe;
 }
 
-static inline void lock_stripes(const struct locked *locked)
+static inline void lock_stripes(const struct window *w, const struct locked *locked)
 {
   HOOK(window_stripes_wanted);
   for (unsigned i = 0; i < locked->stripes; i++)
-    stripe_lock(locked->stripe[i]);
+    window_lock(w, locked->stripe[i]);
 }
 
 static inline void note_pair(const struct window *w, struct window_layer *layer, uint64_t mixed,
@@ -102,7 +102,7 @@ static inline void note_pair(const struct window *w, struct window_layer *layer,
  * before it reads any layer. */
 static inline void lock_pairs(const struct window *w, uint64_t mixed, struct locked *locked)
 {
-  uint64_t epoch = locked->epoch = epoch_before(&w->epoch);
+  uint64_t epoch = locked->epoch = epoch_before(&w->state->epoch);
   locked->pairs = locked->stripes = 0;
   if (epoch_has_grown(epoch)) {
     struct window_reader reader = window_enter(epoch);
@@ -115,7 +115,7 @@ static inline void lock_pairs(const struct window *w, uint64_t mixed, struct loc
   } else {
     note_pair(w, (struct window_layer *) &w->first, mixed, locked);
   }
-  lock_stripes(locked);
+  lock_stripes(w, locked);
   HOOK(window_stripes_taken);
 }
 
@@ -125,10 +125,10 @@ static inline bool has_layers(const struct locked *locked, uint64_t epoch)
   return epoch_has_same_layers(locked->epoch, epoch);
 }
 
-static inline void unlock_pairs(const struct locked *locked)
+static inline void unlock_pairs(const struct window *w, const struct locked *locked)
 {
   for (unsigned i = locked->stripes; i-- > 0;)
-    stripe_unlock(locked->stripe[i]);
+    window_unlock(w, locked->stripe[i]);
 }
 
 /* Where a key has its entry: the oldest layer in which a live lane has its fingerprint.  [H] in

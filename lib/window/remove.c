@@ -41,14 +41,14 @@ static void lock_home(const struct window *w, uint64_t mixed, struct locked *loc
 {
   for (;;) {
     lock_pairs(w, mixed, locked);
-    uint64_t epoch = epoch_locked(&w->epoch);
+    uint64_t epoch = epoch_locked(&w->state->epoch);
     HOOK(window_epoch_read_locked);
     if (has_layers(locked, epoch)) {
       *home = find_home(locked, epoch);
       HOOK(window_home_found);
       return;
     }
-    unlock_pairs(locked);
+    unlock_pairs(w, locked);
   }
 }
 
@@ -76,7 +76,7 @@ int tamis__window_remove(tamis_filter *f, uint64_t hash)
   lock_home(memory.w, window_mixed(memory.w, hash), &locked, &home);
   if (home.live)
     remove_locked(home.pair, &home.found, &memory);
-  unlock_pairs(&locked);
+  unlock_pairs(memory.w, &locked);
   window_release_memory(&memory);
   return home.live ? TAMIS_OK : TAMIS_ABSENT;
 }
@@ -92,7 +92,7 @@ uint64_t tamis__window_count_copies(const tamis_filter *f, uint64_t hash)
   const struct window_layer *layer = home.pair->layer;
   struct window_lane lane = window_lane(layer, home.found.bucket, home.found.lane);
   uint64_t copies = home.live ? 1 + tamis__window_further(layer, lane) : 0;
-  unlock_pairs(&locked);
+  unlock_pairs(w, &locked);
   return copies;
 }
 

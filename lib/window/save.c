@@ -31,6 +31,7 @@
 
 #include "base/memory.h"
 #include "window/copies.h"
+#include "window/create.h"
 #include "window/evict.h"
 
 #include <string.h>
@@ -41,14 +42,14 @@ unsigned tamis__window_list(const struct window *w,
   uint64_t epoch;
   unsigned n;
   do {
-    epoch = epoch_before(&w->epoch);
+    epoch = epoch_before(&w->state->epoch);
     struct window_reader reader = window_enter(epoch);
     const struct window_layer *layer = window_newest(w, epoch);
     for (n = 0; layer && n < WINDOW_MOST_LAYERS; layer = window_next(layer, epoch))
       layers[n++] = (struct window_copied_layer){
           .geometry = layer->geometry, .number = window_number(layer), .index = layer->index};
     window_leave(reader);
-  } while (epoch_after(&w->epoch) != epoch);
+  } while (epoch_after(&w->state->epoch) != epoch);
   return n;
 }
 
@@ -62,12 +63,22 @@ static void put_layer(const struct window_copied_layer *layer, uint64_t *numbers
   numbers[SAVED_LAYER_INDEX] = layer->index;
 }
 
+void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers)
+{
+  const struct window_copied_layer only = {.geometry = plan->geometry, .index = plan->index};
+  numbers[SAVED_WINDOW_PERIODS] = plan->spec.periods;
+  numbers[SAVED_WINDOW_RENEWS] = plan->renews;
+  numbers[SAVED_WINDOW_STAMP] = 1;
+  numbers[SAVED_WINDOW_LAYERS] = 1;
+  put_layer(&only, &numbers[SAVED_WINDOW_OLDEST]);
+}
+
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out)
 {
   const struct window *w = const_window_of(f);
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
   unsigned n = tamis__window_list(w, layers);
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   out->options = (tamis_options){.capacity = w->spec.capacity,
                                  .fpp = w->spec.fpp,
                                  .growable = w->spec.growable,
@@ -136,19 +147,19 @@ enum { MOST_BYTES_OF_LINE = WINDOW_LINE_WORDS * COUNTS_MAX_LANES * IMAGE_COUNT_B
 static bool copy_words(const struct window *w, const struct window_layer *layer, uint64_t first,
                        uint64_t n, uint64_t *words, struct lane_counts *counts)
 {
-  struct stripe *stripe = window_stripe_of_block(w, first >> layer->block_shift);
+  struct window_stripe *stripe = window_stripe_of_block(w, first >> layer->block_shift);
   const bool counted = window_counts_copies(w);
   if (counted && counts->room - counts->size < MOST_BYTES_OF_LINE)
     return false;
   if (counted)
-    stripe_lock(stripe);
+    window_lock(w, stripe);
   for (uint64_t i = 0; i < n; i++) {
     words[i] = word_load(&layer->words[first + i]);
     if (counted)
       copy_counts_locked(layer, first + i, words[i], counts);
   }
   if (counted)
-    stripe_unlock(stripe);
+    window_unlock(w, stripe);
   HOOK(window_words_copied);
   return true;
 }
@@ -293,6 +304,7 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
   struct copy copy = {.filter = filter, .w = w};
   struct window_copied_layer layers[WINDOW_MOST_LAYERS];
   unsigned n = list_for_head(filter, w->head, layers);
+  w->result = window_join(filter);
   for (unsigned i = 0; i < n && w->result == TAMIS_OK; i++) {
     uint64_t numbers[SAVED_LAYER_NUMBERS];
     put_layer(&layers[i], numbers);
@@ -303,6 +315,6 @@ int tamis__window_save(const tamis_filter *f, struct saved_writer *w)
   }
   w->totals[TOTAL_WINDOW_LANES] = copy.lanes;
   w->totals[TOTAL_WINDOW_FURTHER] = copy.further;
-  w->totals[TOTAL_WINDOW_PERIOD] = epoch_period(epoch_before(&filter->epoch));
+  w->totals[TOTAL_WINDOW_PERIOD] = epoch_period(epoch_before(&filter->state->epoch));
   return w->result;
 }

@@ -59,8 +59,6 @@ static inline struct lane_place lane_place(const struct window_geometry *g, uint
   return at;
 }
 
-static const uint64_t saved_most_period = (UINT64_C(1) << (64 - EPOCH_PERIOD_SHIFT)) - 1;
-
 /* A layer as it was when a copy began.  It may leave meanwhile, and its memory be released. */
 struct window_copied_layer {
   struct window_geometry geometry;
@@ -80,6 +78,14 @@ int tamis__window_copy_segment(struct window *w, const struct window_copied_laye
                                uint64_t segment, uint64_t *words, struct lane_counts *counts,
                                const tamis_allocator *allocator, uint64_t *epoch);
 
+/* The header's numbers of a new window.  (Its capacity and rate are options.) */
+struct window_plan;
+void tamis__window_put_numbers(const struct window_plan *plan, uint64_t *numbers);
+
+/* Reads the plan of a window with one layer from a header.  False: no filter has it. */
+bool tamis__window_read_plan(const struct saved_head *saved, struct window_plan *out);
+
+void tamis__window_own_options(struct saved_head *saved);
 void tamis__window_describe(const tamis_filter *f, struct saved_head *out);
 void tamis__window_figures(const struct saved_head *saved, tamis_stats *out);
 uint64_t tamis__window_saved_beside(const struct saved_head *saved);

@@ -153,6 +153,7 @@
 #include "base/filter.h"
 #include "base/fullness.h"
 #include "base/hook.h"
+#include "base/owned.h"
 #include "base/reclaim.h"
 #include "base/stripe.h"
 #include "base/word.h"
@@ -210,11 +211,47 @@ static inline size_t window_layer_bytes(bool copies)
 
 typedef _Atomic uint64_t version_counter;
 
+/* What writers and look-ups share, beside words and stripes.  In a window that processes share it is
+ * in the file. */
+struct window_state {
+  _Alignas(64) epoch_word epoch;
+  /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
+   * sweep, and while a segment is frozen. */
+  struct owned_lock advancing;
+  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
+   * frozen, which a save or a union copies meanwhile. */
+  struct owned_lock saving;
+  _Atomic uint64_t frozen; /* evict.h */
+  /* What follows has a meaning only if processes share the window: shared.c. */
+  _Atomic uint64_t boot;       /* of the system that has mended it */
+  _Atomic uint64_t checkpoint; /* the place of the last one: 1 or 2; 0: there is none */
+  /* LOCK window.syncing (order 1): lets one checkpoint be written at a time; held for that. */
+  struct owned_lock syncing;
+  uint64_t unused;
+  version_counter versions[];
+};
+
+_Static_assert(sizeof(struct window_state) == 64, "a cache line, before the versions");
+
+struct window_stripe {
+  _Alignas(64) struct owned_lock lock;
+  /* Lanes in use, dead ones included, and further copies of their entries; written under the lock and
+   * read without.  (Relaxed: no other data depends on them.) */
+  _Atomic uint64_t lanes, copies;
+};
+
+struct window_stripes {
+  struct window_stripe *all;
+  uint64_t mask; /* number of stripes - 1; a power of two - 1 */
+};
+
+struct window_shared;
+
 struct window {
   struct tamis_filter head;
   struct filter_operations operations; /* those of the first layer's shape */
   struct window_layer first;
-  version_counter *versions;
+  struct window_state *state;
   unsigned
       version_shift; /* of a fingerprint at the top of a word; the rest is the counter's number */
   unsigned stamps;   /* G + 2 */
@@ -225,21 +262,16 @@ struct window {
   /* LOCK window.stripes (order 4): protect blocks of buckets in all layers, with the counts of
    * these, and are taken by their addresses; held for a change of the buckets of a key, or the
    * sweep of a block. */
-  struct stripes stripes;
+  struct window_stripes stripes;
+  struct owner owner;           /* of the locks that this process takes */
+  struct window_shared *shared; /* NULL: no other process has it */
   struct counters counters;
-  /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
-   * sweep, and while a segment is frozen. */
-  struct stripe advancing;
   /* LOCK window.opening (order 3): protects the list of layers and the marks of full segments; held
    * for a search for room, with its new layer. */
   struct stripe opening;
-  /* LOCK window.saving (order 2): protects the name of the frozen segment; held while a segment is
-   * frozen, which a save or a union copies meanwhile. */
-  struct stripe saving;
-  _Atomic uint64_t frozen; /* evict.h */
-  _Atomic uint64_t bytes;  /* everything; relaxed: it publishes nothing */
-  fullness_rooms rooms;    /* how often memory has come free, or an index for a layer */
-  size_t cleared_from;     /* as in struct window_plan */
+  _Atomic uint64_t bytes; /* everything; relaxed: it publishes nothing */
+  fullness_rooms rooms;   /* how often memory has come free, or an index for a layer */
+  size_t cleared_from;    /* as in struct window_plan */
   /* The layer that was opened last.  The epoch word may not name it yet. */
   struct window_layer *_Atomic newest;
   uint64_t changes;         /* of the list; by `opening`.  The epoch word has the lowest bits */
@@ -248,7 +280,6 @@ struct window {
   struct backlog backlog;   /* layers that have left */
   struct filter_more more;
   unsigned char secret[HASH_SECRET_BYTES];
-  _Alignas(64) epoch_word epoch;
 };
 
 static inline struct window *window_of(tamis_filter *f)
@@ -343,31 +374,49 @@ static inline void window_leave(struct window_reader reader)
 
 /* ---- stripes ---- */
 
-static inline struct stripe *window_stripe_of_block(const struct window *w, uint64_t block)
+/* Before the process takes any lock: it may have been forked, and have no name yet.
+ *   Errors  TAMIS_EIO: errno says why */
+static inline int window_join(struct window *w)
 {
-  return stripe_of(&w->stripes, block);
+  return __builtin_expect(owner_has_name(&w->owner), 1) ? TAMIS_OK : tamis__owner_renew(&w->owner);
 }
 
-/* Counts lanes in use. */
-static inline void window_use(struct stripe *stripe, int64_t change)
+/* Mends what the owner of a stripe has left that was killed: [K] in shared.h.  The caller has taken
+ * the stripe over. */
+void tamis__window_mend(const struct window *w, struct window_stripe *stripe);
+
+static inline void window_lock(const struct window *w, struct window_stripe *stripe)
 {
-  assert(stripe_held(stripe));
-  struct padded_stripe *padded = (struct padded_stripe *) (void *) stripe;
-  uint64_t lanes = atomic_load_explicit(&padded->lanes, memory_order_relaxed);
-  atomic_store_explicit(&padded->lanes, lanes + (uint64_t) change, memory_order_relaxed);
+  if (__builtin_expect(owned_lock(&stripe->lock, &w->owner), 0))
+    tamis__window_mend(w, stripe);
+}
+
+static inline void window_unlock(const struct window *w, struct window_stripe *stripe)
+{
+  owned_unlock(&stripe->lock, &w->owner);
+}
+
+static inline struct window_stripe *window_stripe_of_block(const struct window *w, uint64_t block)
+{
+  return &w->stripes.all[block & w->stripes.mask];
+}
+
+/* Counts lanes in use.  The caller holds the stripe, as with the next. */
+static inline void window_use(struct window_stripe *stripe, int64_t change)
+{
+  uint64_t lanes = atomic_load_explicit(&stripe->lanes, memory_order_relaxed);
+  atomic_store_explicit(&stripe->lanes, lanes + (uint64_t) change, memory_order_relaxed);
 }
 
 /* Counts further copies, modulo 2^64. */
-static inline void window_count_copies(struct stripe *stripe, uint64_t more)
+static inline void window_count_copies(struct window_stripe *stripe, uint64_t more)
 {
-  assert(stripe_held(stripe));
-  struct padded_stripe *padded = (struct padded_stripe *) (void *) stripe;
-  uint64_t copies = atomic_load_explicit(&padded->copies, memory_order_relaxed);
-  atomic_store_explicit(&padded->copies, copies + more, memory_order_relaxed);
+  uint64_t copies = atomic_load_explicit(&stripe->copies, memory_order_relaxed);
+  atomic_store_explicit(&stripe->copies, copies + more, memory_order_relaxed);
 }
 
-static inline struct stripe *window_stripe(const struct window *w, const struct window_layer *layer,
-                                           uint64_t bucket)
+static inline struct window_stripe *window_stripe(const struct window *w,
+                                                  const struct window_layer *layer, uint64_t bucket)
 {
   uint64_t at = window_word_of(layer->geometry.bucket_shift, bucket);
   return window_stripe_of_block(w, at >> layer->block_shift);
@@ -448,7 +497,7 @@ static inline void window_store(const struct window_layer *layer, uint64_t bucke
 
 static inline version_counter *window_version(const struct window *w, uint64_t top)
 {
-  return &w->versions[top >> w->version_shift];
+  return &w->state->versions[top >> w->version_shift];
 }
 
 /* ORDER window.version_bump (release)

@@ -78,7 +78,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
 {
   struct window *w = memory->w;
   const struct window_layer *layer = u->pair.layer;
-  uint64_t epoch = epoch_locked(&w->epoch);
+  uint64_t epoch = epoch_locked(&w->state->epoch);
   HOOK(window_epoch_read_locked);
   if (!epoch_has_same_layers(before, epoch))
     return OTHER_LAYERS;
@@ -107,7 +107,7 @@ static int unite_locked(struct window_memory *memory, const struct united *u, ui
 static bool find_stripes(struct window *w, const struct united *u, struct locked *locked)
 {
   const struct window_place *place = &u->pair.place;
-  *locked = (struct locked){.epoch = epoch_before(&w->epoch)};
+  *locked = (struct locked){.epoch = epoch_before(&w->state->epoch)};
   struct window_reader reader = window_enter(locked->epoch);
   struct window_layer *newest = window_newest(w, locked->epoch);
   bool open = newest == u->pair.layer && window_number(newest) == u->number;
@@ -123,9 +123,9 @@ static int try_to_unite(struct window_memory *memory, const struct united *u, st
 {
   if (!find_stripes(memory->w, u, locked))
     return TAMIS_EFULL;
-  lock_stripes(locked);
+  lock_stripes(memory->w, locked);
   int result = unite_locked(memory, u, locked->epoch);
-  unlock_pairs(locked);
+  unlock_pairs(memory->w, locked);
   return result;
 }
 
@@ -174,7 +174,7 @@ static struct united united_of(const struct both *b, const struct lane_place *at
 
 static int count_missing(struct both *b, const struct united *u)
 {
-  uint64_t epoch = epoch_before(&b->into->epoch);
+  uint64_t epoch = epoch_before(&b->into->state->epoch);
   struct window_reader reader = window_enter(epoch);
   bool live = false;
   if (window_newest(b->into, epoch) == b->layer && window_number(b->layer) == b->to.number) {
@@ -190,6 +190,15 @@ static int count_missing(struct both *b, const struct united *u)
 static int unite(struct both *b, const struct united *u)
 {
   return unite_entry(b->into, u);
+}
+
+/* False: no period has this stamp.  Another process may have written anything to a window that it
+ * shares. */
+static bool is_remembered(const struct both *b, uint64_t entry, uint64_t epoch)
+{
+  const unsigned stamp = window_stamp_of(&b->of.geometry.shape, entry), stamps = b->from->stamps;
+  return stamp - 1U < stamps && epoch_now(epoch) - 1U < stamps &&
+         stamp != epoch_next_stamp(epoch_now(epoch), stamps);
 }
 
 /* Calls for the entries of the segment that has been copied. */
@@ -212,7 +221,8 @@ static int for_each_copied(struct both *b, uint64_t segment, uint64_t epoch,
         u.copies += r.count;
         more = lane_counts_next(&r);
       }
-      result = call(b, &u);
+      if (is_remembered(b, at.entry, epoch))
+        result = call(b, &u);
     }
   return result;
 }
@@ -247,7 +257,7 @@ static bool find_only_layer(const struct window *w, struct window_copied_layer *
 static struct window_layer *address_of_newest(const struct window *w,
                                               const struct window_copied_layer *only)
 {
-  uint64_t epoch = epoch_before(&w->epoch);
+  uint64_t epoch = epoch_before(&w->state->epoch);
   struct window_reader reader = window_enter(epoch);
   struct window_layer *newest = window_newest(w, epoch);
   bool is_it = window_number(newest) == only->number;
@@ -259,12 +269,6 @@ static bool have_same_options(const struct window_spec *a, const struct window_s
 {
   return a->periods == b->periods && a->capacity == b->capacity && a->fpp == b->fpp &&
          a->growable == b->growable;
-}
-
-static bool have_same_geometry(const struct window_geometry *a, const struct window_geometry *b)
-{
-  return a->shape_index == b->shape_index && a->segments == b->segments && a->half == b->half &&
-         a->capacity == b->capacity;
 }
 
 /* Whether there is room for the keys of both.  Entries that both have count once.  (Copies come one
@@ -279,7 +283,7 @@ static int plan(struct both *b)
   if (used + window_lanes_in_use(b->from) <= g->capacity)
     return TAMIS_OK;
   int result = for_each_entry(b, count_missing);
-  if (result != TAMIS_OK || used + b->missing <= g->capacity)
+  if (result != TAMIS_OK || !b->missing || used + b->missing <= g->capacity)
     return result;
   return b->into->spec.growable ? TAMIS_EUNSUPPORTED : TAMIS_EFULL;
 }
@@ -291,14 +295,19 @@ int tamis__window_merge(tamis_filter *into, const tamis_filter *from)
   if (!have_same_options(&b.into->spec, &b.from->spec))
     return TAMIS_EINVAL;
   if (!find_only_layer(b.into, &b.to) || !find_only_layer(b.from, &b.of) ||
-      !have_same_geometry(&b.to.geometry, &b.of.geometry))
+      !window_has_geometry(&b.to.geometry, &b.of.geometry))
     return TAMIS_EUNSUPPORTED;
+  int result = window_join(b.into);
+  if (result == TAMIS_OK)
+    result = window_join(b.from);
+  if (result != TAMIS_OK)
+    return result;
   b.layer = address_of_newest(b.into, &b.to);
   size_t bytes = window_segment_words(&b.of.geometry) * 8;
   b.words = tamis__memory_allocate_cleared(filter_allocator(into), bytes, 0);
   if (!b.words)
     return TAMIS_ENOMEM;
-  int result = plan(&b);
+  result = plan(&b);
   if (result == TAMIS_OK)
     result = for_each_entry(&b, unite);
   tamis__lane_counts_release(&b.counts, filter_allocator(into));

@@ -233,11 +233,11 @@ static void set_up_window_move(void)
   for (unsigned i = 0; i < 4; i++) {
     struct window_place place = place_of(i ? window_key(LOWER, UPPER) : t.x);
     uint64_t fingerprint = window_fingerprint(&layer->geometry.shape, &place);
-    struct stripe *stripe = window_stripe(window(), layer, buckets[i]);
-    stripe_lock(stripe);
+    struct window_stripe *stripe = window_stripe(window(), layer, buckets[i]);
+    window_lock(window(), stripe);
     window_store(layer, buckets[i], lanes[i], fingerprint | 1); /* the first stamp */
     window_use(stripe, 1);
-    stripe_unlock(stripe);
+    window_unlock(window(), stripe);
   }
   t.y = window_key(LOWER, UPPER);
   expect(contains(t.x), "where x stands");
@@ -246,7 +246,7 @@ static void set_up_window_move(void)
 static void move_x(void)
 {
   struct window_place full = place_of(t.y);
-  if (tamis__window_evict(window(), &window()->first, &full, epoch_before(&window()->epoch),
+  if (tamis__window_evict(window(), &window()->first, &full, epoch_before(&window()->state->epoch),
                           true) != TAMIS_OK)
     model_fail("no path");
 }
@@ -290,8 +290,8 @@ static void run_last_move(unsigned thread)
 {
   struct window_place full = place_of(t.y);
   if (thread == 0)
-    (void) tamis__window_evict(window(), &window()->first, &full, epoch_before(&window()->epoch),
-                               true);
+    (void) tamis__window_evict(window(), &window()->first, &full,
+                               epoch_before(&window()->state->epoch), true);
   else
     advance();
 }

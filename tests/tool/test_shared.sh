@@ -127,13 +127,51 @@ run dedup --shared seen --capacity 1k $rate --layout classic paths
 check "a file with these options" empty
 usage "--shared is for Bloom filters" dedup --kind cuckoo --shared seen paths
 usage "--shared is for Bloom filters" build --kind counting --shared seen paths
-usage "a filter that processes share forgets nothing" dedup --window 3 --shared seen paths
 usage "exclude each other" dedup --state state --shared seen paths
 usage "--layout needs --shared" dedup --layout classic paths
 usage "-o FILE, or --shared FILE" build paths
 usage "-o FILE, or --shared FILE" build -o list --shared seen paths
 usage "--like and --fixed cannot be" build --fixed --shared seen paths
 usage "--like and --fixed cannot be" build --like sealed --shared seen paths
+
+# ---- windows ----
+
+head -n 20000 numbers >few
+sort few >few.sorted
+seq -f "other %g" 1000 >other
+window="--fpp=1e-8 --capacity 30k" # one of 20,000 lines is wrong once in some 10,000 runs
+rm -f seen
+at_once 4 $window --window 3 --period 1000 --shared seen few
+check "4 processes at once share a window" ends_by 0
+check "... and write each line once" each_once few.sorted part.*
+run info seen
+check "info says what it is" test "$(row window)" = 3 -a "$(row shared)" = by
+check "... and how many lines it has" test "$(row lines)" = 20000
+run query seen few
+check "query reads it" same_as few
+"$tamis" query - numbers <seen >out 2>err
+status=$?
+check "... but not from standard input" one_line 2 "standard input needs a later version of tamis, or is a window that processes share"
+run dedup --shared seen --window 3 --period 1000 other
+check "a later run" same_as other
+run dedup --shared seen --window 4 paths
+check "another window is refused" one_line 2 "cannot share 'seen': window is 4; the filter in the file has 3"
+run dedup --shared seen --renew --window 3 paths
+check "so is --renew" one_line 2 "cannot share 'seen': window_renews"
+usage "a period has 0.1 seconds or more" dedup --shared seen --period 0.01 paths
+rm -f seen
+run dedup $window --window 1 --period 0.2 --shared seen other
+sleep 0.5
+run dedup --shared seen --period 0.2 other
+check "what is old is written again" same_as other
+rm -f seen
+run dedup $window --window 1 --period 1000 --renew --shared seen other
+run dedup --shared seen --period 1000 other
+check "a window that renews is taken from the file" empty
+rm -f seen
+run dedup --shared seen other
+run dedup --shared seen --period 5 paths
+check "--period needs a window" one_line 1 "'seen' has no window, so it has no --period"
 
 rm -f seen
 run dedup --shared seen --memory 4M --capacity 1k $rate paths

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/live_file.h"
+
+#include "tamis/tamis.h"
+
+/* ---- creation ---- */
+
+/* Takes the bytes of the header and of the blocks.  The header comes last to the file, and its magic
+ * after the rest of it: a file that begins with SAVED_UNFINISHED is a new one, whatever follows. */
+struct head_writer {
+  const struct shared_file *file;
+  unsigned char header[SAVED_HEADER];
+  uint64_t at;
+};
+
+static int write_head(void *context, const void *data, size_t size)
+{
+  struct head_writer *w = context;
+  const unsigned char *from = data;
+  size_t of_header = w->at >= SAVED_HEADER         ? 0
+                     : SAVED_HEADER - w->at < size ? SAVED_HEADER - (size_t) w->at
+                                                   : size;
+  memcpy(w->header + (of_header ? w->at : 0), from, of_header);
+  int result =
+      tamis__shared_file_write(w->file, from + of_header, size - of_header, w->at + of_header);
+  w->at += size;
+  return result;
+}
+
+static int write_header(const struct shared_file *file, const unsigned char *header)
+{
+  enum { MAGIC = sizeof SAVED_MAGIC - 1 };
+  int result = tamis__shared_file_write(file, header + MAGIC, SAVED_HEADER - MAGIC, MAGIC);
+  return result == TAMIS_OK ? tamis__shared_file_write(file, header, MAGIC, 0) : result;
+}
+
+int tamis__live_file_write(const struct live_file *new, struct shared_file *file)
+{
+  struct head_writer to = {.file = file};
+  int result = tamis__shared_file_write(file, SAVED_UNFINISHED, sizeof SAVED_UNFINISHED - 1, 0);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_resize(file, new->size);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_reserve(file, 0, new->reserved);
+  if (result == TAMIS_OK)
+    result =
+        tamis__shared_file_write(file, new->numbers, new->n * sizeof(uint64_t), new->numbers_at);
+  if (result != TAMIS_OK)
+    return result;
+  struct saved_writer w = {.write = write_head, .context = &to};
+  tamis__saved_begin(&w, new->saved);
+  if (new->put_blocks)
+    new->put_blocks(new->context, &w);
+  result = tamis__saved_end_live(&w);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_flush(file);
+  return result == TAMIS_OK ? write_header(file, to.header) : result;
+}
+
+/* ---- after a start ---- */
+
+/* ORDER live.boot (acquire)
+ *   pairs with     live.counted
+ *   makes visible  that the counters agree with what they count, and that the space is reserved
+ *   if weakened    a process could decide by older counters when to look at them again
+ *   checked by     negative/start_is_not_noticed (that the number is read) */
+static uint64_t mended_at(const _Atomic uint64_t *boot)
+{
+  return atomic_load_explicit(boot, memory_order_acquire);
+}
+
+/* ORDER live.counted (release)
+ *   pairs with     live.boot, which has the argument
+ *   checked by     negative/not_counted_again (that there is something to make visible) */
+static void set_mended_at(_Atomic uint64_t *boot, uint64_t now)
+{
+  atomic_store_explicit(boot, now, memory_order_release);
+}
+
+/* Looks again under the lock, as another process may have mended the file meanwhile. */
+int tamis__live_file_after_a_start(const struct shared_file *file, _Atomic uint64_t *boot,
+                                   int (*mend)(void *context), void *context)
+{
+  const uint64_t known = tamis__shared_file_boot(), now = known ? known : 1;
+  if (mended_at(boot) == now)
+    return TAMIS_OK;
+  int result = tamis__shared_file_lock(file);
+  if (result != TAMIS_OK)
+    return result;
+  if (mended_at(boot) != now)
+    result = mend(context);
+  if (result == TAMIS_OK)
+    set_mended_at(boot, now);
+  tamis__shared_file_unlock(file);
+  return result;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/owned.h"
+
+#include "base/cancel.h"
+#include "base/hook.h"
+#include "base/shared_file.h"
+#include "base/stripe.h"
+#include "tamis/tamis.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- all owners of the process ----
+ *
+ * A fork waits for nothing, as in reclaim.c (R3): there is no handler in the parent, and the one in the
+ * child makes the lock anew, as another thread may have held it.  So the list is good after every
+ * step. */
+
+/* LOCK process.owners (order 6): protects the list of the owners of this process, and lets one thread
+ * at a time give a name; held for that. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct owner *owners;
+static bool handler_registered; /* once */
+
+/* Whether a descriptor leads to the shared file: whoever closes descriptors that are not their own may
+ * have put another file in its place. */
+static bool is_ours(const struct owner *owner, int fd)
+{
+  struct shared_file file = {.fd = fd};
+  return fd >= 0 && tamis__shared_file_look(&file) == TAMIS_OK && file.device == owner->device &&
+         file.inode == owner->inode;
+}
+
+static void drop_name(struct owner *owner)
+{
+  if (is_ours(owner, owner->alive))
+    close(owner->alive);
+  owner->alive = -1;
+  atomic_store_explicit(&owner->name, 0, memory_order_relaxed);
+}
+
+/* On the one thread that there is. */
+static void after_fork_in_child(void)
+{
+  int error = errno;
+  pthread_mutex_init(&lock, NULL);
+  for (struct owner *owner = owners; owner; owner = owner->next) {
+    drop_name(owner);
+    owner->forked(owner);
+  }
+  errno = error;
+}
+
+static void register_handler(void)
+{
+  handler_registered = !pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void insert(struct owner *owner)
+{
+  pthread_mutex_lock(&lock);
+  owner->next = owners;
+  owners = owner;
+  pthread_mutex_unlock(&lock);
+}
+
+static void take_out(struct owner *owner)
+{
+  pthread_mutex_lock(&lock);
+  struct owner **link = &owners;
+  while (*link && *link != owner)
+    link = &(*link)->next;
+  if (*link)
+    *link = owner->next;
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- names ---- */
+
+/* The second highest bit of a name is set, and the highest is not: so it is an offset, and none that a
+ * lock of the file's content reaches. */
+static const uint64_t name_bit = UINT64_C(1) << 62;
+
+static bool is_name(uint64_t name)
+{
+  return name >> 62 == 1;
+}
+
+static int random_name(uint64_t *name)
+{
+  ssize_t got;
+  do
+    got = getrandom(name, sizeof *name, 0);
+  while (got < 0 && errno == EINTR);
+  *name = name_bit | (*name & (name_bit - 1));
+  return got == (ssize_t) sizeof *name ? TAMIS_OK : TAMIS_EIO;
+}
+
+static int open_alive(struct owner *owner)
+{
+  struct shared_file alive;
+  int result = tamis__shared_file_open_anew(&alive, owner->file);
+  if (result != TAMIS_OK)
+    return result;
+  owner->alive = alive.fd;
+  if (is_ours(owner, alive.fd))
+    return TAMIS_OK;
+  close(alive.fd);
+  owner->alive = -1;
+  errno = EBADF;
+  return TAMIS_EIO;
+}
+
+/* The caller has the lock of the file.
+ * ORDER owner.named (release)
+ *   pairs with     owner.name, which has the argument */
+static int claim_locked(struct owner *owner, const struct shared_file *alive, bool *alone)
+{
+  uint64_t name = 0;
+  int result = random_name(&name);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_claim(alive, name);
+  if (result != TAMIS_OK)
+    return result;
+  *alone = !tamis__shared_file_is_claimed(alive, name_bit, 0);
+  atomic_store_explicit(&owner->name, name, memory_order_release);
+  return TAMIS_OK;
+}
+
+static int give_name(struct owner *owner, int (*first)(void *context), void *context)
+{
+  bool alone = false;
+  int result = open_alive(owner);
+  if (result != TAMIS_OK)
+    return result;
+  const struct shared_file alive = {.fd = owner->alive};
+  result = tamis__shared_file_lock(&alive);
+  if (result == TAMIS_OK) {
+    result = claim_locked(owner, &alive, &alone);
+    if (result == TAMIS_OK && alone && first)
+      result = first(context);
+    tamis__shared_file_unlock(&alive);
+  }
+  if (result != TAMIS_OK) {
+    int error = errno;
+    drop_name(owner);
+    errno = error;
+  }
+  return result;
+}
+
+int tamis__owner_renew(struct owner *owner)
+{
+  int cancellation = cancellation_disable();
+  pthread_mutex_lock(&lock);
+  int result = owner_has_name(owner) ? TAMIS_OK : give_name(owner, NULL, NULL);
+  pthread_mutex_unlock(&lock);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+static void forget_nothing(struct owner *owner)
+{
+  (void) owner;
+}
+
+void tamis__owner_begin_alone(struct owner *owner)
+{
+  *owner = (struct owner){.name = OWNER_ALONE, .file = -1, .alive = -1, .forked = forget_nothing};
+}
+
+int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
+                       int (*first)(void *context), void *context)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  struct shared_file found = {.fd = file};
+  int result = tamis__shared_file_look(&found);
+  if (result != TAMIS_OK)
+    return result;
+  *owner = (struct owner){
+      .file = file, .alive = -1, .device = found.device, .inode = found.inode, .forked = forked};
+  pthread_once(&once, register_handler);
+  if (!handler_registered)
+    return TAMIS_ENOMEM;
+  insert(owner); /* before it has a descriptor, so that a child closes that */
+  result = give_name(owner, first, context);
+  if (result != TAMIS_OK)
+    take_out(owner);
+  return result;
+}
+
+void tamis__owner_end(struct owner *owner)
+{
+  if (owner->file < 0)
+    return;
+  take_out(owner);
+  drop_name(owner);
+}
+
+/* ---- waiting ---- */
+
+/* Whoever cannot find out takes the owner for alive. */
+static bool is_dead(const struct owner *self, uint64_t name)
+{
+  const struct shared_file alive = {.fd = self->alive};
+  return self->file >= 0 && name != owner_name(self) &&
+         (!is_name(name) ||
+          (is_ours(self, alive.fd) && !tamis__shared_file_is_claimed(&alive, name, 1)));
+}
+
+/* A call that forked goes on in the child, and has no name there.  It cannot end with an error here. */
+static void await_name(const struct owner *owner)
+{
+  for (unsigned round = 0;
+       !owner_has_name(owner) && tamis__owner_renew((struct owner *) owner) != TAMIS_OK; round++)
+    tamis__stripe_back_off(round);
+}
+
+/* Acquire: as owned.lock. */
+static bool take_over(struct owned_lock *wanted, uint64_t dead, const struct owner *owner)
+{
+  return atomic_compare_exchange_strong_explicit(&wanted->owner, &dead, owner_name(owner),
+                                                 memory_order_acquire, memory_order_relaxed);
+}
+
+bool tamis__owned_wait(struct owned_lock *wanted, const struct owner *owner)
+{
+  HOOK(stripe_wait);
+  await_name(owner);
+  for (unsigned round = 0;; round++) {
+    uint64_t holder = atomic_load_explicit(&wanted->owner, memory_order_relaxed); /* a look */
+    if (!holder && owned_trylock(wanted, owner))
+      return false;
+    if (holder && stripe_wait_is_long(round) && is_dead(owner, holder) &&
+        take_over(wanted, holder, owner))
+      return true;
+    tamis__stripe_back_off(round);
+  }
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 1: locks that name their owners, in memory that processes may share.
+ *
+ * Such a lock is a word: 0, or the name of the process that has it.  A process that is killed leaves
+ * its name there.  So whoever waits for long asks whether the owner still lives, and if not, takes the
+ * lock over, and mends what the owner has left.
+ *
+ * The *name* of a process is a random number, which no other process ever has.  As long as the
+ * process lives, it holds a lock of the kernel on one byte of the shared file: that whose offset is
+ * the name, far behind the end of the file.  (The kernel locks bytes that a file does not have, too.)
+ * The kernel lets go of it when the process ends, however that happens; and as names are not used
+ * again, an owner that is once found dead is dead for ever.
+ *
+ * These are not the robust mutexes of the C library: a mutex of those has addresses of its owner's
+ * memory in the shared file, which the next owner and the kernel write to.
+ *
+ * A child that fork() makes is a process of its own, and gets a name when it first needs one.  It
+ * must not keep its parent's lock of the kernel: so a handler closes the parent's description in the
+ * child.  (A child that is made otherwise, by clone(2) itself, keeps it, and so makes a parent that is
+ * killed look alive, and itself as long as its parent lives.)
+ *
+ * A name is claimed under the lock of the file.  So whoever finds that no other process has a name
+ * may do what needs all of the file, as long as it holds that lock.
+ */
+#ifndef TAMIS_LIB_OWNED_H
+#define TAMIS_LIB_OWNED_H
+
+#include "base/sanitizer.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct owned_lock {
+  _Atomic uint64_t owner; /* 0: nobody */
+};
+
+/* One that takes locks: a process, for one filter. */
+struct owner {
+  _Atomic uint64_t name; /* 0: none yet, in this process */
+  int file;              /* a descriptor of the shared file; -1: the memory is not shared */
+  int alive;             /* that of the description which has the lock of the kernel */
+  uint64_t device, inode;
+  void (*forked)(struct owner *owner); /* called in a child that fork() has made */
+  struct owner *next;                  /* all of the process that share */
+};
+
+enum { OWNER_ALONE = 1 }; /* the name in memory that is not shared */
+
+/* For memory that is not shared. */
+void tamis__owner_begin_alone(struct owner *owner);
+
+/* Gives the process a name for the file, which stays the caller's.  If no other process has one, it
+ * then calls `first`, for which others wait that open the file.
+ *   Errors  TAMIS_EIO: errno says why; TAMIS_ENOMEM; those of `first` */
+int tamis__owner_begin(struct owner *owner, int file, void (*forked)(struct owner *),
+                       int (*first)(void *context), void *context);
+
+/* The process takes no more locks by this owner, and has none. */
+void tamis__owner_end(struct owner *owner);
+
+/* Gives the process a name, if it has none because it was forked. */
+int tamis__owner_renew(struct owner *owner);
+
+/* Whether the process has a name.
+ * ORDER owner.name (acquire)
+ *   pairs with     owner.named
+ *   makes visible  the descriptor by which a waiter asks for other owners
+ *   if weakened    a thread that is not the one which was named might ask by an older descriptor
+ *   checked by     negative/owner_is_not_renewed (that a name is asked for) */
+static inline bool owner_has_name(const struct owner *owner)
+{
+  return atomic_load_explicit(&owner->name, memory_order_acquire);
+}
+
+/* Relaxed: it is the same for all locks of a call, but for one that forks. */
+static inline uint64_t owner_name(const struct owner *owner)
+{
+  return atomic_load_explicit(&owner->name, memory_order_relaxed);
+}
+
+/* False: it is taken, or the process has no name.  (An owner that was killed has written nothing since the kernel let go of its
+ * byte, which a waiter has asked for.)
+ * ORDER owned.lock (acquire)
+ *   pairs with     owned.unlock, which has the argument
+ *   checked by     negative/owned_lock_relaxed */
+static inline bool owned_trylock(struct owned_lock *lock, const struct owner *owner)
+{
+  uint64_t nobody = 0, name = owner_name(owner);
+  return name && atomic_compare_exchange_strong_explicit(
+                     &lock->owner, &nobody, name, memory_order_acquire, memory_order_relaxed);
+}
+
+/* Waits, and takes the lock; see the next. */
+bool tamis__owned_wait(struct owned_lock *lock, const struct owner *owner);
+
+/* ThreadSanitizer sees what these locks order.  It, and the model, are told of them only so that they
+ * know who waits: not of one that another process may hold, or have taken over. */
+#define OWNED_TSAN(call) TSAN(owner->file < 0 ? (void) (call) : (void) 0)
+
+/* Takes the lock.  True: its owner had been killed, and the caller has to mend what that has left.
+ * (If the caller is killed before it has unlocked, so has the next one.) */
+static inline bool owned_lock(struct owned_lock *lock, const struct owner *owner)
+{
+  OWNED_TSAN(__tsan_mutex_pre_lock(lock, 0));
+  bool mend = !owned_trylock(lock, owner) && tamis__owned_wait(lock, owner);
+  OWNED_TSAN(__tsan_mutex_post_lock(lock, 0, 0));
+  return mend;
+}
+
+/* Relaxed: for assertions, and for tests. */
+static inline bool owned_held(const struct owned_lock *lock)
+{
+  return atomic_load_explicit(&lock->owner, memory_order_relaxed);
+}
+
+/* ORDER owned.unlock (release)
+ *   pairs with     owned.lock
+ *   makes visible  all that was written under the lock
+ *   if weakened    the next owner may miss a lane that this one has written, and write another one
+ *   checked by     negative/owned_unlock_relaxed */
+static inline void owned_unlock(struct owned_lock *lock, const struct owner *owner)
+{
+  assert(owner->file >= 0 || owned_held(lock)); /* another process may write anything */
+  OWNED_TSAN(__tsan_mutex_pre_unlock(lock, 0));
+  atomic_store_explicit(&lock->owner, 0, memory_order_release);
+  OWNED_TSAN(__tsan_mutex_post_unlock(lock, 0));
+  (void) owner;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "window/mend.h"
+
+#include "base/compiler.h"
+#include "window/save.h"
+
+/* Whether the entry of an upper bucket stands in the lower one, too. */
+static bool stands_twice(const struct window_layer *layer, const struct lane_place *at)
+{
+  const struct window_shape *s = &layer->geometry.shape;
+  return at->bucket != at->lower &&
+         window_match(s, window_load(layer, at->lower), window_fingerprint_of(s, at->entry));
+}
+
+/* Returns how many lanes of a word are in use then.  The caller holds the word's stripe, as with the
+ * next. */
+static unsigned mend_word_locked(const struct window *w, uint64_t index)
+{
+  const struct window_layer *layer = &w->first;
+  const struct window_geometry *g = &layer->geometry;
+  const struct window_shape *s = &g->whole;
+  uint64_t value = word_load(&layer->words[index]), used = window_used(s, value);
+  for (uint64_t left = used; left; left &= left - 1) {
+    struct lane_place at = lane_place(g, value, index, lanes_first(&s->lane, left));
+    if (!stands_twice(layer, &at))
+      continue;
+    HOOK(shared_twin_found);
+    window_version_bump(window_version(w, at.entry << (64 - s->lane.width) & g->top));
+    value &= ~lanes_bits(&s->lane, left & -left);
+    word_store(&layer->words[index], value);
+    used &= ~(left & -left);
+  }
+  return lanes_count(used);
+}
+
+NEVER_INLINE void tamis__window_mend(const struct window *w, struct window_stripe *stripe)
+{
+  const struct window_layer *layer = &w->first;
+  const uint64_t words = window_words(&layer->geometry);
+  const uint64_t last = (words - 1) >> layer->block_shift;
+  uint64_t lanes = 0;
+  for (uint64_t block = (uint64_t) (stripe - w->stripes.all); block <= last;
+       block += w->stripes.mask + 1) {
+    const uint64_t end = (block + 1) << layer->block_shift;
+    for (uint64_t i = block << layer->block_shift; i < end && i < words; i++)
+      lanes += mend_word_locked(w, i);
+  }
+  atomic_store_explicit(&stripe->lanes, lanes, memory_order_relaxed);
+}
+
+/* ---- after a failure of power ---- */
+
+/* The lanes of a word that are entries. */
+static uint64_t whole_lanes(const struct window *w, uint64_t value)
+{
+  const struct window_shape *s = &w->first.geometry.whole;
+  uint64_t whole = 0, used = window_used(s, value);
+  for (; used; used &= used - 1) {
+    unsigned stamp = window_stamp_of(s, lane_get(&s->lane, value, lanes_first(&s->lane, used)));
+    if (stamp && stamp <= w->stamps && stamp != epoch_dead(epoch_before(&w->state->epoch)))
+      whole |= used & -used;
+  }
+  return lanes_bits(&s->lane, whole);
+}
+
+void tamis__window_mend_all(struct window *w)
+{
+  struct window_state *state = w->state;
+  const struct window_layer *layer = &w->first;
+  const uint64_t words = window_words(&layer->geometry);
+  uint64_t epoch = epoch_before(&state->epoch);
+  unsigned now = epoch_now(epoch) - 1U < w->stamps ? epoch_now(epoch) : 1;
+  atomic_store_explicit(&state->epoch, epoch_make(epoch_period(epoch), 0, false, now, w->stamps),
+                        memory_order_relaxed); /* nobody else uses it */
+  for (uint64_t i = 0; i < words; i++)
+    word_store(&layer->words[i],
+               word_load(&layer->words[i]) & whole_lanes(w, word_load(&layer->words[i])));
+  for (uint64_t i = 0; i <= w->stripes.mask; i++)
+    tamis__window_mend(w, &w->stripes.all[i]);
+}

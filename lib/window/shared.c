@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 2: creates the file of a window that processes share, and opens it.
+ */
+#include "window/shared.h"
+
+#include "base/cancel.h"
+#include "base/live_file.h"
+#include "base/memory.h"
+#include "window/advance.h"
+#include "window/create.h"
+#include "window/mend.h"
+#include "window/save.h"
+#include "window/unite.h"
+
+/* ---- what is where in the file ---- */
+
+enum { CHECKPOINTS = 2 };
+
+/* The array with its sums, a number for each segment, and what is of one size. */
+static uint64_t checkpoint_bytes(const struct window_geometry *g)
+{
+  const uint64_t bytes = window_bytes(g);
+  return live_file_aligned(bytes + bytes / 1024 + g->segments * 16 + (1 << 16));
+}
+
+static uint64_t checkpoint_at(const struct window_file_plan *p, uint64_t place)
+{
+  return live_file_aligned(p->end) + (place - 1) * p->checkpoint_bytes;
+}
+
+/* Returns the size of the file.  (No window is so large that it does not fit in 64 bits.) */
+static uint64_t lay_out(struct window_file_plan *p)
+{
+  const struct window_geometry *g = &p->plan.geometry;
+  p->sizes = tamis__window_sizes(g, p->plan.stripes_wanted);
+  p->state = live_file_aligned(SAVED_HEADER);
+  p->counters = (p->state + window_state_bytes(&p->sizes) + 63) & ~UINT64_C(63);
+  p->stripes = p->counters + sizeof(struct counter_shard);
+  p->words = live_file_aligned(p->stripes + p->sizes.stripes * sizeof(struct window_stripe));
+  p->end = p->words + window_bytes(g);
+  p->checkpoint_bytes = checkpoint_bytes(g);
+  return checkpoint_at(p, CHECKPOINTS + 1);
+}
+
+/* The options have been checked, but for max_bytes. */
+static int plan_file(const tamis_options *o, const struct refusal *why, struct window_file_plan *p)
+{
+  if (o->growable)
+    return tamis__refuse(why, TAMIS_EUNSUPPORTED,
+                         "growable is true; a window that processes share has a fixed size");
+  *p = (struct window_file_plan){.plan = tamis__window_plan_of(o)};
+  int result = window_geometry_plan(&p->plan.spec, &p->plan.geometry);
+  if (result != TAMIS_OK)
+    return result;
+  (void) lay_out(p);
+  p->plan.stripes_wanted = p->sizes.stripes; /* which the file says */
+  return tamis__check_max_bytes(why, o, p->end);
+}
+
+/* ---- creation ---- */
+
+int tamis__window_share_new(const tamis_options *o, const struct tamis_filter *head,
+                            const struct refusal *why, struct shared_file *file)
+{
+  struct window_file_plan p;
+  int result = plan_file(o, why, &p);
+  if (result != TAMIS_OK || !file)
+    return result;
+  const uint64_t boot = tamis__shared_file_boot();
+  if (!boot)
+    return TAMIS_EIO;
+  struct saved_head saved = {.options = *o, .features = SAVED_WINDOW | SAVED_LIVE};
+  saved.options.seed = head->keys.seed;
+  saved.options.stripes = p.plan.stripes_wanted;
+  saved.probe = filter_probe(head);
+  tamis__window_put_numbers(&p.plan, saved.geometry);
+  const uint64_t numbers[] = {epoch_first(window_stamps(o->window)), 0, 0, 0, boot};
+  _Static_assert(offsetof(struct window_state, boot) == 4 * sizeof *numbers, "it is the fifth");
+  const struct live_file new = {.saved = &saved,
+                                .numbers = numbers,
+                                .n = sizeof numbers / sizeof *numbers,
+                                .numbers_at = p.state,
+                                .size = lay_out(&p),
+                                .reserved = p.end};
+  return tamis__live_file_write(&new, file);
+}
+
+/* ---- checkpoints: [R] ---- */
+
+static struct file_part part_for(const struct window_shared *s, uint64_t place)
+{
+  const uint64_t at = checkpoint_at(&s->plan, place);
+  return (struct file_part){&s->file, at, at + s->plan.checkpoint_bytes};
+}
+
+static int write_checkpoint(const struct window *w, uint64_t place)
+{
+  const struct window_shared *s = w->shared;
+  struct file_part to = part_for(s, place);
+  int result = tamis__shared_file_reserve(&s->file, to.at, to.end);
+  if (result != TAMIS_OK)
+    return result;
+  struct saved_head head = {.probe = filter_probe(&w->head)};
+  tamis__window_describe(&w->head, &head);
+  head.options.kind = TAMIS_BLOOM;
+  head.options.seed = w->head.keys.seed;
+  struct saved_writer writer = {
+      .write = tamis__file_part_write, .context = &to, .allocator = *filter_allocator(&w->head)};
+  tamis__saved_begin(&writer, &head);
+  if (writer.result == TAMIS_OK)
+    writer.result = tamis__window_save(&w->head, &writer);
+  result = tamis__saved_end(&writer);
+  return result == TAMIS_OK ? tamis__shared_file_flush(&s->file) : result;
+}
+
+/* The disk may name another place than the memory, if a process was killed here, or failed: so what is
+ * in memory is written first.
+ *
+ * Relaxed: the lock orders those that write checkpoints, and the disk those that read them. */
+static int checkpoint(struct window *w)
+{
+  _Atomic uint64_t *place = &w->state->checkpoint;
+  int result = tamis__shared_file_sync(&w->shared->file, w->shared->plan.counters);
+  const uint64_t next = atomic_load_explicit(place, memory_order_relaxed) == 1 ? 2 : 1;
+  if (result == TAMIS_OK)
+    result = write_checkpoint(w, next);
+  if (result != TAMIS_OK)
+    return result;
+  atomic_store_explicit(place, next, memory_order_relaxed);
+  return tamis__shared_file_sync(&w->shared->file, w->shared->plan.end);
+}
+
+static int sync_uncancelled(struct window *w)
+{
+  int result = window_join(w);
+  if (result != TAMIS_OK)
+    return result;
+  (void) owned_lock(&w->state->syncing, &w->owner);
+  result = checkpoint(w);
+  owned_unlock(&w->state->syncing, &w->owner);
+  return result;
+}
+
+int tamis__window_sync(const tamis_filter *f)
+{
+  struct window *w = window_of((tamis_filter *) f);
+  if (!w->shared)
+    return TAMIS_EUNSUPPORTED;
+  if (w->shared->file.in_memory)
+    return TAMIS_OK;
+  int cancellation = cancellation_disable();
+  int result = sync_uncancelled(w);
+  cancellation_restore(cancellation);
+  return result;
+}
+
+/* The window that a checkpoint holds; NULL: there is none that is whole. */
+static int load_checkpoint(const struct window *w, tamis_filter **out)
+{
+  const uint64_t place = atomic_load_explicit(&w->state->checkpoint, memory_order_relaxed);
+  *out = NULL;
+  if (!place || place > CHECKPOINTS)
+    return TAMIS_OK;
+  struct file_part from = part_for(w->shared, place);
+  struct saved_reader r = {
+      .read = tamis__file_part_read, .context = &from, .allocator = *filter_allocator(&w->head)};
+  struct saved_head saved;
+  int result = tamis__saved_read_header(&r, &saved);
+  if (result == TAMIS_OK && saved.features != SAVED_WINDOW)
+    result = TAMIS_ECORRUPT;
+  if (result == TAMIS_OK)
+    result = tamis__window_load(&r, &saved, &w->head, out);
+  tamis__saved_close(&r);
+  return result == TAMIS_ENOMEM || result == TAMIS_EIO ? result : TAMIS_OK;
+}
+
+/* If there is no room for what is in either, what is in the checkpoint stays. */
+static void replace_words(struct window *w, struct window *last)
+{
+  for (uint64_t i = 0; i < window_words(&w->first.geometry); i++)
+    word_store(&w->first.words[i], word_load(&last->first.words[i]));
+  atomic_store_explicit(&w->state->epoch, epoch_before(&last->state->epoch),
+                        memory_order_relaxed); /* nobody else uses it */
+  tamis__window_mend_all(w);
+}
+
+/* Its keys are as old as if it had gone on until the period of the words. */
+static int unite_checkpoint(struct window *w)
+{
+  tamis_filter *last;
+  int result = load_checkpoint(w, &last);
+  if (!last)
+    return result;
+  if (!window_has_geometry(&window_of(last)->first.geometry, &w->first.geometry)) {
+    tamis__window_destroy(last); /* it is not ours */
+    return TAMIS_OK;
+  }
+  result = tamis__window_advance(last, epoch_period(epoch_before(&w->state->epoch)));
+  if (result == TAMIS_OK)
+    result = tamis__window_merge(&w->head, last);
+  if (result == TAMIS_EFULL)
+    replace_words(w, window_of(last));
+  tamis__window_destroy(last);
+  return result == TAMIS_ENOMEM ? result : TAMIS_OK;
+}
+
+/* ---- opening ---- */
+
+static int mend(struct window *w)
+{
+  const struct window_shared *s = w->shared;
+  int result = tamis__shared_file_reserve(&s->file, 0, s->plan.end);
+  if (result != TAMIS_OK)
+    return result;
+  tamis__window_mend_all(w);
+  return unite_checkpoint(w);
+}
+
+/* If the machine has been started again since the file was mended.  No other process uses it, and who
+ * opens it waits.  (Relaxed: the lock of the file orders those that look.) */
+static int mend_after_a_start(void *context)
+{
+  struct window *w = context;
+  const uint64_t now = tamis__shared_file_boot();
+  if (atomic_load_explicit(&w->state->boot, memory_order_relaxed) == now)
+    return TAMIS_OK;
+  int result = now ? mend(w) : TAMIS_EIO;
+  if (result == TAMIS_OK)
+    atomic_store_explicit(&w->state->boot, now, memory_order_relaxed);
+  return result;
+}
+
+/* Another thread of the parent may have searched for room. */
+static void begin_in_child(struct owner *owner)
+{
+  struct window *w = (struct window *) (void *) ((char *) owner - offsetof(struct window, owner));
+  stripe_init(&w->opening);
+}
+
+static int read_file(const struct saved_head *saved, uint64_t size, struct window_file_plan *p)
+{
+  *p = (struct window_file_plan){.end = 0};
+  struct window_geometry g;
+  if (saved->options.growable || !tamis__window_read_plan(saved, &p->plan) ||
+      window_geometry_plan(&p->plan.spec, &g) != TAMIS_OK ||
+      !window_has_geometry(&g, &p->plan.geometry))
+    return TAMIS_ECORRUPT;
+  return lay_out(p) == size && p->sizes.stripes == p->plan.stripes_wanted ? TAMIS_OK
+                                                                          : TAMIS_ECORRUPT;
+}
+
+static int create(struct window_shared *s, const struct tamis_filter *head, struct window **out)
+{
+  char *at = s->file.at;
+  const struct window_file_plan *p = &s->plan;
+  const struct window_parts parts = {.shared = s,
+                                     .state = (struct window_state *) (at + p->state),
+                                     .counters = (struct counter_shard *) (at + p->counters),
+                                     .stripes = (struct window_stripe *) (at + p->stripes)};
+  struct window_plan plan = p->plan;
+  plan.parts = &parts;
+  plan.words = (word *) (at + p->words);
+  *out = tamis__window_create(head, &plan);
+  return *out ? TAMIS_OK : TAMIS_ENOMEM;
+}
+
+int tamis__window_share_open(struct saved_reader *r, const struct saved_head *saved,
+                             const struct tamis_filter *head, struct shared_file *file,
+                             tamis_filter **out)
+{
+  (void) r;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  (void) saved, (void) head, (void) file, (void) out;
+  return TAMIS_EUNSUPPORTED;
+#else
+  struct window_file_plan p;
+  struct window *w;
+  int result = read_file(saved, file->size, &p);
+  if (result == TAMIS_OK)
+    result = tamis__shared_file_map(file);
+  if (result != TAMIS_OK)
+    return result;
+  struct window_shared *s = tamis__memory_allocate(filter_allocator(head), sizeof *s);
+  if (!s)
+    return TAMIS_ENOMEM;
+  *s = (struct window_shared){.allocator = *filter_allocator(head), .file = *file, .plan = p};
+  *file = (struct shared_file){.fd = -1};
+  result = create(s, head, &w);
+  if (result != TAMIS_OK) {
+    window_close(s);
+    return result;
+  }
+  result = tamis__owner_begin(&w->owner, s->file.fd, begin_in_child, mend_after_a_start, w);
+  if (result == TAMIS_OK)
+    *out = &w->head;
+  else
+    tamis__window_destroy(&w->head);
+  return result;
+#endif
+}
+
+/* ---- what the file says ---- */
+
+int tamis__window_live_figures(struct saved_reader *r, struct saved_head *saved)
+{
+  struct window_file_plan p;
+  const void *at = NULL;
+  if (saved->options.growable || !tamis__window_read_plan(saved, &p.plan))
+    return TAMIS_ECORRUPT;
+  (void) lay_out(&p);
+  struct saved_memory m = {.all = p.words - p.state};
+  int result = tamis__saved_read_live(r, m.all, &m, &at);
+  if (result == TAMIS_OK) {
+    const char *state = at;
+    const struct window_stripe *stripes =
+        (const struct window_stripe *) (state + (p.stripes - p.state));
+    const struct window_geometry *g = &p.plan.geometry;
+    const uint64_t epoch = epoch_before(&((const struct window_state *) state)->epoch);
+    uint64_t lanes = 0;
+    for (unsigned i = 0; i < p.sizes.stripes; i++)
+      lanes += atomic_load_explicit(&stripes[i].lanes, memory_order_relaxed);
+    saved->geometry[SAVED_WINDOW_PERIOD] = epoch_period(epoch);
+    saved->figures.count = lanes < window_lanes(g) ? lanes : window_lanes(g);
+    saved->figures.bits = window_words(g) * 64;
+    saved->figures.bytes = window_bytes(g);
+    saved->figures.fingerprint_bits = window_fingerprint_bits(&g->shape);
+  }
+  tamis__memory_release(&r->allocator, m.block, m.bytes);
+  return result;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "window/sweep.h"
+
+#include "base/compiler.h"
+#include "window/copies.h"
+
+/* Forgets the copies of entries in a word. */
+static void forget_lanes(struct window_memory *memory, const struct window_layer *layer,
+                         uint64_t index, uint64_t lanes)
+{
+  for (; lanes && window_has_counts(layer, index); lanes &= lanes - 1) {
+    unsigned lane = lanes_first(&layer->geometry.whole.lane, lanes);
+    window_forget_further(memory, layer, (struct window_lane){index, lane});
+  }
+}
+
+/* Clears the dead lanes of a word, and adds the others that are in use to *left.  Returns how many
+ * were cleared.  The caller holds the word's stripe. */
+static unsigned sweep_word_locked(struct window_memory *memory, const struct window_layer *layer,
+                                  uint64_t index, unsigned dead, uint64_t *left)
+{
+  const struct window_shape *s = &layer->geometry.whole;
+  word *at = &layer->words[index];
+  uint64_t value = word_load(at);
+  uint64_t used = window_used(s, value), gone = used & window_dead(s, value, dead);
+  *left |= used ^ gone;
+  if (!gone)
+    return 0;
+  forget_lanes(memory, layer, index, gone);
+  word_store(at, value & ~lanes_bits(&s->lane, gone));
+  return lanes_count(gone);
+}
+
+/* Returns which lanes are left in use, of all words together: 0 if none is. */
+static uint64_t sweep_block(struct window *w, const struct window_layer *layer, uint64_t block,
+                            unsigned dead)
+{
+  struct window_memory memory;
+  window_memory_begin(&memory, w);
+  struct window_stripe *stripe = window_stripe_of_block(w, block);
+  uint64_t begin = block << layer->block_shift, end = (block + 1) << layer->block_shift, left = 0;
+  uint64_t words = window_words(&layer->geometry);
+  unsigned cleared = 0;
+  window_lock(w, stripe);
+  for (uint64_t i = begin; i < end && i < words; i++)
+    cleared += sweep_word_locked(&memory, layer, i, dead, &left);
+  window_use(stripe, -(int64_t) cleared);
+  window_unlock(w, stripe);
+  window_release_memory(&memory);
+  HOOK(window_block_swept);
+  return left;
+}
+
+static void begin(const struct window *w, struct window_swept *swept)
+{
+  uint64_t epoch;
+  do {
+    epoch = epoch_before(&w->state->epoch);
+    swept->n = 0;
+    swept->open = window_newest(w, epoch);
+    for (struct window_layer *layer = window_newest(w, epoch); layer;
+         layer = window_next(layer, epoch)) {
+      swept->layer[swept->n] = layer;
+      swept->left[swept->n++] = 0;
+    }
+  } while (epoch_after(&w->state->epoch) != epoch); /* only another layer can have been opened */
+}
+
+/* Takes each stripe at least once, also those that have no block, and sweeps its blocks in all
+ * layers. */
+void tamis__window_sweep(struct window *w, struct window_swept *swept)
+{
+  begin(w, swept);
+  uint64_t epoch = epoch_before(&w->state->epoch), stripes = w->stripes.mask + 1;
+  for (uint64_t stripe = 0; stripe < stripes; stripe++) {
+    window_lock(w, &w->stripes.all[stripe]);
+    window_unlock(w, &w->stripes.all[stripe]);
+    for (unsigned i = 0; i < swept->n; i++) {
+      const struct window_layer *layer = swept->layer[i];
+      uint64_t last = (window_words(&layer->geometry) - 1) >> layer->block_shift;
+      for (uint64_t block = stripe; block <= last; block += stripes)
+        swept->left[i] |= sweep_block(w, layer, block, epoch_dead(epoch));
+    }
+  }
+}
+
+void tamis__window_lock_advancing(struct window *w)
+{
+  struct window_swept swept = {.n = 0};
+  if (!owned_lock(&w->state->advancing, &w->owner))
+    return;
+  tamis__window_sweep(w, &swept);
+}
