@@ -69,7 +69,7 @@ line=$(grep -o 'apt-get install [^`]*' "$source/README.md" | head -n 1)
 for package in $(names) python3; do
   [[ " $line " = *" $package "* ]] || fail "README.md does not name $package, which a build with manual pages needs"
 done
-deb=$(names | tr '\n' ' ')$(sed -n 's/^script\/packages .*}" //p' "$source/script/deb")
+deb=$(names | tr '\n' ' ')$(grep -v '^#' "$source/nginx/packages" | tr '\n' ' ')$(sed -n 's/^script\/packages .*}" //p' "$source/script/deb")
 needed=$(awk '/^Build-Depends:/ { on = 1; sub(/^[^ ]*/, ""); print; next } /^[^ ]/ { on = 0 } on' \
   "$source/script/debian/control" | sed 's/([^)]*)//g; s/:any//g; s/,/ /g')
 [[ $needed = *cmake*python3* ]] || fail "what Debian's tools need was not found: $needed"

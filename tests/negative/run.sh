@@ -28,11 +28,12 @@ fi
 [ -z "$list" ] || build=release
 target=${check[0]}
 [[ $target != redis/* ]] || target=module-tests
+[[ $target != nginx/* ]] || target=nginx-tests
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
 [[ $target != tests/tool/* ]] || target=tamis-tool
 [ -z "$list" ] || target=all
 
-copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples redis stress tests tools)
+copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples nginx redis stress tests tools)
 make_target() {
   cmake --build "build/$build" --target "$target" >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
@@ -62,7 +63,7 @@ use_merged() { # sets number, which is empty if the bug is not merged
   fi
   number=$(sed -n "s/^$name //p" merged.list)
   if [ -n "$number" ]; then
-    configure ${sample:+-DTAMIS_BUILD_REDIS=OFF -DTAMIS_BUILD_EXAMPLES=OFF} || exit 2
+    configure ${sample:+-DTAMIS_BUILD_REDIS=OFF -DTAMIS_BUILD_NGINX=OFF -DTAMIS_BUILD_EXAMPLES=OFF} || exit 2
     make_target || { echo "$name: the library does not build with all bugs"; exit 2; }
   fi
   exec {lock}>&-
@@ -104,6 +105,8 @@ run_check() { # NUMBER
   local -x TAMIS_SEEDED_BUG=$1
   case ${check[0]} in
   redis/*) timeout 600 "${check[@]}" --server redis --module "build/$build/redis/tamis-redis.so" ${test:+"$test"} ;;
+  nginx/*) timeout 600 "${check[@]}" --module "build/$build/nginx/ngx_http_tamis_module.so" \
+    --tool "build/$build/tools/tamis" ${test:+"$test"} ;;
   examples/*) timeout 600 "${check[@]}" --short --programs "build/$build/$(dirname "${check[0]}")" ;;
   tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;
   *) timeout 600 "$(program "${check[0]}")" "${check[@]:1}" ;;

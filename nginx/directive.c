@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "directive.h"
+
+#include "variables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- parameters ---- */
+
+enum {
+  KEY,
+  LIST,
+  CAPACITY,
+  FPP,
+  MAX_BYTES,
+  GROWABLE,
+  WINDOW,
+  PERIOD,
+  RENEWS,
+  ON_ERROR,
+  PARAMETERS
+};
+
+static bool set_key(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  ngx_http_compile_complex_value_t compile = {.cf = cf, .value = value, .complex_value = &f->key};
+  return ngx_http_compile_complex_value(&compile) == NGX_OK;
+}
+
+static bool set_list(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf, (void) value;
+  return f->is_list = true;
+}
+
+/* A number with k, m or g, which nginx takes for powers of 1024. */
+static bool set_number(ngx_str_t *value, uint64_t *out)
+{
+  off_t number = ngx_parse_offset(value);
+  *out = (uint64_t) number;
+  return number != NGX_ERROR;
+}
+
+static bool set_capacity(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf;
+  f->has_options = true;
+  return set_number(value, &f->options.capacity);
+}
+
+static bool set_max_bytes(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf;
+  return set_number(value, &f->options.max_bytes);
+}
+
+/* nginx has no function for numbers such as 1e-6.  (Its words have a 0 behind them.) */
+static bool set_fpp(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  const char *text = (const char *) value->data;
+  char *end;
+  (void) cf;
+  f->options.fpp = strtod(text, &end);
+  return value->len && !*end && strspn(text, "0123456789.eE+-") == value->len;
+}
+
+static bool set_growable(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf, (void) value;
+  return f->options.growable = true;
+}
+
+static bool set_window(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf;
+  ngx_int_t periods = ngx_atoi(value->data, value->len);
+  f->options.window = (unsigned) periods;
+  return periods > 0 && periods <= NGX_MAX_INT32_VALUE;
+}
+
+static bool set_period(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf;
+  ngx_int_t seconds = ngx_parse_time(value, 1);
+  f->period = seconds;
+  return seconds > 0;
+}
+
+static bool set_renews(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf, (void) value;
+  return f->options.window_renews = true;
+}
+
+static bool set_on_error(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value)
+{
+  (void) cf;
+  f->first_on_error = ngx_strcmp(value->data, "first") == 0;
+  return f->first_on_error || ngx_strcmp(value->data, "seen") == 0;
+}
+
+static const struct parameter {
+  ngx_str_t name;
+  bool has_value;
+  bool (*set)(ngx_conf_t *cf, struct named_filter *f, ngx_str_t *value);
+} parameters[PARAMETERS] = {
+    [KEY] = {ngx_string("key"), true, set_key},
+    [LIST] = {ngx_string("list"), false, set_list},
+    [CAPACITY] = {ngx_string("capacity"), true, set_capacity},
+    [FPP] = {ngx_string("fpp"), true, set_fpp},
+    [MAX_BYTES] = {ngx_string("max_bytes"), true, set_max_bytes},
+    [GROWABLE] = {ngx_string("growable"), false, set_growable},
+    [WINDOW] = {ngx_string("window"), true, set_window},
+    [PERIOD] = {ngx_string("period"), true, set_period},
+    [RENEWS] = {ngx_string("renews"), false, set_renews},
+    [ON_ERROR] = {ngx_string("on_error"), true, set_on_error},
+};
+
+/* What is said of the file that is created needs all that is needed to create it. */
+static const struct {
+  unsigned given, needed;
+} needs[] = {{FPP, CAPACITY},    {MAX_BYTES, CAPACITY}, {GROWABLE, CAPACITY},
+             {WINDOW, CAPACITY}, {WINDOW, PERIOD},      {RENEWS, WINDOW}};
+
+static char *refuse(ngx_conf_t *cf, const struct named_filter *f, const char *what,
+                    const ngx_str_t *a, const ngx_str_t *b)
+{
+  ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "tamis_filter \"%V\": %s \"%V\"%s%V%s", &f->name, what,
+                     a, b ? ", which needs \"" : "", b ? b : &(ngx_str_t) ngx_null_string,
+                     b ? "\"" : "");
+  return NGX_CONF_ERROR;
+}
+
+static const struct parameter *find_parameter(const ngx_str_t *word)
+{
+  for (unsigned i = 0; i < PARAMETERS; i++) {
+    const ngx_str_t *name = &parameters[i].name;
+    size_t length = name->len + parameters[i].has_value;
+    if ((parameters[i].has_value ? word->len >= length : word->len == length) &&
+        ngx_memcmp(word->data, name->data, name->len) == 0 &&
+        (!parameters[i].has_value || word->data[name->len] == '='))
+      return &parameters[i];
+  }
+  return NULL;
+}
+
+static char *read_parameters(ngx_conf_t *cf, struct named_filter *f, unsigned *given)
+{
+  ngx_str_t *words = cf->args->elts;
+  for (ngx_uint_t i = 3; i < cf->args->nelts; i++) {
+    const struct parameter *p = find_parameter(&words[i]);
+    if (!p)
+      return refuse(cf, f, "unknown parameter", &words[i], NULL);
+    unsigned bit = 1U << (p - parameters);
+    if (*given & bit)
+      return refuse(cf, f, "there is more than one", &p->name, NULL);
+    *given |= bit;
+    size_t skip = p->has_value ? p->name.len + 1 : 0;
+    ngx_str_t value = {words[i].len - skip, words[i].data + skip};
+    if (!p->set(cf, f, &value))
+      return refuse(cf, f, "invalid parameter", &words[i], NULL);
+  }
+  return NGX_CONF_OK;
+}
+
+static char *check_parameters(ngx_conf_t *cf, const struct named_filter *f, unsigned given)
+{
+  if (!(given & 1U << KEY))
+    return refuse(cf, f, "there is no", &parameters[KEY].name, NULL);
+  if (given & 1U << LIST)
+    for (unsigned i = CAPACITY; i < PARAMETERS; i++)
+      if (given & 1U << i)
+        return refuse(cf, f, "a list has no", &parameters[i].name, NULL);
+  for (unsigned i = 0; i < sizeof needs / sizeof *needs; i++)
+    if (given & 1U << needs[i].given && !(given & 1U << needs[i].needed))
+      return refuse(cf, f, "there is", &parameters[needs[i].given].name,
+                    &parameters[needs[i].needed].name);
+  /* Without a capacity, it is the file that says whether there is a window. */
+  if (given & 1U << PERIOD && given & 1U << CAPACITY && !f->options.window)
+    return refuse(cf, f, "there is", &parameters[PERIOD].name, &parameters[WINDOW].name);
+  return NGX_CONF_OK;
+}
+
+/* ---- the directive ---- */
+
+static bool is_name(const ngx_str_t *name)
+{
+  for (size_t i = 0; i < name->len; i++) {
+    u_char c = name->data[i];
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'))
+      return false;
+  }
+  return name->len > 0;
+}
+
+static char *read_name(ngx_conf_t *cf, struct named_filter *f)
+{
+  ngx_str_t *words = cf->args->elts;
+  f->name = words[1];
+  f->path = words[2];
+  f->file = cf->conf_file->file.name;
+  f->line = cf->conf_file->line;
+  if (!is_name(&f->name))
+    return refuse(cf, f, "a name has letters, digits and underscores, unlike", &f->name, NULL);
+  if (!f->path.len || ngx_http_script_variables_count(&f->path))
+    return refuse(cf, f, "a path is not empty and has no variables, unlike", &f->path, NULL);
+  return ngx_conf_full_name(cf->cycle, &f->path, 0) == NGX_OK ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+static bool same_options(const struct named_filter *a, const struct named_filter *b)
+{
+  const tamis_options *x = &a->options, *y = &b->options;
+  return x->capacity == y->capacity && !(x->fpp < y->fpp) && !(x->fpp > y->fpp) &&
+         x->growable == y->growable && x->max_bytes == y->max_bytes && x->window == y->window &&
+         x->window_renews == y->window_renews && a->period == b->period;
+}
+
+/* Two directives may have one file, for two keys.  What they say of it has to be the same here: as
+ * long as the file does not exist, there is nothing that one of them could contradict. */
+static char *compare(ngx_conf_t *cf, const struct named_filter *f, const struct named_filter *other)
+{
+  if (f->name.len == other->name.len &&
+      ngx_strncasecmp(f->name.data, other->name.data, f->name.len) == 0)
+    return refuse(cf, f, "there is another filter with this name, whose file is", &other->path,
+                  NULL);
+  if (!f->is_list && !other->is_list && ngx_strcmp(f->path.data, other->path.data) == 0 &&
+      !same_options(f, other))
+    return refuse(cf, f, "its parameters are not those of the filter that has the same file,",
+                  &other->name, NULL);
+  return NGX_CONF_OK;
+}
+
+char *directive_read(ngx_conf_t *cf, ngx_command_t *command, void *filters)
+{
+  ngx_array_t *others = filters;
+  unsigned given = 0;
+  struct named_filter **place, *f = filter_new(cf->pool);
+  (void) command;
+  if (!f)
+    return NGX_CONF_ERROR;
+  char *result = read_name(cf, f);
+  if (result == NGX_CONF_OK)
+    result = read_parameters(cf, f, &given);
+  if (result == NGX_CONF_OK)
+    result = check_parameters(cf, f, given);
+  for (ngx_uint_t i = 0; i < others->nelts && result == NGX_CONF_OK; i++)
+    result = compare(cf, f, ((struct named_filter **) others->elts)[i]);
+  if (result != NGX_CONF_OK)
+    return result;
+  /* `nginx -s` also reads the configuration, but to send a signal needs no filter. */
+  if (ngx_process != NGX_PROCESS_SIGNALLER && !filter_check(cf, f))
+    return NGX_CONF_ERROR;
+  f->number = others->nelts;
+  place = ngx_array_push(others);
+  if (!place)
+    return NGX_CONF_ERROR;
+  *place = f;
+  return variables_add(cf, f) ? NGX_CONF_OK : NGX_CONF_ERROR;
+}

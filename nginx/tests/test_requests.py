@@ -1,0 +1,373 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What single requests get, and what happens to lists, full filters and full disks."""
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import time
+
+import server
+from server import USER, Skip, found, same, wait_until
+
+TOKENS = "tamis_filter t tokens key=$arg_t capacity=10k fpp=1e-9;"
+SAY = "location / { return 200 '$tamis_seen_t $tamis_first_t'; }"
+
+
+def test_first_and_seen(context):
+    nginx = context.start(TOKENS, SAY)
+    same(nginx.get("/?t=a"), (200, "0 1"), "a new key")
+    same(nginx.get("/?t=a"), (200, "1 0"), "the same")
+    same(nginx.get("/?t=b"), (200, "0 1"), "another one")
+    same([nginx.get(path)[1] for path in ("/", "/?t=", "/?t")] * 2, ["0 0"] * 6, "no key, or an empty one")
+    same(nginx.get("/?t=%00")[1], "0 1", "a key of three characters")
+    same(nginx.get("/?t=" + "x" * 3000)[1], "0 1", "a long key")
+    for _ in range(3):  # and the same to each worker
+        same([c.get("/?t=a")[1] for c in nginx.connect_to_each()], ["1 0"] * 4, "each worker")
+
+
+def test_as_another_user(context):
+    """A master that is not root, and whom files belong to."""
+    if os.geteuid():
+        raise Skip("all tests here run so")
+    for mode, owner in (None, USER), (0o600, USER), (0o660, "root"):
+        nginx = context.nginx(TOKENS, SAY)
+        if mode:
+            nginx.path("tokens").touch()
+            nginx.path("tokens").chmod(mode)
+        nginx.start()
+        same(nginx.path("tokens").owner(), owner, f"the owner of a file with mode {mode}")
+    nginx = context.start(TOKENS, SAY, user=USER)
+    same([nginx.get("/?t=a")[1] for _ in range(2)], ["0 1", "1 0"], "answers")
+    same(nginx.path("tokens").owner(), USER, "the file's owner")
+    # A file that stands there empty keeps its mode, so that other programs can share it.
+    nginx = context.nginx(TOKENS, SAY, user=USER)
+    nginx.path("tokens").touch(0o666)
+    nginx.path("tokens").chmod(0o666)
+    nginx.start()
+    same([nginx.get("/?t=a")[1] for _ in range(2)], ["0 1", "1 0"], "answers")
+    same(nginx.path("tokens").stat().st_mode & 0o777, 0o666, "the mode")
+
+
+def test_without_a_master(context):
+    """One process, as for debugging; and what is in stays in when it is started again."""
+    nginx = context.nginx(TOKENS, SAY, main="master_process off;" + ("" if os.geteuid() else f"user {USER};"), workers=1)
+    nginx.write_config()
+    for expected in (["0 1", "1 0"], ["1 0", "1 0"]):
+        same(nginx.run()[0], 0, "nginx starts")
+        pid = int(nginx.path("nginx.pid").read_text())
+        same([nginx.get("/?t=a")[1] for _ in range(2)], expected, "answers")
+        os.kill(pid, server.signal.SIGTERM)
+        wait_until(lambda: not server.title(pid), "the end")
+
+
+def test_one_value_for_a_request(context):
+    """In conditions and redirects, in subrequests, by a name or, in pages of the module SSI, by none."""
+    nginx = context.nginx(TOKENS + "tamis_filter u tokens2 key=$arg_t capacity=10k fpp=1e-9;", """
+      root .;
+      location = /if { set $mine $tamis_first_t; if ($tamis_first_t = 1) { return 200 "$mine $tamis_first_t"; } return 403; }
+      location = /redirect { if ($tamis_first_t = 1) { rewrite ^ /redirected last; } return 403; }
+      location = /redirected { try_files /nothing @named; }
+      location @named { error_page 418 =200 /again; return 418; }
+      location = /again { return 200 "$tamis_first_t"; }
+      location ~ \\.html$ { ssi on; ssi_types *; }
+      location = /auth { internal; if ($tamis_first_t = 1) { return 204; } return 403; }
+      location = /protected { auth_request /auth; try_files /page =404; }
+      location = /echo { return 200 "$tamis_first_t"; }
+    """)
+    echo = '<!--#echo var="tamis_first_u" --><!--#echo var="tamis_seen_u" -->'
+    nginx.path("part.html").write_text(echo)
+    nginx.path("first.html").write_text(f'{echo} <!--#include virtual="/part.html" --> {echo} <!--#include virtual="/echo" -->')
+    nginx.path("last.html").write_text('<!--#include virtual="/part.html" --> ' + echo)
+    nginx.path("redirect.html").write_text("nothing")
+    nginx.path("page").write_text("page")
+    nginx.start()
+    same([nginx.get("/if?t=a") for _ in range(2)], [(200, "1 1"), (403, nginx.get("/if?t=a")[1])], "a condition")
+    same(nginx.get("/redirect?t=b"), (200, "1"), "internal redirects")
+    same(nginx.get("/redirect?t=b")[0], 403, "internal redirects, again")
+    # $tamis_first_u is not in the configuration, so nginx does not keep its value.  The question comes first,
+    # and then the key is in; but what was answered stays.
+    same(nginx.get("/first.html?t=c")[1].strip(), "11 11 11 1", "a page")
+    same(nginx.get("/first.html?t=c")[1].strip(), "01 01 01 0", "a page, again")
+    same(nginx.get("/last.html?t=d")[1].strip(), "11 11", "a part of a page that comes first")
+    same(nginx.get("/last.html?t=d")[1].strip(), "01 01", "a part of a page that comes first, again")
+    same([nginx.get("/protected?t=e")[0] for _ in range(2)], [200, 403], "a subrequest without arguments")
+    same(nginx.get("/protected")[0], 403, "a subrequest, and no token")
+
+
+def test_signed_tokens(context):
+    """The recipe for one-time tokens: a signature that is spelt in another way is no other token."""
+    nginx = context.start("tamis_filter t tokens key=$arg_id capacity=10k fpp=1e-9;", """
+      location / {
+        secure_link $arg_md5,$arg_expires;
+        secure_link_md5 "$secure_link_expires $uri $arg_id SECRET";
+        if ($secure_link = "") { return 403; }
+        if ($secure_link = 0) { return 410 late; }
+        if ($tamis_first_t = 0) { return 410 used; }
+        return 200;
+      }
+    """)
+
+    def link(token, expires=4000000000, uri="/file", secret="SECRET"):
+        digest = hashlib.md5(f"{expires} {uri} {token} {secret}".encode()).digest()
+        return f"{uri}?id={token}&expires={expires}&md5=" + base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    same([nginx.get(link("a"))[0] for _ in range(2)], [200, 410], "a token")
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    spelt = link("a")[:-1] + digits[digits.index(link("a")[-1]) | 15]  # bits that no byte has
+    same([nginx.get(path)[0] for path in (spelt, link("a") + "==", link("a") + "&id=b")], [410] * 3, "other spellings")
+    same([nginx.get(link("b", secret="x"))[0], nginx.get(link("b", expires=1))[1], nginx.get(link("b"))[0]],
+         [403, "late", 200], "tokens that are refused are not used up")
+
+
+def test_only_requests_that_pass(context):
+    """The recipe against replays: a request that is refused before does not use its key up."""
+    nginx = context.nginx("tamis_filter t tokens key=$remote_user:$http_x_nonce capacity=10k fpp=1e-9;", """
+      location /api { auth_basic api; auth_basic_user_file users; proxy_set_header X-First $tamis_first_t;
+                      proxy_pass http://unix:backend:/; }
+    """)
+    nginx.http += f"server {{ listen unix:{nginx.path('backend')}; return 200 $http_x_first; }}"
+    nginx.server = nginx.server.replace("unix:backend", f"unix:{nginx.path('backend')}")
+    nginx.path("users").write_text("me:{PLAIN}secret\n")
+    nginx.start()
+
+    def ask(password, nonce):
+        who = base64.b64encode(f"me:{password}".encode()).decode()
+        return nginx.get("/api", **{"Authorization": f"Basic {who}", "X-Nonce": nonce})
+
+    same([ask("wrong", "1")[0], ask("secret", "1"), ask("secret", "1"), ask("secret", "2")],
+         [401, (200, "1"), (200, "0"), (200, "1")], "answers")
+
+
+def test_log_once(context):
+    nginx = context.start(TOKENS + "log_format id '$arg_t';",
+                          "access_log ids id if=$tamis_first_t; location / { return 200 logged; }")
+    for token in "abacabad":
+        nginx.get(f"/?t={token}")
+    nginx.get("/")
+    wait_until(lambda: len(nginx.path("ids").read_text().split()) == 4, "the log")
+    same(sorted(nginx.path("ids").read_text().split()), list("abcd"), "each id once")
+
+
+def keys_until_full(nginx, n):
+    connection = nginx.connect()
+    return [connection.get(f"/?t=k{i}")[1] for i in range(n)]
+
+
+def test_a_full_filter(context):
+    """Keys that are not in count as seen, or as first ones; those that are in are known.  What is wrong is logged
+    once a second by each worker."""
+    for words, answer in ("", "0"), ("on_error=seen", "0"), ("on_error=first", "1"):
+        nginx = context.start(f"tamis_filter t tokens key=$arg_t capacity=100 fpp=1e-6 {words};",
+                              "location / { return 200 $tamis_first_t; } location /seen { return 200 $tamis_seen_t; }")
+        begin = time.monotonic()
+        got = keys_until_full(nginx, 2000)
+        seconds = time.monotonic() - begin
+        same(set(got[:80]) | set(got[500:]), {"1", answer}, f"{words}: answers")
+        same(set(got[500:]), {answer}, f"{words}: answers when it is full")
+        connection = nginx.connect()
+        same({connection.get(f"/?t=k{i}")[1] for i in range(80)}, {"0"}, f"{words}: keys that are in")
+        same(sum(connection.get(f"/seen?t=k{i}")[1] == "1" for i in range(1000, 2000)) < 100, True, "keys that are not in")
+        name = "first" if answer == "1" else "seen"
+        lines = re.findall(rf'\[error\].*tamis_filter "t": a key was not added, and counts as {name}: the filter is full '
+                           r"\((\d+) more before\)", nginx.log())
+        same(1 <= len(lines) <= seconds + 2, True, f"{words}: {len(lines)} lines in {seconds} s")
+        time.sleep(1)
+        connections = nginx.connect_to_each()
+        for c in connections:
+            c.get("/?t=other")
+        wait_until(lambda: re.search(r"the filter is full \([1-9]\d+ more before\)", nginx.log()), "what was not logged is counted")
+
+
+def test_growth_and_a_full_disk(context):
+    """A filter grows up to max_bytes; and where the disk is full before that, no worker dies."""
+    say = "location / { return 200 $tamis_first_t; }"
+    nginx = context.start("tamis_filter t tokens key=$arg_t capacity=100 max_bytes=1m growable fpp=1e-6;", say)
+    same(set(keys_until_full(nginx, 5000)), {"1"}, "a filter that grows")
+    if os.geteuid():
+        raise Skip("root mounts a small disk")
+    nginx = context.nginx("tamis_filter t disk/tokens key=$arg_t capacity=1000 max_bytes=64m growable fpp=1e-6;", say)
+    nginx.path("disk").mkdir()
+    nginx.wrapper = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=64k none {nginx.path("disk")} && exec "$@"', "sh"]
+    nginx.write_config()
+    said = nginx.run("-t")[1]
+    if "unshare" in said or "mount" in said:
+        raise Skip(f"no mount here: {said}")
+    nginx.start()
+    got = keys_until_full(nginx, 30000)
+    same((set(got[:1000]), set(got[-1000:])), ({"1"}, {"0"}), "answers")
+    found(r"a key was not added, and counts as seen: input or output error \(\d+ more before\) "
+          r"\(28: No space left on device\)", nginx.log())
+
+
+WINDOW = "tamis_filter t {} key=$arg_t capacity=10k fpp=1e-6 window=2 period={};".format
+
+
+def test_a_window(context):
+    """Each worker finds a key for two periods, and none does after three."""
+    nginx = context.start(WINDOW("tokens", "2s"), "location / { return 200 $tamis_first_t; } location /seen { return 200 $tamis_seen_t; }")
+    connections = nginx.connect_to_each()
+    begin = time.monotonic()
+    same([connection.get("/?t=a")[1] for connection in connections], ["1", "0", "0", "0"], "answers")
+    for number, connection in enumerate(connections):
+        same(connection.get(f"/?t=b{number}")[1], "1", "a key of each worker")
+    wait_until(lambda: {connection.get("/seen?t=a")[1] for connection in connections} == {"0"}, "the key is forgotten")
+    seconds = time.monotonic() - begin
+    same(seconds >= 4, True, f"the key is forgotten after {seconds} s")
+    same([connection.get("/?t=a")[1] for connection in connections], ["1", "0", "0", "0"], "answers later")
+    # What went by while nothing ran is forgotten, too; and what did not is not.
+    nginx.path("tokens").unlink()
+    nginx.http = WINDOW("tokens", "1s") + WINDOW("others", "1h").replace("filter t", "filter u")
+    nginx.server = "location / { return 200 $tamis_first_t$tamis_first_u; }"
+    nginx.stop()
+    nginx.start()
+    same([nginx.get("/?t=c")[1] for _ in range(2)], ["11", "00"], "before a pause")
+    nginx.stop()
+    time.sleep(4)
+    nginx.start()
+    same([connection.get("/?t=c")[1] for connection in nginx.connect_to_each()], ["10", "00", "00", "00"], "after a pause")
+
+
+def test_a_window_without_its_first_worker(context):
+    """Whoever is there ends the periods."""
+    nginx = context.start(WINDOW("tokens", "1s"), "location / { return 200 $tamis_first_t; } location /seen { return 200 $tamis_seen_t; }")
+    connections = nginx.connect_to_each()
+    workers = {int(connection.get("/pid")[1]): connection for connection in connections}
+    last = max(workers)  # the first ones to be started have the lower numbers
+    same(workers[last].get("/?t=a")[1], "1", "a key")
+    for pid in workers:
+        if pid != last:
+            os.kill(pid, server.signal.SIGSTOP)
+    try:
+        wait_until(lambda: workers[last].get("/seen?t=a")[1] == "0", "the key is forgotten")
+    finally:
+        for pid in workers:
+            if pid != last:
+                os.kill(pid, server.signal.SIGCONT)
+
+
+def test_a_window_that_workers_cannot_open(context):
+    if os.geteuid():
+        raise Skip("here workers may open what the master may")
+    nginx = context.nginx(WINDOW("tokens", "1h"), "location / { return 200 $tamis_first_t; }")
+    nginx.path("tokens").touch()
+    nginx.path("tokens").chmod(0o640)  # not for root alone, so it is left as it is
+    nginx.start()
+    found(r'tamis_filter "t": a period could not be ended: input or output error \(13: Permission denied\)', nginx.log())
+    same([nginx.get("/?t=a")[1] for _ in range(2)], ["0", "0"], "answers")
+    found(r"a key was not added, and counts as seen: input or output error .*\(13: Permission denied\)", nginx.log())
+
+
+def until_says(nginx, path, answer):
+    """All workers answer so, sooner or later."""
+    connections = nginx.connect_to_each()
+    wait_until(lambda: {c.get(path)[1] for c in connections} == {answer}, f"{path} says {answer}")
+
+
+def test_lists(context):
+    """A list is replaced without a reload."""
+    nginx = context.nginx("tamis_filter b lists/blocked key=$arg_id list;",
+                          "location / { if ($tamis_seen_b) { return 403 blocked; } return 200 welcome; }")
+    lists = nginx.path("lists")
+    lists.mkdir()
+    path = lists / "blocked"
+    context.build_list(["a", "b"], path)
+    nginx.start()
+    same([nginx.get(f"/?id={key}")[1] for key in "abc"] + [nginx.get("/")[1]],
+         ["blocked", "blocked", "welcome", "welcome"], "the first list")
+    for kind in (), ("--kind", "cuckoo", "--fixed", "--capacity", "10"), ("--kind", "counting"), ("--layout", "word", "--fpp", "0.001"):
+        key = f"key-{len(kind)}-{kind[1:2]}".translate({ord(c): None for c in "(),' []"})
+        context.build_list([key, "c"], path, *kind)
+        until_says(nginx, f"/?id={key}", "blocked")
+        until_says(nginx, "/?id=a", "welcome")
+    # A file of the same size and time is another one all the same.
+    before = path.stat()
+    context.build_list(["e", "c"], path, *kind, like=before)
+    same((path.stat().st_size, path.stat().st_mtime_ns), (before.st_size, before.st_mtime_ns), "size and time")
+    until_says(nginx, "/?id=e", "blocked")
+    # What is no list, or is gone, changes nothing, and is logged once by each worker that is asked.
+    path.with_name("new").write_bytes(b"not a list" * 1000)
+    path.with_name("new").chmod(0o644)
+    path.with_name("new").rename(path)
+    time.sleep(1.1)
+    until_says(nginx, "/?id=c", "blocked")
+    wait_until(lambda: len(re.findall(r"the list stays as it was, as \S+ cannot be mapped", nginx.log())) == 4, "the logs")
+    path.unlink()
+    for _ in range(3):
+        time.sleep(1.1)
+        until_says(nginx, "/?id=c", "blocked")
+    same(len(re.findall(r"the list stays as it was, as \S+ cannot be mapped", nginx.log())), 8, "lines of the log")
+    context.build_list(["d"], path)
+    until_says(nginx, "/?id=d", "blocked")
+    until_says(nginx, "/?id=c", "welcome")
+    # Nothing is mapped any more but the last one.
+    until_says(nginx, "/?id=d", "blocked")
+    for pid in nginx.all_workers():
+        with open(f"/proc/{pid}/maps") as maps:
+            same([line.split()[-1] for line in maps if "/lists/" in line], [str(path)], "what a worker has mapped")
+
+
+def test_lists_that_workers_cannot_read(context):
+    if os.geteuid():
+        raise Skip("here nobody reads more than the workers")
+    nginx = context.nginx("tamis_filter b blocked key=$arg_id list;", "location / { return 200 $tamis_seen_b; }")
+    path = nginx.path("blocked")
+    context.build_list(["a"], path, mode=0o600)
+    nginx.start()
+    same([nginx.get(f"/?id={key}")[1] for key in "ab"], ["1", "0"], "what the master has mapped")
+    wait_until(lambda: len(re.findall(r"\[warn\].*this worker cannot read \S*/blocked, and so could not", nginx.log())) == 4,
+               "the warnings")
+    context.build_list(["b"], path, mode=0o600)
+    time.sleep(1.1)
+    until_says(nginx, "/?id=b", "0")
+    found(r"the list stays as it was, as \S+ cannot be mapped: input or output error \(13: Permission denied\)", nginx.log())
+    path.chmod(0o644)
+    until_says(nginx, "/?id=b", "1")
+    context.build_list(["c"], path, mode=0o600)
+    nginx.reload()
+    wait_until(lambda: nginx.get("/?id=c")[1] == "1", "a reload maps what the master can read")
+
+
+def test_reloads_leave_nothing(context):
+    """What the master has open and mapped, and its threads, are the same after each reload; and a configuration
+    that does not load the module unloads it."""
+    nginx = context.nginx(TOKENS + "tamis_filter b blocked key=$arg_id list;" +
+                          WINDOW("window", "1h").replace("filter t", "filter w"), SAY)
+    context.build_list(["a"], nginx.path("blocked"), "--kind", "cuckoo", "--fixed", "--capacity", "10")
+    nginx.start()
+
+    def opened(master):
+        for entry in os.scandir(f"/proc/{master}/fd"):
+            with contextlib.suppress(FileNotFoundError):  # it has been closed just now
+                yield os.readlink(entry.path)
+
+    def state():
+        master = nginx.master()
+        with open(f"/proc/{master}/maps") as maps:
+            mapped = sorted(line.split()[-1] for line in maps if str(context.top) in line)
+        files = sorted(path for path in opened(master) if path.startswith(str(nginx.folder)) and not path.endswith(".log"))
+        return mapped, files, len(os.listdir(f"/proc/{master}/task"))
+
+    same(nginx.get("/?t=a")[1], "0 1", "before")
+    states = []
+    for _ in range(4):  # the first reload finds files that are there
+        nginx.reload()
+        wait_until(lambda: len(nginx.all_workers()) == nginx.workers, "the old workers have ended")
+        states.append(state())
+    same(states[1:], states[:1] * 3, "after each reload")
+    nginx.http, nginx.server = "", "location / { return 200 nothing; }"
+    nginx.write_config()
+    path = nginx.path("nginx.conf")
+    path.write_text(path.read_text().replace("load_module", "#"))
+    nginx.reload()
+    wait_until(lambda: not state()[0], "the module is unloaded")
+    wait_until(lambda: nginx.get("/?t=a")[1] == "nothing", "workers without the module")
+    nginx.http, nginx.server = TOKENS, SAY
+    nginx.write_config()
+    nginx.reload()
+    wait_until(lambda: nginx.get("/?t=a")[1] == "1 0", "the module is there again")
+
+
+if __name__ == "__main__":
+    server.run(globals(), __doc__)

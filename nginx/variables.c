@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A variable is evaluated once for each request of a client.  If it were evaluated again, the request
+ * that was the first one with its key would find that the key has been seen: by itself.  nginx alone
+ * does not see to it, as it forgets what modules have noted when a request is redirected internally,
+ * and keeps the values only of those variables that the configuration names.  So the answers are kept
+ * where nothing but the end of the request takes them away: with what its pool cleans up.
+ *
+ * Subrequests are parts of their main request, and so have its answers.  Its key counts too,
+ * whichever of them needs the answer first: otherwise the location of an auth_request, which has no
+ * arguments of its own, would ask for another key than the request that it is asked about.
+ */
+#include "variables.h"
+
+enum question { FIRST, SEEN, QUESTIONS };
+
+/* '0' and '1', or 0 if the question has not been asked: for each filter QUESTIONS of them. */
+static void forget_answers(void *answers)
+{
+  (void) answers; /* which are the pool's */
+}
+
+/* NULL without memory. */
+static u_char *answers_of(ngx_http_request_t *r, const struct named_filter *f)
+{
+  ngx_pool_cleanup_t *c;
+  for (c = r->pool->cleanup; c; c = c->next)
+    if (c->handler == forget_answers)
+      return (u_char *) c->data + f->number * QUESTIONS;
+  const ngx_array_t *filters = ngx_http_get_module_main_conf(r, ngx_http_tamis_module);
+  c = ngx_pool_cleanup_add(r->pool, filters->nelts * QUESTIONS);
+  if (!c)
+    return NULL;
+  c->handler = forget_answers;
+  ngx_memzero(c->data, filters->nelts * QUESTIONS);
+  return (u_char *) c->data + f->number * QUESTIONS;
+}
+
+static bool ask(ngx_http_request_t *r, struct named_filter *f, enum question question)
+{
+  ngx_str_t key;
+  if (ngx_http_complex_value(r, &f->key, &key) != NGX_OK)
+    return question == FIRST && f->first_on_error;
+  if (!key.len)
+    return false; /* a request without a key is neither the first one with it, nor on a list */
+  return question == FIRST ? filter_add_first(f, &key, r->connection->log)
+                           : filter_contains(f, &key, r->connection->log);
+}
+
+static void answer(ngx_http_request_t *r, ngx_http_variable_value_t *v, struct named_filter *f,
+                   enum question question)
+{
+  static const char text[] = "01";
+  u_char *answers = answers_of(r->main, f);
+  bool yes;
+  if (answers && answers[question])
+    yes = answers[question] == '1';
+  else if (answers)
+    yes = ask(r->main, f, question);
+  else
+    yes = question == FIRST && f->first_on_error; /* what could not be kept is not asked */
+  if (answers)
+    answers[question] = (u_char) text[yes];
+  v->data = (u_char *) text + yes;
+  v->len = 1;
+  v->valid = 1;
+  v->no_cacheable = 0;
+  v->not_found = 0;
+}
+
+static ngx_int_t get_first(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t f)
+{
+  answer(r, v, (struct named_filter *) f, FIRST);
+  return NGX_OK;
+}
+
+static ngx_int_t get_seen(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t f)
+{
+  answer(r, v, (struct named_filter *) f, SEEN);
+  return NGX_OK;
+}
+
+static bool add(ngx_conf_t *cf, struct named_filter *f, const char *prefix,
+                ngx_http_get_variable_pt get)
+{
+  size_t length = ngx_strlen(prefix);
+  ngx_str_t name = {length + f->name.len, ngx_pnalloc(cf->pool, length + f->name.len)};
+  if (!name.data)
+    return false;
+  ngx_memcpy(name.data, prefix, length);
+  ngx_memcpy(name.data + length, f->name.data, f->name.len);
+  ngx_http_variable_t *v = ngx_http_add_variable(cf, &name, 0);
+  if (!v)
+    return false;
+  v->get_handler = get;
+  v->data = (uintptr_t) f;
+  return true;
+}
+
+bool variables_add(ngx_conf_t *cf, struct named_filter *f)
+{
+  return add(cf, f, "tamis_seen_", get_seen) &&
+         (f->is_list || add(cf, f, "tamis_first_", get_first));
+}
