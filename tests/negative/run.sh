@@ -31,9 +31,10 @@ target=${check[0]}
 [[ $target != nginx/* ]] || target=nginx-tests
 [[ $target != examples/* ]] || target=$(dirname "$target")/all
 [[ $target != tests/tool/* ]] || target=tamis-tool
+[[ $target != python/* ]] || target=python-tests
 [ -z "$list" ] || target=all
 
-copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples nginx redis stress tests tools)
+copied=(CHANGELOG.md CMakeLists.txt CMakePresets.json include lib cmake docs examples nginx python redis stress tests tools)
 make_target() {
   cmake --build "build/$build" --target "$target" >"build.$build.log" 2>&1 ||
     { tail -n 30 "build.$build.log"; return 1; }
@@ -108,6 +109,15 @@ run_check() { # NUMBER
   nginx/*) timeout 600 "${check[@]}" --module "build/$build/nginx/ngx_http_tamis_module.so" \
     --tool "build/$build/tools/tamis" ${test:+"$test"} ;;
   examples/*) timeout 600 "${check[@]}" --short --programs "build/$build/$(dirname "${check[0]}")" ;;
+  python/tests/fuzz.py)
+    PYTHONPATH=$PWD/build/$build/python LD_PRELOAD=$(cc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
+      ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 timeout 600 /usr/bin/python3 -B "${check[@]}"
+    ;;
+  python/tests/servers/*) PYTHONPATH=$PWD/build/$build/python timeout 600 /usr/bin/python3 -B "${check[@]}" ;;
+  python/*)
+    PYTHONPATH=$PWD/build/$build/python timeout 600 /usr/bin/python3 -B -m pytest -q -p no:cacheprovider "${check[0]}" \
+      ${test:+-k "$test"}
+    ;;
   tests/tool/*) timeout 600 "${check[0]}" "build/$build/tools/tamis" "${check[@]:1}" ;;
   *) timeout 600 "$(program "${check[0]}")" "${check[@]:1}" ;;
   esac

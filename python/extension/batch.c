@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calls with many keys.
+ *
+ * Keys come as a column (column.h), which is read without the GIL, or as objects, from a list, a tuple or
+ * an iterator.  Objects are taken in parts.  While the GIL is held, a part gets a reference to each
+ * object, and what each key has in memory is collected: a str gives out its UTF-8, bytes their address,
+ * a buffer is held.  Then the GIL is let go, and the library works.  (Parts are small enough for the
+ * second-level cache.  To collect all keys first would read the objects from memory three times, and
+ * take twice as long.)
+ */
+#include "column.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+  LET_GO_FROM = 256,      /* keys: for fewer, to let the GIL go costs more than others gain */
+  SIGNALS_EACH = 1 << 22, /* keys, between two looks for Ctrl-C */
+  PART = 2048             /* objects */
+};
+
+enum batch_call { UPDATE, ADD_MANY, CONTAINS_MANY };
+
+struct batch {
+  filter_object *f;
+  enum batch_call call;
+  PyObject *answers; /* a bytearray, with a byte for each key; NULL for UPDATE */
+  size_t done;       /* keys that have their answer there */
+  int failure;       /* of the first key that failed, or TAMIS_OK */
+  int error;         /* and its errno */
+};
+
+enum { ANSWER_NO, ANSWER_YES, ANSWER_REFUSED };
+
+/* ---- without the GIL ---- */
+
+static void add_piece(struct batch *b, const tamis_key *keys, size_t n, char *answers)
+{
+  int results[PIECE];
+  int result = tamis_add_unique_many(b->f->raw, keys, n, results);
+  if (result < 0 && b->failure == TAMIS_OK) {
+    b->failure = result;
+    b->error = errno;
+  }
+  bool are_written = result != TAMIS_EINVAL;
+  if (answers != NULL && !are_written)
+    memset(answers, ANSWER_REFUSED, n);
+  for (size_t i = 0; answers != NULL && are_written && i < n; i++)
+    answers[i] = (char) (results[i] == TAMIS_OK        ? ANSWER_YES
+                         : results[i] == TAMIS_PRESENT ? ANSWER_NO
+                                                       : ANSWER_REFUSED);
+}
+
+/* Up to PIECE keys. */
+static void do_piece(struct batch *b, const tamis_key *keys, size_t n, char *answers)
+{
+  if (b->call == CONTAINS_MANY)
+    tamis_contains_many(b->f->raw, keys, n, (bool *) answers);
+  else
+    add_piece(b, keys, n, answers);
+}
+
+static void do_keys(struct batch *b, const tamis_key *keys, size_t n, char *answers)
+{
+  for (size_t at = 0; at < n; at += PIECE)
+    do_piece(b, keys + at, n - at < PIECE ? n - at : PIECE, answers != NULL ? answers + at : NULL);
+}
+
+static void do_column(struct batch *b, const struct column *column, size_t from, size_t n,
+                      struct piece *piece, char *answers)
+{
+  size_t step = column_piece(column);
+  for (size_t at = 0; at < n; at += step) {
+    size_t here = n - at < step ? n - at : step;
+    column_keys(column, from + at, here, piece);
+    do_piece(b, piece->keys, here, answers != NULL ? answers + at : NULL);
+  }
+}
+
+/* ---- with and without ---- */
+
+/* Keys that are one after the other in memory, or, if `keys` is NULL, a column. */
+struct source {
+  const tamis_key *keys;
+  const struct column *column;
+  struct piece *piece;
+  size_t n;
+};
+
+static bool do_source(struct batch *b, const struct source *from)
+{
+  char *answers = NULL;
+  if (b->answers != NULL) {
+    if (from->n > (size_t) PY_SSIZE_T_MAX - b->done) {
+      PyErr_NoMemory();
+      return false;
+    }
+    if (PyByteArray_Resize(b->answers, (Py_ssize_t) (b->done + from->n)) < 0)
+      return false;
+    answers = PyByteArray_AsString(b->answers) + b->done;
+  }
+  for (size_t at = 0; at < from->n; at += SIGNALS_EACH) {
+    size_t n = from->n - at < SIGNALS_EACH ? from->n - at : SIGNALS_EACH;
+    char *to = answers != NULL ? answers + at : NULL;
+    PyThreadState *thread = n >= LET_GO_FROM ? PyEval_SaveThread() : NULL;
+    if (from->keys != NULL)
+      do_keys(b, from->keys + at, n, to);
+    else
+      do_column(b, from->column, at, n, from->piece, to);
+    if (thread != NULL)
+      PyEval_RestoreThread(thread);
+    if (n == SIGNALS_EACH && PyErr_CheckSignals() < 0)
+      return false;
+  }
+  b->done += from->n;
+  return true;
+}
+
+/* ---- columns ---- */
+
+static bool use_column(void *batch, const struct column *column)
+{
+  struct piece piece;
+  if (!column_check(column))
+    return false;
+  size_t room = column_room(column);
+  piece.text = room > 0 ? malloc(room) : NULL;
+  if (room > 0 && piece.text == NULL) {
+    PyErr_NoMemory();
+    return false;
+  }
+  struct source source = {NULL, column, &piece, column->n};
+  bool is_done = do_source(batch, &source);
+  free(piece.text);
+  return is_done;
+}
+
+/* ---- keys of objects ---- */
+
+struct gathered {
+  tamis_key *keys;
+  uint64_t *numbers; /* of the keys that are integers; NULL before the first one */
+  Py_buffer *views;  /* that are held */
+  size_t n, views_n, views_room, room;
+};
+
+static bool gathered_init(struct gathered *g, size_t room)
+{
+  *g = (struct gathered){.keys = calloc(room + 1, sizeof *g->keys), .room = room};
+  if (g->keys == NULL)
+    PyErr_NoMemory();
+  return g->keys != NULL;
+}
+
+/* Forgets the keys. */
+static void gathered_clear(struct gathered *g)
+{
+  while (g->views_n > 0)
+    PyBuffer_Release(&g->views[--g->views_n]);
+  g->n = 0;
+}
+
+static void gathered_destroy(struct gathered *g)
+{
+  gathered_clear(g);
+  free(g->keys);
+  free(g->numbers);
+  free(g->views);
+}
+
+static bool hold(struct gathered *g, const Py_buffer *view)
+{
+  if (g->views_n == g->views_room) {
+    size_t room = 2 * g->views_room + 16;
+    Py_buffer *grown = realloc(g->views, room * sizeof *grown);
+    if (grown == NULL)
+      return false;
+    g->views = grown;
+    g->views_room = room;
+  }
+  g->views[g->views_n++] = *view;
+  return true;
+}
+
+static bool gather(struct gathered *g, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return false;
+  bool is_number = key.data == &key.number;
+  if (is_number && g->numbers == NULL)
+    g->numbers = calloc(g->room + 1, sizeof *g->numbers);
+  if ((is_number && g->numbers == NULL) || (key.view.obj != NULL && !hold(g, &key.view))) {
+    key_release(&key);
+    PyErr_NoMemory();
+    return false;
+  }
+  if (is_number) {
+    g->numbers[g->n] = key.number;
+    key.data = &g->numbers[g->n];
+  }
+  g->keys[g->n++] = (tamis_key){key.data, key.len};
+  return true;
+}
+
+static bool do_gathered(struct batch *b, const struct gathered *g)
+{
+  struct source source = {g->keys, NULL, NULL, g->n};
+  return do_source(b, &source);
+}
+
+/* ---- parts ---- */
+
+/* What gives out objects one after the other: a list or a tuple, or else an iterator. */
+struct objects {
+  PyObject *from;
+  Py_ssize_t next; /* -1: an iterator */
+};
+
+/* A new reference, or NULL at the end or with an exception.  A list may change between two parts, as
+ * it may while Python iterates over it. */
+static PyObject *next_object(struct objects *objects)
+{
+  if (objects->next < 0)
+    return PyIter_Next(objects->from);
+  PyObject *object = PySequence_GetItem(objects->from, objects->next++);
+  if (object == NULL && PyErr_ExceptionMatches(PyExc_IndexError))
+    PyErr_Clear();
+  return object;
+}
+
+/* False when the objects have ended, or with an exception. */
+static bool use_part(struct batch *b, struct objects *objects, struct gathered *g, PyObject **held)
+{
+  size_t n = 0;
+  bool goes_on = true;
+  while (goes_on && n < PART) {
+    goes_on = (held[n] = next_object(objects)) != NULL;
+    if (goes_on)
+      goes_on = gather(g, held[n++]);
+  }
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  if (do_gathered(b, g) && b->failure == TAMIS_OK) {
+    PyErr_Restore(type, value, traceback);
+  } else { /* of a key that came before what has raised */
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    goes_on = false;
+  }
+  gathered_clear(g);
+  while (n > 0)
+    Py_DECREF(held[--n]);
+  return goes_on;
+}
+
+static bool use_objects(struct batch *b, PyObject *keys)
+{
+  struct gathered g;
+  bool is_iterator = !PyList_CheckExact(keys) && !PyTuple_CheckExact(keys);
+  PyObject *from = is_iterator ? PyObject_GetIter(keys) : Py_NewRef(keys);
+  if (from == NULL)
+    return false;
+  struct objects objects = {from, is_iterator ? -1 : 0};
+  PyObject **held = calloc(PART, sizeof *held);
+  if (gathered_init(&g, PART)) {
+    if (held == NULL)
+      PyErr_NoMemory();
+    while (held != NULL && use_part(b, &objects, &g, held))
+      ;
+  }
+  gathered_destroy(&g);
+  free(held);
+  Py_DECREF(from);
+  return PyErr_Occurred() == NULL;
+}
+
+/* ---- any of these ---- */
+
+/* With an exception for what is meant as one key, although Python could iterate over it. */
+static bool is_single(PyObject *keys)
+{
+  bool is = PyUnicode_Check(keys) || PyBytes_Check(keys) || PyByteArray_Check(keys);
+  if (PyMemoryView_Check(keys)) {
+    PyObject *format = PyObject_GetAttrString(keys, "format");
+    is = format == NULL || PyUnicode_CompareWithASCIIString(format, "B") == 0;
+    PyErr_Clear();
+    Py_XDECREF(format);
+  }
+  if (is)
+    PyErr_Format(PyExc_TypeError, "many keys are wanted, and %R is a single one: use add() or in",
+                 Py_TYPE(keys));
+  return is;
+}
+
+/* COLUMN_NONE: the object has no buffer, or one whose elements have no form that is known. */
+static enum column_source use_buffer(struct batch *b, PyObject *keys)
+{
+  Py_buffer view;
+  struct column column;
+  if (!PyObject_CheckBuffer(keys))
+    return COLUMN_NONE;
+  if (PyObject_GetBuffer(keys, &view, PyBUF_FORMAT | PyBUF_STRIDES) < 0) {
+    PyErr_Clear();
+    return COLUMN_NONE;
+  }
+  enum column_source source = column_of_buffer(&view, &column);
+  if (source == COLUMN_READ && !use_column(b, &column))
+    source = COLUMN_FAILED;
+  PyBuffer_Release(&view);
+  return source;
+}
+
+static enum column_source use_arrow(struct batch *b, PyObject *keys)
+{
+  struct arrow arrow;
+  enum column_source source = arrow_open(keys, &arrow);
+  if (source == COLUMN_READ && !arrow_each(&arrow, use_column, b))
+    source = COLUMN_FAILED;
+  arrow_close(&arrow);
+  return source;
+}
+
+static bool use_keys(struct batch *b, PyObject *keys)
+{
+  if (PyList_CheckExact(keys) || PyTuple_CheckExact(keys))
+    return use_objects(b, keys);
+  if (is_single(keys))
+    return false;
+  enum column_source source = use_buffer(b, keys);
+  if (source == COLUMN_NONE)
+    source = use_arrow(b, keys);
+  if (source == COLUMN_NONE)
+    return use_objects(b, keys);
+  return source == COLUMN_READ;
+}
+
+/* ---- answers ---- */
+
+static PyObject *list_of_answers(const struct batch *b)
+{
+  PyObject *const objects[] = {
+      [ANSWER_NO] = Py_False, [ANSWER_YES] = Py_True, [ANSWER_REFUSED] = Py_None};
+  const char *answers = PyByteArray_AsString(b->answers);
+  PyObject *list = PyList_New((Py_ssize_t) b->done);
+  for (size_t i = 0; list != NULL && i < b->done; i++)
+    PyList_SetItem(list, (Py_ssize_t) i, Py_NewRef(objects[(unsigned char) answers[i]]));
+  return list;
+}
+
+/* numpy.ndarray if the program has imported numpy, and the keys are one; else NULL. */
+static PyObject *numpy_of(PyObject *keys)
+{
+  PyObject *name = PyUnicode_FromString("numpy");
+  PyObject *numpy = name != NULL ? PyImport_GetModule(name) : NULL;
+  PyObject *array = numpy != NULL ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+  bool is = array != NULL && PyObject_IsInstance(keys, array) == 1;
+  PyErr_Clear();
+  Py_XDECREF(array);
+  Py_XDECREF(name);
+  if (!is)
+    Py_CLEAR(numpy);
+  return numpy;
+}
+
+static PyObject *answers_for(const struct batch *b, PyObject *keys)
+{
+  PyObject *numpy = numpy_of(keys);
+  if (numpy == NULL)
+    return list_of_answers(b);
+  PyObject *array = PyByteArray_Size(b->answers) > 0
+                        ? PyObject_CallMethod(numpy, "frombuffer", "Os", b->answers, "?")
+                        : PyObject_CallMethod(numpy, "zeros", "is", 0, "?");
+  Py_DECREF(numpy);
+  return array;
+}
+
+/* Gives the exception the answers so far: of keys that were added nobody else is told. */
+static void give_results(const struct batch *b)
+{
+  PyObject *type, *value, *traceback, *answers;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  answers = list_of_answers(b);
+  if (answers == NULL || PyObject_SetAttrString(value, "results", answers) < 0)
+    PyErr_Clear(); /* an exception without attributes */
+  Py_XDECREF(answers);
+  PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *many(PyObject *self, PyObject *keys, enum batch_call call)
+{
+  struct batch b = {.f = as_filter(self), .call = call};
+  PyObject *result = NULL;
+  if (call != UPDATE && (b.answers = PyByteArray_FromStringAndSize(NULL, 0)) == NULL)
+    return NULL;
+  bool is_done = use_keys(&b, keys);
+  if (b.failure != TAMIS_OK && !PyErr_Occurred()) {
+    raise_change(b.f, b.failure, b.error);
+    is_done = false;
+  }
+  if (is_done)
+    result = call == UPDATE ? Py_NewRef(Py_None) : answers_for(&b, keys);
+  else if (call == ADD_MANY)
+    give_results(&b);
+  Py_XDECREF(b.answers);
+  return result;
+}
+
+PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n)
+{
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *none = many(self, arguments[i], UPDATE);
+    if (none == NULL)
+      return NULL;
+    Py_DECREF(none);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject *filter_add_many(PyObject *self, PyObject *keys)
+{
+  return many(self, keys, ADD_MANY);
+}
+
+PyObject *filter_contains_many(PyObject *self, PyObject *keys)
+{
+  return many(self, keys, CONTAINS_MANY);
+}

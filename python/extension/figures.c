@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Figures: attributes, statistics as a dataclass and as text.
+ */
+#include "module.h"
+#include "text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static tamis_stats stats_of(PyObject *self)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(as_filter(self)->raw, &stats);
+  return stats;
+}
+
+static const char *const kind_names[] = {
+    [TAMIS_BLOOM] = "bloom", [TAMIS_CUCKOO] = "cuckoo", [TAMIS_COUNTING_BLOOM] = "counting_bloom"};
+static const char *const layout_names[] = {"blocked", "classic", "word"};
+
+static const char *layout_of(const tamis_stats *stats)
+{
+  return stats->kind == TAMIS_BLOOM && stats->parts <= 1 ? layout_names[stats->layout] : NULL;
+}
+
+/* ---- attributes ---- */
+
+static PyObject *get_capacity(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyLong_FromUnsignedLongLong(stats_of(self).capacity);
+}
+
+static PyObject *get_fpp(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyFloat_FromDouble(stats_of(self).fpp);
+}
+
+static PyObject *get_window(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyLong_FromUnsignedLong(stats_of(self).parts - 1);
+}
+
+static PyObject *get_seed(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyLong_FromUnsignedLongLong(stats_of(self).seed);
+}
+
+static PyObject *get_nbytes(PyObject *self, void *Py_UNUSED(unused))
+{
+  return PyLong_FromUnsignedLongLong(stats_of(self).bytes);
+}
+
+static PyObject *get_mode(PyObject *self, void *Py_UNUSED(unused))
+{
+  static const char *const names[] = {"private", "mapped", "shared"};
+  return PyUnicode_FromString(names[as_filter(self)->mode]);
+}
+
+static PyObject *get_path(PyObject *self, void *Py_UNUSED(unused))
+{
+  PyObject *path = as_filter(self)->path;
+  return Py_NewRef(path != NULL ? path : Py_None);
+}
+
+PyGetSetDef filter_attributes[] = {
+    {"capacity", get_capacity, NULL, "The capacity that the filter was created with.", NULL},
+    {"fpp", get_fpp, NULL, "The false-positive probability that the filter was created with.",
+     NULL},
+    {"window", get_window, NULL, "The periods of its window; 0: none.", NULL},
+    {"seed", get_seed, NULL,
+     "The seed, which is a secret: whoever knows it can choose keys that\n"
+     "collide.",
+     NULL},
+    {"nbytes", get_nbytes, NULL, "The bytes of memory that the filter takes.", NULL},
+    {"mode", get_mode, NULL, "'private', 'mapped' (see open) or 'shared'.", NULL},
+    {"path", get_path, NULL, "The absolute path of a filter that is mapped or shared, or None.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+Py_ssize_t filter_length(PyObject *self)
+{
+  double count = stats_of(self).estimated_count + 0.5;
+  return count < (double) PY_SSIZE_T_MAX ? (Py_ssize_t) count : PY_SSIZE_T_MAX;
+}
+
+PyObject *filter_repr(PyObject *self)
+{
+  tamis_stats stats = stats_of(self);
+  PyObject *name = PyType_GetName(Py_TYPE(self)), *fpp = PyFloat_FromDouble(stats.fpp),
+           *repr = NULL;
+  if (name != NULL && fpp != NULL)
+    repr = PyUnicode_FromFormat("<%U capacity=%llu fpp=%R, %zd keys>", name,
+                                (unsigned long long) stats.capacity, fpp, filter_length(self));
+  Py_XDECREF(name);
+  Py_XDECREF(fpp);
+  return repr;
+}
+
+/* ---- as a dataclass ---- */
+
+typedef unsigned long long ull;
+
+PyObject *filter_stats(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  tamis_stats s = stats_of(self);
+  /* In the order of the fields of tamis.Stats. */
+  return PyObject_CallFunction(
+      as_filter(self)->state->stats, "szKdKdddKKKIKIIKKIdKKKKKIKK", kind_names[s.kind],
+      layout_of(&s), (ull) s.count, s.estimated_count, (ull) s.capacity, s.load, s.fpp,
+      s.fpp_estimate, (ull) s.bytes, (ull) s.bits, (ull) s.bits_set, s.bits_per_key,
+      (ull) s.growths, s.layers, s.generations, (ull) s.segments, (ull) s.joins, s.fingerprint_bits,
+      s.occupancy, (ull) s.evictions, (ull) s.failed_searches, (ull) s.refused_adds,
+      (ull) s.lookup_retries, (ull) s.longest_growth_ns, s.parts - 1, (ull) s.oldest_part_age,
+      (ull) s.united_count);
+}
+
+PyObject *filter_similarity(PyObject *self, PyObject *other)
+{
+  module_state *state = as_filter(self)->state;
+  tamis_similarity_stats s = TAMIS_SIMILARITY_STATS_INIT;
+  if (!PyObject_TypeCheck(other, state->filter)) {
+    PyErr_Format(PyExc_TypeError, "the other one must be a filter, not %R", Py_TYPE(other));
+    return NULL;
+  }
+  int result;
+  Py_BEGIN_ALLOW_THREADS result = tamis_similarity(as_filter(self)->raw, as_filter(other)->raw, &s);
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) return PyObject_CallFunction(
+      state->similarity, "ddddd", s.estimated_a, s.estimated_b, s.united, s.common, s.jaccard);
+  PyErr_SetString(
+      PyExc_ValueError,
+      result == TAMIS_EINVAL
+          ? DO_NOT_FIT_TEXT
+          : "only Bloom filters of one layer and without a window can be compared: create "
+            "them with growable=False");
+  return NULL;
+}
+
+/* ---- as text ---- */
+
+static PyObject *text_from(const module_state *state, int result, struct bytes *bytes)
+{
+  PyObject *text = NULL;
+  if (result == TAMIS_OK)
+    text = PyUnicode_FromStringAndSize(bytes->data, (Py_ssize_t) bytes->size);
+  else if (result == TAMIS_EIO) /* of bytes_append */
+    PyErr_NoMemory();
+  else
+    raise_result(state, result, 0, NULL);
+  free(bytes->data);
+  return text;
+}
+
+/* A name as the library takes it; NULL with an exception. */
+static const char *name_from(PyObject *object)
+{
+  Py_ssize_t size;
+  if (!PyUnicode_Check(object)) {
+    PyErr_Format(PyExc_TypeError, "a name must be a str, not %R", Py_TYPE(object));
+    return NULL;
+  }
+  const char *name = PyUnicode_AsUTF8AndSize(object, &size);
+  if (name != NULL && strlen(name) != (size_t) size) {
+    PyErr_SetString(PyExc_ValueError, "a name must not have a null character");
+    return NULL;
+  }
+  return name;
+}
+
+static PyObject *text_of(PyObject *self, tamis_text_format format, const char *name)
+{
+  struct bytes bytes = {NULL, 0, 0};
+  int result = tamis_stats_text(as_filter(self)->raw, format, name, bytes_append, &bytes);
+  return text_from(as_filter(self)->state, result, &bytes);
+}
+
+PyObject *filter_to_prometheus(PyObject *self, PyObject *name)
+{
+  const char *text = name_from(name);
+  return text != NULL ? text_of(self, TAMIS_PROMETHEUS, text) : NULL;
+}
+
+PyObject *filter_to_json(PyObject *self, PyObject *const *arguments, Py_ssize_t n)
+{
+  if (n > 1) {
+    PyErr_SetString(PyExc_TypeError, "to_json() takes at most one name");
+    return NULL;
+  }
+  const char *name = NULL;
+  if (n == 1 && arguments[0] != Py_None && (name = name_from(arguments[0])) == NULL)
+    return NULL;
+  return text_of(self, TAMIS_JSON, name);
+}
+
+/* The items stay alive in `items` meanwhile. */
+static PyObject *page(const module_state *state, PyObject *items, Py_ssize_t n)
+{
+  struct bytes bytes = {NULL, 0, 0};
+  PyObject *text = NULL;
+  const tamis_filter **filters = PyMem_Calloc((size_t) n + 1, sizeof *filters);
+  const char **names = PyMem_Calloc((size_t) n + 1, sizeof *names);
+  bool are_read = filters != NULL && names != NULL;
+  if (!are_read)
+    PyErr_NoMemory();
+  for (Py_ssize_t i = 0; are_read && i < n; i++) {
+    PyObject *item = PyList_GetItem(items, i), *name, *filter;
+    are_read = PyArg_ParseTuple(item, "OO", &name, &filter) && (names[i] = name_from(name)) != NULL;
+    if (are_read && !PyObject_TypeCheck(filter, state->filter)) {
+      PyErr_Format(PyExc_TypeError, "'%s' is no filter, but %R", names[i], Py_TYPE(filter));
+      are_read = false;
+    }
+    if (are_read)
+      filters[i] = as_filter(filter)->raw;
+  }
+  if (are_read)
+    text = text_from(
+        state,
+        tamis_stats_text_many(filters, names, (size_t) n, TAMIS_PROMETHEUS, bytes_append, &bytes),
+        &bytes);
+  PyMem_Free(filters);
+  PyMem_Free(names);
+  return text;
+}
+
+PyObject *module_to_prometheus(PyObject *module, PyObject *filters)
+{
+  if (!PyDict_Check(filters)) {
+    PyErr_Format(PyExc_TypeError, "a dict of filters is wanted, not %R", Py_TYPE(filters));
+    return NULL;
+  }
+  PyObject *items = PyDict_Items(filters);
+  PyObject *text = items != NULL ? page(state_of_module(module), items, PyList_Size(items)) : NULL;
+  Py_XDECREF(items);
+  return text;
+}

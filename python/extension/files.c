@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Filters in files, in bytes, and on the way to another process.
+ */
+#include "module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int bytes_append(void *bytes, const void *data, size_t size)
+{
+  struct bytes *to = bytes;
+  if (size > to->room - to->size) {
+    size_t room = to->room + to->room / 2 + size;
+    char *grown = room < PY_SSIZE_T_MAX ? realloc(to->data, room) : NULL;
+    if (grown == NULL)
+      return -1;
+    to->data = grown;
+    to->room = room;
+  }
+  memcpy(to->data + to->size, data, size);
+  to->size += size;
+  return 0;
+}
+
+/* ---- saving ---- */
+
+PyObject *filter_save(PyObject *self, PyObject *path)
+{
+  PyObject *name;
+  if (!PyUnicode_FSConverter(path, &name))
+    return NULL;
+  int result, error;
+  const char *text = PyBytes_AsString(name);
+  Py_BEGIN_ALLOW_THREADS result = tamis_save_file(as_filter(self)->raw, text);
+  error = errno;
+  Py_END_ALLOW_THREADS Py_DECREF(name);
+  if (result != TAMIS_OK)
+    return raise_result(as_filter(self)->state, result, error, path);
+  Py_RETURN_NONE;
+}
+
+PyObject *filter_to_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  struct bytes bytes = {NULL, 0, 0};
+  PyObject *made = NULL;
+  int result;
+  Py_BEGIN_ALLOW_THREADS result = tamis_save(as_filter(self)->raw, bytes_append, &bytes);
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) made =
+      PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t) bytes.size);
+  else if (result == TAMIS_EIO) /* of bytes_append */
+      PyErr_NoMemory();
+  else raise_result(as_filter(self)->state, result, 0, as_filter(self)->path);
+  free(bytes.data);
+  return made;
+}
+
+PyObject *filter_sync(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  int result, error;
+  Py_BEGIN_ALLOW_THREADS result = tamis_sync(as_filter(self)->raw);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  if (result == TAMIS_EUNSUPPORTED)
+    PyErr_SetString(PyExc_ValueError, "the filter is not shared: save() it");
+  else
+    raise_result(as_filter(self)->state, result, error, as_filter(self)->path);
+  return NULL;
+}
+
+/* ---- loading ---- */
+
+/* The rest of a row of bytes. */
+struct row {
+  const char *next;
+  size_t left;
+};
+
+static int64_t row_read(void *row, void *data, size_t size)
+{
+  struct row *from = row;
+  size = size < from->left ? size : from->left;
+  memcpy(data, from->next, size);
+  from->next += size;
+  from->left -= size;
+  return (int64_t) size;
+}
+
+static PyObject *load_bytes(module_state *state, PyTypeObject *type, PyObject *data,
+                            uint64_t max_bytes)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  tamis_filter *raw = NULL;
+  Py_buffer view;
+  options.max_bytes = max_bytes;
+  if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+    return NULL;
+  struct row row = {view.buf, (size_t) view.len};
+  int result;
+  Py_BEGIN_ALLOW_THREADS result = tamis_load(&options, row_read, &row, &raw);
+  Py_END_ALLOW_THREADS PyBuffer_Release(&view);
+  if (result == TAMIS_OK && row.left > 0) {
+    tamis_destroy(raw);
+    PyErr_SetString(state->corrupt, "something follows the filter");
+    return NULL;
+  }
+  if (result != TAMIS_OK)
+    return raise_result(state, result, 0, NULL);
+  return filter_wrap(state, type, raw, MODE_PRIVATE, NULL);
+}
+
+static bool read_limit(PyObject *object, uint64_t *out)
+{
+  *out = 0;
+  return object == NULL || object == Py_None || read_positive(object, "max_bytes", out);
+}
+
+PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+  static char *names[] = {"", "max_bytes", NULL};
+  PyObject *data, *limit = NULL;
+  uint64_t max_bytes;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$O:from_bytes", names, &data, &limit) ||
+      !read_limit(limit, &max_bytes))
+    return NULL;
+  return load_bytes(state_of_module(module), NULL, data, max_bytes);
+}
+
+/* Calls tamis_load_file or tamis_map_file. */
+static PyObject *from_file(module_state *state, PyTypeObject *type, PyObject *path,
+                           const tamis_load_options *options, enum filter_mode mode)
+{
+  PyObject *name, *absolute = NULL, *made = NULL;
+  tamis_filter *raw = NULL;
+  if (!PyUnicode_FSConverter(path, &name))
+    return NULL;
+  int result, error;
+  const char *text = PyBytes_AsString(name);
+  Py_BEGIN_ALLOW_THREADS result =
+      (mode == MODE_MAPPED ? tamis_map_file : tamis_load_file)(options, text, &raw);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result != TAMIS_OK) raise_result(state, result, error, path);
+  else if (mode == MODE_PRIVATE) made = filter_wrap(state, type, raw, mode, NULL);
+  else if ((absolute = PyObject_CallFunctionObjArgs(state->abspath, path, NULL)) == NULL)
+      tamis_destroy(raw);
+  else made = filter_wrap(state, type, raw, mode, absolute);
+  Py_XDECREF(absolute);
+  Py_DECREF(name);
+  return made;
+}
+
+PyObject *module_load(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+  static char *names[] = {"", "max_bytes", NULL};
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  PyObject *path, *limit = NULL;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$O:load", names, &path, &limit) ||
+      !read_limit(limit, &options.max_bytes))
+    return NULL;
+  return from_file(state_of_module(module), NULL, path, &options, MODE_PRIVATE);
+}
+
+PyObject *module_open(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+  static char *names[] = {"", "check", NULL};
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  PyObject *path;
+  int check = 0;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|$p:open", names, &path, &check))
+    return NULL;
+  options.check_all = check != 0;
+  return from_file(state_of_module(module), NULL, path, &options, MODE_MAPPED);
+}
+
+/* ---- sharing ---- */
+
+static PyObject *raise_shared(module_state *state, const tamis_options *options, const char *name,
+                              int result, int error, PyObject *path)
+{
+  char why[512] = "";
+  bool is_said = result == TAMIS_EINVAL || result == TAMIS_EUNSUPPORTED || result == TAMIS_EFULL;
+  if (!is_said)
+    return raise_result(state, result, error, path);
+  /* Of a descriptor, the options alone can be asked about. */
+  int checked =
+      path != NULL && name == NULL ? TAMIS_OK : tamis_shared_check(options, name, why, sizeof why);
+  if (checked != result)
+    return raise_result(state, result, error, NULL);
+  PyErr_SetString(PyExc_ValueError, why);
+  return NULL;
+}
+
+static PyObject *share(module_state *state, PyTypeObject *type, PyObject *path,
+                       const tamis_options *options)
+{
+  PyObject *name = NULL, *absolute = NULL, *made = NULL;
+  tamis_filter *raw = NULL;
+  int fd = -1, result, error;
+  bool is_number = PyLong_Check(path);
+  if (is_number && (fd = PyObject_AsFileDescriptor(path)) < 0)
+    return NULL;
+  if (!is_number && path != Py_None && !PyUnicode_FSConverter(path, &name))
+    return NULL;
+  const char *text = name != NULL ? PyBytes_AsString(name) : NULL;
+  Py_BEGIN_ALLOW_THREADS result =
+      is_number ? tamis_open_shared_fd(options, fd, &raw) : tamis_open_shared(options, text, &raw);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result != TAMIS_OK)
+      raise_shared(state, options, text, result, error, path != Py_None ? path : NULL);
+  else if (name == NULL) made = filter_wrap(state, type, raw, MODE_SHARED, NULL);
+  else if ((absolute = PyObject_CallFunctionObjArgs(state->abspath, path, NULL)) == NULL)
+      tamis_destroy(raw);
+  else made = filter_wrap(state, type, raw, MODE_SHARED, absolute);
+  Py_XDECREF(absolute);
+  Py_XDECREF(name);
+  return made;
+}
+
+PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keywords)
+{
+  struct wanted wanted;
+  PyObject *path, *made = NULL;
+  Py_ssize_t n = PyTuple_Size(arguments);
+  if (n < 1) {
+    PyErr_SetString(PyExc_TypeError, "shared() needs a path, a file descriptor, or None");
+    return NULL;
+  }
+  PyObject *others = PyTuple_GetSlice(arguments, 1, n);
+  path = PyTuple_GetItem(arguments, 0);
+  if (others != NULL && wanted_read(&wanted, TAMIS_BLOOM, true, others, keywords))
+    made = share(state_of_module(module), NULL, path, wanted.has_capacity ? &wanted.options : NULL);
+  Py_XDECREF(others);
+  return made;
+}
+
+/* ---- pickle and copies ---- */
+
+static const char *const mode_names[] = {
+    [MODE_PRIVATE] = "bytes", [MODE_MAPPED] = "mapped", [MODE_SHARED] = "shared"};
+
+/* What _restore() needs beside the type. */
+static PyObject *contents(filter_object *f)
+{
+  if (f->mode == MODE_PRIVATE)
+    return filter_to_bytes((PyObject *) f, NULL);
+  if (f->path != NULL)
+    return Py_NewRef(f->path);
+  PyErr_SetString(
+      PyExc_TypeError,
+      "a shared filter without a path cannot be pickled or copied: give it a path, or fork");
+  return NULL;
+}
+
+PyObject *module_restore(PyObject *module, PyObject *arguments)
+{
+  tamis_load_options options = TAMIS_LOAD_OPTIONS_INIT;
+  module_state *state = state_of_module(module);
+  PyObject *type, *data;
+  const char *mode;
+  if (!PyArg_ParseTuple(arguments, "OsO:_restore", &type, &mode, &data))
+    return NULL;
+  if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *) type, state->filter))
+    PyErr_SetString(PyExc_TypeError, "the first argument must be a kind of filter");
+  else if (strcmp(mode, mode_names[MODE_PRIVATE]) == 0)
+    return load_bytes(state, (PyTypeObject *) type, data, 0);
+  else if (strcmp(mode, mode_names[MODE_MAPPED]) == 0)
+    return from_file(state, (PyTypeObject *) type, data, &options, MODE_MAPPED);
+  else if (strcmp(mode, mode_names[MODE_SHARED]) == 0)
+    return share(state, (PyTypeObject *) type, data, NULL);
+  else
+    PyErr_Format(PyExc_ValueError, "'%s' is none of 'bytes', 'mapped' and 'shared'", mode);
+  return NULL;
+}
+
+PyObject *filter_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  filter_object *f = as_filter(self);
+  PyObject *data = contents(f);
+  if (data == NULL)
+    return NULL;
+  PyObject *attributes = PyObject_GetAttrString(self, "__dict__"); /* of a derived type */
+  if (attributes == NULL)
+    PyErr_Clear();
+  PyObject *reduced =
+      attributes != NULL
+          ? Py_BuildValue("O(OsO)O", f->state->restore, Py_TYPE(self), mode_names[f->mode], data,
+                          attributes)
+          : Py_BuildValue("O(OsO)", f->state->restore, Py_TYPE(self), mode_names[f->mode], data);
+  Py_XDECREF(attributes);
+  Py_DECREF(data);
+  return reduced;
+}
+
+PyObject *filter_copy(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  filter_object *f = as_filter(self);
+  PyObject *data = contents(f);
+  if (data == NULL)
+    return NULL;
+  PyObject *copy =
+      PyObject_CallFunction(f->state->restore, "OsO", Py_TYPE(self), mode_names[f->mode], data);
+  Py_DECREF(data);
+  return copy;
+}
+
+PyObject *filter_deepcopy(PyObject *self, PyObject *Py_UNUSED(memo))
+{
+  return filter_copy(self, NULL);
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The types Filter, Bloom, Cuckoo and CountingBloom: how their objects come and go, and the calls with
+ * one key.
+ *
+ * Calls with one key keep the GIL.  They take some tens of nanoseconds, and to let the GIL go and take
+ * it again costs as much; and a call that waits for a lock of the library's waits for a few steps of
+ * another thread, which needs no GIL for them.
+ */
+#include "module.h"
+#include "text.h"
+
+#include <errno.h>
+#include <structmember.h>
+
+/* ---- creation ---- */
+
+bool read_number(PyObject *object, const char *what, uint64_t *out)
+{
+  PyObject *number = PyNumber_Index(object);
+  if (number == NULL)
+    return false;
+  *out = PyLong_AsUnsignedLongLong(number);
+  bool is_read = *out != UINT64_MAX || !PyErr_Occurred();
+  if (!is_read) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%s is %S; it must be from 0 to 2**64 - 1", what, number);
+  }
+  Py_DECREF(number);
+  return is_read;
+}
+
+static bool is_given(PyObject *object)
+{
+  return object != NULL && object != Py_None;
+}
+
+static bool read_layout(PyObject *object, tamis_layout *layout)
+{
+  static const char *const names[] = {"blocked", "classic", "word"};
+  const char *name = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
+  if (PyErr_Occurred())
+    return false;
+  for (int i = TAMIS_LAYOUT_BLOCKED; name != NULL && i <= TAMIS_LAYOUT_WORD; i++)
+    if (strcmp(name, names[i]) == 0) {
+      *layout = (tamis_layout) i;
+      return true;
+    }
+  PyErr_Format(PyExc_ValueError, "layout is %R; it must be 'blocked', 'classic' or 'word'", object);
+  return false;
+}
+
+bool read_positive(PyObject *object, const char *what, uint64_t *out)
+{
+  if (!read_number(object, what, out))
+    return false;
+  if (*out == 0)
+    PyErr_Format(PyExc_ValueError, "%s is 0; it must be positive, or None", what);
+  return *out != 0;
+}
+
+bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
+                 PyObject *keywords)
+{
+  static char *const of_kinds[][10] = {
+      [TAMIS_BLOOM] = {"capacity", "fpp", "window", "window_renews", "growable", "max_bytes",
+                       "seed", "layout", NULL},
+      [TAMIS_CUCKOO] = {"capacity", "fpp", "window", "window_renews", "growable", "max_bytes",
+                        "seed", NULL},
+      [TAMIS_COUNTING_BLOOM] = {"capacity", "fpp", "growable", "max_bytes", "seed", NULL}};
+  PyObject *capacity = NULL, *max_bytes = NULL, *seed = NULL, *growable = NULL, *layout = NULL;
+  PyObject *window = NULL;
+  int renews = 0;
+  wanted->options = (tamis_options) TAMIS_OPTIONS_INIT;
+  tamis_options *options = &wanted->options;
+  options->kind = kind;
+  char **names = (char **) of_kinds[kind];
+  bool is_parsed =
+      kind == TAMIS_COUNTING_BLOOM
+          ? PyArg_ParseTupleAndKeywords(arguments, keywords, "O|d$OOO:CountingBloom", names,
+                                        &capacity, &options->fpp, &growable, &max_bytes, &seed)
+      : kind == TAMIS_CUCKOO
+          ? PyArg_ParseTupleAndKeywords(arguments, keywords, "O|d$OpOOO:Cuckoo", names, &capacity,
+                                        &options->fpp, &window, &renews, &growable, &max_bytes,
+                                        &seed)
+          : PyArg_ParseTupleAndKeywords(
+                arguments, keywords, shared ? "|Od$OpOOOO:shared" : "O|d$OpOOOO:Bloom", names,
+                &capacity, &options->fpp, &window, &renews, &growable, &max_bytes, &seed, &layout);
+  if (!is_parsed)
+    return false;
+  wanted->has_capacity = !shared || is_given(capacity);
+  if (wanted->has_capacity && !read_number(capacity, "capacity", &options->capacity))
+    return false;
+  uint64_t periods = 0;
+  if (is_given(window) && !read_number(window, "window", &periods))
+    return false;
+  options->window = periods < UINT32_MAX ? (unsigned) periods : UINT32_MAX;
+  options->window_renews = renews != 0;
+  if (is_given(max_bytes) && !read_positive(max_bytes, "max_bytes", &options->max_bytes))
+    return false;
+  if (is_given(seed) && !read_positive(seed, "seed", &options->seed))
+    return false;
+  if (is_given(layout) && !read_layout(layout, &options->layout))
+    return false;
+  /* All layers of a shared filter are planned within max_bytes, so without it none grows. */
+  int grows = is_given(growable) ? PyObject_IsTrue(growable) : !shared || is_given(max_bytes);
+  options->growable = grows > 0;
+  return grows >= 0;
+}
+
+static filter_object *allocate(PyTypeObject *type, module_state *state)
+{
+  filter_object *f = as_filter(PyType_GenericAlloc(type, 0));
+  if (f != NULL)
+    f->state = state;
+  return f;
+}
+
+PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw,
+                      enum filter_mode mode, PyObject *path)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_get_stats(raw, &stats);
+  PyTypeObject *own = state->kinds[stats.kind];
+  type = type != NULL ? type : own;
+  filter_object *f = NULL;
+  if (!PyType_IsSubtype(type, own))
+    PyErr_Format(PyExc_ValueError, "the filter is no %R", type);
+  else
+    f = allocate(type, state);
+  if (f == NULL) {
+    tamis_destroy(raw);
+    return NULL;
+  }
+  f->raw = raw;
+  f->kind = stats.kind;
+  f->mode = mode;
+  f->path = path != NULL ? Py_NewRef(path) : NULL;
+  return (PyObject *) f;
+}
+
+static PyObject *create(PyTypeObject *type, tamis_kind kind, PyObject *arguments,
+                        PyObject *keywords)
+{
+  struct wanted wanted;
+  char why[512];
+  tamis_filter *raw = NULL;
+  module_state *state = state_of_type(type);
+  if (state == NULL || !wanted_read(&wanted, kind, false, arguments, keywords))
+    return NULL;
+  int result;
+  Py_BEGIN_ALLOW_THREADS /* a small cuckoo filter touches all its pages */
+      result = tamis_create(&wanted.options, &raw);
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) return filter_wrap(state, type, raw, MODE_PRIVATE,
+                                                                  NULL);
+  if (result == TAMIS_ENOMEM || tamis_options_check(&wanted.options, why, sizeof why) == TAMIS_OK)
+    return raise_result(state, result, 0, NULL);
+  PyErr_SetString(PyExc_ValueError, why);
+  return NULL;
+}
+
+static PyObject *bloom_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return create(type, TAMIS_BLOOM, arguments, keywords);
+}
+
+static PyObject *cuckoo_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return create(type, TAMIS_CUCKOO, arguments, keywords);
+}
+
+static PyObject *counting_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return create(type, TAMIS_COUNTING_BLOOM, arguments, keywords);
+}
+
+static PyObject *abstract_new(PyTypeObject *type, PyObject *Py_UNUSED(arguments),
+                              PyObject *Py_UNUSED(keywords))
+{
+  PyErr_Format(PyExc_TypeError, "%R cannot be created; use Bloom, Cuckoo or CountingBloom", type);
+  return NULL;
+}
+
+static void dealloc(PyObject *self)
+{
+  PyTypeObject *type = Py_TYPE(self);
+  filter_object *f = as_filter(self);
+  if (f->weak_references != NULL)
+    PyObject_ClearWeakRefs(self);
+  tamis_destroy(f->raw);
+  Py_XDECREF(f->path);
+  freefunc release = (freefunc) PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+/* ---- sizes, before anything is created ---- */
+
+static PyObject *bytes_for(PyObject *type, tamis_kind kind, PyObject *arguments, PyObject *keywords)
+{
+  struct wanted wanted;
+  char why[512];
+  uint64_t bytes = 0;
+  if (!wanted_read(&wanted, kind, false, arguments, keywords))
+    return NULL;
+  wanted.options.seed = wanted.options.seed != 0 ? wanted.options.seed : 1; /* no matter which */
+  int result = tamis_bytes_for(&wanted.options, &bytes);
+  if (result == TAMIS_OK)
+    return PyLong_FromUnsignedLongLong(bytes);
+  if (tamis_options_check(&wanted.options, why, sizeof why) == TAMIS_OK) {
+    module_state *state = state_of_type((PyTypeObject *) type);
+    return state != NULL ? raise_result(state, result, 0, NULL) : NULL;
+  }
+  PyErr_SetString(PyExc_ValueError, why);
+  return NULL;
+}
+
+static PyObject *bloom_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return bytes_for(type, TAMIS_BLOOM, arguments, keywords);
+}
+
+static PyObject *cuckoo_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return bytes_for(type, TAMIS_CUCKOO, arguments, keywords);
+}
+
+static PyObject *counting_bytes_for(PyObject *type, PyObject *arguments, PyObject *keywords)
+{
+  return bytes_for(type, TAMIS_COUNTING_BLOOM, arguments, keywords);
+}
+
+/* ---- one key ---- */
+
+static int contains(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return -1;
+  int is_in = tamis_contains(as_filter(self)->raw, key.data, key.len);
+  key_release(&key);
+  return is_in;
+}
+
+static PyObject *add(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return NULL;
+  int result = tamis_add_unique(as_filter(self)->raw, key.data, key.len), error = errno;
+  key_release(&key);
+  if (result < 0)
+    return raise_change(as_filter(self), result, error);
+  return Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
+}
+
+static PyObject *add_copy(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return NULL;
+  int result = tamis_add(as_filter(self)->raw, key.data, key.len), error = errno;
+  key_release(&key);
+  if (result < 0)
+    return raise_change(as_filter(self), result, error);
+  Py_RETURN_NONE;
+}
+
+static PyObject *count(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return NULL;
+  uint64_t copies = tamis_count(as_filter(self)->raw, key.data, key.len);
+  key_release(&key);
+  return PyLong_FromUnsignedLongLong(copies);
+}
+
+/* TAMIS_OK or TAMIS_ABSENT, or less than 0 with an exception. */
+static int take_out(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return -1;
+  int result = tamis_remove(as_filter(self)->raw, key.data, key.len), error = errno;
+  key_release(&key);
+  if (result < 0)
+    raise_change(as_filter(self), result, error);
+  return result;
+}
+
+static PyObject *discard(PyObject *self, PyObject *object)
+{
+  int result = take_out(self, object);
+  return result < 0 ? NULL : Py_NewRef(result == TAMIS_OK ? Py_True : Py_False);
+}
+
+static PyObject *remove_key(PyObject *self, PyObject *object)
+{
+  int result = take_out(self, object);
+  if (result == TAMIS_OK)
+    Py_RETURN_NONE;
+  if (result > 0)
+    PyErr_SetObject(PyExc_KeyError, object);
+  return NULL;
+}
+
+static PyObject *hash_of(PyObject *self, PyObject *object)
+{
+  struct key key;
+  if (!key_read(object, &key))
+    return NULL;
+  uint64_t hash = tamis_hash(as_filter(self)->raw, key.data, key.len);
+  key_release(&key);
+  return PyLong_FromUnsignedLongLong(hash);
+}
+
+/* ---- the whole filter ---- */
+
+static void raise_advance(PyObject *self, int result, int error)
+{
+  if (result == TAMIS_EUNSUPPORTED)
+    PyErr_SetString(PyExc_ValueError, "the filter has no window: create it with window=PERIODS");
+  else
+    raise_result(as_filter(self)->state, result, error, as_filter(self)->path);
+}
+
+static PyObject *advance(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+  int result, error;
+  Py_BEGIN_ALLOW_THREADS result = tamis_advance(as_filter(self)->raw);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  raise_advance(self, result, error);
+  return NULL;
+}
+
+static PyObject *advance_to(PyObject *self, PyObject *object)
+{
+  uint64_t period;
+  int result, error;
+  if (!read_number(object, "period", &period))
+    return NULL;
+  Py_BEGIN_ALLOW_THREADS result = tamis_advance_to(as_filter(self)->raw, period);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) Py_RETURN_NONE;
+  if (result == TAMIS_EINVAL)
+    PyErr_Format(PyExc_ValueError, "period is %S; it must be below 2**36", object);
+  else
+    raise_advance(self, result, error);
+  return NULL;
+}
+
+static bool is_filter(const filter_object *f, PyObject *object)
+{
+  return PyObject_TypeCheck(object, f->state->filter);
+}
+
+static bool merge(filter_object *into, filter_object *from)
+{
+  int result, error;
+  Py_BEGIN_ALLOW_THREADS result = tamis_merge(into->raw, from->raw);
+  error = errno;
+  Py_END_ALLOW_THREADS if (result == TAMIS_EINVAL)
+      PyErr_SetString(PyExc_ValueError, DO_NOT_FIT_TEXT);
+  else if (result < 0) raise_change(into, result, error);
+  return result >= 0;
+}
+
+static PyObject *unite_into(PyObject *self, PyObject *other)
+{
+  if (!is_filter(as_filter(self), other))
+    return Py_NewRef(Py_NotImplemented);
+  return merge(as_filter(self), as_filter(other)) ? Py_NewRef(self) : NULL;
+}
+
+/* Python calls these with either operand first, and one of them is a filter. */
+static PyObject *unite(PyObject *left, PyObject *right)
+{
+  module_state *state = state_of_type(Py_TYPE(left));
+  if (state == NULL || !PyObject_TypeCheck(right, state->filter)) {
+    PyErr_Clear();
+    return Py_NewRef(Py_NotImplemented);
+  }
+  PyObject *sum = filter_to_bytes(left, NULL), *loaded = NULL;
+  if (sum != NULL)
+    loaded = PyObject_CallFunction(state->restore, "OsO", state->kinds[as_filter(left)->kind],
+                                   "bytes", sum);
+  Py_XDECREF(sum);
+  if (loaded != NULL && !merge(as_filter(loaded), as_filter(right)))
+    Py_CLEAR(loaded);
+  return loaded;
+}
+
+static PyObject *intersect(PyObject *left, PyObject *right)
+{
+  module_state *state = state_of_type(Py_TYPE(left));
+  tamis_filter *raw = NULL;
+  if (state == NULL || !PyObject_TypeCheck(right, state->filter)) {
+    PyErr_Clear();
+    return Py_NewRef(Py_NotImplemented);
+  }
+  int result;
+  Py_BEGIN_ALLOW_THREADS result =
+      tamis_intersect(as_filter(left)->raw, as_filter(right)->raw, &raw);
+  Py_END_ALLOW_THREADS if (result == TAMIS_OK) return filter_wrap(state, NULL, raw, MODE_PRIVATE,
+                                                                  NULL);
+  if (result == TAMIS_EINVAL)
+    PyErr_SetString(PyExc_ValueError, DO_NOT_FIT_TEXT);
+  else if (result == TAMIS_EUNSUPPORTED)
+    PyErr_SetString(PyExc_ValueError,
+                    "only Bloom filters of one layer and without a window have an intersection: "
+                    "create them with growable=False");
+  else
+    raise_result(state, result, 0, NULL);
+  return NULL;
+}
+
+static PyObject *intersect_into(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(other))
+{
+  PyErr_SetString(PyExc_TypeError,
+                  "keys cannot be taken out of this filter; f = f & g makes a new one");
+  return NULL;
+}
+
+/* ---- the types ---- */
+
+/* A function of another form in the table of methods. */
+#define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
+
+static PyMethodDef filter_methods[] = {
+    {"add", add, METH_O, ADD_TEXT},
+    {"add_copy", add_copy, METH_O, ADD_COPY_TEXT},
+    {"count", count, METH_O, COUNT_TEXT},
+    {"hash", hash_of, METH_O, HASH_TEXT},
+    {"update", FUNCTION(filter_update), METH_FASTCALL, UPDATE_TEXT},
+    {"add_many", filter_add_many, METH_O, ADD_MANY_TEXT},
+    {"contains_many", filter_contains_many, METH_O, CONTAINS_MANY_TEXT},
+    {"save", filter_save, METH_O, SAVE_TEXT},
+    {"to_bytes", filter_to_bytes, METH_NOARGS, TO_BYTES_TEXT},
+    {"copy", filter_copy, METH_NOARGS, COPY_TEXT},
+    {"__copy__", filter_copy, METH_NOARGS, COPY_TEXT},
+    {"__deepcopy__", filter_deepcopy, METH_O, COPY_TEXT},
+    {"__reduce__", filter_reduce, METH_NOARGS, REDUCE_TEXT},
+    {"stats", filter_stats, METH_NOARGS, STATS_TEXT},
+    {"to_prometheus", filter_to_prometheus, METH_O, TO_PROMETHEUS_TEXT},
+    {"to_json", FUNCTION(filter_to_json), METH_FASTCALL, TO_JSON_TEXT},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef filter_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(filter_object, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot filter_slots[] = {
+    {Py_tp_doc, FILTER_TEXT},          {Py_tp_new, abstract_new},
+    {Py_tp_dealloc, dealloc},          {Py_tp_repr, filter_repr},
+    {Py_tp_methods, filter_methods},   {Py_tp_members, filter_members},
+    {Py_tp_getset, filter_attributes}, {Py_sq_contains, contains},
+    {Py_sq_length, filter_length},     {Py_nb_or, unite},
+    {Py_nb_inplace_or, unite_into},    {0, NULL}};
+
+static PyMethodDef bloom_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
+                                      {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
+                                      {"sync", filter_sync, METH_NOARGS, SYNC_TEXT},
+                                      {"similarity", filter_similarity, METH_O, SIMILARITY_TEXT},
+                                      {"bytes_for", FUNCTION(bloom_bytes_for),
+                                       METH_CLASS | METH_VARARGS | METH_KEYWORDS, BYTES_FOR_TEXT},
+                                      {NULL, NULL, 0, NULL}};
+
+static PyType_Slot bloom_slots[] = {{Py_tp_doc, BLOOM_TEXT},
+                                    {Py_tp_new, bloom_new},
+                                    {Py_tp_methods, bloom_methods},
+                                    {Py_nb_and, intersect},
+                                    {Py_nb_inplace_and, intersect_into},
+                                    {0, NULL}};
+
+static PyMethodDef cuckoo_methods[] = {{"advance", advance, METH_NOARGS, ADVANCE_TEXT},
+                                       {"advance_to", advance_to, METH_O, ADVANCE_TO_TEXT},
+                                       {"discard", discard, METH_O, DISCARD_TEXT},
+                                       {"remove", remove_key, METH_O, REMOVE_TEXT},
+                                       {"bytes_for", FUNCTION(cuckoo_bytes_for),
+                                        METH_CLASS | METH_VARARGS | METH_KEYWORDS, BYTES_FOR_TEXT},
+                                       {NULL, NULL, 0, NULL}};
+
+static PyType_Slot cuckoo_slots[] = {
+    {Py_tp_doc, CUCKOO_TEXT}, {Py_tp_new, cuckoo_new}, {Py_tp_methods, cuckoo_methods}, {0, NULL}};
+
+static PyMethodDef counting_methods[] = {{"discard", discard, METH_O, DISCARD_TEXT},
+                                         {"remove", remove_key, METH_O, REMOVE_TEXT},
+                                         {"bytes_for", FUNCTION(counting_bytes_for),
+                                          METH_CLASS | METH_VARARGS | METH_KEYWORDS,
+                                          BYTES_FOR_TEXT},
+                                         {NULL, NULL, 0, NULL}};
+
+static PyType_Slot counting_slots[] = {{Py_tp_doc, COUNTING_TEXT},
+                                       {Py_tp_new, counting_new},
+                                       {Py_tp_methods, counting_methods},
+                                       {0, NULL}};
+
+static PyTypeObject *add_type(PyObject *module, const char *name, PyType_Slot *slots,
+                              PyTypeObject *base)
+{
+  PyType_Spec spec = {.name = name,
+                      .basicsize = sizeof(filter_object),
+                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+                      .slots = slots};
+  PyTypeObject *type = (PyTypeObject *) PyType_FromModuleAndSpec(module, &spec, (PyObject *) base);
+  if (type != NULL && PyModule_AddType(module, type) < 0)
+    Py_CLEAR(type);
+  return type;
+}
+
+int filter_add_types(PyObject *module, module_state *state)
+{
+  PyTypeObject **kinds = state->kinds;
+  if ((state->filter = add_type(module, "tamis.Filter", filter_slots, NULL)) == NULL ||
+      (kinds[TAMIS_BLOOM] = add_type(module, "tamis.Bloom", bloom_slots, state->filter)) == NULL ||
+      (kinds[TAMIS_CUCKOO] = add_type(module, "tamis.Cuckoo", cuckoo_slots, state->filter)) == NULL)
+    return -1;
+  kinds[TAMIS_COUNTING_BLOOM] =
+      add_type(module, "tamis.CountingBloom", counting_slots, state->filter);
+  return kinds[TAMIS_COUNTING_BLOOM] != NULL ? 0 : -1;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The extension module tamis._tamis.  The package's __init__.py takes its names from here.
+ */
+#include "module.h"
+#include "text.h"
+
+#define FUNCTION(f) ((PyCFunction) (void (*)(void))(f))
+
+static PyMethodDef functions[] = {
+    {"load", FUNCTION(module_load), METH_VARARGS | METH_KEYWORDS, LOAD_TEXT},
+    {"open", FUNCTION(module_open), METH_VARARGS | METH_KEYWORDS, OPEN_TEXT},
+    {"shared", FUNCTION(module_shared), METH_VARARGS | METH_KEYWORDS, SHARED_TEXT},
+    {"from_bytes", FUNCTION(module_from_bytes), METH_VARARGS | METH_KEYWORDS, FROM_BYTES_TEXT},
+    {"to_prometheus", module_to_prometheus, METH_O, PAGE_TEXT},
+    {"_restore", module_restore, METH_VARARGS, RESTORE_TEXT},
+    {NULL, NULL, 0, NULL}};
+
+static PyObject *imported(const char *module, const char *name)
+{
+  PyObject *from = PyImport_ImportModule(module);
+  PyObject *object = from != NULL ? PyObject_GetAttrString(from, name) : NULL;
+  Py_XDECREF(from);
+  return object;
+}
+
+static PyObject *exception(PyObject *module, const char *name, const char *text, PyObject *base)
+{
+  PyObject *type = PyErr_NewExceptionWithDoc(name, text, base, NULL);
+  if (type != NULL && PyModule_AddObjectRef(module, strchr(name, '.') + 1, type) < 0)
+    Py_CLEAR(type);
+  return type;
+}
+
+static int execute(PyObject *module)
+{
+  module_state *state = state_of_module(module);
+  PyObject *error = exception(module, "tamis.Error", ERROR_TEXT, NULL);
+  if (error == NULL)
+    return -1;
+  state->full = exception(module, "tamis.FullError", FULL_TEXT, error);
+  state->corrupt = exception(module, "tamis.CorruptError", CORRUPT_TEXT, error);
+  Py_DECREF(error);
+  if (state->full == NULL || state->corrupt == NULL ||
+      (state->unsupported = imported("io", "UnsupportedOperation")) == NULL ||
+      (state->stats = imported("tamis._figures", "Stats")) == NULL ||
+      (state->similarity = imported("tamis._figures", "Similarity")) == NULL ||
+      (state->abspath = imported("os.path", "abspath")) == NULL ||
+      (state->restore = PyObject_GetAttrString(module, "_restore")) == NULL ||
+      filter_add_types(module, state) < 0)
+    return -1;
+  return PyModule_AddStringConstant(module, "version", tamis_version());
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+  module_state *state = state_of_module(module);
+  Py_VISIT(state->filter);
+  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
+    Py_VISIT(state->kinds[kind]);
+  Py_VISIT(state->full);
+  Py_VISIT(state->corrupt);
+  Py_VISIT(state->unsupported);
+  Py_VISIT(state->stats);
+  Py_VISIT(state->similarity);
+  Py_VISIT(state->abspath);
+  Py_VISIT(state->restore);
+  return 0;
+}
+
+static int clear(PyObject *module)
+{
+  module_state *state = state_of_module(module);
+  Py_CLEAR(state->filter);
+  for (int kind = TAMIS_BLOOM; kind <= TAMIS_COUNTING_BLOOM; kind++)
+    Py_CLEAR(state->kinds[kind]);
+  Py_CLEAR(state->full);
+  Py_CLEAR(state->corrupt);
+  Py_CLEAR(state->unsupported);
+  Py_CLEAR(state->stats);
+  Py_CLEAR(state->similarity);
+  Py_CLEAR(state->abspath);
+  Py_CLEAR(state->restore);
+  return 0;
+}
+
+static void release(void *module)
+{
+  clear(module);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, execute},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}};
+
+struct PyModuleDef tamis_module = {
+    PyModuleDef_HEAD_INIT,          .m_name = "tamis._tamis", .m_doc = MODULE_TEXT,
+    .m_size = sizeof(module_state), .m_methods = functions,   .m_slots = slots,
+    .m_traverse = traverse,         .m_clear = clear,         .m_free = release};
+
+module_state *state_of_type(PyTypeObject *type)
+{
+  for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
+    if ((PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) == 0)
+      break;
+    PyObject *module = PyType_GetModule(type);
+    if (module == NULL)
+      PyErr_Clear();
+    else if (PyModule_GetDef(module) == &tamis_module)
+      return state_of_module(module);
+  }
+  PyErr_SetString(PyExc_TypeError, "this is no filter");
+  return NULL;
+}
+
+PyMODINIT_FUNC PyInit__tamis(void)
+{
+  return PyModuleDef_Init(&tamis_module);
+}

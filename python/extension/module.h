@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the extension module tamis._tamis have in common.
+ *
+ *   key.c      what is a key: one Python object becomes bytes
+ *   filter.c   the types, and the calls with one key
+ *   batch.c    the calls with many keys, with the GIL let go
+ *   column.c   arrays of keys that are read without the GIL: buffers (numpy), Arrow
+ *   files.c    save, load, map, share, pickle
+ *   figures.c  statistics
+ *   result.c   results of the library as exceptions
+ *   module.c   the module itself
+ *
+ * Who owns what.  A filter object has one tamis_filter from its creation until it is deallocated,
+ * and nothing else ever changes the pointer.  Whoever calls a method holds a reference to the object, and
+ * so does a call that has let the GIL go.  So a tamis_filter outlives all calls on it, and the calls
+ * need no lock of Python's: the library's calls may run in any number of threads at once.  All other
+ * fields are set before anybody else sees the object, and stay.
+ *
+ * No state of the module needs the GIL.  There are no static variables that change.  The state of
+ * the module is set when the module is executed, once for each interpreter, and stays.  A list of keys
+ * is copied to a tuple before the GIL is let go, and a buffer is held by its export.
+ *
+ * The library's callbacks of this module (to write and to read) need no GIL either.  So a thread that
+ * has the GIL may wait for a lock of the library's: its holder never waits for the GIL.
+ */
+#ifndef TAMIS_PYTHON_MODULE_H
+#define TAMIS_PYTHON_MODULE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <tamis/tamis.h>
+
+typedef struct module_state {
+  PyTypeObject *filter; /* what all kinds have in common; the other types are below it */
+  PyTypeObject *kinds[TAMIS_COUNTING_BLOOM + 1]; /* by tamis_kind */
+  PyObject *full, *corrupt, *unsupported;        /* exceptions */
+  PyObject *stats, *similarity;                  /* dataclasses of tamis._figures */
+  PyObject *abspath;                             /* os.path.abspath */
+  PyObject *restore;                             /* the function of this module for pickle */
+} module_state;
+
+/* Where a filter's memory is. */
+enum filter_mode { MODE_PRIVATE, MODE_MAPPED, MODE_SHARED };
+
+typedef struct filter_object {
+  PyObject_HEAD tamis_filter *raw;
+  module_state *state; /* lives as long as the type, to which the object has a reference */
+  PyObject *path;      /* absolute; of a mapped or a shared filter that has one, else NULL */
+  PyObject *weak_references;
+  tamis_kind kind;
+  enum filter_mode mode;
+} filter_object;
+
+static inline filter_object *as_filter(PyObject *object)
+{
+  return (filter_object *) object;
+}
+
+/* ---- module.c ---- */
+
+extern struct PyModuleDef tamis_module;
+
+static inline module_state *state_of_module(PyObject *module)
+{
+  return PyModule_GetState(module);
+}
+
+/* The state behind a type of this module, or behind one that a program has derived from it; NULL with
+ * an exception for others. */
+module_state *state_of_type(PyTypeObject *type);
+
+/* ---- key.c ---- */
+
+/* The bytes of a key.  They stay as long as the Python object, and until key_release(). */
+struct key {
+  const void *data;
+  size_t len;
+  uint64_t number; /* `data` points here for an integer */
+  Py_buffer view;  /* view.obj is NULL if there is none */
+};
+
+/* False with an exception for what is no key. */
+bool key_read(PyObject *object, struct key *key);
+
+static inline void key_release(struct key *key)
+{
+  if (key->view.obj != NULL)
+    PyBuffer_Release(&key->view);
+}
+
+/* ---- result.c ---- */
+
+/* Raises what a failed result stands for, and returns NULL.  `error` is the errno of the call.  `path`
+ * may be NULL. */
+PyObject *raise_result(const module_state *state, int result, int error, PyObject *path);
+/* The same of a call that changes a filter: a mapped one says that it is read-only. */
+PyObject *raise_change(const filter_object *f, int result, int error);
+
+/* ---- filter.c ---- */
+
+/* Adds the types to the module. */
+int filter_add_types(PyObject *module, module_state *state);
+/* An object that owns `raw`, of `type`, or if that is NULL of the type for its kind.  On failure the
+ * filter is destroyed.  `path` may be NULL. */
+PyObject *filter_wrap(module_state *state, PyTypeObject *type, tamis_filter *raw,
+                      enum filter_mode mode, PyObject *path);
+/* What the constructors and shared() ask for. */
+struct wanted {
+  tamis_options options;
+  bool has_capacity;
+};
+/* Reads the arguments of a constructor; `shared`: those of shared(), after the path. */
+bool wanted_read(struct wanted *wanted, tamis_kind kind, bool shared, PyObject *arguments,
+                 PyObject *keywords);
+/* A number of 64 bits from a Python object; `what` is its name for the message. */
+bool read_number(PyObject *object, const char *what, uint64_t *out);
+/* The same without 0, which stands for "none" in the library: a surprise where a program computes the
+ * number. */
+bool read_positive(PyObject *object, const char *what, uint64_t *out);
+
+/* ---- batch.c: methods ---- */
+
+PyObject *filter_update(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
+PyObject *filter_add_many(PyObject *self, PyObject *keys);
+PyObject *filter_contains_many(PyObject *self, PyObject *keys);
+
+/* ---- files.c: methods, and functions of the module ---- */
+
+PyObject *filter_save(PyObject *self, PyObject *path);
+PyObject *filter_to_bytes(PyObject *self, PyObject *unused);
+PyObject *filter_sync(PyObject *self, PyObject *unused);
+PyObject *filter_copy(PyObject *self, PyObject *unused);
+PyObject *filter_deepcopy(PyObject *self, PyObject *memo);
+PyObject *filter_reduce(PyObject *self, PyObject *unused);
+PyObject *module_load(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *module_open(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *module_shared(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *module_from_bytes(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *module_restore(PyObject *module, PyObject *arguments);
+
+/* ---- figures.c ---- */
+
+PyObject *filter_stats(PyObject *self, PyObject *unused);
+PyObject *filter_to_prometheus(PyObject *self, PyObject *name);
+PyObject *filter_to_json(PyObject *self, PyObject *const *arguments, Py_ssize_t n);
+PyObject *filter_similarity(PyObject *self, PyObject *other);
+PyObject *module_to_prometheus(PyObject *module, PyObject *filters);
+extern PyGetSetDef filter_attributes[];
+Py_ssize_t filter_length(PyObject *self);
+PyObject *filter_repr(PyObject *self);
+
+/* Bytes that grow, for the library to write to, without the GIL. */
+struct bytes {
+  char *data;
+  size_t size, room;
+};
+int bytes_append(void *bytes, const void *data, size_t size);
+
+#endif /* TAMIS_PYTHON_MODULE_H */

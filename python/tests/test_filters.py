@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT
+"""Filters as sets: the calls with one key, options, operators, attributes."""
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+import tamis
+
+KINDS = [tamis.Bloom, tamis.Cuckoo, tamis.CountingBloom]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_add_and_look_up(kind):
+    f = kind(capacity=10000, fpp=1e-4)
+    assert len(f) == 0 and not f
+    assert all(f.add(f"key {i}") for i in range(5000)) or len(f) >= 4990
+    assert all(f"key {i}" in f for i in range(5000))
+    assert not any(f.add(f"key {i}") for i in range(5000))
+    assert sum(f"other {i}" in f for i in range(10000)) < 20
+    assert abs(len(f) - 5000) < 100 and f
+    assert f.stats().count == pytest.approx(5000, abs=5)
+
+
+@pytest.mark.parametrize("kind", [tamis.Cuckoo, tamis.CountingBloom])
+def test_copies_and_removes(kind):
+    f = kind(1000, 1e-5)
+    for _ in range(3):
+        f.add_copy("a")
+    assert f.add("a") is False and f.count("a") == 3 and f.count("b") == 0
+    assert f.discard("a") is True
+    f.remove("a")
+    assert f.discard("a") is True and f.discard("a") is False and "a" not in f
+    with pytest.raises(KeyError) as raised:
+        f.remove("a")
+    assert raised.value.args == ("a",)
+
+
+def test_a_bloom_filter_has_no_removes():
+    f = tamis.Bloom(100)
+    assert not hasattr(f, "remove") and not hasattr(f, "discard")
+    f.add_copy("a")
+    assert f.count("a") == 1
+
+
+@pytest.mark.parametrize("kind", [tamis.Bloom, tamis.Cuckoo])
+def test_windows(kind):
+    f = kind(1000, 1e-4, window=2)
+    assert f.window == 2
+    f.add("old"), f.advance(), f.add("new")
+    assert "old" in f
+    f.advance(), f.advance()
+    assert "old" not in f and "new" in f
+    assert f.add("old")
+    renewed = kind(1000, 1e-4, window=1, window_renews=True)
+    renewed.add("a")
+    for _ in range(4):
+        renewed.advance()
+        assert not renewed.add("a")
+    counted = kind(1000, 1e-4, window=1)
+    counted.advance_to(7), counted.add("a"), counted.advance_to(7), counted.advance_to(3), counted.advance_to(8)
+    assert "a" in counted
+    counted.advance_to(2**36 - 1)
+    assert "a" not in counted
+    for call in kind(1000).advance, lambda: kind(1000).advance_to(1):
+        with pytest.raises(ValueError, match="no window"):
+            call()
+    for bad, error in (2**36, ValueError), (-1, ValueError), (2**64, ValueError), (1.5, TypeError), ("x", TypeError):
+        with pytest.raises(error):
+            counted.advance_to(bad)
+
+
+REFUSED = [
+    (dict(), TypeError, "capacity"), (dict(capacity=0), ValueError, "capacity is 0"),
+    (dict(capacity=-1), ValueError, "capacity is -1"), (dict(capacity=2**64), ValueError, "capacity is 1844"),
+    (dict(capacity=2**63), ValueError, "capacity is"), (dict(capacity="1"), TypeError, "integer"),
+    (dict(capacity=1.5), TypeError, "integer"), (dict(capacity=None), TypeError, "integer"),
+    (dict(capacity=9, fpp=0), ValueError, "fpp is 0"), (dict(capacity=9, fpp=1), ValueError, "fpp is 1"),
+    (dict(capacity=9, fpp=-1), ValueError, "fpp is -1"), (dict(capacity=9, fpp=float("nan")), ValueError, "fpp is nan"),
+    (dict(capacity=9, fpp=float("inf")), ValueError, "fpp is inf"), (dict(capacity=9, fpp=1e-300), ValueError, "fpp"),
+    (dict(capacity=9, fpp="x"), TypeError, ""), (dict(capacity=9, seed=0), ValueError, "seed is 0"),
+    (dict(capacity=9, seed=-1), ValueError, "seed is -1"), (dict(capacity=9, seed=2**64), ValueError, "seed is"),
+    (dict(capacity=9, max_bytes=0), ValueError, "max_bytes is 0"),
+    (dict(capacity=9, max_bytes=1), ValueError, "max_bytes is 1"),
+    (dict(capacity=10**9, max_bytes=10**6), ValueError, "max_bytes is 1000000"),
+    (dict(capacity=9, unknown=1), TypeError, "unknown"),
+]
+OF_BLOOM = [
+    (dict(capacity=9, window=65), ValueError, "window is 65"), (dict(capacity=9, window=-1), ValueError, "window is -1"),
+    (dict(capacity=9, window=2**40), ValueError, "window"), (dict(capacity=9, window_renews=True), ValueError, ""),
+    (dict(capacity=9, layout="x"), ValueError, "layout is 'x'"), (dict(capacity=9, layout=1), ValueError, "layout is 1"),
+    (dict(capacity=9, layout="\ud800"), UnicodeEncodeError, ""),
+    (dict(capacity=9, layout="word", fpp=1e-6), ValueError, ""),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_that_are_refused(kind):
+    for options, error, words in REFUSED + (OF_BLOOM if kind is tamis.Bloom else []):
+        for call in (kind,) if options.get("max_bytes") else (kind, kind.bytes_for):
+            with pytest.raises(error) as raised:
+                call(**options)
+            assert words in str(raised.value), (options, raised.value)
+
+
+def test_abstract_and_sealed():
+    with pytest.raises(TypeError, match="Bloom, Cuckoo or CountingBloom"):
+        tamis.Filter()
+    with pytest.raises(TypeError):
+        tamis.Bloom.add = None
+    with pytest.raises(AttributeError):
+        tamis.Bloom(9).capacity = 3
+    with pytest.raises(AttributeError):
+        tamis.Bloom(9).anything = 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_full(kind):
+    f = kind(100, 1e-4, growable=False)
+    with pytest.raises(tamis.FullError) as raised:
+        for i in range(1000):
+            f.add(i)
+    assert isinstance(raised.value, tamis.Error) and i >= 100 - 5
+    assert all(k in f for k in range(i))
+    with pytest.raises(tamis.FullError) as raised:
+        kind(100, 1e-4, growable=False).add_many(range(1000))
+    results = raised.value.results
+    assert len(results) >= 100 and None in results and results.count(True) >= 95
+
+
+def test_growth_and_limits():
+    f = tamis.Cuckoo(100, 1e-4)
+    f.update(range(10000))
+    assert all(f.contains_many(range(10000))) and f.stats().growths > 0
+    f = tamis.Bloom(1000, 0.01, max_bytes=8000)
+    with pytest.raises(tamis.FullError):
+        f.update(range(100000))
+    assert f.nbytes <= 8000
+    assert 900 * 8 < tamis.Bloom.bytes_for(1000, 1e-9) < 20000
+
+
+def test_unions_and_intersections():
+    options = dict(capacity=1000, fpp=1e-6, growable=False, seed=5)
+    a, b = tamis.Bloom(**options), tamis.Bloom(**options)
+    a.update(["x", "y"]), b.update(["y", "z"])
+    both, common = a | b, a & b
+    assert [k in both for k in "xyz"] == [True] * 3 and [k in a for k in "xyz"] == [True, True, False]
+    assert [k in common for k in "xyz"] == [False, True, False]
+    assert a.similarity(b).jaccard == pytest.approx(1 / 3, rel=0.1)
+    same = a
+    a |= b
+    assert a is same and "z" in a
+    with pytest.raises(TypeError, match="f = f & g"):
+        a &= b
+    for other in tamis.Bloom(1000, 1e-6, growable=False, seed=6), tamis.Bloom(99, seed=5), tamis.Cuckoo(1000, seed=5):
+        for call in (lambda: a | other, lambda: a.__ior__(other), lambda: a & other, lambda: a.similarity(other)):
+            with pytest.raises(ValueError, match="fit together|options and seed|only Bloom|layer"):
+                call()
+    for other in {1}, 1, None, "x":
+        for call in (lambda: a | other, lambda: other | a, lambda: a & other, lambda: other & a,
+                     lambda: a.similarity(other)):
+            with pytest.raises(TypeError):
+                call()
+    with pytest.raises(TypeError):
+        a |= {1}
+    grown = tamis.Bloom(10, 0.1, seed=5)
+    grown.update(range(1000))
+    with pytest.raises(ValueError, match="growable=False"):
+        grown & grown
+    cuckoos = [tamis.Cuckoo(1000, seed=5) for _ in range(2)]
+    cuckoos[0].add("x"), cuckoos[1].add("y")
+    assert [k in cuckoos[0] | cuckoos[1] for k in "xyz"] == [True, True, False]
+    assert not hasattr(cuckoos[0], "__and__")
+
+
+def test_attributes_and_figures():
+    f = tamis.Bloom(1000, 1e-6, seed=7, layout="classic")
+    f.update(range(100))
+    assert (f.capacity, f.fpp, f.seed, f.window, f.mode, f.path) == (1000, 1e-6, 7, 0, "private", None)
+    s = f.stats()
+    assert (s.kind, s.layout, s.count, s.capacity, s.window) == ("bloom", "classic", 100, 1000, 0)
+    assert s.bytes == f.nbytes and not hasattr(s, "seed") and s.load == pytest.approx(0.1, rel=0.05)
+    with pytest.raises(Exception):
+        s.count = 1
+    assert repr(f) == f"<Bloom capacity=1000 fpp=1e-06, {len(f)} keys>" and "seed" not in f.to_json()
+    c = tamis.Cuckoo(1000).stats()
+    assert (c.kind, c.layout, c.generations) == ("cuckoo", None, 1) and c.fingerprint_bits > 0
+    assert tamis.CountingBloom(1000).stats().kind == "counting_bloom"
+    assert tamis.Bloom(1000, window=3).stats().window == 3
+
+
+def test_text():
+    import json
+
+    f, g = tamis.Bloom(1000), tamis.Cuckoo(1000)
+    assert json.loads(f.to_json("it's \"one\""))["name"] == "it's \"one\"" and json.loads(f.to_json())["kind"] == "bloom"
+    assert 'tamis_keys{name="seen"} 0' in f.to_prometheus("seen")
+    page = tamis.to_prometheus({"a": f, "b": g})
+    assert page.count("# TYPE tamis_keys ") == 1 and 'tamis_keys{name="b"} 0' in page
+    assert tamis.to_prometheus({}) == ""
+    for bad, error in [(1, TypeError), (None, TypeError), ("\ud800", UnicodeEncodeError), ("a\0b", ValueError)]:
+        with pytest.raises(error):
+            f.to_prometheus(bad)
+        with pytest.raises(error):
+            tamis.to_prometheus({bad: f})
+    for bad in ["x", 1, None, [f], {"a": 1}]:
+        with pytest.raises(TypeError):
+            tamis.to_prometheus(bad)
+    client = pytest.importorskip("prometheus_client.parser")
+    families = {family.name for family in client.text_string_to_metric_families(page)}
+    assert {"tamis_keys", "tamis_bytes", "tamis_adds_refused"} <= families
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_have_the_same_keys_and_nothing_else_in_common(kind):
+    f = kind(1000, 1e-5)
+    f.update(range(500))
+    made = [copy.copy(f), copy.deepcopy(f), f.copy()]
+    made += [pickle.loads(pickle.dumps(f, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    made += [tamis.from_bytes(f.to_bytes()), tamis.from_bytes(bytearray(f.to_bytes()))]
+    f.add("later")
+    for g in made:
+        assert type(g) is kind and all(g.contains_many(range(500))) and "later" not in g
+        assert (g.capacity, g.fpp, g.seed) == (f.capacity, f.fpp, f.seed) and g.mode == "private"
+        assert g.add("later")
+
+
+class Derived(tamis.Bloom):
+    def __init__(self, *arguments, **options):
+        self.name = "mine"
+
+    def add_all(self, keys):
+        self.update(keys)
+        return self
+
+
+def test_derived_types():
+    f = Derived(1000).add_all(["a", "b"])
+    for g in pickle.loads(pickle.dumps(f)), pickle.loads(pickle.dumps(f, 0)):
+        assert type(g) is Derived and g.name == "mine" and "a" in g
+    assert type(copy.copy(f)) is Derived and "a" in f | tamis.from_bytes(f.to_bytes())
+    with pytest.raises(ValueError, match="Derived"):
+        f.__reduce__()[0](Derived, "bytes", tamis.Cuckoo(10).to_bytes())
+
+
+def test_restore_is_told_nonsense():
+    restore = tamis.Bloom(9).__reduce__()[0]
+    for arguments in [(), (1, 2, 3), (int, "bytes", b""), (tamis.Bloom, "nothing", b""), (tamis.Bloom, b"x", b"")]:
+        with pytest.raises((TypeError, ValueError)):
+            restore(*arguments)
+
+
+def test_weak_references_and_cycles():
+    f = Derived(100)
+    f.itself = f
+    died = []
+    reference = weakref.ref(f, died.append)
+    del f
+    gc.collect()
+    assert reference() is None and died
+    g = tamis.Bloom(100)
+    reference = weakref.ref(g)
+    assert reference() is g
+    del g
+    assert reference() is None
+
+
+def test_one_seed_gives_one_answer_in_each_run(spawned):
+    program = "import tamis; f = tamis.Bloom(9, seed=1); print(f.hash('key'), f.hash(5), f.hash(b''))"
+    assert len({spawned(program, PYTHONHASHSEED=str(seed)) for seed in range(3)}) == 1

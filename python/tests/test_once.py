@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""The promises of tamis.Once, with threads, and with processes that are killed at random."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import tamis
+
+
+def test_the_recipe(tmp_path):
+    path = tmp_path / "done"
+    with tamis.Once(path, 1000) as once:
+        with once.claim("a") as first:
+            assert first is True and "a" not in once
+        with once.claim("a") as first:
+            assert first is False
+        assert "a" in once and "b" not in once
+        with pytest.raises(ZeroDivisionError):
+            with once.claim("b") as first:
+                assert first
+                raise ZeroDivisionError
+        with once.claim("b") as first:
+            assert first  # it was not recorded
+        once.sync()
+    with tamis.Once(path) as again:
+        assert "a" in again and "b" in again
+    for bad in 1.5, None, "\ud800":
+        with pytest.raises((TypeError, UnicodeEncodeError)):
+            again.claim(bad)
+
+
+def test_options(tmp_path):
+    for options in dict(remember=0), dict(remember=-1), dict(remember=float("nan")), dict(fpp=2), dict(capacity=0):
+        with pytest.raises(ValueError):
+            tamis.Once(tmp_path / "new", **{"capacity": 100, **options})
+    with pytest.raises(FileNotFoundError):
+        tamis.Once(tmp_path / "new")
+    tamis.Once(tmp_path / "new", 100)
+    with pytest.raises(ValueError, match="capacity is 200"):
+        tamis.Once(tmp_path / "new", 200)
+
+
+def test_copies_wait_for_each_other(tmp_path):
+    """In threads, and in two objects, which are as two processes."""
+    onces = [tamis.Once(tmp_path / "done", 1000) for _ in range(2)]
+    works, begun, may_end, answers = [], threading.Event(), threading.Event(), []
+
+    def work(once):
+        with once.claim("a") as first:
+            answers.append(first)
+            if first:
+                begun.set()
+                assert may_end.wait(60)
+                works.append(once)
+
+    threads = [threading.Thread(target=work, args=(once,)) for once in onces * 3]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    for once in onces:
+        for timeout in 0, 0.05:
+            with pytest.raises(TimeoutError):
+                with once.claim("a", timeout):
+                    pass
+        with once.claim("another", timeout=0) as first:
+            pass  # which is claimed by nobody
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert len(works) == 1 and sorted(answers) == [False] * 5 + [True]
+
+
+def test_what_is_remembered_for_a_time(tmp_path, monkeypatch):
+    now = [1e9]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    options = dict(capacity=1000, fpp=1e-6, remember=80, periods=8)
+    once, other = tamis.Once(tmp_path / "done", **options), tamis.Once(tmp_path / "done", **options)
+
+    def works(one):
+        with one.claim("a") as first:
+            return first
+
+    assert works(once) and not works(other)
+    now[0] += 79
+    assert not works(once) and "a" in other
+    now[0] += 20
+    assert works(other) and not works(once)
+    for wrong in dict(remember=None), dict(remember=80, periods=4):
+        with pytest.raises(ValueError):
+            tamis.Once(tmp_path / "done", **{**options, **wrong})
+    tamis.Once(tmp_path / "ever", 1000)
+    with pytest.raises(ValueError, match="for ever"):
+        tamis.Once(tmp_path / "ever", remember=80)
+
+
+def test_full(tmp_path):
+    once = tamis.Once(tmp_path / "done", 10, 0.01)
+    works = 0
+    for repeat in range(2):
+        for i in range(100):
+            try:
+                with once.claim(i) as first:
+                    works += first
+            except tamis.FullError:
+                pass
+    # Beside those that are recorded, one was worked.
+    assert works <= once.done.stats().count + 1 and works >= 10
+
+
+def test_forked_children_claim_for_themselves(tmp_path):
+    once = tamis.Once(tmp_path / "done", 1000)
+    with once.claim("a") as first:
+        assert first
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                with once.claim("b", timeout=5) as first:
+                    with once.claim("a", timeout=0.05):
+                        pass
+            except TimeoutError:
+                status = 0
+            os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "a" in once and "b" not in once
+
+
+WORKER = """
+import os, random, sys, tamis, time
+path, effects, n, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+once, order = tamis.Once(path, 10000), random.Random(seed)
+out = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+for id in order.sample(range(n), n):  # each process gets a copy of each message, in its own order
+    with once.claim(id) as first:
+        if first:
+            os.write(out, b"%d %d\\n" % (id, os.getpid()))  # the work
+            if order.random() < 0.01:
+                time.sleep(0.002)
+"""
+
+
+def test_processes_that_are_killed(tmp_path):
+    n, workers, kills, seed = 3000, 3, 0, random.randrange(10**6)
+    dice = random.Random(seed)
+    numbers = iter(range(seed, seed + 1000))
+
+    def start():
+        return subprocess.Popen([sys.executable, "-c", WORKER, tmp_path / "done", tmp_path / "effects", str(n),
+                                 str(next(numbers))])
+
+    running = [start() for _ in range(workers)]
+    for _ in range(8):
+        time.sleep(dice.uniform(0.05, 0.3))
+        i = dice.randrange(workers)
+        running[i].send_signal(signal.SIGKILL)
+        kills += running[i].wait() == -signal.SIGKILL
+        running[i] = start()
+    for process in running:
+        assert process.wait() == 0
+    effects = [line.split()[0] for line in (tmp_path / "effects").read_text().splitlines()]
+    assert set(map(int, effects)) == set(range(n)), "a message is lost"
+    assert len(effects) - n <= kills, f"worked twice: {len(effects) - n} after {kills} kills; seed {seed}"

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""Filters that processes share, and filters on their way to other processes."""
+import copy
+import multiprocessing
+import os
+import pickle
+
+import pytest
+import tamis
+
+N = 10**6
+
+
+def wins_of(path, n, barrier, results):
+    f, keys = tamis.shared(path), [*range(n)]
+    barrier.wait()
+    won = f.add_many(keys)
+    results.put(b"".join(b"\1" if one else b"\0" for one in won))
+
+
+def test_one_winner_among_four_processes(tmp_path, spawn):
+    path, workers = tmp_path / "seen.tamis", 4
+    f = tamis.shared(path, capacity=N, fpp=1e-12)
+    results, barrier = spawn.Queue(), spawn.Barrier(workers)
+    processes = [spawn.Process(target=wins_of, args=(path, N, barrier, results)) for _ in range(workers)]
+    for process in processes:
+        process.start()
+    answers = [results.get() for _ in processes]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert [sum(of_key) for of_key in zip(*answers)] == [1] * N
+    assert all(f.contains_many(range(N))) and f.stats().count == N
+
+
+def add_in(f, key, results):
+    results.put((f.add(key), "parent" in f, f.mode))
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_filters_as_arguments(tmp_path, method):
+    context = multiprocessing.get_context(method)
+    private = tamis.Bloom(1000, 1e-6)
+    shared = tamis.shared(tmp_path / "s.tamis", 1000, 1e-6)
+    private.save(tmp_path / "m.tamis")
+    results = context.SimpleQueue()
+    for f, comes_back in (private, False), (shared, True):
+        f.add("parent")
+        process = context.Process(target=add_in, args=(f, "child", results))
+        process.start()
+        assert results.get() == (True, True, f.mode)
+        process.join()
+        assert process.exitcode == 0 and ("child" in f) is comes_back
+
+
+def test_a_pool(tmp_path, spawn):
+    f = tamis.Bloom(1000, 1e-6)
+    f.update(range(100))
+    with spawn.Pool(2) as pool:
+        assert pool.map(f.__contains__, range(50, 150)) == [True] * 50 + [False] * 50
+
+
+def test_memory_without_a_name():
+    f = tamis.shared(None, 1000, 1e-6)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if f.add("child") else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "child" in f and f.path is None
+    for call in pickle.dumps, copy.copy:
+        with pytest.raises(TypeError, match="path"):
+            call(f)
+
+
+def test_descriptors():
+    memory = os.memfd_create("tamis")
+    f = tamis.shared(memory, 1000, 1e-6)
+    g = tamis.shared(memory)
+    os.close(memory)
+    assert f.add("a") and not g.add("a") and f.path is None
+    with pytest.raises(OSError):
+        tamis.shared(memory)
+    for bad in -1, 2**40, True - 2:
+        with pytest.raises((ValueError, OverflowError, OSError)):
+            tamis.shared(bad, 1000)
+
+
+def test_one_file(tmp_path):
+    path = tmp_path / "s.tamis"
+    f = tamis.shared(path, capacity=1000, fpp=1e-6, seed=5)
+    assert (f.mode, f.path, f.seed) == ("shared", str(path), 5)
+    for g in tamis.shared(str(path)), tamis.shared(path, 1000, 1e-6), copy.copy(f), pickle.loads(pickle.dumps(f)):
+        assert g.path == str(path) and g.add(id(g)) and not f.add(id(g))
+    assert f.sync() is None
+    with pytest.raises(ValueError, match="not shared"):
+        tamis.Bloom(9).sync()
+    f.save(tmp_path / "copy.tamis")
+    assert tamis.load(tmp_path / "copy.tamis").mode == "private"
+    private = tamis.from_bytes(f.to_bytes())
+    assert private.stats().count == f.stats().count
+    both = f | f
+    assert both.mode == "private"
+    grows = tamis.shared(tmp_path / "g.tamis", 1000, max_bytes=1 << 20)
+    grows.update(range(5000))
+    assert grows.stats().layers > 1
+
+
+def test_what_cannot_be_shared(tmp_path):
+    path = tmp_path / "s.tamis"
+    tamis.shared(path, 1000, 1e-6)
+    wrong = [((path, 2000), {}, "capacity is 2000; the filter in the file has 1000"), ((path, 1000), {}, "fpp is 0.01"),
+             ((path, 1000, 1e-6), dict(seed=3), "seed"), ((path, 1000, 1e-6), dict(layout="classic"), "layout"),
+             ((tmp_path / "new", 1000), dict(growable=True), "max_bytes is 0"), ((tmp_path / "new", 0), {}, "capacity is 0"),
+             ((None,), {}, ""), ((tmp_path / "new", 1000, 7), {}, "fpp is 7")]
+    for arguments, options, words in wrong:
+        with pytest.raises(ValueError) as raised:
+            tamis.shared(*arguments, **options)
+        assert words in str(raised.value)
+    with pytest.raises(FileNotFoundError) as raised:
+        tamis.shared(tmp_path / "new")
+    assert raised.value.filename == tmp_path / "new" and not (tmp_path / "new").exists()
+    for arguments in (), (path, "x"), (path, 1, 2, 3), (1.5, 100), (object(), 100):
+        with pytest.raises(TypeError):
+            tamis.shared(*arguments)
+    (tmp_path / "text").write_text("no filter")
+    with pytest.raises(tamis.CorruptError, match="text"):
+        tamis.shared(tmp_path / "text")
+    tamis.Bloom(9).save(tmp_path / "saved")
+    with pytest.raises(ValueError):
+        tamis.shared(tmp_path / "saved")
+
+
+def test_windows_that_processes_share(tmp_path, spawn):
+    path = tmp_path / "w.tamis"
+    f = tamis.shared(path, 1000, 1e-6, window=2)
+    f.advance_to(100)
+    f.add("parent")
+    results = spawn.SimpleQueue()
+    process = spawn.Process(target=add_in, args=(f, "child", results))
+    process.start()
+    assert results.get() == (True, True, "shared")
+    process.join()
+    g = tamis.shared(path)
+    assert g.window == 2 and "child" in f and "child" in g
+    for same in f, g, f:
+        same.advance_to(101)
+    assert "child" in f and "parent" in g
+    g.advance_to(103)
+    assert "child" not in f and f.add("child") and not g.add("child")
+    with pytest.raises(ValueError):
+        tamis.shared(tmp_path / "grows", 1000, window=2, growable=True, max_bytes=10**6)
+
+
+def test_a_ticker_of_a_shared_window(tmp_path, monkeypatch):
+    f = tamis.shared(tmp_path / "w.tamis", 1000, 1e-6, window=2)
+    now = [1e9]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    tickers = [tamis.Ticker(f, 50), tamis.Ticker(tamis.shared(f.path), 50)]
+    for ticker in tickers:
+        ticker._period = ticker._now()
+        f.advance_to(ticker._period)
+    f.add("a")
+    for seconds, remembered in (100, True), (40, True), (10, False):
+        now[0] += seconds
+        for ticker in tickers:
+            ticker._tick()
+        assert ("a" in f) is remembered

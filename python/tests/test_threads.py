@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Threads on one filter, the GIL, the Ticker."""
+import sys
+import threading
+import time
+
+import pytest
+import tamis
+
+numpy = pytest.importorskip("numpy")
+
+
+def run(*bodies):
+    failures = []
+
+    def guarded(body):
+        try:
+            body()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture(autouse=True)
+def switch_often():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("kind", [tamis.Bloom, tamis.Cuckoo, tamis.CountingBloom])
+@pytest.mark.parametrize("way", ["single", "list", "numpy", "generator"])
+def test_one_winner(kind, way):
+    n, workers, fpp = 20000, 4, 1e-5 if kind is tamis.CountingBloom else 1e-7
+    f = kind(n, fpp)
+    barrier, wins = threading.Barrier(workers), [None] * workers
+
+    def work(number):
+        barrier.wait()
+        if way == "single":
+            wins[number] = [f.add(i) for i in range(n)]
+        elif way == "list":
+            wins[number] = f.add_many(list(range(n)))
+        elif way == "numpy":
+            wins[number] = f.add_many(numpy.arange(n)).tolist()
+        else:
+            wins[number] = f.add_many(i for i in range(n))
+
+    run(*(lambda number=number: work(number) for number in range(workers)))
+    counts = [sum(of_key) for of_key in zip(*wins)]
+    assert max(counts) == 1 and counts.count(0) <= 5  # false positives of the rate
+
+
+def test_all_calls_at_once(tmp_path):
+    f = tamis.Cuckoo(1000, 1e-4, window=3)
+    until = time.monotonic() + 1.0
+
+    def repeat(call):
+        def body():
+            while time.monotonic() < until:
+                call()
+        return body
+
+    run(*map(repeat, [
+        lambda: f.update(range(3000)), lambda: f.contains_many(numpy.arange(3000)), lambda: f.save(tmp_path / "f"),
+        lambda: tamis.from_bytes(f.to_bytes()), f.advance, f.stats, lambda: f.to_prometheus("x"), f.copy,
+        lambda: [f.add(1), f.discard(1), f.count(1), 1 in f, len(f)]]))
+
+
+def test_a_filter_outlives_its_batch():
+    """The only reference to the filter is that of the call."""
+    keys = numpy.arange(300000)
+
+    def body():
+        for _ in range(5):
+            tamis.Bloom(1000, 0.01).update(keys)
+            tamis.Cuckoo(1000, 0.01).add_many(keys[:50000])
+
+    run(body, body)
+
+
+def test_a_buffer_stays_while_a_batch_reads_it():
+    """A bytearray that is exported cannot change its size."""
+    import array
+
+    f, keys, refused = tamis.Bloom(10**6, 1e-6), array.array("q", range(10**6)), 0
+    done = threading.Event()
+
+    def resize():
+        nonlocal refused
+        while not done.is_set():
+            try:
+                keys.append(1)
+            except BufferError:
+                refused += 1
+            time.sleep(0.0001)
+
+    def batch():
+        try:
+            while not refused:
+                f.contains_many(keys)
+                if len(keys) > 1_100_000:
+                    raise AssertionError("never refused")
+        finally:
+            done.set()
+
+    run(resize, batch)
+    assert refused
+
+
+@pytest.mark.parametrize("call", ["update", "add_many", "contains_many"])
+@pytest.mark.parametrize("make", [numpy.arange, lambda n: list(range(n)), range])
+def test_other_threads_run_during_a_batch(call, make):
+    sys.setswitchinterval(1000)  # only who lets the GIL go makes others run
+    f, keys = tamis.Bloom(10**6, 1e-6), make(10**6)
+    running, counted = True, 0
+
+    def count():
+        nonlocal counted
+        while running:
+            counted += 1
+            time.sleep(0)
+
+    def batch():
+        nonlocal running
+        try:
+            before = counted
+            getattr(f, call)(keys)
+            assert counted > before
+        finally:
+            running = False
+
+    run(count, batch)
+
+
+# ---- the ticker ----
+
+
+def test_ticker_forgets():
+    f = tamis.Bloom(1000, 1e-6, window=1)
+    f.add("a")
+    with tamis.Ticker(f, seconds=0.02) as ticker:
+        assert ticker.filter is f
+        while "a" in f:
+            time.sleep(0.001)
+    assert not any(thread.name == "tamis.Ticker" for thread in threading.enumerate())
+    f.add("b")
+    time.sleep(0.1)
+    assert "b" in f
+
+
+def test_ticker_is_told_nonsense():
+    f = tamis.Bloom(9, window=1)
+    for bad in 0, -1, float("inf"), float("nan"):
+        with pytest.raises(ValueError):
+            tamis.Ticker(f, bad)
+    with pytest.raises(TypeError):
+        tamis.Ticker(f, "x")
+    with pytest.raises(ValueError, match="no window"):
+        tamis.Ticker(tamis.Bloom(9), 1)
+    ticker = tamis.Ticker(f, 100)
+    ticker.stop()
+    ticker = tamis.Ticker(f, 100).start()
+    with pytest.raises(RuntimeError):
+        ticker.start()
+    ticker.stop(), ticker.stop()
+
+
+def test_exit_with_a_ticker_and_a_batch(spawned):
+    """The interpreter ends while threads are in the library."""
+    spawned("""
+import threading, tamis
+f = tamis.Bloom(10**6, window=2)
+tamis.Ticker(f, 0.001).start()
+for _ in range(2):
+    threading.Thread(target=lambda: [f.update(list(range(100000))) for _ in range(1000)], daemon=True).start()
+import time
+time.sleep(0.3)
+""")
