@@ -134,7 +134,7 @@ const tamis_allocator user = {user_allocate, user_release, NULL};
  * malloc() adds itself. */
 static size_t without_alignment(size_t size)
 {
-  enum { LARGE = 32 << 10, ALIGNMENT = 64 };
+  enum { LARGE = 4 << 10, ALIGNMENT = 64 };
   return size >= LARGE + ALIGNMENT ? size - ALIGNMENT : size;
 }
 

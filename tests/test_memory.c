@@ -15,7 +15,7 @@ static const tamis_allocator from_system = {NULL, NULL, NULL};
 static void blocks_are_zero_and_aligned(void **state)
 {
   (void) state;
-  size_t sizes[] = {1, 64, 32767, 32768, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
+  size_t sizes[] = {1, 64, 4095, 4096, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5000001};
   for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     unsigned char *block = tamis__memory_allocate(&from_system, sizes[i]);
     assert_non_null(block);

@@ -16,8 +16,10 @@ enum { ALIGNMENT = 64 };
 static const size_t huge = (size_t) 2 << 20;
 
 /* From this size on a block is not cleared by hand.  (To touch a page for the first time takes a
- * quarter of a microsecond or, on a virtual machine, up to twenty.) */
-static const size_t untouched = (size_t) 32 << 10;
+ * quarter of a microsecond or, on a virtual machine, up to twenty.)  Nor is it aligned by
+ * posix_memalign(): the C library searches for more than such a block takes, and so does not find
+ * one of the same size that has been freed, such as a segment that was split. */
+static const size_t untouched = (size_t) 4 << 10;
 
 /* Below this size, small pages will do: the TLB of a processor covers 8 to 16 MiB of them. */
 static const size_t small_pages = (size_t) 32 << 20;

@@ -8,7 +8,7 @@
 #include "tamis/tamis.h"
 
 /* Returns `size` zero bytes aligned to 64, or NULL.
- * Without a user's allocator (allocate == NULL) nothing of a block of 32 KiB or more is touched,
+ * Without a user's allocator (allocate == NULL) nothing of a block of 4 KiB or more is touched,
  * unless malloc() has it from an earlier use: the kernel clears its pages when they are first
  * touched, so creating a large filter costs nothing in advance.  From 2 MiB on it comes straight
  * from mmap.  The pages are requested as huge pages: in a filter larger than the TLB covers, these
