@@ -17,7 +17,15 @@ typedef size_t (*batch)(const tamis_filter *f, const uint64_t *hashes, size_t n,
 
 /* ---- the answers of one batch ---- */
 
-enum { MOST_KEYS = 200 };
+/* The longest batch takes more than two read sections. */
+enum { MOST_KEYS = 1200 };
+_Static_assert(MOST_KEYS > 2 * READER_BATCH, "three read sections");
+
+/* All lengths that are short, some that are not, and the longest. */
+static size_t next_length(size_t length)
+{
+  return length < 70 ? length + 1 : length < 200 ? length + 13 : length < MOST_KEYS ? MOST_KEYS : 0;
+}
 
 /* What stands in `found` where no answer belongs.  (No bool has that value, so it is not read as
  * one.) */
@@ -44,7 +52,7 @@ static void assert_answers(const tamis_filter *f, batch many, const uint64_t *ha
 static void assert_same_answers(const tamis_filter *f, batch portable, batch by_vectors, uint64_t n)
 {
   uint64_t hashes[MOST_KEYS] = {0}, random = n;
-  for (size_t length = 0; length <= MOST_KEYS; length += length < 70 ? 1 : 13) {
+  for (size_t length = 1; length; length = next_length(length)) {
     for (size_t i = 0; i < length; i++)
       hashes[i] = random_at(1 + random_next(&random) % 2, random_next(&random) % n);
     for (size_t i = 0; i < length; i += 16) /* the same key again, and the ends of all hashes */
@@ -53,6 +61,9 @@ static void assert_same_answers(const tamis_filter *f, batch portable, batch by_
     if (vectors_usable())
       assert_answers(f, by_vectors, hashes, length);
   }
+  assert_answers(f, portable, hashes, 0);
+  if (vectors_usable())
+    assert_answers(f, by_vectors, hashes, 0);
 }
 
 /* Those that find no room are among those that are not in. */
