@@ -103,5 +103,7 @@ setup(
         py_limited_api=LIMITED,
     )],
     cmdclass={"build_ext": Build, "sdist": SourceDistribution},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
+    options=({"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {})
+    # In the project's tree, what is built goes where everything built goes.
+    | ({"build": {"build_base": str(LIBRARY / "build/python-package")}} if LIBRARY == HERE.parent else {}),
 )
