@@ -10,7 +10,8 @@
 enum { MAX_POINTS = 128 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* Two, so that a thread that has stopped sleeps while another one passes thousands of points. */
+static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER, let_go = PTHREAD_COND_INITIALIZER;
 static struct {
   const char *stop_at;
   unsigned only; /* the number of the one thread that stops; 0: all of them */
@@ -43,9 +44,9 @@ static void at_hook(const char *point)
   pthread_mutex_lock(&mutex);
   unsigned n = ++*reached(point);
   bool may_stop = !now.only || n == now.only;
-  pthread_cond_broadcast(&changed);
+  pthread_cond_broadcast(&arrived);
   while (may_stop && now.stop_at && strcmp(now.stop_at, point) == 0)
-    pthread_cond_wait(&changed, &mutex);
+    pthread_cond_wait(&let_go, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
@@ -60,7 +61,7 @@ void schedule_stop_at_nth(const char *point, unsigned n)
   memset(&now, 0, sizeof now);
   now.stop_at = point;
   now.only = n;
-  pthread_cond_broadcast(&changed);
+  pthread_cond_broadcast(&let_go);
   pthread_mutex_unlock(&mutex);
   atomic_store_explicit(&tamis__hook, at_hook, memory_order_release);
 }
@@ -69,7 +70,7 @@ void schedule_go(void)
 {
   pthread_mutex_lock(&mutex);
   now.stop_at = NULL;
-  pthread_cond_broadcast(&changed);
+  pthread_cond_broadcast(&let_go);
   pthread_mutex_unlock(&mutex);
 }
 
@@ -77,7 +78,7 @@ void schedule_wait_either(const char *point, unsigned n, const char *other, unsi
 {
   pthread_mutex_lock(&mutex);
   while (*reached(point) < n && *reached(other) < m)
-    pthread_cond_wait(&changed, &mutex);
+    pthread_cond_wait(&arrived, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 
@@ -98,7 +99,7 @@ void schedule_wait_any(const char *const *points)
 {
   pthread_mutex_lock(&mutex);
   while (!any_reached(points))
-    pthread_cond_wait(&changed, &mutex);
+    pthread_cond_wait(&arrived, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 

@@ -19,17 +19,17 @@ void schedule_go(void);
 /* The calling thread never stops from now on. */
 void schedule_pass_by(void);
 
-/* Waits until `n` threads in all have reached `point` since the last schedule_stop_at, whether they
- * stopped there or not. */
+/* Waits until `point` has been reached `n` times in all since the last schedule_stop_at, by threads
+ * that stopped there or passed; those of schedule_pass_by() do not count. */
 void schedule_wait(const char *point, unsigned n);
 
-/* The same, or until `m` have reached `other`. */
+/* The same, or until `other` has been reached `m` times. */
 void schedule_wait_either(const char *point, unsigned n, const char *other, unsigned m);
 
 /* Waits until a thread has reached any of these points; the list ends with NULL. */
 void schedule_wait_any(const char *const *points);
 
-/* How many threads have reached `point` since the last schedule_stop_at. */
+/* How often `point` has been reached since the last schedule_stop_at. */
 unsigned schedule_reached(const char *point);
 
 #endif

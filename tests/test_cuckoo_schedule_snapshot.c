@@ -489,7 +489,7 @@ int main(void)
       cmocka_unit_test(joins_of_what_has_been_copied_are_put_off),
       cmocka_unit_test(segments_are_dropped),
       cmocka_unit_test(segments_are_created),
-      cmocka_unit_test(a_writer_while_a_segment_is_copied),
+      TEST_WITH_THREADS(a_writer_while_a_segment_is_copied),
       cmocka_unit_test(two_saves_at_once),
       cmocka_unit_test(a_snapshot_ends_early),
   };
