@@ -22,7 +22,8 @@
 struct call {
   tamis_filter *filter;
   uint64_t hash;
-  /* What is called: one of these, or a union if there is `from`. */
+  /* What is called: one of these, or a union if there is `from`; none of the three:
+   * tamis_add_unique_hash(). */
   int (*function)(tamis_filter *filter, uint64_t hash);
   int (*whole)(
       struct call *call); /* a call on whole filters; it finds what it needs in `context` */

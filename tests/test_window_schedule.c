@@ -262,8 +262,9 @@ static void a_present_key_does_not_wait(void **state)
 
 /* ---- moves ----
  *
- * Keys are chosen by their buckets: L0 and L1 are two lower ones, U0 and U1 two upper ones.  x
- * stands in U0, and L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
+ * Keys are chosen by their buckets: L0 and L1 are two lower ones; U0 and FAR are two upper ones,
+ * with these numbers of their half, so that they are in blocks of their own.  x stands in U0, and
+ * L0 is empty.  An add of z, whose buckets L1 and U0 are full, moves x to L0. */
 
 struct moves {
   tamis_filter *f;
@@ -271,7 +272,7 @@ struct moves {
   uint64_t last, x, z;
 };
 
-enum { L0, L1, FAR = 16 };
+enum { L0, L1, U0 = 0, FAR = 16 };
 
 /* The next key with these buckets of the two halves. */
 static uint64_t key_at(struct moves *m, uint64_t lower, uint64_t upper)
@@ -295,10 +296,11 @@ static uint64_t used_lanes(const struct moves *m, uint64_t bucket)
   return lanes_count(window_used(&m->g->shape, window_load(&w->first, bucket)));
 }
 
-/* The upper buckets have the numbers 0 and FAR of their half: they are in blocks of their own. */
-static struct moves prepare_moves_with(unsigned stripes)
+/* x was added in period 1.  Period 2 runs: it is the last one of x, and the first one of all other
+ * keys. */
+static struct moves prepare_moves_with(tamis_kind kind, unsigned stripes)
 {
-  tamis_options options = window_options(TAMIS_BLOOM, 1, 400, 0.0001, false);
+  tamis_options options = window_options(kind, 1, 400, 0.0001, false);
   options.stripes = stripes;
   struct moves m = {.f = create(&options)};
   m.g = &const_window_of(m.f)->first.geometry;
@@ -306,12 +308,12 @@ static struct moves prepare_moves_with(unsigned stripes)
   assert_true(m.g->half > FAR && m.g->bucket_shift == 0);
   fill(&m, L0, FAR, 2 * lanes); /* both are full */
   advance(m.f, 1);
-  m.x = key_at(&m, L0, 0);
+  m.x = key_at(&m, L0, U0);
   assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK); /* so it goes to U0 */
   advance(m.f, 1);                                      /* L0 is empty */
   fill(&m, L1, FAR, 2 * lanes);
-  fill(&m, L1, 0, lanes - 1);
-  m.z = key_at(&m, L1, 0);
+  fill(&m, L1, U0, lanes - 1);
+  m.z = key_at(&m, L1, U0);
   assert_int_equal(used_lanes(&m, L0), 0);
   assert_int_equal(used_lanes(&m, L1), lanes);
   assert_int_equal(used_lanes(&m, m.g->half), lanes);
@@ -320,7 +322,7 @@ static struct moves prepare_moves_with(unsigned stripes)
 
 static struct moves prepare_moves(void)
 {
-  return prepare_moves_with(64);
+  return prepare_moves_with(TAMIS_BLOOM, 64);
 }
 
 static void end_moves(struct moves *m)
@@ -424,6 +426,34 @@ static void a_forgotten_entry_is_not_moved(void **state)
   }
 }
 
+/* A path was planned for x in its last period.  Then x is renewed where it stands, and is moved
+ * with the stamp that it has now, and not with the one that the search has read, of which the
+ * period may have left the window as well. */
+static void a_renewed_entry_is_moved_with_its_new_stamp(void **state)
+{
+  (void) state;
+  static const tamis_kind kinds[] = {TAMIS_BLOOM, TAMIS_CUCKOO};
+  for (unsigned i = 0; i < 4; i++) {
+    const unsigned ended = i / 2; /* periods, between the renewal and the move */
+    struct moves m = prepare_moves_with(kinds[i % 2], 64);
+    struct call add = {.filter = m.f, .hash = m.z, .function = tamis_add_hash};
+    stop_at(&add, "window_path_planned");
+    assert_int_equal(tamis_add_hash(m.f, m.x), TAMIS_OK);
+    assert_int_equal(used_lanes(&m, L0), 0);
+    advance(m.f, ended);
+    assert_int_equal(go_on(&add), TAMIS_OK);
+    assert_int_equal(used_lanes(&m, L0), 1);
+    assert_true(tamis_contains_hash(m.f, m.x));
+    assert_valid(m.f);
+    advance(m.f, 1 - ended);
+    assert_true(tamis_contains_hash(m.f, m.x)); /* for the period after its last add */
+    advance(m.f, 1);
+    assert_false(tamis_contains_hash(m.f, m.x));
+    assert_valid(m.f);
+    tamis_destroy(m.f);
+  }
+}
+
 /* ---- saves ---- */
 
 static int call_save(struct call *call)
@@ -471,7 +501,7 @@ static void a_copy_waits_for_a_move(void **state)
 {
   (void) state;
   for (unsigned stripes = 1; stripes <= 64; stripes *= 64) {
-    struct moves m = prepare_moves_with(stripes);
+    struct moves m = prepare_moves_with(TAMIS_BLOOM, stripes);
     FILE *file = tmpfile();
     assert_non_null(file);
     struct call save = {.filter = m.f, .context = file}, add = {.filter = m.f, .hash = m.z};
@@ -781,6 +811,7 @@ int main(void)
       cmocka_unit_test(a_move_bumps_a_version_that_look_ups_read),
       cmocka_unit_test(a_key_that_is_moved_is_there),
       cmocka_unit_test(a_forgotten_entry_is_not_moved),
+      cmocka_unit_test(a_renewed_entry_is_moved_with_its_new_stamp),
       cmocka_unit_test(nothing_is_moved_around_a_copy),
       cmocka_unit_test(a_copy_waits_for_a_move),
       cmocka_unit_test(a_layer_that_is_opened_meanwhile_is_noticed),

@@ -56,17 +56,18 @@ struct shared_file;
 #define ADVANCE_BY_ONE UINT64_MAX
 
 /* The calls on whole filters.  The options have been checked as far as they mean the same to all
- * kinds; what else they ask for, the kind checks. */
+ * kinds; what else they ask for, the kind checks.  docs/adding-a-kind.md has the results of refusals,
+ * and the figures that `stats` sets. */
 struct filter_kind {
   tamis_kind kind;
-  const char *name; /* of the enumerator */
+  const char *name; /* of the enumerator, which begins with TAMIS_; texts show the rest of it */
   /* The bytes that a filter takes.  *bytes is written only with TAMIS_OK. */
   int (*bytes_for)(const tamis_options *options, uint64_t *bytes);
   /* The lowest rate that `bytes` bytes allow, to 1 %.  *fpp is written only with TAMIS_OK. */
   int (*fpp_for)(const tamis_options *options, uint64_t bytes, double *fpp);
-  /* A constructor.  `head` is what the filter begins with, but for its operations.  *out is written
-   * only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options would be
-   * refused. */
+  /* A constructor.  `head` has the contents of the filter's first member, but for its operations.
+   * *out is written only with TAMIS_OK.  If `out` is NULL, it only finds out whether the options
+   * would be refused. */
   int (*create)(const tamis_options *options, const struct tamis_filter *head,
                 const struct refusal *why, tamis_filter **out);
   void (*destroy)(tamis_filter *f);
@@ -170,7 +171,8 @@ static inline const tamis_allocator *filter_allocator(const tamis_filter *f)
   return &filter_more(f)->allocator;
 }
 
-/* Makes of `f` what a template says.  `more` and `secret` are memory of the filter's. */
+/* Fills `f` from `head`, all but the operations.  `more` and `secret`, which are in the filter's own
+ * memory, are filled, too. */
 static inline void filter_begin(tamis_filter *f, const tamis_filter *head, struct filter_more *more,
                                 unsigned char secret[HASH_SECRET_BYTES])
 {

@@ -12,11 +12,12 @@
  *      SEARCHED becomes a mark, if it is        another search is worth while
  *      still that
  *
- * Only one call at a time searches for a mark: it holds a lock that all such calls take.  It writes
- * SEARCHED and then reads buckets.  The other call writes a bucket and then reads the state.  All
- * four accesses are seq_cst.  So if the search did not see that a lane was cleared, it had written
- * SEARCHED before the other call read the state; that call then removes the state, before or after
- * it becomes a mark.
+ * Only one call at a time searches for a mark: it holds a lock that all such calls take, in a
+ * cuckoo filter the growth stripe, in a window `opening`.  It writes SEARCHED and then reads
+ * buckets.  The other call writes a bucket and then reads the state.  All four accesses are
+ * seq_cst.  So if the search did not see that a lane was cleared, it had written SEARCHED before
+ * the other call read the state; that call then removes the state, before or after it becomes a
+ * mark.
  *
  * The marks:
  *
@@ -95,7 +96,7 @@ static inline uint32_t fullness_counted(const fullness_rooms *rooms)
 enum {
   FULLNESS_SEARCHED = 1,
   FULLNESS_NO_PATH = 2,
-  FULLNESS_FULL = 3,
+  FULLNESS_FULL = 3, /* has the bit of NO_PATH: with either mark a search finds no room */
   FULLNESS_COPIES = 4,
   FULLNESS_STATE = 7,
   FULLNESS_FAILURE = 8, /* one */

@@ -36,6 +36,9 @@ struct stripe {
 enum { STRIPE_LOCK_BYTES = sizeof(ck_spinlock_fas_t) };
 _Static_assert(offsetof(struct stripe, lock) == 0, "it comes first");
 
+/* (Where a filter uses a stripe as a lock alone, it may give `used` and `version` another meaning,
+ * which stands beside the stripe, as it does for a segment's duplicates_lock.) */
+
 /* A stripe with a cache line of its own, in which there is room for figures that `used` has no room
  * for: what covers a part of a segment counts its lanes there, what covers a part of a whole filter
  * its lanes and the copies of their entries here.  (Written under the lock and read without;
@@ -154,10 +157,10 @@ static inline uint32_t stripe_used(const struct stripe *stripe)
  *      clears the entry in B            version_after() of B's stripe
  *
  * If both versions are equal, the entry was in neither bucket.  A reader that sees B cleared has
- * acquired the bump, because the bump precedes the clear.  So version_after() includes the bump.
- * If version_before() does not include it, the versions differ, and the reader retries.  If it
- * does, it has acquired the copy, because the copy precedes the bump, and the read of A finds the
- * copy. */
+ * acquired the bump, because the bump precedes the clear.  So version_after() includes the bump. If
+ * version_before() does not include the bump, the versions differ, and the reader retries.  If
+ * version_before() includes the bump, the reader has acquired the copy, because the copy precedes
+ * the bump, and the read of A finds the copy. */
 
 /* ORDER version.bump (release)
  *   pairs with     version.before

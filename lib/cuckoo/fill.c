@@ -28,6 +28,7 @@ struct split_lanes {
 
 enum { ROWS = SMALL(128, 3) };
 
+/* A stripe has the number of its first bucket. */
 static void use_split(const struct cuckoo_geometry *g, struct segment *child[2],
                       struct split_lanes *counts)
 {
@@ -69,7 +70,7 @@ int tamis__fill_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct 
   copy_split_buckets(g, parent, child);
   int result = TAMIS_OK;
   for (unsigned bit = 0; bit < 2 && result == TAMIS_OK; bit++) {
-    tamis__inherit_copying(parent, child[bit], 2);
+    tamis__inherit_fold_state(parent, child[bit], 2);
     result = tamis__segment_inherit_copies(c, g, parent, child[bit]);
   }
   return result;
@@ -104,7 +105,7 @@ bool tamis__fill_joined(struct cuckoo *c, const struct cuckoo_geometry *g, struc
                         struct segment *parent)
 {
   for (unsigned bit = 0; bit < 2; bit++) {
-    tamis__inherit_copying(child[bit], parent, 1);
+    tamis__inherit_fold_state(child[bit], parent, 1);
     for (uint32_t i = 0; i < cuckoo_buckets(g); i++) {
       uint64_t value = word_load(&segment_words(g, child[bit])[i]);
       for (unsigned lane = 0; lane < g->shape.lanes; lane++) {

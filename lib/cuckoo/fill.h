@@ -9,8 +9,9 @@
 #include "cuckoo/table.h"
 
 /* Gives two segments, in which no bucket has a value yet, what a segment holds, and its counts of
- * copies: each gets the entries whose next fingerprint bit is its number.  The caller holds all
- * stripes of the parent.
+ * copies: each gets the entries whose next fingerprint bit is its number, and then the counts of
+ * the lanes in which it has one.  The caller holds all stripes of the parent, and destroys the
+ * children after an error.
  *   Errors  TAMIS_EFULL, TAMIS_ENOMEM: there is no memory for counts */
 int tamis__fill_split(struct cuckoo *c, const struct cuckoo_geometry *g, struct segment *parent,
                       struct segment *child[2]);

@@ -66,7 +66,7 @@ void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment)
     start_counting(segment);
 }
 
-void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part)
+void tamis__inherit_fold_state(const struct segment *from, struct segment *to, unsigned part)
 {
   note_lanes_of_copies(to, lanes_of_copies(from) / part);
   if (segment_counts_copies(from))

@@ -4,20 +4,20 @@
  *
  * A copy of a key takes a lane as long as fewer than three (or two) match the key.  So if few keys
  * come twice, nothing is spent on counts, and keys that only seem to be in have a lane of their
- * own.  If many keys come twice, their copies fill the segment.  Then it is folded, once in its
- * life: all equal entries of a bucket pair become one, with a count.  From then on the segment
- * counts copies at once, and so do the segments that it becomes in splits and joins.
+ * own.  If many keys come twice, their copies fill the segment.  Then it is folded, successfully at
+ * most once: all equal entries of a bucket pair become one, with a count.  From then on the segment
+ * counts each copy when it comes, and so do the segments that it becomes in splits and joins.
  */
 #ifndef TAMIS_LIB_CUCKOO_FOLD_H
 #define TAMIS_LIB_CUCKOO_FOLD_H
 
 #include "cuckoo/directory.h"
 
-/* The figure of duplicates_lock: about how many lanes copies have taken, and whether copies are
- * counted at once. */
+/* The figure of duplicates_lock: about how many lanes copies have taken, and whether the segment
+ * counts copies. */
 enum { COUNTS_COPIES = 1 << 30 };
 
-/* Whether copies are counted at once.  Relaxed: either way a copy is in. */
+/* Whether the segment counts copies.  Relaxed: either way a copy is in. */
 static inline bool segment_counts_copies(const struct segment *segment)
 {
   return stripe_used(&segment->duplicates_lock) & COUNTS_COPIES;
@@ -54,7 +54,7 @@ void tamis__prepare_copying(const struct cuckoo *c, struct segment *segment);
 
 /* What a segment that another thread does not know yet takes over from one that it replaces.
  * `part`: the part of the other's lanes that it takes over, as a divisor. */
-void tamis__inherit_copying(const struct segment *from, struct segment *to, unsigned part);
+void tamis__inherit_fold_state(const struct segment *from, struct segment *to, unsigned part);
 
 /* Folds a segment.  TAMIS_EFULL, TAMIS_ENOMEM: memory for counts was refused; what has been folded
  * by then stays folded, and the segment is to be folded again.  The caller holds the growth

@@ -11,13 +11,14 @@
  *    join     Two siblings that hold little become one segment again.
  *    drop     An empty segment of an older generation leaves the directory.
  *
- * tamis__grow() takes one of the first four steps, which step_for() chooses, and tamis__split_to() a
- * create or a split for a union; tamis__shrink() takes the other two.
+ * tamis__grow() takes one of the first four steps, which step_for() chooses, and a fold as its last
+ * one if a limit refuses a split or a generation; tamis__split_to() takes a create or a split for a
+ * union; tamis__shrink() takes the other two.
  *
  * Look-ups never wait for any of this.  A writer that finds room waits for a split or a join of its
- * own segment while its stripes are held, which is the time that it takes to copy one segment and,
- * if it has counts of copies, to allocate memory for these.  A writer that must make room also waits
- * for the growth stripe.
+ * own segment while the stripes of the segment are held, which is the time that it takes to copy
+ * one segment and, if it has counts of copies, to allocate memory for these.  A writer that must
+ * make room also waits for the growth stripe.
  *
  * The growth stripe.  A call that changes the directory entries of a root holds one of the
  * GROWTH_STRIPES growth stripes, which the root shares with others.  So a growth stripe keeps the
@@ -52,7 +53,8 @@
  *    The segment is retired after the growth stripe is released, because retiring may pause
  *    (reclaim.h).
  *
- * docs/growth.md has a picture of all of this, and the table of rules that step_for() follows.
+ * docs/growth.md has a picture of all of this, the table of rules that step_for() follows, and a
+ * walk through all functions in the order in which they run ("Walk-through").
  */
 #include "cuckoo/growth.h"
 
@@ -89,7 +91,8 @@ struct change {
   struct generation *generation;
   uint64_t index;       /* one of these directory entries */
   struct retired *left; /* segments that have left the directory, chained by retired.next */
-  uint32_t rooms;       /* c->rooms before the change, and what the change itself has counted */
+  uint32_t rooms;       /* c->rooms before the change, plus what the change itself has added: a mark
+                           with this number holds until others add to c->rooms */
 };
 
 static struct change begin_change(struct cuckoo *c, struct generation *generation, uint64_t index)
@@ -115,8 +118,9 @@ static void note_left(struct change *change, struct segment *segment)
   change->left = &segment->retired;
 }
 
-/* The segment of the entry; NULL: the root has none.  It stays while the growth stripe is held.  (The
- * first entry of a root decides whether the others say anything: see directory.h.) */
+/* The segment that the directory entry leads to; NULL: the root has none.  It stays while the
+ * growth stripe is held.  (The first entry of a root decides whether the others say anything: see
+ * directory.h.) */
 static struct segment *segment_now(const struct change *change)
 {
   const struct generation *generation = change->generation;
@@ -154,16 +158,16 @@ static void count(_Atomic uint64_t *figure, uint64_t more)
 
 /* ---- split ---- */
 
-/* What a split may need.  A child has a part of the counts, but they may take as much memory as all
- * of them. */
+/* What a split may need.  The counts of one child may take as much memory as the parent's. */
 static uint64_t most_bytes_of_split(const struct generation *generation, struct segment *parent)
 {
   return 2 * (cuckoo_segment_bytes(&generation->geometry) + tamis__segment_counts_bytes(parent)) +
          tamis__generation_others_bytes(generation);
 }
 
-/* Whether the allocator has memory for the counts of copies of two children, before much is done in
- * vain.  (With max_bytes it is not asked: the blocks would count against the limit until they are
+/* Probes, by allocating and releasing them, whether the allocator has memory for the counts of
+ * copies of two children, before much is done in vain.  It may refuse them later all the same.
+ * (With max_bytes it is not asked: the blocks would count against the limit until they are
  * released, and another call could be refused because of them.) */
 static int try_counts(struct cuckoo *c, struct segment *parent)
 {
@@ -177,9 +181,9 @@ static int try_counts(struct cuckoo *c, struct segment *parent)
   return result;
 }
 
-/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is
- * known under them only.  What stays if the split fails, the other directory entries, comes
- * last.  The caller holds the growth stripe. */
+/* Memory is allocated before the stripes are taken, but for duplicate counts, whose size is known
+ * under them only.  What stays if the split fails comes last: the other directory entries, which
+ * the next split uses.  The caller holds the growth stripe. */
 static int split_locked(struct change *change, struct segment *parent)
 {
   struct cuckoo *c = change->c;
@@ -219,7 +223,8 @@ static int split_locked(struct change *change, struct segment *parent)
   } else {
     tamis__segment_destroy(c, g, child[0]);
     tamis__segment_destroy(c, g, child[1]);
-    /* Another call wanted the memory at the same time, and both may have been refused. */
+    /* Another call wanted the memory at the same time, and both may have been refused: the marks
+     * that others set because of this one are outdated, so they try again. */
     if (fits && result == TAMIS_EFULL) {
       change->rooms++;
       fullness_count(&c->rooms);
@@ -266,8 +271,9 @@ static int create_segment_locked(struct change *change)
 
 /* ---- grow ---- */
 
-/* How full the segment is.  If as full as planned, a failed search shows that there is no room.  One
- * that fails in an emptier segment has met many keys of a few buckets, and others may find room. */
+/* How full the segment is.  If as full as planned, a failed search shows that there is no room.
+ * One that fails in an emptier segment has met many keys of a few buckets, and others may find
+ * room. */
 static enum fullness_degree fullness_of(const struct cuckoo_geometry *g,
                                         const struct segment *segment)
 {
@@ -300,7 +306,8 @@ static bool backlog_is_empty(const struct cuckoo *c)
 /* The steps: see the head of this file.  REFUSE: none is left. */
 enum step { CREATE, SPLIT, OPEN, FOLD, REFUSE };
 
-/* A segment that may not be split is folded, once in its life, as copies may have taken lanes. */
+/* A segment that may not be split is folded, successfully at most once, as copies may have taken
+ * lanes. */
 static enum step last_step(const struct segment *segment)
 {
   return segment_counts_copies(segment) ? REFUSE : FOLD;
@@ -335,10 +342,11 @@ static int take_step_locked(struct change *change, struct segment *segment, enum
                          : TAMIS_EFULL;
 }
 
-/* After all steps have failed.  Memory that the allocator refuses, or that waits for readers, may be
- * had later.  And a segment of the newest generation that may not split is no limit for a union: an
- * add may open a generation. */
-static void mark(const struct change *change, struct segment *segment, bool for_union, int result)
+/* After all steps have failed.  Memory that the allocator refuses, or that waits for readers, may
+ * be had later.  And a segment of the newest generation that may not split is no limit for a union:
+ * an add may open a generation. */
+static void mark_as_full(const struct change *change, struct segment *segment, bool for_union,
+                         int result)
 {
   bool limit = result == TAMIS_EFULL && !(for_union && is_newest(change->c, change->generation));
   fullness_mark(&segment->fullness, &segment->vacated,
@@ -369,7 +377,7 @@ static int grow_locked(struct change *change, const struct bucket_pair *full, bo
   if (result == TAMIS_EFULL && (step == SPLIT || step == OPEN))
     result = take_step_locked(change, segment, last_step(segment));
   if (result != TAMIS_OK && segment)
-    mark(change, segment, for_union, result);
+    mark_as_full(change, segment, for_union, result);
   return result;
 }
 

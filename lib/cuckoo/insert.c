@@ -8,7 +8,8 @@
  *       since.
  *    3. Write the entry into a free lane, or count a duplicate.
  *    4. If there is no room: release the stripes, make room by an eviction or by growth, and try
- *       again.  If the segment is known to be full, the add is refused at once.
+ *       again.  If the segment is known to be full, an older generation may take the key; if there
+ *       is none, or all are full, the add is refused.
  *
  * [B] One winner.  A unique add holds the stripes of the key's bucket pairs in all generations
  *     while it searches and inserts, and has read the number of generations again under them.  Two
@@ -20,8 +21,10 @@
  *     segment empty.
  *
  * [F] Duplicates.  Copies of a key beyond max_lanes_per_key(), copies for which there is no lane,
- *     and all copies in a segment that has been folded (fold.h) are counted with the matching entry
- *     that knows most.  (Adds of a new key that meet may take a lane each all the same: see [O].)
+ *     and all copies in a segment that has been folded (fold.h) are counted: with the matching
+ *     entry that knows most of the newest generation with a match; of older generations, with one
+ *     of the first that has a match and takes adds.  Any match will do, as a remove takes from
+ *     any.  (Adds of a new key that meet may take a lane each all the same: see [O].)
  *
  * [O] One stripe.  A plain add whose key matches neither bucket chooses a free lane without a lock.
  *     Then it takes the stripe of that bucket alone, reads both buckets again, and writes the entry
@@ -279,8 +282,7 @@ FORCE_INLINE int add_at(struct cuckoo *c, const struct bucket_pair *pair,
 typedef int try_call(struct cuckoo *c, uint64_t hash, struct attempt *attempt,
                      struct bucket_pair *pair);
 
-/* Counts a copy of a key that only an older generation has.  (Any match will do: see [F].)  Returns
- * a result or NO_ROOM. */
+/* Counts a copy of a key that only older generations have, by [F].  Returns a result or NO_ROOM. */
 static int count_older_copy(struct cuckoo *c, const struct locked_pairs *locked)
 {
   const struct bucket_pair *newest = &locked->pair[locked->n - 1];
@@ -367,6 +369,9 @@ static NEVER_INLINE int refuse(const struct cuckoo *c, int result)
   return result;
 }
 
+/* Tries until the key is in or refused.  When a search finds no path, there is one more try, which
+ * may count the key as a copy; only if that fails too, the filter grows.  What the search has found
+ * holds in this read section only. */
 static NEVER_INLINE int insert(struct cuckoo *c, uint64_t hash, try_call *try)
 {
   struct attempt attempt = {0};

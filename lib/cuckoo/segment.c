@@ -320,7 +320,7 @@ int tamis__segment_set_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
   return written ? TAMIS_OK : request.result;
 }
 
-/* The words of `to` have been written: a lane in which it has no entry has no count. */
+/* The words of `to` must have been written: where it has no entry, it gets no count. */
 int tamis__segment_inherit_copies(struct cuckoo *c, const struct cuckoo_geometry *g,
                                   const struct segment *from, struct segment *to)
 {

@@ -45,9 +45,10 @@ bool tamis__segment_in_use(const struct retired *block);
  * Who holds a stripe may be in the user's allocator, so nobody waits for one in a read section.  A
  * call that must wait says so in the segment, leaves its read section, and enters it again when it
  * has the stripe.  Meanwhile a segment that it waits for is not released, and those that it holds
- * stripes of cannot leave the directory, as that takes all their stripes.  So can a call that has
- * the stripes leave its read section for a while, for memory: what it holds stripes of is in the
- * directory when it comes back.  The call must use no other segments that it has found before. */
+ * stripes of cannot leave the directory, as that takes all their stripes.  A call that has the
+ * stripes may likewise leave its read section for a while, for memory: what it holds stripes of is
+ * in the directory when it comes back.  The call must use no other segments that it has found
+ * before. */
 
 /* Takes the lock of the counts.  The caller holds a stripe of the segment. */
 void tamis__segment_wait_for_counts(struct segment *segment, bool inside);

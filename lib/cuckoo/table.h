@@ -49,8 +49,8 @@
 #include "cuckoo/geometry.h"
 #include "table/plane.h"
 
-/* Its stripes and its buckets follow in memory.  The plain members do not change after the segment
- * is published. */
+/* A segment: its stripes and its buckets follow in memory.  The plain members but `retired` do not
+ * change after the segment is published. */
 struct segment {
   _Alignas(16) struct retired retired; /* first: see reclaim.h */
   uint64_t prefix; /* the first `depth` bits of all fingerprints in it, from bit 63 on */
@@ -151,8 +151,8 @@ struct mapped {
   struct filter_operations operations;
 };
 
-/* What a filter that grows needs from its first growth on: create.c provides it.  A filter that is
- * to have several roots has it from the start. */
+/* What a filter that grows needs from its first growth on: tamis__growth_provide() makes it.  A
+ * filter that is to have several roots has it from the start. */
 struct cuckoo_growth {
   /* Generations are only ever appended.  Those below the count are complete.  The first one is
    * where struct cuckoo says. */
@@ -382,8 +382,8 @@ static inline struct stripe *stripe_of_bucket(const struct cuckoo_geometry *g,
 
 /* Takes a stripe that another thread holds (segment.h says how).  `inside`: the caller is in a read
  * section, which it is if the filter grows.  (The geometry is not passed: then the compiler could
- * not keep it in registers, and would not know what cuckoo_first_geometry() says of it.)  False: the
- * segment has left the directory, and it does not. */
+ * not keep it in registers, and would not know what cuckoo_first_geometry() says of it.)  False:
+ * the segment has left the directory, and it does not. */
 RARELY_CALLED bool tamis__segment_wait(bool inside, struct segment *segment, struct stripe *stripe);
 
 /* The same for two stripes, or for one that is named twice; in the second call, the caller holds

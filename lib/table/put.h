@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 0: what a try to put an entry into a table returns, besides results of the API, which are
- * less.
+ * smaller numbers.
  */
 #ifndef TAMIS_LIB_PUT_H
 #define TAMIS_LIB_PUT_H
@@ -13,7 +13,7 @@ enum {
   LEFT,          /* the segment has left the directory, and must not be touched any more */
   NO_MEMORY,     /* windows: a count of copies needs some, which is fetched without locks */
   FROZEN,        /* windows: nothing moves in the segment, which is being copied */
-  OTHER_LAYERS   /* windows: a layer was opened meanwhile */
+  OTHER_LAYERS   /* windows: the list of layers has changed meanwhile */
 };
 
 #endif

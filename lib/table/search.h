@@ -6,8 +6,9 @@
  *             bucket, until a bucket has an empty lane.  The search reads words without locks, so
  *             what it finds may be out of date.  Breadth first finds the shortest cuckoo path.
  *    execute  The moves of the path, the one into the empty lane first.  Each move takes the stripes
- *             of its two buckets, and checks that the entry still stands in its lane and that the
- *             other bucket still has an empty one.  It copies the entry, bumps the version, and
+ *             of its two buckets, and checks that the entry still stands in its lane (in a window
+ *             its fingerprint does: the stamp may have been renewed) and that the other bucket
+ *             still has an empty one.  It copies what stands there now, bumps the version, and
  *             clears the lane.  So an entry is in at least one of its buckets at every instant, and
  *             a path that is given up half way has lost nothing.
  */
@@ -64,8 +65,8 @@ struct search {
 
 struct cuckoo_move {
   uint32_t from, to;
-  unsigned lane;
-  uint64_t entry;
+  unsigned lane;  /* of `from` */
+  uint64_t entry; /* that the search has read there: in a window its stamp may be old by now */
 };
 
 struct cuckoo_path {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Layer 2: room in a full bucket pair of a sliding window, which table/search.h says how to make,
- * and segments in which nothing moves.  A dead lane counts as empty.
+ * and segments in which nothing moves.  A dead lane counts as free.
  */
 #include "window/evict.h"
 
@@ -109,7 +109,12 @@ struct path_of_layer {
 };
 
 /* Makes a move.  TAMIS_ABSENT: what was planned is not possible any more.  The caller holds the
- * stripes of both buckets. */
+ * stripes of both buckets.
+ *
+ * The search has read move->entry without them.  The fingerprint must be the same still, as the
+ * target follows from it.  The stamp need not be: the entry may have been renewed since.  So the
+ * entry is written as it is now; with the old stamp the key would be forgotten too early.  TAMIS_OK
+ * also: the lane is free by now, and there is nothing to move. */
 static int move_locked(struct window_memory *memory, const struct path_of_layer *of,
                        const struct cuckoo_move *move)
 {
@@ -121,9 +126,9 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   const uint64_t source = of->first + move->from, target = of->first + move->to;
   const struct window_shape *s = &layer->geometry.shape;
   unsigned dead = epoch_dead(epoch);
-  uint64_t from = window_load(layer, source), to = window_load(layer, target);
-  uint64_t entry = lane_get(&s->lane, from, move->lane);
-  uint64_t room = window_free(s, to, dead);
+  uint64_t from_value = window_load(layer, source), to_value = window_load(layer, target);
+  uint64_t entry = lane_get(&s->lane, from_value, move->lane);
+  uint64_t room = window_free(s, to_value, dead);
   if (is_frozen_locked(w, layer, source))
     return FROZEN;
   if (!entry || window_stamp_of(s, entry) == dead) /* free by now */
@@ -131,7 +136,7 @@ static int move_locked(struct window_memory *memory, const struct path_of_layer 
   if (window_fingerprint_of(s, entry) != window_fingerprint_of(s, move->entry) || !room)
     return TAMIS_ABSENT;
   unsigned lane = lanes_first(&s->lane, room);
-  uint64_t dead_entry = lane_get(&s->lane, to, lane);
+  uint64_t dead_entry = lane_get(&s->lane, to_value, lane);
   int result = move_further_locked(memory, layer, &(struct found){entry, source, move->lane},
                                    &(struct found){dead_entry, target, lane});
   if (result != TAMIS_OK)

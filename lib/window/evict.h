@@ -7,7 +7,7 @@
  * look-ups go on in it.  Adds that would have to move entries wait until it is thawed.
  *
  *    F  takes `advancing` and `saving`        M  takes the stripes of both buckets
- *    F  names the segment in `frozen`         M  reads `frozen`: the own segment?
+ *    F  names the segment in `frozen`         M  reads `frozen`: its own segment?
  *    F  takes each stripe of the segment      M     if so, releases the stripes, waits for
  *       `saving`, once                                        and begins anew
  *    F  (the copy)                            M  moves
@@ -15,28 +15,29 @@
  *
  * A move that has not seen the name had its stripes before F took them, and is done.  As
  * `advancing` is held, the period stays the same meanwhile, no layer leaves, and no lane is dead:
- * every stamp in the copy is that of one of the periods that the epoch word remembers.
+ * every stamp in the copy is that of one of the periods that the window remembers.
  */
 #ifndef TAMIS_LIB_WINDOW_EVICT_H
 #define TAMIS_LIB_WINDOW_EVICT_H
 
 #include "window/table.h"
 
-/* Moves entries of the layer, so that one of a key's two buckets has a free lane.  TAMIS_OK: it may
- * have one, or the layers are not those of `epoch` any more, of which `layer` was the newest one;
- * TAMIS_ABSENT: no moves make room, or a search for such moves is known to fail.  `thorough`: it
- * searches in any case.  The caller holds no stripe, and need not be a reader.
+/* Moves entries of the layer, which is the newest one of `epoch`, so that one of a key's two
+ * buckets has a free lane.  TAMIS_OK: one of them may have a free lane now, or the list of layers
+ * has changed since `epoch`: the caller begins again; TAMIS_ABSENT: no moves make room, or a search
+ * for such moves is known to fail.  `thorough`: it searches in any case.  The caller holds no
+ * stripe, and need not be a reader.
  *   Errors  there is no memory for the count of an entry that is to be moved:
  *           TAMIS_EFULL: max_bytes is reached; TAMIS_ENOMEM */
 int tamis__window_evict(struct window *w, struct window_layer *layer,
                         const struct window_place *place, uint64_t epoch, bool thorough);
 
 /* Whether a search for such moves is known to fail, so that nobody need make one.  The caller is a
- * reader, or holds `opening`, and so with the next. */
+ * reader, or holds `opening`. */
 bool tamis__window_has_no_path(const struct window *w, struct window_layer *layer,
                                const struct window_place *place);
 
-/* Whether such moves exist at the moment. */
+/* Whether such moves exist at the moment.  The caller is a reader, or holds `opening`. */
 bool tamis__window_path_exists(const struct window *w, const struct window_layer *layer,
                                const struct window_place *place);
 

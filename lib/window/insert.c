@@ -46,8 +46,9 @@ static NEVER_INLINE bool is_settled_in_any(const struct window *w, uint64_t mixe
 }
 
 /* Whether the add has nothing to write.  (It may miss an entry that is being moved.  Then it goes
- * on under the stripes.)  `copies`: keys have homes (pair.h), which this does not look for.  A
- * constant. */
+ * on under the stripes.)  `copies`, a compile-time constant: the window is of the cuckoo kind,
+ * where a renewal belongs to the key's home (pair.h), which this function does not look for; so it
+ * answers no when there are several layers. */
 FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews, bool copies)
 {
   uint64_t epoch = epoch_before(&w->state->epoch);
@@ -62,7 +63,8 @@ FORCE_INLINE bool is_settled(const struct window *w, uint64_t mixed, bool renews
 /* ---- under stripes ---- */
 
 /* Writes an entry with the stamp of the epoch word that the caller has read, or of the next
- * period: [P] in table.h.  The caller holds the stripes of all pairs; so with the next three. */
+ * period: [P] in table.h.  The caller holds the stripes of all
+ * pairs, as do those of the other functions here whose names end with _locked. */
 static void write_locked(struct window *w, const struct pair *pair, uint64_t bucket, unsigned lane,
                          uint64_t epoch)
 {

@@ -19,8 +19,8 @@
  *       takes over a stripe counts the lanes of its blocks.
  *     - an old stamp in a lane that was just written: no older one than [P] allows, as no period but
  *       the next can have begun before the stripe was taken over.
- *     - an entry that stands twice, copied by a move and not cleared.  Both are the same, and until
- *       the stripe of the upper bucket is taken over, nobody changes either: who adds, renews or
+ *     - an entry that stands twice, copied by a move and not cleared.  Both are the same, as a move
+ *       writes what it has read under the stripes (move_locked() in evict.c).  And until the stripe of the upper bucket is taken over, nobody changes either: who adds, renews or
  *       moves an entry holds the stripes of both its buckets.  Only a sweep of the lower one may
  *       clear it, or an add of another key may take its lane; but then the stamp of both is dead.
  *       So who takes over a stripe looks at its upper buckets only, and clears an entry whose

@@ -35,10 +35,11 @@
  *     p + G + 1 on, and the sweep of that period clears it before p + G + 2 can be published.
  *     Nothing puts it back: a writer, or a move, that takes a stripe after the sweep has released
  *     it reads the epoch word that the sweep was made for, or a later one, because the stripe
- *     orders them.  So it writes live stamps only, and does not move a dead lane.  One that had the
- *     stripe before is followed by the sweep.  A move holds the stripes of both buckets.  If it
- *     carries a lane from a block that is not swept yet to one that is, it has read the new epoch
- *     word.
+ *     orders them.  So an add writes a live stamp.  A move writes the stamp that it reads under the
+ *     stripes, not the one that its search has read: so it undoes no renewal; and it moves no dead
+ *     lane.  Whoever had the stripe before the sweep is followed by the sweep.  A move holds the
+ *     stripes of both buckets.  If it carries a lane from a block that is not swept yet to one that
+ *     is, it has read the new epoch word.
  *
  * [A] No false negative.  Let a key be remembered during all of a look-up that misses it.  The
  *     look-up reads: the epoch word, the version of the fingerprint, the lower bucket, the upper
@@ -211,8 +212,8 @@ static inline size_t window_layer_bytes(bool copies)
 
 typedef _Atomic uint64_t version_counter;
 
-/* What writers and look-ups share, beside words and stripes.  In a window that processes share it is
- * in the file. */
+/* What writers and look-ups share, beside words and stripes.  In a window that processes share it
+ * is in the file. */
 struct window_state {
   _Alignas(64) epoch_word epoch;
   /* LOCK window.advancing (order 1): lets one period end at a time; held for an advance with its
@@ -235,8 +236,8 @@ _Static_assert(sizeof(struct window_state) == 64, "a cache line, before the vers
 
 struct window_stripe {
   _Alignas(64) struct owned_lock lock;
-  /* Lanes in use, dead ones included, and further copies of their entries; written under the lock and
-   * read without.  (Relaxed: no other data depends on them.) */
+  /* Lanes in use, dead ones included, and further copies of their entries; written under the lock
+   * and read without.  (Relaxed: no other data depends on them.) */
   _Atomic uint64_t lanes, copies;
 };
 
