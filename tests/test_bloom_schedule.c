@@ -159,7 +159,8 @@ static struct bloom_probe last_probe(const tamis_filter *f, uint64_t hash)
 }
 
 /* A unique add has found that a single bit is missing in the last of its words, and several in
- * others.  Before it sets any, another key sets that bit.  The add wins all the same. */
+ * others.  Just before it sets its last bits, another key sets that bit.  The add wins all the same, as
+ * that word was not its last gap. */
 static void another_key_in_a_narrow_gap_hides_nothing(void **state)
 {
   (void) state;
@@ -180,7 +181,7 @@ static void another_key_in_a_narrow_gap_hides_nothing(void **state)
       meanwhile++;
     assert_int_equal(tamis_add_unique_hash(f, before - 1), TAMIS_OK);
     struct call a = {.filter = f, .hash = 7};
-    stop_at(&a, "bloom_room_found");
+    stop_at(&a, "bloom_last_gap_left");
     assert_int_equal(tamis_add_unique_hash(f, meanwhile), TAMIS_OK);
     assert_int_equal(go_on(&a), TAMIS_OK);
     assert_int_equal(stats_of(f).count, 3);
