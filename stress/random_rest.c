@@ -139,10 +139,11 @@ static double most_hidden(const struct run *run, double in, double rate)
 }
 
 /* Once something has been forgotten, copies of a forgotten key may be counted that the filter takes
- * for one of another key, and entries that renew for another key's sake. */
+ * for one of another key, and entries that renew for another key's sake.  The layers in which a key was
+ * hidden may have left, so the rate of today says nothing: it was at most the promised one. */
 static void check_count_in_window(struct run *run, const tamis_stats *s, uint64_t in)
 {
-  double hidden = most_hidden(run, (double) run->all, s->fpp_estimate);
+  double hidden = most_hidden(run, (double) run->all, s->fpp);
   if (is_bloom(run)) {
     /* A key of an older layer that is added goes to the newest one, too. */
     require(run, (double) s->count <= (double) in * s->layers + hidden,
