@@ -242,20 +242,26 @@ static int take_second(tamis_filter *f, uint64_t hash)
   return TAMIS_OK;
 }
 
+static struct handles open_window(void)
+{
+  struct handles pair = {.file = memfd_create("test", MFD_CLOEXEC)};
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = 2000;
+  options.fpp = 0.001;
+  options.window = 2;
+  options.growable = false;
+  options.stripes = 16;
+  assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.a), TAMIS_OK);
+  assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.b), TAMIS_OK);
+  return pair;
+}
+
 /* Two processes take over a stripe each: the one that has found the entry twice stands still. */
 static void of_two_that_mend_one_clears(void **state)
 {
   (void) state;
   for (uint64_t key = 1; key < 40; key++) {
-    struct handles pair = {.file = memfd_create("test", MFD_CLOEXEC)};
-    tamis_options options = TAMIS_OPTIONS_INIT;
-    options.capacity = 2000;
-    options.fpp = 0.001;
-    options.window = 2;
-    options.growable = false;
-    options.stripes = 16;
-    assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.a), TAMIS_OK);
-    assert_int_equal(tamis_open_shared_fd(&options, pair.file, &pair.b), TAMIS_OK);
+    struct handles pair = open_window();
     const uint64_t hash = key * HASH_MULTIPLIER;
     assert_int_equal(tamis_add_hash(pair.a, hash), TAMIS_OK);
     const struct pair_of_window p = pair_of_key(window_of(pair.a), hash);
@@ -278,6 +284,31 @@ static void of_two_that_mend_one_clears(void **state)
   }
 }
 
+/* A thread asks, several times, for the owner of a stripe that this process has, and goes on waiting:
+ * with the handle that has the stripe, and with another one. */
+static void a_lock_is_not_taken_from_the_living(void **state)
+{
+  (void) state;
+  enum { ASKED = 5 };
+  for (unsigned i = 0; i < 2; i++) {
+    struct handles pair = open_window();
+    struct window *w = window_of(pair.a);
+    const uint64_t hash = 7 * HASH_MULTIPLIER;
+    struct window_stripe *stripe = pair_of_key(w, hash).stripe[0];
+    struct call add = {.filter = i ? pair.b : pair.a, .hash = hash};
+    assert_int_equal(window_join(w), TAMIS_OK);
+    window_lock(w, stripe);
+    schedule_stop_at("nowhere");
+    start(&add);
+    schedule_wait_either("owner_asked_for", ASKED, "call_returned", 1);
+    assert_int_equal(schedule_reached("call_returned"), 0);
+    assert_int_equal(atomic_load(&stripe->lock.owner), owner_name(&w->owner));
+    window_unlock(w, stripe);
+    assert_int_equal(finish(&add), TAMIS_OK);
+    close_pair(&pair);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -288,6 +319,7 @@ int main(void)
       cmocka_unit_test(of_two_openings_one_counts),
       cmocka_unit_test(a_process_that_lags_sets_no_bits),
       cmocka_unit_test(of_two_that_mend_one_clears),
+      cmocka_unit_test(a_lock_is_not_taken_from_the_living),
   };
   return cmocka_run_group_tests_name("shared_schedule", tests, NULL, NULL);
 }

@@ -113,6 +113,26 @@ static void a_second_advance_waits_for_the_first_one(void **state)
   }
 }
 
+/* Of two clocks one is ahead, and ends three periods.  When the first of them has ended, the other one
+ * asks for the second, and waits. */
+static void a_clock_that_is_behind_sets_no_period_back(void **state)
+{
+  (void) state;
+  tamis_filter *f = make(1000, false);
+  struct call ahead = {.filter = f, .hash = 3, .function = tamis_advance_to}, behind = ahead;
+  behind.hash = 2;
+  schedule_stop_at_nth("window_published", 1);
+  start(&ahead);
+  schedule_wait("window_published", 1);
+  start(&behind);
+  schedule_wait("stripe_wait", 1);
+  assert_int_equal(go_on(&ahead), TAMIS_OK);
+  assert_int_equal(finish(&behind), TAMIS_OK);
+  assert_int_equal(epoch_period(epoch_before(&window_of(f)->state->epoch)), 3);
+  assert_valid(f);
+  tamis_destroy(f);
+}
+
 /* What is added while a sweep goes on stays, and has one winner.  (Some look-ups would fail if
  * lanes that are dead stood beside live ones with the same fingerprint, but not with every dead
  * stamp.) */
@@ -804,6 +824,7 @@ int main(void)
       cmocka_unit_test(a_renewal_that_meets_the_end_of_a_period_is_in_the_next_one),
       cmocka_unit_test(a_call_that_waits_for_stripes_reads_the_epoch_under_them),
       cmocka_unit_test(a_second_advance_waits_for_the_first_one),
+      cmocka_unit_test(a_clock_that_is_behind_sets_no_period_back),
       cmocka_unit_test(a_sweep_leaves_what_is_added_beside_it),
       cmocka_unit_test(a_sweep_waits_for_an_add),
       cmocka_unit_test(a_look_up_that_is_overtaken_by_a_period_begins_anew),
