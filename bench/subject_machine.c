@@ -51,8 +51,10 @@ struct array {
   /* Called through a pointer, as the library's functions are. */
   uint64_t (*read_pointer)(const struct array *array, uint64_t key);
   uint64_t (*nothing_pointer)(const struct array *array, uint64_t key);
+  uint64_t (*add_pointer)(const struct array *array, uint64_t key);
 };
 
+static uint64_t add_to_word(const struct array *array, uint64_t key);
 static uint64_t read_by_pointer(const struct array *array, uint64_t key);
 static uint64_t nothing(const struct array *array, uint64_t key);
 
@@ -67,7 +69,8 @@ static void *create(const struct subject *subject, const struct spec *spec)
                           .line = line,
                           .keys = hash_keys_from_seed(1),
                           .read_pointer = read_by_pointer,
-                          .nothing_pointer = nothing};
+                          .nothing_pointer = nothing,
+                          .add_pointer = add_to_word};
   return array;
 }
 
@@ -104,6 +107,19 @@ static uint64_t nothing(const struct array *array, uint64_t key)
 {
   (void) array;
   return key;
+}
+
+/* An add to a Bloom filter of one word a key that does nothing else: it counts no keys, knows no
+ * capacity, and does not mix its hash. */
+static uint64_t add_to_word(const struct array *array, uint64_t key)
+{
+  enum { BITS = 5 };
+  _Atomic uint64_t *word = first_word(array, key);
+  uint64_t mask = 0, rest = key >> 3;
+  for (unsigned i = 0; i < BITS; i++, rest >>= 6)
+    mask |= UINT64_C(1) << rest % 64;
+  uint64_t missing = mask & ~read_word(word);
+  return missing ? missing & ~atomic_fetch_or_explicit(word, mask, memory_order_relaxed) : 0;
 }
 
 /* ---- the loops ---- */
@@ -217,6 +233,16 @@ static uint64_t or_blind(const struct subject *subject, void *state, enum call c
   return 0;
 }
 
+static uint64_t add_words(const struct subject *subject, void *state, enum call call,
+                          const struct span *span)
+{
+  (void) subject, (void) call;
+  const struct array *array = state;
+  uint64_t sum = 0;
+  EACH_KEY(span, key, sum += array->add_pointer(array, key));
+  return sum;
+}
+
 /* ---- read sections ---- */
 
 static uint64_t read_in_urcu(const struct subject *subject, void *state, enum call call,
@@ -305,6 +331,8 @@ const struct subject machine_subjects[] = {
     MACHINE("or", "atomic OR on a word that no other thread uses", or_own),
     MACHINE("or-any", "atomic OR at an independent position of an array", or_one),
     MACHINE("or-blind", "the same, without its old value", or_blind),
+    MACHINE("word-filter", "an add to a bare Bloom filter of one word a key, by a pointer",
+            add_words),
     MACHINE("xxh3", "XXH3 of 8 bytes", hash_eight),
     MACHINE("keys", "making a key, which is part of every other figure", keys_alone),
     {0}};

@@ -85,7 +85,8 @@
 /* Those of `own` that are not stuck. */
 FORCE_INLINE uint64_t counters_free(uint64_t counters, uint64_t own)
 {
-  return own & ~(counters & counters >> 1 & counters >> 2 & counters >> 3);
+  uint64_t both = counters & counters >> 1;
+  return own & ~(both & both >> 2);
 }
 
 FORCE_INLINE uint64_t counters_raised(uint64_t counters, uint64_t own)
@@ -98,29 +99,60 @@ FORCE_INLINE uint64_t counters_lowered(uint64_t counters, uint64_t own)
   return counters - counters_free(counters, own);
 }
 
+/* Those of `own` that are 0. */
+FORCE_INLINE uint64_t counters_missing(uint64_t counters, uint64_t own)
+{
+  uint64_t either = counters | counters >> 1;
+  return own & ~(either | either >> 2);
+}
+
 /* Whether none of a key's counters is 0. */
 FORCE_INLINE bool counters_have(uint64_t counters, uint64_t own)
 {
-  return !(own & ~bloom_positions_set(counters, BLOOM_LAYOUT_COUNTING));
+  return !counters_missing(counters, own);
 }
 
 /* ---- the counters of a key ---- */
 
 struct key_counters {
-  word *words;              /* of the line */
-  uint64_t own[LINE_WORDS]; /* 0: the key has none in this word */
+  word *words;                             /* of the filter */
+  unsigned n;                              /* of the key's words */
+  struct bloom_probe at[BLOOM_MAX_PROBES]; /* from the first word of the line to the last */
 };
+
+/* Without a branch, which would be mispredicted every other time.  (gcc makes a branch of it if masks
+ * are chosen as words are; clang has more instructions if words are chosen as masks are.) */
+FORCE_INLINE void put_in_order(struct bloom_probe *first, struct bloom_probe *second)
+{
+  const struct bloom_probe a = *first, b = *second;
+  const bool swap = b.word < a.word;
+  const uint64_t differ = (a.mask ^ b.mask) & -(uint64_t) swap;
+  first->word = swap ? b.word : a.word;
+  second->word = swap ? a.word : b.word;
+  first->mask = a.mask ^ differ;
+  second->mask = b.mask ^ differ;
+}
 
 FORCE_INLINE struct key_counters counters_of_key(const struct bloom *b, uint64_t hash,
                                                  uint64_t first, struct bloom_shape shape)
 {
-  struct key_counters key = {.words = &b->words[first - first % LINE_WORDS]};
   struct bloom_probes probes = bloom_probes_from(first, hash, shape);
+  struct key_counters key;
+  key.words = b->words;
+  key.n = shape.probes;
+  UNROLL
   for (unsigned i = 0; i < shape.probes; i++) {
-    struct bloom_probe probe = bloom_probes_next(&probes, shape);
-    key.own[probe.word % LINE_WORDS] = probe.mask;
+    key.at[i] = bloom_probes_next(&probes, shape);
+    UNROLL
+    for (unsigned j = i; j > 0; j--)
+      put_in_order(&key.at[j - 1], &key.at[j]);
   }
   return key;
+}
+
+FORCE_INLINE word *word_of(const struct key_counters *key, unsigned i)
+{
+  return &key->words[key->at[i].word];
 }
 
 /* The stripe of a line.  Neighbours have different ones. */
@@ -158,33 +190,34 @@ static inline void lower_word_locked(word *w, uint64_t own)
 }
 
 /* In some words, from the first one to the last. */
-static inline void raise_words(const struct key_counters *key, unsigned first, unsigned end)
+FORCE_INLINE void raise_words(const struct key_counters *key, unsigned first, unsigned end)
 {
+  UNROLL
   for (unsigned i = first; i < end; i++)
-    if (key->own[i])
-      raise_word(&key->words[i], key->own[i]);
+    raise_word(word_of(key, i), key->at[i].mask);
 }
 
 /* In the words before `end`, from the last one to the first. */
-static inline void lower_words_locked(const struct key_counters *key, unsigned end)
+FORCE_INLINE void lower_words_locked(const struct key_counters *key, unsigned end)
 {
+  UNROLL
   while (end-- > 0)
-    if (key->own[end])
-      lower_word_locked(&key->words[end], key->own[end]);
+    lower_word_locked(word_of(key, end), key->at[end].mask);
 }
 
 /* Whether no counter in the words before `end` is 0.  If the caller has raised them, its raises are
  * not counted. */
-static inline bool words_have(const struct key_counters *key, unsigned end, bool raised)
+FORCE_INLINE bool words_have(const struct key_counters *key, unsigned end, bool raised)
 {
-  bool all = true;
+  uint64_t missing = 0;
+  UNROLL
   for (unsigned i = 0; i < end; i++) {
-    uint64_t counters = word_load(&key->words[i]);
+    uint64_t counters = word_load(word_of(key, i));
     if (raised)
-      counters = counters_lowered(counters, key->own[i]);
-    all &= counters_have(counters, key->own[i]);
+      counters = counters_lowered(counters, key->at[i].mask);
+    missing |= counters_missing(counters, key->at[i].mask);
   }
-  return all;
+  return !missing;
 }
 
 /* ---- how many copies are in ---- */
@@ -230,7 +263,7 @@ FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
   if (!counting_takes(b))
     return TAMIS_EFULL;
   struct key_counters key = counters_of_key(b, hash, first, shape);
-  raise_words(&key, 0, LINE_WORDS);
+  raise_words(&key, 0, key.n);
   if (!b->limited)
     bloom_count(b, KEYS, 1);
   return TAMIS_OK;
@@ -241,23 +274,23 @@ FORCE_INLINE int counting_add(struct bloom *b, uint64_t hash, uint64_t first,
 static inline int last_gap_locked(const struct key_counters *key)
 {
   int gap = -1;
-  for (int i = 0; i < LINE_WORDS; i++)
-    if (!counters_have(word_load(&key->words[i]), key->own[i]))
-      gap = i;
+  for (unsigned i = 0; i < key->n; i++)
+    if (!counters_have(word_load(word_of(key, i)), key->at[i].mask))
+      gap = (int) i;
   return gap;
 }
 
 /* L, O and C: see above.  Whether the key was missing, and has been added up to the gap. */
 static inline bool counting_wins_locked(const struct key_counters *key, unsigned gap)
 {
-  const uint64_t own = key->own[gap];
+  const uint64_t own = key->at[gap].mask;
   for (;;) {
-    uint64_t now = word_load(&key->words[gap]);
+    uint64_t now = word_load(word_of(key, gap));
     HOOK(counting_gap_read);
     if (counters_have(now, own) && words_have(key, gap, true))
       return false;
     HOOK(counting_others_read);
-    if (word_replace(&key->words[gap], now, counters_raised(now, own)) == now)
+    if (word_replace(word_of(key, gap), now, counters_raised(now, own)) == now)
       return true;
   }
 }
@@ -270,7 +303,7 @@ static inline int counting_fill_locked(const struct key_counters *key, unsigned 
     return TAMIS_PRESENT;
   }
   HOOK(counting_won);
-  raise_words(key, gap + 1, LINE_WORDS);
+  raise_words(key, gap + 1, key->n);
   return TAMIS_OK;
 }
 
@@ -300,10 +333,10 @@ FORCE_INLINE int counting_remove(struct bloom *b, uint64_t hash, uint64_t first,
   struct key_counters key = counters_of_key(b, hash, first, shape);
   struct stripe *stripe = stripe_of_line(b, first);
   stripe_lock(stripe);
-  bool in = words_have(&key, LINE_WORDS, false);
+  bool in = words_have(&key, key.n, false);
   HOOK(counting_key_found_under_stripe);
   if (in)
-    lower_words_locked(&key, LINE_WORDS);
+    lower_words_locked(&key, key.n);
   stripe_unlock(stripe);
   if (!in)
     return TAMIS_ABSENT;

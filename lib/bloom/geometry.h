@@ -141,7 +141,8 @@ FORCE_INLINE uint64_t bloom_positions_set(uint64_t bits, tamis_layout layout)
 {
   if (layout != BLOOM_LAYOUT_COUNTING)
     return bits;
-  return (bits | bits >> 1 | bits >> 2 | bits >> 3) & UINT64_C(0x1111111111111111);
+  bits |= bits >> 1;
+  return (bits | bits >> 2) & UINT64_C(0x1111111111111111);
 }
 
 /* In all of the filter: bits or, in the counting layout, counters. */

@@ -29,6 +29,8 @@ enum {
    * stack. */
   SEARCH_STEPS_FURTHER = 2,
   SEARCH_FEW_LANES = 3,
+  /* So many buckets are being fetched while the search goes on with those before them. */
+  SEARCH_AHEAD = 4,
   /* Longer paths are rare: with two lanes a bucket, 512 buckets are 8 moves deep. */
   SEARCH_MOST_MOVES = 16
 };
@@ -140,7 +142,9 @@ FORCE_INLINE void search_follow(const struct search_kind *k, const struct search
 }
 
 /* Fills search->nodes with the buckets that it tries.  Returns the first one with an empty lane;
- * NULL: there is none. */
+ * NULL: there is none.  A bucket is asked for one soon after it has been found, and not only when the
+ * search follows its entries: by then a multiple of the nodes has been found, of which no use is
+ * made. */
 FORCE_INLINE const struct search_node *search_room(const struct search_kind *k,
                                                    const struct searched *t, uint32_t lower,
                                                    uint32_t upper, struct search *search)
@@ -150,11 +154,11 @@ FORCE_INLINE const struct search_node *search_room(const struct search_kind *k,
   search->count = 2;
   search->nodes[0] = (struct search_node){.bucket = lower, .parent = 0};
   search->nodes[1] = (struct search_node){.bucket = upper, .parent = 1};
-  for (unsigned i = 0; i < search->count; i++) {
-    uint64_t value = k->load(t, search->nodes[i].bucket);
-    if (k->empty(t, value))
-      return &search->nodes[i];
-    search_follow(k, t, search, i, value, limit);
+  for (unsigned i = 0, checked = 0; i < search->count; i++) {
+    for (; checked <= i || checked + SEARCH_AHEAD < search->count; checked++)
+      if (k->empty(t, k->load(t, search->nodes[checked].bucket)))
+        return &search->nodes[checked];
+    search_follow(k, t, search, i, k->load(t, search->nodes[i].bucket), limit);
     followed += search->count < limit;
   }
   return t->thorough ? search_further(k, t, search, followed) : NULL;
