@@ -94,10 +94,10 @@ static const struct argp index_argp = {
     "A file that cannot be read to its end is an error.  INDEX is written all the same, and such a "
     "file may then hold any key.\n\n"
     "Examples:\n"
-    "  tamis index --threads 0 -o logs.index /var/log/app/*.gz\n"
-    "  tamis index --regex '[0-9a-f]{32}' -o trace.index *.log *.log.zst\n"
+    "  tamis index --threads 0 -o logs.index access.log urls-*.gz\n"
+    "  tamis index --regex '[0-9a-f]{32}' -o traces.index *.log *.gz\n"
     "  tamis index -o logs.index            # what has changed is read again\n"
-    "  tamis grep logs.index 4bf92f3577b34da6a3ce929d0e0e4736",
+    "  tamis grep logs.index \"$id\"",
     children,
     NULL,
     NULL};

@@ -59,8 +59,8 @@ static const struct argp which_argp = {
     "INDEX is made by 'tamis index', which says what the keys of a file are.  A file that holds a "
     "KEY is printed; another one with the rate of INDEX; and one that has changed since INDEX was "
     "made, always.\n\n" EXIT_STATUS "Examples:\n"
-    "  tamis which logs.index 4bf92f3577b34da6a3ce929d0e0e4736\n"
-    "  tamis which trace.index \"$trace\" | xargs zgrep -F \"$trace\"",
+    "  tamis which logs.index \"$id\"\n"
+    "  tamis which logs.index \"$id\" | xargs zgrep -F \"$id\"",
     children,
     NULL,
     NULL};
@@ -81,8 +81,8 @@ static const struct argp grep_argp = {
     "expression what 'grep -Fw' does, if it matches whole words.  No line is printed by mistake, "
     "and none is missed: a file that has changed since INDEX was made is read.\n\n" EXIT_STATUS
     "Examples:\n"
-    "  tamis grep logs.index 4bf92f3577b34da6a3ce929d0e0e4736\n"
-    "  tamis grep -l trace.index \"$first\" \"$second\"",
+    "  tamis grep logs.index \"$id\"\n"
+    "  tamis grep -l logs.index \"$id\" \"$other\"",
     children,
     NULL,
     NULL};
