@@ -287,6 +287,12 @@ void test_batches()
   CHECK(f.try_add_many(keys) == TAMIS_OK && f.contains("five"));
   CHECK(f.contains_many({}) == 0 && f.try_add_many({}) == TAMIS_OK);
 
+  /* One key in many filters. */
+  const std::array<const tamis_filter *, 3> each{f.get(), nullptr, f.get()};
+  CHECK(tamis::contains_each(each, "two") == 2 && tamis::contains_each(each, "none") == 0);
+  CHECK(tamis::contains_each(each, "two", found) == 2 && found[0] && !found[1] && found[2]);
+  CHECK(tamis::contains_each(each, "two", tamis::span<bool>(found.data(), 2)) == 0);
+
   const std::uint64_t hashes[] = {1, 2, 3};
   CHECK(f.try_add_many_hash(hashes) == TAMIS_OK && f.contains_many_hash(hashes) == 3);
   CHECK(f.try_add_unique_many_hash(hashes, results) == TAMIS_OK && results[2] == TAMIS_PRESENT);

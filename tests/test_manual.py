@@ -221,6 +221,7 @@ STUBS = """
 tail() { cat "${@: -1}"; }
 crawl() { cat known.txt; }
 jq() { grep -q '"fpp_estimate"'; }
+id="line 7" other="line 8"
 """
 
 
@@ -235,6 +236,7 @@ def test_the_examples_of_the_command_run():
             environment = {**os.environ, "PATH": "%s:%s" % (COMMAND.parent, os.environ["PATH"])}
             for name in ("known.tamis", "blocked.tamis", "monday.tamis"):
                 run(COMMAND, "build", "--capacity", "1000", "known.txt", "-o", name, cwd=folder)
+            run(COMMAND, "index", "-o", "logs.index", "urls-1.gz", cwd=folder)
             commands = [line for block in examples_of(page) for line in block.split("\n") if line]
             assert commands, "no examples: %s" % page.name
             for line in commands:

@@ -7,7 +7,7 @@
 #define TAMIS_TOOL_COMMANDS_H
 
 enum {
-  EXIT_NOTHING = 1, /* of query: no line was written */
+  EXIT_NOTHING = 1, /* of query and grep: no line was written */
   EXIT_UNUSABLE = 2 /* a saved filter, or a command line, cannot be used; of query: any error */
 };
 
@@ -18,5 +18,8 @@ int merge_main(int argc, char **argv);
 int dedup_main(int argc, char **argv);
 int common_main(int argc, char **argv);
 int size_main(int argc, char **argv);
+int index_main(int argc, char **argv);
+int which_main(int argc, char **argv);
+int grep_main(int argc, char **argv);
 
 #endif

@@ -35,19 +35,30 @@ static bool begins_with(const char *first, size_t size, const struct format *for
   return true;
 }
 
+static const struct format *format_of(const char *first, size_t size)
+{
+  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+    if (begins_with(first, size, &formats[i]))
+      return &formats[i];
+  return NULL;
+}
+
+const char *compressed_program(const char *first, size_t size)
+{
+  const struct format *format = format_of(first, size);
+  return format != NULL ? format->reader : NULL;
+}
+
 bool compressed_refused(const struct input *input, const char *first, size_t size)
 {
-  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-    const struct format *format = &formats[i];
-    if (!begins_with(first, size, format))
-      continue;
-    if (input->path == NULL)
-      fail("standard input is compressed by %s: put '%s |' before tamis", format->name,
-           format->reader);
-    else
-      fail("'%s' is compressed by %s: use '%s %s | tamis ...' with - for the file", input->name,
-           format->name, format->reader, input->name);
-    return true;
-  }
-  return false;
+  const struct format *format = format_of(first, size);
+  if (format == NULL)
+    return false;
+  if (input->path == NULL)
+    fail("standard input is compressed by %s: put '%s |' before tamis", format->name,
+         format->reader);
+  else
+    fail("'%s' is compressed by %s: use '%s %s | tamis ...' with - for the file", input->name,
+         format->name, format->reader, input->name);
+  return true;
 }

@@ -25,7 +25,8 @@ static const struct command {
   int (*run)(int argc, char **argv);
 } commands[] = {{"dedup", dedup_main}, {"common", common_main}, {"build", build_main},
                 {"query", query_main}, {"info", info_main},     {"merge", merge_main},
-                {"size", size_main}};
+                {"size", size_main},   {"index", index_main},   {"which", which_main},
+                {"grep", grep_main}};
 
 static void print_help(void)
 {
@@ -40,18 +41,18 @@ static void print_help(void)
        "  info     print the figures of saved filters\n"
        "  merge    unite saved filters\n"
        "  size     print what a filter takes, or what memory buys\n"
+       "  index    save a filter of each of many files, which may be compressed\n"
+       "  which    print the files of an index that may hold a key\n"
+       "  grep     search only those\n"
        "\n"
        "'tamis COMMAND --help' prints a command's options, --version what was built in.\n"
        "\n"
        "  tamis dedup access.log > distinct.log\n"
-       "  zcat urls.gz | tamis dedup --threads 0 --capacity 50M -o distinct.txt\n"
-       "  tamis common --memory 64M known.txt today.txt > seen-before.txt\n"
        "  tamis build known.txt -o known.tamis; tamis query known.tamis today.txt\n"
-       "  tamis size --capacity 1G --fpp 1e-6\n"
        "\n"
        "The exit status is 0 on success, 1 after an error, and 2 if the command line\n"
-       "is wrong or a saved filter cannot be used.  That of query is as grep's: 1 if no\n"
-       "line was written, 2 after an error.");
+       "is wrong or a saved filter cannot be used.  That of query, which and grep is as\n"
+       "grep's: 1 if no line was written, 2 after an error.");
 }
 
 /* printf only fills a buffer, so a failure to write help or version shows at the end. */
@@ -83,8 +84,8 @@ static int run_command(int argc, char **argv)
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
     if (strcmp(argv[0], commands[i].name) == 0)
       return commands[i].run(argc, argv);
-  usage_error("no command '%s'; there are dedup, common, build, query, info, merge and size, see "
-              "'tamis --help'",
+  usage_error("no command '%s'; there are dedup, common, build, query, info, merge, size, index, "
+              "which and grep, see 'tamis --help'",
               argv[0]);
 }
 

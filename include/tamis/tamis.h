@@ -316,6 +316,17 @@ TAMIS_API size_t tamis_contains_many(const tamis_filter *f, const tamis_key *key
 TAMIS_API size_t tamis_contains_many_hash(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                           bool *found);
 
+/* Which of n filters may hold a key: returns how many; found[i], if found is not NULL, is for
+ * filters[i].  They may be of any kinds and seeds, but have one seed and hash function for a hash.
+ * NULL holds no key.  For several keys, found[k * n + i] is for keys[k], and the result is the sum.
+ *   Threads, Blocks, Order: as tamis_contains of one filter after the other */
+TAMIS_API size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const void *key,
+                                     size_t len, bool *found);
+TAMIS_API size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n,
+                                          uint64_t hash, bool *found);
+TAMIS_API size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n,
+                                          const tamis_key *keys, size_t n_keys, bool *found);
+
 /* The sum of all counts; counts[i], if counts is not NULL, is what tamis_count would return.  0 if
  * f or the array is NULL; counts is not written then.
  *   Threads, Blocks, Order: as tamis_count */

@@ -853,6 +853,15 @@ template <typename Write>
                                &back);
 }
 
+/* Which of several filters may hold a key, as tamis_contains_each; 0 if `found` is too short. */
+inline std::size_t contains_each(span<const tamis_filter *const> filters, const key &key,
+                                 span<bool> found = {}) noexcept
+{
+  const bool fits = found.data() == nullptr || found.size() >= filters.size();
+  return tamis_contains_each(filters.data(), fits ? filters.size() : 0, key.data, key.len,
+                             found.data());
+}
+
 /* The figures of a saved filter, from a function as that of filter::try_load. */
 template <typename Read> [[nodiscard]] int try_saved_info(Read &&read, tamis_stats &out) noexcept
 {

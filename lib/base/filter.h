@@ -28,6 +28,8 @@ enum {
   FILTER_AHEAD = SMALL(64, 8)
 };
 
+struct wanted;
+
 /* The calls on keys, with arguments that have been checked.  A hash is what tamis_hash() returns;
  * the filter mixes it with its seed. */
 struct filter_operations {
@@ -35,6 +37,12 @@ struct filter_operations {
   bool (*contains)(const tamis_filter *f, uint64_t hash);
   /* Returns how many hits there are; found[i], if found is not NULL, says which. */
   size_t (*contains_many)(const tamis_filter *f, const uint64_t *hashes, size_t n, bool *found);
+  /* Fetches the memory that `contains` will read.  It decides nothing. */
+  void (*prefetch)(const tamis_filter *f, uint64_t hash);
+  /* `contains` of a key in n filters of any kinds, of which this is the first: see each.h.  NULL:
+   * lib/each.c does it. */
+  size_t (*contains_each)(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                          bool *found);
   int (*add)(tamis_filter *f, uint64_t hash);
   int (*add_unique)(tamis_filter *f, uint64_t hash);
   /* Each of at most FILTER_GROUP hashes is added, in their order (count_many gets as many, too). */

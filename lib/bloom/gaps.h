@@ -44,6 +44,21 @@ FORCE_INLINE struct bloom_key key_of(const struct bloom *b, uint64_t hash, struc
   return key_of_mixed(b, hash_mix(&b->head.keys, hash), shape);
 }
 
+/* Of many sections only the first are fetched: a look-up that misses rarely gets further. */
+enum { SECTIONS_AHEAD = 4 };
+
+FORCE_INLINE void prefetch_key(const struct bloom *b, struct bloom_key key,
+                               struct bloom_shape shape)
+{
+  const word *words = b->words;
+  __builtin_prefetch(&words[key.first]);
+  for (unsigned i = 1; i < shape.sections && i < SECTIONS_AHEAD; i++) {
+    words += section_words(b, shape);
+    key.hash = hash_spread(key.hash);
+    __builtin_prefetch(&words[bloom_first_word(section_words(b, shape), key.hash)]);
+  }
+}
+
 /* What a key lacks: for each probe the bits that were 0 when its word was read. */
 struct gaps {
   struct bloom_probe at[BLOOM_MAX_SECTIONS * CLASSIC_PROBES]; /* mask: the bits that are missing */

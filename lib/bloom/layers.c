@@ -115,6 +115,7 @@
 #include "base/compiler.h"
 #include "base/hook.h"
 #include "bloom/capacity.h"
+#include "bloom/each.h"
 #include "bloom/live.h"
 
 #include <sched.h>
@@ -589,6 +590,7 @@ const struct filter_operations tamis__bloom_layered = {
     .kind = &tamis__bloom_kind,
     .contains = tamis__layered_contains,
     .contains_many = tamis__layered_contains_many,
+    .prefetch = tamis__layered_prefetch,
     .add = tamis__layered_add,
     .add_unique = tamis__layered_add_unique,
     .add_many = layered_add_many,

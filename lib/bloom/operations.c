@@ -73,6 +73,7 @@
 #include "base/hook.h"
 #include "bloom/capacity.h"
 #include "bloom/counting.h"
+#include "bloom/each.h"
 #include "bloom/gaps.h"
 #include "bloom/layers.h"
 #include "bloom/live.h"
@@ -129,32 +130,9 @@ FORCE_INLINE bool lookup_in_row(const struct bloom_row *row, uint64_t mixed,
   return lookup_in(row->words, row->section_words, key, shape);
 }
 
-/* What a key has in common in all layers of the blocked layout with one section and three bits in a
- * word: those of more probes only have more words.  From the second layer on, a look-up of it takes
- * a third fewer instructions.  That counts because a look-up in eleven layers fills all that the
- * processor works on at a time: only what is left of that is for the next look-up, whose memory
- * could be fetched meanwhile. */
-struct common {
-  uint64_t mixed;
-  uint64_t offset[4]; /* from the first word, by xor */
-  uint64_t others[4]; /* the bits that are not the key's */
-};
-
+/* The shape of the most probes of those that have a key's bits in common. */
 enum { COMMON_BITS = 3 };
-
-FORCE_INLINE struct common common_of(uint64_t mixed)
-{
-  const struct bloom_shape most = {TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1};
-  struct common c = {.mixed = mixed};
-  struct bloom_probes probes = bloom_probes_from(0, mixed, most);
-  UNROLL
-  for (unsigned i = 0; i < most.probes; i++) {
-    const struct bloom_probe probe = bloom_probes_next(&probes, most);
-    c.offset[i] = probe.word;
-    c.others[i] = ~probe.mask;
-  }
-  return c;
-}
+#define COMMON_SHAPE ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, 4, COMMON_BITS, 1})
 
 /* Goes on to the first row with fewer probes; returns whether it has found the key before. */
 FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_row *end,
@@ -163,11 +141,7 @@ FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_r
   for (; *row < end && (*row)->probes == probes; ++*row) {
     const word *words = (*row)->words;
     const uint64_t first = bloom_first_word((*row)->section_words, c->mixed);
-    uint64_t in = UINT64_MAX;
-    UNROLL
-    for (unsigned i = 0; i < probes; i++)
-      in &= word_load(&words[first ^ c->offset[i]]) | c->others[i];
-    if (!~in)
+    if (common_matches(words, first, c, probes, TAMIS_LAYOUT_BLOCKED))
       return true;
   }
   return false;
@@ -175,7 +149,7 @@ FORCE_INLINE bool find_common(const struct bloom_row **row, const struct bloom_r
 
 static bool find_in_common(const struct bloom_row *rows, unsigned n, uint64_t mixed)
 {
-  const struct common c = common_of(mixed);
+  const struct common c = common_of(mixed, COMMON_SHAPE);
   const struct bloom_row *end = rows + n;
   return find_common(&rows, end, &c, 4) || find_common(&rows, end, &c, 3) ||
          find_common(&rows, end, &c, 2) || find_common(&rows, end, &c, 1);
@@ -253,26 +227,12 @@ FORCE_INLINE int count_missing(struct bloom *b, struct bloom_key key, struct blo
 
 /* ---- batches: the same calls, with memory fetched before it is needed ---- */
 
-/* Of many sections only the first are fetched: a look-up that misses rarely gets further. */
-enum { SECTIONS_AHEAD = 4 };
-
-FORCE_INLINE void prefetch(const struct bloom *b, struct bloom_key key, struct bloom_shape shape)
-{
-  const word *words = b->words;
-  __builtin_prefetch(&words[key.first]);
-  for (unsigned i = 1; i < shape.sections && i < SECTIONS_AHEAD; i++) {
-    words += section_words(b, shape);
-    key.hash = hash_spread(key.hash);
-    __builtin_prefetch(&words[bloom_first_word(section_words(b, shape), key.hash)]);
-  }
-}
-
 FORCE_INLINE void prepare_group(const struct bloom *b, const uint64_t *hashes, size_t n,
                                 struct bloom_key *keys, struct bloom_shape shape)
 {
   for (size_t i = 0; i < n; i++) {
     keys[i] = key_of(b, hashes[i], shape);
-    prefetch(b, keys[i], shape);
+    prefetch_key(b, keys[i], shape);
   }
 }
 
@@ -355,6 +315,16 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
     return contains_many(b, hashes, n, found, shape);                                         \
   }
 
+/* Of those with one section. */
+#define EACH(name, shape)                                                          \
+  static size_t name##_contains_each(const tamis_filter *const *filters, size_t n, \
+                                     struct wanted *wanted, bool *found)           \
+  {                                                                                \
+    return bloom_contains_each(filters, n, wanted, found, shape, name##_contains); \
+  }
+#define sections_contains_each NULL
+#define classic_contains_each NULL
+
 /* Batches for processors that can compute with vectors: the name of the function.  A few keys are
  * looked up faster one by one, without what a function that has vectors does first. */
 #ifdef TAMIS_VECTORS
@@ -405,6 +375,8 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 #define ALONE_WITH(name, many, adds, ...)              \
   .alone = {.contains = name##_contains,               \
             .contains_many = (many),                   \
+            .prefetch = tamis__bloom_prefetch,         \
+            .contains_each = name##_contains_each,     \
             .add = adds##_add,                         \
             .add_unique = adds##_add_unique,           \
             .add_many = adds##_add_many,               \
@@ -459,6 +431,7 @@ FORCE_INLINE void count_many(const struct bloom *b, const uint64_t *hashes, size
 #define BLOCKED_SHAPE(probes, bits) ((struct bloom_shape){TAMIS_LAYOUT_BLOCKED, probes, bits, 1})
 #define BLOCKED_CALLS(probes, bits)                                         \
   LOOK_UPS_AND_FIND(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits)) \
+  EACH(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))              \
   VECTOR_LOOK_UPS(blocked_##probes##x##bits, BLOCKED_SHAPE(probes, bits))   \
   CALLS(blocked_##probes##x##bits, BY_VECTORS(blocked_##probes##x##bits),   \
         BLOCKED_SHAPE(probes, bits),                                        \
@@ -498,6 +471,7 @@ BLOOM_BLOCKED_SHAPES(BLOCKED_CALLS)
     return counting_##probes##x##bits##_missing(b, key);                                           \
   }                                                                                                \
   LOOK_UPS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                               \
+  EACH(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
   ADDS(counting_##probes##x##bits, COUNTING_SHAPE(probes, bits))                                   \
   static const struct bloom_calls counting_##probes##x##bits##_calls = {ALONE(                     \
       counting_##probes##x##bits, counting_##probes##x##bits, .kind = &tamis__counting_bloom_kind, \
@@ -508,10 +482,12 @@ BLOOM_COUNTING_SHAPES(COUNTING_CALLS)
 #define MARKED_SHAPE(bits) ((struct bloom_shape){BLOOM_LAYOUT_MARKED, 1, bits, 1})
 #define WORD_CALLS(bits)                                                                        \
   LOOK_UPS_AND_FIND(word_##bits, WORD_SHAPE(bits))                                              \
+  EACH(word_##bits, WORD_SHAPE(bits))                                                           \
   VECTOR_LOOK_UPS(word_##bits, WORD_SHAPE(bits))                                                \
   CALLS_WITH(word_##bits, BY_VECTORS(word_##bits), word_##bits, WORD_SHAPE(bits), false,        \
              word_##bits##_find)                                                                \
   LOOK_UPS_AND_FIND(marked_##bits, MARKED_SHAPE(bits))                                          \
+  EACH(marked_##bits, MARKED_SHAPE(bits))                                                       \
   VECTOR_LOOK_UPS(marked_##bits, MARKED_SHAPE(bits))                                            \
   CALLS_WITH(marked_##bits, BY_VECTORS(marked_##bits), marked_##bits, MARKED_SHAPE(bits), true, \
              marked_##bits##_find)

@@ -22,13 +22,13 @@
 
 /* ---- operations ---- */
 
-#define TABLE(sort, many)                                                                     \
-  {                                                                                           \
-    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                   \
-    .contains_many = (many), .add = tamis__cuckoo_add_##sort,                                 \
-    .add_unique = tamis__cuckoo_add_unique_##sort, .add_many = tamis__cuckoo_add_many_##sort, \
-    .add_unique_many = tamis__cuckoo_add_unique_many_##sort, .remove = tamis__cuckoo_remove,  \
-    .count = tamis__cuckoo_count, .count_many = tamis__cuckoo_count_many,                     \
+#define TABLE(sort, many)                                                                         \
+  {                                                                                               \
+    .kind = &tamis__cuckoo_kind, .contains = tamis__cuckoo_contains_##sort,                       \
+    .contains_many = (many), .prefetch = tamis__cuckoo_prefetch, .add = tamis__cuckoo_add_##sort, \
+    .add_unique = tamis__cuckoo_add_unique_##sort, .add_many = tamis__cuckoo_add_many_##sort,     \
+    .add_unique_many = tamis__cuckoo_add_unique_many_##sort, .remove = tamis__cuckoo_remove,      \
+    .count = tamis__cuckoo_count, .count_many = tamis__cuckoo_count_many,                         \
   }
 
 /* Those of processors that can compute with vectors come second. */

@@ -237,6 +237,16 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash)
   return tamis__contains_mixed_any(const_cuckoo_of(f), hash_mix(&f->keys, hash));
 }
 
+void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct cuckoo *c = const_cuckoo_of(f);
+  const uint64_t mixed = hash_mix(&f->keys, hash);
+  for (unsigned i = 0, n = cuckoo_generations(c); i < n; i++) {
+    struct bucket_pair pair = pair_find(cuckoo_generation(c, i), mixed);
+    pair_prefetch(&pair, &cuckoo_generation(c, i)->geometry);
+  }
+}
+
 /* Looks up key by key, each in a call of its own, after a group's memory has been fetched. */
 static size_t contains_many(const struct cuckoo *c, const uint64_t *hashes, size_t n, bool *found,
                             bool (*contains_mixed)(const struct cuckoo *, uint64_t))

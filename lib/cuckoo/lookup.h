@@ -20,6 +20,7 @@ bool tamis__cuckoo_contains_any(const tamis_filter *f, uint64_t hash);
 bool tamis__cuckoo_contains_growable(const tamis_filter *f, uint64_t hash);
 bool tamis__cuckoo_contains_fixed(const tamis_filter *f, uint64_t hash);
 
+void tamis__cuckoo_prefetch(const tamis_filter *f, uint64_t hash);
 size_t tamis__cuckoo_contains_many_any(const tamis_filter *f, const uint64_t *hashes, size_t n,
                                        bool *found);
 size_t tamis__cuckoo_contains_many_growable(const tamis_filter *f, const uint64_t *hashes, size_t n,

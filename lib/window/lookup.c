@@ -107,6 +107,34 @@ static NEVER_INLINE bool contains_again(const struct window *w, uint64_t mixed)
   return contains_any(w, mixed);
 }
 
+static void prefetch_in(const struct window_layer *layer, uint64_t mixed)
+{
+  const struct window_geometry *g = &layer->geometry;
+  const struct window_place place = window_place_of(g, mixed, g->segments > 1);
+  __builtin_prefetch(&layer->words[window_word_of(g->bucket_shift, place.lower)]);
+  __builtin_prefetch(&layer->words[window_word_of(g->bucket_shift, place.upper)]);
+}
+
+static void prefetch_layers(const struct window *w, uint64_t mixed)
+{
+  reader_token token = reader_enter();
+  const uint64_t epoch = epoch_before(&w->state->epoch);
+  for (const struct window_layer *layer = window_newest(w, epoch); layer;
+       layer = window_next(layer, epoch))
+    prefetch_in(layer, mixed);
+  reader_leave(token);
+}
+
+void tamis__window_prefetch(const tamis_filter *f, uint64_t hash)
+{
+  const struct window *w = const_window_of(f);
+  const uint64_t mixed = window_mixed(w, hash);
+  if (epoch_has_grown(epoch_before(&w->state->epoch)))
+    prefetch_layers(w, mixed);
+  else
+    prefetch_in(&w->first, mixed);
+}
+
 /* ---- the same, faster: a filter that has never grown ---- */
 
 FORCE_INLINE bool contains_at(const struct window *w, const struct window_geometry *g,

@@ -20,6 +20,9 @@ struct window_calls {
                              uint64_t mixed, unsigned dead);
 };
 
+/* That of struct filter_operations. */
+void tamis__window_prefetch(const tamis_filter *f, uint64_t hash);
+
 const struct window_calls *tamis__window_calls(const struct window_geometry *g);
 
 #endif

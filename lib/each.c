@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layer 3: the calls with many filters: which of them may hold a key.  base/each.h says how.
+ */
+#include "base/each.h"
+
+#include "base/compiler.h"
+
+#include <string.h>
+
+/* In filters of any kinds. */
+static size_t find_in_any(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                          bool *found)
+{
+  struct each_block blocks[2];
+  size_t hits = 0;
+  for (size_t i = 0, turn = 0; i < n + EACH_BLOCK; i += EACH_BLOCK, turn = !turn) {
+    if (i < n) {
+      each_fetch_heads(filters, i, n);
+      each_prefetch(filters + i, each_length(i, n), wanted, &blocks[turn]);
+    }
+    if (i >= EACH_BLOCK) {
+      const size_t at = i - EACH_BLOCK;
+      hits += each_contains(filters + at, each_length(at, n), &blocks[!turn], found + at);
+    }
+  }
+  return hits;
+}
+
+/* The first filter decides: filters that are looked up together are usually alike.  (What is done for
+ * several at once takes the library's hash for granted.) */
+static size_t find_in_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                           bool *found)
+{
+  const tamis_filter *first = n >= EACH_BLOCK ? filters[0] : NULL;
+  if (first && !filter_has_own_hash(first) && operations_of(first)->contains_each)
+    return operations_of(first)->contains_each(filters, n, wanted, found);
+  return find_in_any(filters, n, wanted, found);
+}
+
+/* Who wants only the number gets it in parts, of which each has room here. */
+static size_t contains_each(const tamis_filter *const *filters, size_t n, struct wanted *wanted,
+                            bool *found)
+{
+  enum { PART = 32 * EACH_BLOCK };
+  bool part[PART];
+  size_t hits = 0;
+  if (found)
+    return find_in_each(filters, n, wanted, found);
+  for (size_t start = 0; start < n; start += PART)
+    hits += find_in_each(filters + start, n - start < PART ? n - start : PART, wanted, part);
+  return hits;
+}
+
+static size_t nowhere(size_t n, bool *found)
+{
+  if (found)
+    memset(found, 0, n * sizeof *found);
+  return 0;
+}
+
+size_t tamis_contains_each(const tamis_filter *const *filters, size_t n, const void *key,
+                           size_t len, bool *found)
+{
+  const tamis_key wanted_key = {key, len};
+  struct wanted wanted = {.key = &wanted_key};
+  if (!filters || (!key && len))
+    return nowhere(n, found);
+  return contains_each(filters, n, &wanted, found);
+}
+
+size_t tamis_contains_each_hash(const tamis_filter *const *filters, size_t n, uint64_t hash,
+                                bool *found)
+{
+  struct wanted wanted = {.hash = hash};
+  return filters ? contains_each(filters, n, &wanted, found) : nowhere(n, found);
+}
+
+/* ---- several keys ---- */
+
+static bool good_key(const tamis_key *key)
+{
+  return key->data || key->len == 0;
+}
+
+static size_t row_of_key(const tamis_filter *const *filters, size_t n, const tamis_key *key,
+                         bool *found)
+{
+  struct wanted wanted = {.key = key};
+  return good_key(key) ? contains_each(filters, n, &wanted, found) : nowhere(n, found);
+}
+
+/* The answers of one filter for at most FILTER_GROUP keys, by a batch.  An invalid key is looked up
+ * like an empty one first. */
+static size_t column_of_filter(const tamis_filter *f, const tamis_key *keys, const uint64_t *hashes,
+                               size_t n_keys, bool *found, size_t n)
+{
+  bool in[FILTER_GROUP];
+  size_t hits = 0;
+  operations_of(f)->contains_many(f, hashes, n_keys, in);
+  for (size_t k = 0; k < n_keys; k++) {
+    in[k] &= good_key(&keys[k]);
+    hits += in[k];
+    if (found)
+      found[k * n] = in[k];
+  }
+  return hits;
+}
+
+static void hash_keys(const tamis_filter *f, const tamis_key *keys, size_t n_keys, uint64_t *hashes)
+{
+  for (size_t k = 0; k < n_keys; k++)
+    hashes[k] = filter_hash(f, keys[k].data, keys[k].data ? keys[k].len : 0);
+}
+
+/* At most FILTER_GROUP keys, filter by filter. */
+static size_t columns(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
+                      size_t n_keys, bool *found)
+{
+  uint64_t hashes[FILTER_GROUP];
+  const tamis_filter *hashed_by = NULL;
+  size_t hits = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!filters[i]) {
+      for (size_t k = 0; found && k < n_keys; k++)
+        found[k * n + i] = false;
+      continue;
+    }
+    if (!hashed_by || !hashed_alike(hashed_by, filters[i]))
+      hash_keys(filters[i], keys, n_keys, hashes);
+    hashed_by = filters[i];
+    hits += column_of_filter(filters[i], keys, hashes, n_keys, found ? found + i : NULL, n);
+  }
+  return hits;
+}
+
+/* Of a few keys each is looked up by itself, in all filters: there are more filters than keys whose
+ * memory could be fetched at the same time. */
+size_t tamis_contains_each_many(const tamis_filter *const *filters, size_t n, const tamis_key *keys,
+                                size_t n_keys, bool *found)
+{
+  size_t hits = 0;
+  if (!filters || !keys)
+    return nowhere(n * n_keys, found);
+  for (size_t start = 0, length; start < n_keys; start += length) {
+    bool *of_group = found ? found + start * n : NULL;
+    length = n_keys - start < FILTER_GROUP ? n_keys - start : FILTER_GROUP;
+    if (length < EACH_BLOCK)
+      for (size_t k = 0; k < length; k++)
+        hits += row_of_key(filters, n, &keys[start + k], found ? of_group + k * n : NULL);
+    else
+      hits += columns(filters, n, keys + start, length, of_group);
+  }
+  return hits;
+}

@@ -1,0 +1,270 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tamis index, which and grep: indexes of many files, which may be compressed.
+#
+#   test_index.sh TAMIS
+set -u
+tamis=$1 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/tool/tap.sh
+. "$here/tap.sh"
+
+# nothing_said STATUS: the last run ended with this status, without a message.
+nothing_said() {
+  [ "$status" -eq "$1" ] && [ ! -s err ] && return
+  echo "# status $status, expected $1; messages: $(head -c 300 err)"
+  return 1
+}
+
+# output_is TEXT: the last run wrote these lines.
+output_is() {
+  [ "$(cat out)" = "$1" ] && return
+  echo "# not '$1' but '$(head -c 300 out)'"
+  return 1
+}
+
+# figure NAME: a figure of the summary of the last run.
+figure() { sed -nE "s/^$1  +([0-9]+).*/\1/p" err; }
+figure_is() {
+  [ "$(figure "$1")" = "$2" ] && return
+  echo "# $1 is '$(figure "$1")', not $2"
+  return 1
+}
+
+# ---- files of logs: each line has an id of its own, and each file an id of the next one's, too ----
+
+files=12 lines=300
+make_log() {
+  awk -v file="$1" -v lines=$lines 'BEGIN {
+    for (i = 0; i < lines; i++)
+      printf "2026-11-%02d host app[%d]: request id=%08x%08x took %d ms\n",
+             file, i, file * 7919, i * 104729 + 1, i % 97
+    printf "see id=%08x%08x of tomorrow, and id=%08x%08x\n", (file + 1) * 7919, 1, file * 7919, 1
+  }'
+}
+id_of() { printf '%08x%08x' $(($1 * 7919)) $(($2 * 104729 + 1)); }
+for i in $(seq 1 $files); do make_log "$i" >"$i.log"; done
+gzip 2.log 5.log 8.log
+kinds="gz"
+if command -v zstd >/dev/null; then zstd -q --rm 3.log 6.log && kinds="gz zst"; fi
+if command -v xz >/dev/null; then xz 4.log && kinds="$kinds xz"; fi
+names=$(printf '%s\n' *.log* | sort -V | tr '\n' ' ')
+# shellcheck disable=SC2086
+unpacked() { for name in $names; do
+  case $name in
+  *.zst) zstdcat "$name" ;; *.xz) xzcat "$name" ;; *.gz) zcat "$name" ;; *) cat "$name" ;;
+  esac | sed "s/^/$name:/"
+done; }
+# shellcheck disable=SC2086
+run index --regex '[0-9a-f]{16}' --fpp 0.0001 -o ids --stats $names
+check "an index of $files files ($kinds)" figure_is files $files
+check "all were read" figure_is "files read" $files
+check "the keys are the matches" figure_is keys $((files * (lines + 1)))
+check "others cannot read it" test "$(stat -c %a ids)" = 600
+
+# ---- grep ----
+
+# as_grep ID...: grep through the index writes what grep through all files does.
+as_grep() {
+  local patterns=()
+  for id in "$@"; do patterns+=(-e "$id"); done
+  run grep ids "$@"
+  unpacked | grep -aF "${patterns[@]}" >expected
+  local wanted=$?
+  [ "$status" -eq $wanted ] && [ ! -s err ] && cmp -s out expected && return
+  echo "# status $status, expected $wanted; $(wc -l <out) lines, not $(wc -l <expected): $(head -c 200 err)"
+  return 1
+}
+check "grep finds an id of a plain file" as_grep "$(id_of 1 17)"
+check "grep finds an id of a gz file" as_grep "$(id_of 5 0)"
+check "grep finds an id of a zst file" as_grep "$(id_of 6 299)"
+check "grep finds an id of an xz file" as_grep "$(id_of 4 5)"
+check "grep finds an id in two files" as_grep "$(id_of 9 0)"
+check "grep finds several ids" as_grep "$(id_of 3 4)" "$(id_of 11 9)" 0123456789abcdef
+check "grep finds nothing" as_grep 0123456789abcdef
+for i in $(seq 1 $files); do
+  as_grep "$(id_of "$i" $((i * 13)))" || missed=$i
+done
+check "grep finds an id of each file" test -z "${missed:-}"
+run which ids "$(id_of 9 0)"
+check "which names both" output_is "$(printf '8.log.gz\n9.log')"
+run which ids "$(id_of 2 1)" "$(id_of 12 1)"
+check "which names the files of two ids" output_is "$(printf '2.log.gz\n12.log')"
+run which ids 0123456789abcdef
+check "which names none" nothing_said 1
+run grep -l ids "$(id_of 9 0)" "$(id_of 9 3)"
+check "grep -l names each file once" output_is "$(printf '8.log.gz\n9.log')"
+run grep -c ids "$(id_of 9 0)"
+check "grep -c counts lines" output_is "$(printf '8.log.gz:1\n9.log:2')"
+run grep ids "$(id_of 9 0 | cut -c 1-15)"
+check "a part of a key is no key" nothing_said 1
+
+# ---- changes ----
+
+# The size, the time and the name of the file stay as they were.
+id=$(id_of 7 3)
+touch -r 7.log before
+sed "s/$id/ffffffffffffffff/" 7.log >changed && cat changed >7.log && touch -r before 7.log
+run which ids ffffffffffffffff
+check "a file is read whose contents alone have changed" output_is 7.log
+run grep ids ffffffffffffffff
+check "and its line is found" test "$(wc -l <out)" -eq 1
+cp 7.log copy && touch -r before copy && mv copy 7.log
+run which ids ffffffffffffffff
+check "a file is read that another one has replaced" output_is 7.log
+run index -o ids --stats
+check "the index reads it again" figure_is "files read" 1
+run which ids 0123456789abcdef
+check "and knows it" nothing_said 1
+run which ids ffffffffffffffff
+check "with what it holds now" output_is 7.log
+make_log 13 >13.log
+run index -o ids --stats 13.log 1.log 13.log
+check "a new file is added once" figure_is files 13
+check "and is read alone" figure_is "files read" 1
+rm 13.log
+run grep ids "$(id_of 9 3)"
+check "a file that is missing is an error" one_line 2 "cannot open '13.log': No such file or directory"
+check "after what was found" grep -q "^9.log:" out
+run index -o ids --stats
+check "the index drops it" figure_is "files dropped" 1
+run which ids "$(id_of 13 3)"
+check "and does not name it any more" nothing_said 1
+
+# While a file is indexed, it changes: whatever the index has, the line is found.
+: >moving
+for i in $(seq 1 5); do
+  "$tamis" index -o moving.index moving 12.log >/dev/null 2>&1 &
+  reader=$!
+  for j in $(seq 1 20); do echo "line $i $j" >>moving; done
+  wait $reader
+  "$tamis" grep moving.index "line $i 20" >out 2>err || lost=$i
+done
+check "a line that is written while the file is indexed is found" test -z "${lost:-}"
+
+# ---- lines and fields ----
+
+printf 'one\n\ntwo words\n\ttab and  three \n' >1.txt
+printf 'no newline' >2.txt
+: >3.txt
+run index -o lines 1.txt 2.txt 3.txt
+check "whole lines are keys" nothing_said 0
+run grep lines 'two words' 'no newline'
+check "and are found" output_is "$(printf '1.txt:two words\n2.txt:no newline')"
+run grep lines two
+check "a word is no line" nothing_said 1
+run grep lines ''
+check "an empty line is a key" output_is 1.txt:
+run index --field 2 -o fields 1.txt 2.txt
+run grep fields and newline words
+check "fields are found" output_is "$(printf '1.txt:two words\n1.txt:\ttab and  three \n2.txt:no newline')"
+run grep fields one
+check "a field of another number is not" nothing_said 1
+run index -o alone 1.txt
+run grep alone one
+check "lines of a single file have no name before them" output_is one
+printf 'a\0b\nc\0d\n' >zeros.txt
+run index --regex '[a-d]' -o zeros zeros.txt
+run grep zeros d
+check "bytes of 0 are bytes" cmp -s out <(printf 'c\0d\n')
+printf 'ab-cd x12 x345\n' >words.txt
+run index --regex 'x[0-9]*|^a|b' -o words words.txt
+for key in x12 x345 a b; do run grep words $key && [ "$status" -eq 0 ] || lost_key=$key; done
+check "every match of a line is a key" test -z "${lost_key:-}"
+
+# ---- threads, and how little it takes ----
+
+# shellcheck disable=SC2086
+run index --threads 4 --regex '[0-9a-f]{16}' --fpp 0.0001 -o ids4 $names
+check "four threads index" nothing_said 0
+run grep ids4 "$(id_of 9 0)" && cp out by4
+run grep ids "$(id_of 9 0)"
+check "and answer the same" same_as by4
+seq -f '%020g a line of a hundred bytes, as those of a log are, with some words that say what has happened' 100000 >large
+run index -o large.index large
+check "an index of one key in 100 bytes takes less than 2 %" \
+  test $((50 * $(stat -c %s large.index))) -lt "$(stat -c %s large)"
+
+# ---- bad input ----
+
+# refuses STATUS TEXT ARGUMENTS...
+refuses() {
+  local wanted=$1 text=$2
+  shift 2
+  run "$@"
+  one_line "$wanted" "$text"
+}
+check "no INDEX" refuses 2 "index needs -o INDEX" index 1.txt
+check "no files" refuses 2 "'none' does not exist" index -o none
+check "no keys" refuses 2 "takes an index, and keys" grep ids
+check "an index that is not there" refuses 2 "cannot read 'none'" grep none x
+check "an index that is none" refuses 2 "is not an index of tamis" which 1.log x
+check "an index that is empty" refuses 2 "is not an index of tamis" which 3.txt x
+check "a folder for an index" refuses 2 "cannot read" which / x
+check "a wrong expression" refuses 2 "--regex" index --regex '(' -o none 1.txt
+check "another expression" refuses 2 "was made with another --field or --regex" index --regex x -o ids
+check "another rate" refuses 2 "was made with --fpp 0.0001" index --fpp 0.5 -o ids
+check "two rules" refuses 2 "one of --field and --regex" index --field 1 --regex x -o none 1.txt
+check "field 0" refuses 2 "--field" index --field 0 -o none 1.txt
+check "a file that is not there" refuses 1 "cannot open 'none'" index -o some none 1.txt
+run grep some one
+check "the others are in the index" output_is one
+mkfifo fifo
+check "a FIFO" refuses 1 "cannot open 'fifo': it is no regular file" index -o some fifo
+head -c 1000 8.log.gz >cut.gz
+run index -o cut cut.gz 1.txt
+tail -n 1 err >last && mv last err # zcat has said something before
+check "a file that is cut off" one_line 1 "cannot read 'cut.gz': zcat has failed"
+run which cut whatever
+check "may hold any key" output_is cut.gz
+
+# The version, and each byte of the head in turn; bytes of the filters.
+cp lines spoilt
+printf '\x02' | dd of=spoilt bs=1 seek=12 conv=notrunc 2>/dev/null
+check "another version" refuses 2 "needs another version" grep spoilt one
+# spoil FILE OFFSET: changes a byte.
+spoil() {
+  local byte
+  byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+  # shellcheck disable=SC2059
+  printf "\\x$(printf %02x $((byte ^ 85)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+head=$((36 + $(od -An -tu8 -j 20 -N 8 lines)))
+for at in $(seq 0 7 $((head - 1))); do
+  cp lines spoilt && spoil spoilt "$at"
+  run grep spoilt one
+  [ "$status" -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] || accepted="${accepted:-} $at"
+done
+check "a byte of the head that has changed is found" test -z "${accepted:-}"
+size=$(stat -c %s lines)
+for at in $(seq $((head + 20)) 29 $((size - 1))); do
+  cp lines spoilt && spoil spoilt "$at"
+  run grep spoilt one 'no newline'
+  output_is "$(printf '1.txt:one\n2.txt:no newline')" >/dev/null || lines_lost="${lines_lost:-} $at"
+  [ "$status" -eq 2 ] || unnoticed="${unnoticed:-} $at"
+done
+check "with a damaged filter, no line is missed" test -z "${lines_lost:-}"
+check "and the status says so" test -z "${unnoticed:-}"
+for bytes in 0 11 35 $((head - 1)) $((head + 40)) $((size - 1)); do
+  head -c "$bytes" lines >spoilt
+  run grep spoilt one
+  [ "$status" -eq 2 ] || cut_off="${cut_off:-} $bytes"
+done
+check "an index that is cut off is an error" test -z "${cut_off:-}"
+
+if [ "$(id -u)" -ne 0 ]; then
+  mkdir closed && cp ids closed && chmod 500 closed
+  run index -o closed/ids 1.log
+  check "an index that cannot be replaced stays" cmp ids closed/ids
+fi
+
+# Killed at any moment, the old index stands, or the new one.
+cp ids whole
+for delay in 0.01 0.02 0.05 0.1 0.15; do
+  cp whole ids && touch 1.log 9.log
+  { timeout -s KILL $delay "$tamis" index -o ids; } >/dev/null 2>&1
+  "$tamis" grep ids "$(id_of 9 3)" >out 2>err || torn=$delay
+done
+check "kill -9 leaves an index" test -z "${torn:-}"
+
+echo "1..$number"
+[ "${failures:?}" -eq 0 ]

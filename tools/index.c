@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis index: makes a filter of the keys of each of many files, or brings an index up to date.
+ *
+ * Threads take one file after the other.  The hashes of a file's keys are collected and sorted, so
+ * the number of distinct keys is known when its filter is made.
+ *
+ * A file that was read has the stamp that it had before and after that.  If it changed meanwhile, or
+ * could not be read to its end, its entry has no filter: it may hold any key.
+ */
+#include "commands.h"
+#include "index_file.h"
+#include "interrupt.h"
+#include "numbers.h"
+#include "options.h"
+#include "output.h"
+#include "report.h"
+#include "summary.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct index_options {
+  struct shared_options shared;
+  struct key_rule rule;
+  bool rule_given;
+  double fpp;
+  char **files;
+  size_t file_count;
+};
+
+static const double usual_fpp = 0.01;
+
+static const struct argp_child children[] = {
+    {&run_argp, 0, NULL, 0}, {&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static void set_rule(struct index_options *options, struct key_rule rule)
+{
+  if (options->rule_given)
+    usage_error("index takes one of --field and --regex, once");
+  options->rule = rule;
+  options->rule_given = true;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct index_options *options = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = state->child_inputs[1] = &options->shared;
+    return 0;
+  case 'f':
+    set_rule(options,
+             (struct key_rule){.mode = KEY_FIELD, .field = parse_capacity("--field", argument)});
+    return 0;
+  case 'e':
+    set_rule(options, (struct key_rule){.mode = KEY_REGEX, .regex = argument});
+    return 0;
+  case 'p':
+    options->fpp = parse_fpp("--fpp", argument);
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->files = state->argv + state->next;
+    options->file_count = (size_t) (state->argc - state->next);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option entries[] = {
+    {"field", 'f', "N", 0, "The key of a line is its Nth field; blanks separate fields", 1},
+    {"regex", 'e', "REGEX", 0, "Keys are what REGEX, an extended one, matches in a line", 1},
+    {"fpp", 'p', "RATE", 0, "How many of the other files a look-up names (default 0.01)", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp index_argp = {
+    entries,
+    parse,
+    "-o INDEX [FILE...]",
+    "Make a filter of the lines of each FILE, all in INDEX, by which 'tamis which' and 'tamis "
+    "grep' find the files that may hold a line.\v"
+    "If INDEX exists, it is brought up to date: FILEs are added, files that have changed are read "
+    "again, and those that are gone are dropped.  Then --field, --regex and --fpp are those of "
+    "INDEX, and others are an error.  One run at a time changes INDEX.\n\n"
+    "Compressed files (gzip, zstd, xz and others) are read by the programs that decompress them.  "
+    "Names are kept as they are given: use INDEX in the same folder, or give absolute names.\n\n"
+    "With RATE 0.01, INDEX takes 10 bits for each distinct key of a file.  Where files have one "
+    "key "
+    "in 65 bytes or more, this is at most 2 % of them before compression.\n\n"
+    "A file that cannot be read to its end is an error.  INDEX is written all the same, and such a "
+    "file may then hold any key.\n\n"
+    "Examples:\n"
+    "  tamis index --threads 0 -o logs.index access.log urls-*.gz\n"
+    "  tamis index --regex '[0-9a-f]{32}' -o traces.index *.log *.gz\n"
+    "  tamis index -o logs.index            # what has changed is read again\n"
+    "  tamis grep logs.index \"$id\"",
+    children,
+    NULL,
+    NULL};
+
+/* ---- the keys of a file ---- */
+
+struct hashes {
+  const tamis_filter *hasher;
+  uint64_t *at;
+  size_t count, room;
+  bool failed;
+};
+
+static int compare(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+  return (x > y) - (x < y);
+}
+
+/* Leaves each once. */
+static void make_distinct(struct hashes *h)
+{
+  size_t kept = 0;
+  if (h->count > 0)
+    qsort(h->at, h->count, sizeof *h->at, compare);
+  for (size_t i = 0; i < h->count; i++)
+    if (i == 0 || h->at[i] != h->at[i - 1])
+      h->at[kept++] = h->at[i];
+  h->count = kept;
+}
+
+static bool make_room(struct hashes *h)
+{
+  make_distinct(h);
+  if (h->count < h->room / 2)
+    return true;
+  size_t room = 2 * h->room + 4096;
+  uint64_t *grown = reallocarray(h->at, room, sizeof *grown);
+  if (grown == NULL)
+    return false;
+  h->at = grown;
+  h->room = room;
+  return true;
+}
+
+static bool take_hash(void *context, const char *key, size_t length)
+{
+  struct hashes *h = context;
+  if (h->count == h->room && !make_room(h)) {
+    h->failed = true;
+    return true;
+  }
+  h->at[h->count++] = tamis_hash(h->hasher, key, length);
+  return false;
+}
+
+/* ---- the files ---- */
+
+struct work {
+  struct index_file *index;
+  const tamis_filter *hasher; /* any filter with the seed of the index */
+  bool *stale;                /* of each entry: it is to be read */
+  pthread_mutex_t lock;
+  size_t next;
+  uint64_t bytes, lines, read; /* of all files that were read, unpacked */
+};
+
+static tamis_filter *create_filter(const struct index_file *index, uint64_t keys)
+{
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  tamis_filter *filter;
+  options.capacity = keys > 0 ? keys : 1;
+  options.fpp = index->fpp;
+  options.seed = index->seed;
+  options.growable = false;
+  int result = tamis_create(&options, &filter);
+  if (result != TAMIS_OK)
+    fail("cannot make a filter: %s", tamis_strerror(result));
+  return filter;
+}
+
+static bool make_filter(const struct index_file *index, struct index_entry *entry, struct hashes *h)
+{
+  make_distinct(h);
+  tamis_filter *filter = create_filter(index, h->count);
+  if (filter == NULL)
+    return false;
+  /* All of them fit: the capacity is their number. */
+  bool kept =
+      tamis_add_many_hash(filter, h->at, h->count, NULL) == TAMIS_OK && index_keep(entry, filter);
+  entry->keys = h->count;
+  tamis_destroy(filter);
+  return kept;
+}
+
+/* Whether all of the file was read, and it has not changed since. */
+static bool read_keys(struct work *work, const struct key_finder *finder,
+                      const struct index_entry *entry, struct hashes *h)
+{
+  struct unpacked u;
+  uint64_t bytes = 0, lines = 0;
+  size_t length;
+  if (!unpacked_open(&u, entry->path))
+    return false;
+  for (char *line; !h->failed && (line = unpacked_line(&u, &length)) != NULL; lines++) {
+    key_finder_each(finder, line, length, take_hash, h);
+    bytes += length + 1;
+  }
+  bool settled = unpacked_is_settled(&u, &entry->stamp);
+  bool whole = unpacked_close(&u, true);
+  if (h->failed)
+    fail("out of memory for the keys of '%s'", entry->path);
+  else if (whole && !settled)
+    note("'%s' changes; it will be searched for any key", entry->path);
+  pthread_mutex_lock(&work->lock);
+  work->bytes += bytes;
+  work->lines += lines;
+  work->read++;
+  pthread_mutex_unlock(&work->lock);
+  return whole && settled && !h->failed;
+}
+
+static void read_file(struct work *work, const struct key_finder *finder, struct index_entry *entry)
+{
+  struct hashes h = {.hasher = work->hasher};
+  if (entry->owned)
+    free(entry->filter);
+  entry->owned = false;
+  entry->filter = NULL;
+  entry->filter_bytes = entry->keys = 0;
+  if (!stamp_of_path(entry->path, &entry->stamp))
+    fail("cannot open '%s': %s", entry->path, strerror(errno));
+  else if (read_keys(work, finder, entry, &h))
+    make_filter(work->index, entry, &h);
+  free(h.at);
+}
+
+static struct index_entry *take_entry(struct work *work)
+{
+  struct index_entry *entry = NULL;
+  pthread_mutex_lock(&work->lock);
+  while (work->next < work->index->count && !work->stale[work->next])
+    work->next++;
+  if (work->next < work->index->count)
+    entry = &work->index->entries[work->next++];
+  pthread_mutex_unlock(&work->lock);
+  return entry;
+}
+
+static void *read_files(void *context)
+{
+  struct work *work = context;
+  struct key_finder finder;
+  char why[256];
+  if (!key_finder_init(&finder, &work->index->rule, why, sizeof why)) {
+    fail("--regex: %s", why);
+    return NULL;
+  }
+  for (struct index_entry *entry; (entry = take_entry(work)) != NULL;)
+    read_file(work, &finder, entry);
+  key_finder_free(&finder);
+  return NULL;
+}
+
+static void run_threads(struct work *work, unsigned n)
+{
+  pthread_t threads[MAX_THREADS];
+  unsigned started = 0;
+  sigset_t before;
+  interrupt_hold(&before); /* the main thread alone receives signals */
+  while (started + 1 < n && pthread_create(&threads[started], NULL, read_files, work) == 0)
+    started++;
+  interrupt_restore(&before);
+  read_files(work);
+  for (unsigned i = 0; i < started; i++)
+    pthread_join(threads[i], NULL);
+}
+
+/* ---- the index ---- */
+
+/* Leaves out files that are gone, and says which are to be read. */
+static uint64_t drop_lost_files(struct index_file *index)
+{
+  size_t kept = 0;
+  struct stamp stamp;
+  for (size_t i = 0; i < index->count; i++) {
+    if (!stamp_of_path(index->entries[i].path, &stamp) && (errno == ENOENT || errno == ENOTDIR))
+      free(index->entries[i].path);
+    else
+      index->entries[kept++] = index->entries[i];
+  }
+  uint64_t dropped = index->count - kept;
+  index->count = kept;
+  return dropped;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+  return strcmp(a, b);
+}
+
+static void keep_path(void *path)
+{
+  (void) path;
+}
+
+/* Adds a named file, unless it is known.  False after fail(): there is no memory. */
+static bool add_file(struct index_file *index, const char *path, void **known)
+{
+  struct stamp stamp;
+  if (tfind(path, known, compare_paths) != NULL)
+    return true;
+  if (!stamp_of_path(path, &stamp)) {
+    fail("cannot open '%s': %s", path, errno == EINVAL ? "it is no regular file" : strerror(errno));
+    return true;
+  }
+  struct index_entry *entry = index_append(index, path);
+  return entry != NULL && tsearch(entry->path, known, compare_paths) != NULL;
+}
+
+/* Adds those of the named files that are not in the index, in their order. */
+static bool add_files(struct index_file *index, char **files, size_t n)
+{
+  void *known = NULL; /* a tree of their names */
+  bool good = true;
+  for (size_t i = 0; good && i < index->count; i++)
+    good = tsearch(index->entries[i].path, &known, compare_paths) != NULL;
+  for (size_t i = 0; good && i < n; i++)
+    good = add_file(index, files[i], &known);
+  if (!good)
+    fail("out of memory");
+  tdestroy(known, keep_path);
+  return good;
+}
+
+/* Which entries are to be read. */
+static void find_stale(const struct index_file *index, bool *stale)
+{
+  for (size_t i = 0; i < index->count; i++) {
+    const struct index_entry *entry = &index->entries[i];
+    struct stamp stamp;
+    stale[i] = entry->filter == NULL || !stamp_of_path(entry->path, &stamp) ||
+               !stamp_equal(&stamp, &entry->stamp);
+  }
+}
+
+static void check_rule(const struct index_options *options, const struct index_file *index)
+{
+  if (options->rule_given && !key_rules_equal(&options->rule, &index->rule))
+    usage_error("'%s' was made with another --field or --regex; make it anew",
+                options->shared.output);
+  if (options->fpp > 0 && (options->fpp < index->fpp || options->fpp > index->fpp))
+    usage_error("'%s' was made with --fpp %g; make it anew", options->shared.output, index->fpp);
+}
+
+/* A new index has a seed that nobody knows. */
+static bool begin_index(const struct index_options *options, struct index_file *index)
+{
+  tamis_options any = TAMIS_OPTIONS_INIT;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  tamis_filter *filter;
+  any.capacity = 1;
+  *index = (struct index_file){.rule = options->rule,
+                               .fpp = options->fpp > 0 ? options->fpp : usual_fpp};
+  if (options->file_count == 0)
+    usage_error("'%s' does not exist, so index needs files; see 'tamis index --help'",
+                options->shared.output);
+  int result = tamis_create(&any, &filter);
+  if (result != TAMIS_OK) {
+    fail("cannot make a filter: %s", tamis_strerror(result));
+    return false;
+  }
+  tamis_get_stats(filter, &stats);
+  index->seed = stats.seed;
+  tamis_destroy(filter);
+  return true;
+}
+
+static void summarize(const struct work *work, uint64_t dropped, double seconds)
+{
+  char figure[FIGURE_BYTES];
+  uint64_t filters = 0, keys = 0;
+  for (size_t i = 0; i < work->index->count; i++) {
+    filters += work->index->entries[i].filter_bytes;
+    keys += work->index->entries[i].keys;
+  }
+  summary_count("files", work->index->count);
+  summary_count("files read", work->read);
+  summary_count("files dropped", dropped);
+  summary_count("keys", keys);
+  summary_row("filters", "%s", bytes_figure(figure, (double) filters));
+  summary_speed(work->bytes, work->lines, seconds);
+}
+
+static void update(const struct index_options *options, struct index_file *index,
+                   struct output *output)
+{
+  struct work work = {.index = index, .lock = PTHREAD_MUTEX_INITIALIZER};
+  double begin = now_seconds();
+  uint64_t dropped = drop_lost_files(index);
+  tamis_filter *hasher = create_filter(index, 1);
+  work.hasher = hasher;
+  if (hasher != NULL && add_files(index, options->files, options->file_count)) {
+    work.stale = calloc(index->count + 1, sizeof *work.stale);
+    if (work.stale == NULL) {
+      fail("out of memory");
+    } else {
+      find_stale(index, work.stale);
+      run_threads(&work, options->shared.threads);
+      output->keeps = index_write(index, output);
+      if (options->shared.stats)
+        summarize(&work, dropped, now_seconds() - begin);
+    }
+  }
+  free(work.stale);
+  tamis_destroy(hasher);
+}
+
+/* A wrong expression is found before a file is read. */
+static void check_regex(const struct key_rule *rule)
+{
+  struct key_finder finder;
+  char why[256];
+  if (!key_finder_init(&finder, rule, why, sizeof why))
+    usage_error("--regex: %s", why);
+  key_finder_free(&finder);
+}
+
+int index_main(int argc, char **argv)
+{
+  static char name[] = "tamis index";
+  struct index_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct index_file index;
+  struct inputs none = {.count = 0};
+  struct output output;
+  struct stamp stamp;
+  options.shared.command = name;
+  parse_command_line(&index_argp, argc, argv, &options.shared, &options);
+  if (options.shared.output == NULL)
+    usage_error("index needs -o INDEX; see 'tamis index --help'");
+  check_regex(&options.rule);
+
+  bool exists = stamp_of_path(options.shared.output, &stamp) || errno != ENOENT;
+  bool begun = exists ? index_read(&index, options.shared.output) : begin_index(&options, &index);
+  if (begun && exists)
+    check_rule(&options, &index);
+  if (begun && output_open_filter(&output, options.shared.output, &none))
+    update(&options, &index, &output);
+  if (begun)
+    output_close(&output);
+  index_free(&index);
+  return finish();
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "keys.h"
+
+#include <string.h>
+
+bool key_rules_equal(const struct key_rule *a, const struct key_rule *b)
+{
+  if (a->mode != b->mode)
+    return false;
+  return a->mode == KEY_FIELD   ? a->field == b->field
+         : a->mode == KEY_REGEX ? strcmp(a->regex, b->regex) == 0
+                                : true;
+}
+
+bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why, size_t size)
+{
+  finder->rule = *rule;
+  if (rule->mode != KEY_REGEX)
+    return true;
+  int error = regcomp(&finder->compiled, rule->regex, REG_EXTENDED);
+  if (error != 0)
+    regerror(error, &finder->compiled, why, size);
+  return error == 0;
+}
+
+void key_finder_free(struct key_finder *finder)
+{
+  if (finder->rule.mode == KEY_REGEX)
+    regfree(&finder->compiled);
+}
+
+static bool is_blank(char c)
+{
+  return c == ' ' || c == '\t';
+}
+
+static bool take_field(uint64_t field, const char *line, size_t length, key_taker take,
+                       void *context)
+{
+  const char *at = line, *end = line + length;
+  for (uint64_t i = 1;; i++) {
+    while (at < end && is_blank(*at))
+      at++;
+    const char *begin = at;
+    while (at < end && !is_blank(*at))
+      at++;
+    if (begin == at)
+      return false;
+    if (i == field)
+      return take(context, begin, (size_t) (at - begin));
+  }
+}
+
+/* Matches do not overlap, and empty ones are no keys: as those of grep -o. */
+static bool take_matches(const regex_t *regex, const char *line, size_t length, key_taker take,
+                         void *context)
+{
+  regmatch_t match = {.rm_so = 0, .rm_eo = (regoff_t) length};
+  int flags = REG_STARTEND;
+  while (regexec(regex, line, 1, &match, flags) == 0) {
+    bool is_empty = match.rm_so == match.rm_eo;
+    if (!is_empty && take(context, line + match.rm_so, (size_t) (match.rm_eo - match.rm_so)))
+      return true;
+    match.rm_so = match.rm_eo + is_empty;
+    match.rm_eo = (regoff_t) length;
+    if ((size_t) match.rm_so >= length)
+      return false;
+    flags = REG_STARTEND | REG_NOTBOL;
+  }
+  return false;
+}
+
+bool key_finder_each(const struct key_finder *finder, const char *line, size_t length,
+                     key_taker take, void *context)
+{
+  switch (finder->rule.mode) {
+  case KEY_FIELD:
+    return take_field(finder->rule.field, line, length, take, context);
+  case KEY_REGEX:
+    return take_matches(&finder->compiled, line, length, take, context);
+  default:
+    return take(context, line, length);
+  }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the keys of a line are: the line itself, one of its fields, or what a regular expression
+ * matches in it.
+ */
+#ifndef TAMIS_TOOL_KEYS_H
+#define TAMIS_TOOL_KEYS_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum key_mode { KEY_LINE, KEY_FIELD, KEY_REGEX, KEY_MODES };
+
+struct key_rule {
+  enum key_mode mode;
+  uint64_t field;    /* from 1 on; fields are separated by blanks */
+  const char *regex; /* extended, of POSIX */
+};
+
+bool key_rules_equal(const struct key_rule *a, const struct key_rule *b);
+
+/* A rule made ready; each thread has its own. */
+struct key_finder {
+  struct key_rule rule;
+  regex_t compiled;
+};
+
+/* False: the expression is wrong, and `why` has a sentence of libc. */
+bool key_finder_init(struct key_finder *finder, const struct key_rule *rule, char *why,
+                     size_t size);
+void key_finder_free(struct key_finder *finder);
+
+/* Gets a key; true: it wants no further one. */
+typedef bool (*key_taker)(void *context, const char *key, size_t length);
+
+/* Hands out the keys of a line, which ends with a 0 that is not counted, until one call of `take`
+ * returns true; returns whether one has. */
+bool key_finder_each(const struct key_finder *finder, const char *line, size_t length,
+                     key_taker take, void *context);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tamis which, tamis grep: the files of an index that may hold a key, and their lines that do.
+ *
+ * A file is left out only if it is as it was when its filter was made, and the filter has none of the
+ * keys.  A file that has changed since, or whose filter is damaged, may hold any key.
+ */
+#include "commands.h"
+#include "index_file.h"
+#include "options.h"
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct which_options {
+  struct shared_options shared;
+  const char *index;
+  char **keys;
+  size_t key_count;
+  bool count, list;
+};
+
+static const struct argp_child children[] = {{&help_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+  struct which_options *options = state->input;
+  (void) argument;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &options->shared;
+    return 0;
+  case 'c':
+    options->count = true;
+    return 0;
+  case 'l':
+    options->list = true;
+    return 0;
+  case ARGP_KEY_ARGS:
+    options->index = state->argv[state->next];
+    options->keys = state->argv + state->next + 1;
+    options->key_count = (size_t) (state->argc - state->next) - 1;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+#define EXIT_STATUS \
+  "The exit status is 0 if something was found, 1 if nothing was, and 2 after an error.\n\n"
+
+static const struct argp which_argp = {
+    NULL,
+    parse,
+    "INDEX KEY...",
+    "Print the files of INDEX that may hold one of the KEYs.\v"
+    "INDEX is made by 'tamis index', which says what the keys of a file are.  A file that holds a "
+    "KEY is printed; another one with the rate of INDEX; and one that has changed since INDEX was "
+    "made, always.\n\n" EXIT_STATUS "Examples:\n"
+    "  tamis which logs.index \"$id\"\n"
+    "  tamis which logs.index \"$id\" | xargs zgrep -F \"$id\"",
+    children,
+    NULL,
+    NULL};
+
+static const struct argp_option grep_entries[] = {
+    {"count", 'c', NULL, 0, "Print the number of lines of each file that was searched", 1},
+    {"files-with-matches", 'l', NULL, 0, "Print the names of files only", 1},
+    {NULL, 0, NULL, 0, NULL, 0}};
+
+static const struct argp grep_argp = {
+    grep_entries,
+    parse,
+    "INDEX KEY...",
+    "Print the lines that hold one of the KEYs, after the name of their file, as zgrep does; only "
+    "files that may hold one are read.\v"
+    "INDEX is made by 'tamis index', which says what the keys of a line are: a line is printed if "
+    "one of its keys is a KEY.  Of lines that is what 'grep -Fx' prints, and of a regular "
+    "expression what 'grep -Fw' does, if it matches whole words.  No line is printed by mistake, "
+    "and none is missed: a file that has changed since INDEX was made is read.\n\n" EXIT_STATUS
+    "Examples:\n"
+    "  tamis grep logs.index \"$id\"\n"
+    "  tamis grep -l logs.index \"$id\" \"$other\"",
+    children,
+    NULL,
+    NULL};
+
+/* ---- which ---- */
+
+/* The filter of a file that need not be searched for other keys; NULL: it may hold any key. */
+static tamis_filter *load(const struct index_file *index, const struct index_entry *entry)
+{
+  struct stamp stamp;
+  int result;
+  tamis_filter *filter;
+  if (entry->filter == NULL || !stamp_of_path(entry->path, &stamp) ||
+      !stamp_equal(&stamp, &entry->stamp))
+    return NULL;
+  filter = index_load(entry, &result);
+  if (result != TAMIS_OK)
+    fail("the filter of '%s' in the index is damaged: make the index anew", entry->path);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (filter != NULL &&
+      (tamis_get_stats(filter, &stats) != TAMIS_OK || stats.seed != index->seed)) {
+    fail("the filter of '%s' in the index is another one's: make the index anew", entry->path);
+    tamis_destroy(filter);
+    filter = NULL;
+  }
+  return filter;
+}
+
+/* Sets may[i] for each file that may hold a key.  False after fail(). */
+static bool find_files(const struct index_file *index, const struct which_options *options,
+                       bool *may)
+{
+  tamis_filter **filters = calloc(index->count + 1, sizeof(tamis_filter *));
+  bool *found = calloc(index->count + 1, sizeof *found);
+  bool good = filters != NULL && found != NULL;
+  if (!good)
+    fail("out of memory");
+  for (size_t i = 0; good && i < index->count; i++) {
+    filters[i] = load(index, &index->entries[i]);
+    may[i] = filters[i] == NULL;
+  }
+  for (size_t k = 0; good && k < options->key_count; k++) {
+    tamis_contains_each((const tamis_filter *const *) filters, index->count, options->keys[k],
+                        strlen(options->keys[k]), found);
+    for (size_t i = 0; i < index->count; i++)
+      may[i] |= found[i];
+  }
+  for (size_t i = 0; filters != NULL && i < index->count; i++)
+    tamis_destroy(filters[i]);
+  free(filters);
+  free(found);
+  return good;
+}
+
+/* ---- grep ---- */
+
+struct search {
+  const struct which_options *options;
+  const struct key_finder *finder;
+  bool names; /* there are several files */
+};
+
+static bool is_wanted(void *context, const char *key, size_t length)
+{
+  const struct which_options *options = context;
+  for (size_t k = 0; k < options->key_count; k++)
+    if (strlen(options->keys[k]) == length && memcmp(options->keys[k], key, length) == 0)
+      return true;
+  return false;
+}
+
+/* Most lines do not even have the bytes of a key, and need no regular expression. */
+static bool has_bytes(const struct which_options *options, const char *line, size_t length)
+{
+  for (size_t k = 0; k < options->key_count; k++)
+    if (memmem(line, length, options->keys[k], strlen(options->keys[k])) != NULL)
+      return true;
+  return false;
+}
+
+static bool is_chosen(const struct search *search, const char *line, size_t length)
+{
+  return has_bytes(search->options, line, length) &&
+         key_finder_each(search->finder, line, length, is_wanted, (void *) search->options);
+}
+
+static void print_line(const struct search *search, const char *path, const char *line,
+                       size_t length)
+{
+  if (search->names)
+    printf("%s:", path);
+  fwrite(line, 1, length, stdout);
+  putchar('\n');
+}
+
+/* Returns how many lines were found; with --files-with-matches at most one. */
+static uint64_t search_file(const struct search *search, const char *path)
+{
+  const bool list = search->options->list, prints = !list && !search->options->count;
+  struct unpacked u;
+  uint64_t found = 0;
+  size_t length;
+  if (!unpacked_open(&u, path))
+    return 0;
+  for (char *line; !(list && found > 0) && (line = unpacked_line(&u, &length)) != NULL;)
+    if (is_chosen(search, line, length)) {
+      found++;
+      if (prints)
+        print_line(search, path, line, length);
+    }
+  unpacked_close(&u, !(list && found > 0));
+  if (list && found > 0)
+    puts(path);
+  else if (search->options->count && search->names)
+    printf("%s:%ju\n", path, (uintmax_t) found);
+  else if (search->options->count)
+    printf("%ju\n", (uintmax_t) found);
+  return found;
+}
+
+static bool search_files(const struct index_file *index, const struct which_options *options,
+                         const bool *may)
+{
+  struct key_finder finder;
+  char why[256];
+  bool found = false;
+  if (!key_finder_init(&finder, &index->rule, why, sizeof why)) {
+    fail("the regular expression of '%s': %s", options->index, why);
+    return false;
+  }
+  struct search search = {options, &finder, index->count > 1};
+  for (size_t i = 0; i < index->count; i++)
+    if (may[i])
+      found |= search_file(&search, index->entries[i].path) > 0;
+  key_finder_free(&finder);
+  return found;
+}
+
+/* ---- both ---- */
+
+static bool print_files(const struct index_file *index, const bool *may)
+{
+  bool found = false;
+  struct stamp stamp;
+  for (size_t i = 0; i < index->count; i++) {
+    if (!may[i])
+      continue;
+    if (!stamp_of_path(index->entries[i].path, &stamp)) {
+      fail("cannot open '%s': %s", index->entries[i].path, strerror(errno));
+      continue;
+    }
+    puts(index->entries[i].path);
+    found = true;
+  }
+  return found;
+}
+
+static int run(const struct argp *argp, int argc, char **argv, char *name, bool searches)
+{
+  struct which_options options = {.shared = SHARED_OPTIONS_INIT};
+  struct index_file index;
+  bool found = false;
+  options.shared.command = name;
+  parse_command_line(argp, argc, argv, &options.shared, &options);
+  if (options.index == NULL || options.key_count == 0)
+    usage_error("%s takes an index, and keys; see '%s --help'", name + strlen("tamis "), name);
+  set_failure_status(EXIT_UNUSABLE);
+  if (index_read(&index, options.index)) {
+    bool *may = calloc(index.count + 1, sizeof *may);
+    if (may == NULL)
+      fail("out of memory");
+    else if (find_files(&index, &options, may))
+      found = searches ? search_files(&index, &options, may) : print_files(&index, may);
+    free(may);
+  }
+  index_free(&index);
+  int status = finish();
+  return status == EXIT_SUCCESS && !found ? EXIT_NOTHING : status;
+}
+
+int which_main(int argc, char **argv)
+{
+  static char name[] = "tamis which";
+  return run(&which_argp, argc, argv, name, false);
+}
+
+int grep_main(int argc, char **argv)
+{
+  static char name[] = "tamis grep";
+  return run(&grep_argp, argc, argv, name, true);
+}
