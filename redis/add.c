@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "add.h"
 
+#include "bytes.h"
 #include "image.h"
 #include "keys.h"
+#include "memory.h"
 #include "settings.h"
 
 static tamis_key item_of(const server_string *word)
@@ -39,8 +41,70 @@ static void watch_limit(struct value *v, int n)
   v->unwatched -= v->at_limit ? 0 : (uint64_t) n;
 }
 
-static int add_one(struct value *v, const tamis_key *item, bool unique)
+/* ---- filters of a foreign form ---- */
+
+/* The filter on top follows from the last layer below it, so that a replica opens the same one: its
+ * seed from what chance and other people's items have left there, and its rate from the rate there.
+ * RedisBloom halves the rate from layer to layer, so those that it would open have that rate
+ * together. */
+static int open_own(struct value *v, uint64_t limit)
 {
+  enum { SEED_BYTES = 1 << 20 };
+  const uint64_t most_capacity = UINT64_C(1) << 40;
+  const double lowest_rate = 1e-9;
+  const struct foreign_layer *last = &v->foreign->layer[v->foreign->layers - 1];
+  tamis_options options = TAMIS_OPTIONS_INIT;
+  options.capacity = last->entries < most_capacity ? last->entries : most_capacity;
+  options.capacity += !options.capacity;
+  options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
+  options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
+  options.allocator = memory_of_filters();
+  options.cleared_from = MEMORY_CLEARED_FROM;
+  uint64_t bytes;
+  if (limit && (tamis_bytes_for(&options, &bytes) != TAMIS_OK || v->foreign->bytes > limit ||
+                bytes > limit - v->foreign->bytes))
+    return TAMIS_EFULL;
+  return tamis_create(&options, &v->filter);
+}
+
+/* The filter on top has no limit of its own, as a replica must open the same one.  Its next layer
+ * takes about as much as all before it. */
+static bool may_grow(struct value *v, uint64_t limit)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (!limit)
+    return true;
+  if (!v->unwatched) {
+    const uint64_t room = value_capacity(v) > v->count ? value_capacity(v) - v->count : 0;
+    (void) tamis_get_stats(v->filter, &stats);
+    v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
+    v->unwatched = room;
+  }
+  v->unwatched -= v->unwatched > 0;
+  return !v->at_limit;
+}
+
+static int add_foreign(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+{
+  struct foreign *f = v->foreign;
+  const bool grows = f->kind != TAMIS_CUCKOO && !(f->options & FOREIGN_NONSCALING);
+  if (v->filter && tamis_contains(v->filter, item->data, item->len))
+    return TAMIS_PRESENT;
+  int result = foreign_add(f, item->data, item->len, unique, limit);
+  if (result != TAMIS_EFULL || !grows)
+    return result;
+  result = v->filter ? TAMIS_OK : open_own(v, limit);
+  if (result != TAMIS_OK)
+    return result;
+  return may_grow(v, limit) ? tamis_add_unique(v->filter, item->data, item->len) : TAMIS_EFULL;
+}
+
+/* ---- all ---- */
+
+static int add_one(struct value *v, const tamis_key *item, bool unique, uint64_t limit)
+{
+  if (v->foreign)
+    return add_foreign(v, item, unique, limit);
   if (is_full(v))
     return unique && tamis_contains(v->filter, item->data, item->len) ? TAMIS_PRESENT : TAMIS_EFULL;
   return unique ? tamis_add_unique(v->filter, item->data, item->len)
@@ -51,17 +115,18 @@ static int add_one(struct value *v, const tamis_key *item, bool unique)
  * when memory came back, so this server may meet the limit where the other one did not. */
 static int add_one_obeying(struct value *v, const tamis_key *item, bool unique)
 {
-  int result = add_one(v, item, unique);
-  if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && v->traits.max_bytes &&
+  int result = add_one(v, item, unique, 0);
+  const bool limited = v->foreign ? v->filter != NULL : v->traits.max_bytes != 0;
+  if (result == TAMIS_EFULL && (v->traits.expansion || v->traits.window) && limited &&
       image_lift_limit(v) == TAMIS_OK)
-    result = add_one(v, item, unique);
+    result = add_one(v, item, unique, 0);
   return result;
 }
 
 /* Whether the filter has room for all of these items, so that their order does not matter. */
 static bool have_room(const struct value *v, int n)
 {
-  if (v->at_limit)
+  if (v->at_limit || v->foreign)
     return false;
   return v->traits.expansion ||
          (!v->traits.window && v->count <= v->capacity && v->capacity - v->count >= (uint64_t) n);
@@ -71,6 +136,7 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
                      bool stops, int *results)
 {
   bool obeys = must_obey(ctx);
+  const uint64_t limit = (uint64_t) settings.max_bytes;
   if (obeys)
     v->at_limit = false;
   else
@@ -85,7 +151,8 @@ static int add_batch(server_ctx *ctx, struct value *v, const tamis_key *items, i
     return n;
   }
   for (int i = 0; i < n; i++) {
-    results[i] = obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique);
+    results[i] =
+        obeys ? add_one_obeying(v, &items[i], unique) : add_one(v, &items[i], unique, limit);
     v->count += results[i] == TAMIS_OK;
     if (results[i] < 0 && stops)
       return i + 1;

@@ -19,33 +19,36 @@ struct figure {
  * about enough of them for the capacity, as a power of two. */
 static long long buckets_of(const struct value *v)
 {
+  if (v->foreign)
+    return (long long) v->foreign->buckets;
   uint64_t size = v->traits.bucket_size ? v->traits.bucket_size : 1, buckets = 1;
   while (buckets < v->capacity / size && buckets < UINT64_C(1) << 40)
     buckets *= 2;
   return (long long) buckets;
 }
 
-/* Layers double, so the first one and what came after it hold this many keys. */
-static long long capacity_of(const struct value *v, const tamis_stats *stats)
+/* The statistics of the library's own filter; all zero where there is none. */
+static tamis_stats stats_of(const struct value *v)
 {
-  unsigned doublings = stats->layers ? stats->layers - 1 : 0;
-  return doublings < 62 && v->capacity <= (uint64_t) INT64_MAX >> doublings
-             ? (long long) (v->capacity << doublings)
-             : INT64_MAX;
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (v->filter)
+    (void) tamis_get_stats(v->filter, &stats);
+  return stats;
 }
 
 /* A cuckoo filter grows by generations, but with a window by layers. */
 static long long filters_of(const struct value *v, const tamis_stats *stats)
 {
-  return v->traits.window ? stats->layers : stats->generations;
+  if (v->foreign)
+    return (long long) (v->foreign->layers + stats->layers);
+  return v->traits.window || v->kind != TAMIS_CUCKOO ? stats->layers : stats->generations;
 }
 
 enum { MOST_FIGURES = 8 };
 
 static int figures_of(const struct value *v, struct figure *f)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
-  (void) tamis_get_stats(v->filter, &stats);
+  const tamis_stats stats = stats_of(v);
   const struct traits *t = &v->traits;
   const struct figure size = {"Size", "SIZE", (long long) value_memory(v), false};
   const struct figure items = {"Number of items inserted", "ITEMS", (long long) v->count, false};
@@ -60,9 +63,9 @@ static int figures_of(const struct value *v, struct figure *f)
     f[7] = (struct figure){"Max iterations", NULL, (long long) t->max_iterations, false};
     return 8;
   }
-  f[0] = (struct figure){"Capacity", "CAPACITY", capacity_of(v, &stats), false};
+  f[0] = (struct figure){"Capacity", "CAPACITY", (long long) value_capacity(v), false};
   f[1] = size;
-  f[2] = (struct figure){"Number of filters", "FILTERS", stats.layers, false};
+  f[2] = (struct figure){"Number of filters", "FILTERS", filters_of(v, &stats), false};
   f[3] = items;
   f[4] = (struct figure){"Expansion rate", "EXPANSION", (long long) t->expansion, !t->expansion};
   return 5;
@@ -125,11 +128,28 @@ int command_card(server_ctx *ctx, tamis_kind kind, server_string **argv, int arg
                             : reply_state(ctx, state);
 }
 
+static uint64_t foreign_capacity_of(const struct value *v)
+{
+  return v->foreign ? foreign_capacity(v->foreign) : 0;
+}
+
+/* As RedisBloom tells those of its layers. */
+static void reply_foreign_layer(server_ctx *ctx, const struct foreign *f, size_t number)
+{
+  const struct foreign_layer *l = &f->layer[number];
+  char line[256];
+  int size = snprintf(line, sizeof line,
+                      "bytes:%" PRIu64 " bits:%" PRIu64 " hashes:%" PRIu64
+                      " hashwidth:%d capacity:%" PRIu64 " size:%" PRIu64 " ratio:%g",
+                      l->bytes, l->bits, l->hashes, f->options & FOREIGN_HASH_64 ? 64 : 32,
+                      l->entries, l->size, l->rate);
+  server.ReplyWithStringBuffer(ctx, line, (size_t) size);
+}
+
 /* The figures of the filter itself, as lines of text.  Tests of client libraries compare them
  * before and after a dump. */
 int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
-  tamis_stats stats = TAMIS_STATS_INIT;
   struct value *v;
   char line[256];
   if (argc != 2)
@@ -137,7 +157,7 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
-  (void) tamis_get_stats(v->filter, &stats);
+  const tamis_stats stats = stats_of(v);
   if (kind == TAMIS_CUCKOO) {
     int size = snprintf(line, sizeof line,
                         "bktsize:%" PRIu64 " buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
@@ -146,13 +166,18 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
                         filters_of(v, &stats), v->traits.max_iterations, v->traits.expansion);
     return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
   }
-  server.ReplyWithArray(ctx, 2);
+  const size_t layers = v->foreign ? v->foreign->layers : 0;
+  server.ReplyWithArray(ctx, (long) (1 + layers + (v->filter ? 1 : 0)));
   int size = snprintf(line, sizeof line, "size:%" PRIu64, v->count);
   server.ReplyWithStringBuffer(ctx, line, (size_t) size);
+  for (size_t i = 0; i < layers; i++)
+    reply_foreign_layer(ctx, v->foreign, i);
+  if (!v->filter)
+    return SERVER_OK;
   size = snprintf(line, sizeof line,
                   "bytes:%" PRIu64 " bits:%" PRIu64
                   " hashes:%u hashwidth:64 layers:%u capacity:%lld size:%" PRIu64 " ratio:%g",
                   stats.bits / 8, stats.bits, stats.bits_per_key, stats.layers,
-                  capacity_of(v, &stats), v->count, stats.fpp);
+                  (long long) (value_capacity(v) - foreign_capacity_of(v)), stats.count, stats.fpp);
   return server.ReplyWithStringBuffer(ctx, line, (size_t) size);
 }

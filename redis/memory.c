@@ -36,6 +36,11 @@ void *memory_take(size_t size)
   return take(size);
 }
 
+void *memory_take_cleared(size_t size)
+{
+  return take_cleared(size);
+}
+
 void memory_free(void *block)
 {
   server.Free(block);

@@ -15,6 +15,7 @@ void memory_init(void);
 
 /* Returns NULL if there is none. */
 void *memory_take(size_t size);
+void *memory_take_cleared(size_t size);
 void memory_free(void *block);
 
 /* For filters.  Blocks of MEMORY_CLEARED_FROM bytes and more come cleared: from the system they

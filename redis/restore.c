@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "restore.h"
 
+#include "bytes.h"
+#include "foreign_data.h"
 #include "image.h"
 
 #include <string.h>
@@ -56,5 +58,66 @@ enum restore_result restore_chunk(struct value *v, const void *data, size_t size
   if (!chunks_append(&v->chunks, data, size, chunk.last))
     return RESTORE_NO_MEMORY;
   v->id = chunk.id;
-  return chunk.last ? finish(v, limit) : RESTORE_GOES_ON;
+  if (!chunk.last)
+    return RESTORE_GOES_ON;
+  result = finish(v, limit);
+  v->id = chunk.id;
+  return result;
+}
+
+/* ---- dumps that RedisBloom made ---- */
+
+struct value *restore_begin_foreign(tamis_kind kind, const void *data, size_t size, uint64_t limit,
+                                    enum restore_result *result)
+{
+  struct foreign *f;
+  struct value *v = NULL;
+  switch (foreign_read_head(kind, data, size, limit, &f)) {
+  case TAMIS_OK:
+    v = value_of_foreign(f, NULL);
+    *result = v ? RESTORE_GOES_ON : RESTORE_NO_MEMORY;
+    return v;
+  case TAMIS_EFULL:
+    *result = RESTORE_TOO_LARGE;
+    return NULL;
+  case TAMIS_ENOMEM:
+    *result = RESTORE_NO_MEMORY;
+    return NULL;
+  default:
+    *result = RESTORE_DAMAGED;
+    return NULL;
+  }
+}
+
+/* Such chunks have no id.  That of the last one takes its place. */
+static uint64_t foreign_id(long long cursor, const void *data, size_t size)
+{
+  return sum_bytes(data, size, (uint64_t) cursor);
+}
+
+enum restore_result restore_foreign_chunk(struct value *v, long long cursor, const void *data,
+                                          size_t size)
+{
+  if (cursor == 1)
+    return foreign_is_head(v->foreign, data, size) ? RESTORE_REPEATED : RESTORE_OTHER_DUMP;
+  switch (foreign_take_chunk(v->foreign, cursor, data, size)) {
+  case TAMIS_OK:
+    v->id = foreign_id(cursor, data, size);
+    return value_is_whole(v) ? RESTORE_DONE : RESTORE_GOES_ON;
+  case TAMIS_PRESENT:
+    return RESTORE_REPEATED;
+  case TAMIS_ECORRUPT:
+    return RESTORE_OTHER_DUMP;
+  default:
+    return RESTORE_OUT_OF_ORDER;
+  }
+}
+
+bool restore_had(const struct value *v, long long cursor, const void *data, size_t size)
+{
+  struct chunk chunk;
+  if (v->foreign)
+    return v->id && v->id == foreign_id(cursor, data, size);
+  return chunk_parse(data, size, &chunk) && chunk.last && chunk.id == v->id &&
+         cursor == chunk_cursor(chunk.id, chunk.number);
 }

@@ -220,6 +220,8 @@ typedef int (*server_apply)(server_ctx *ctx, void *data, server_string **error);
   F(int, ModuleTypeSetValue, (server_key * key, server_type * type, void *value), REQUIRED)        \
   F(void, SaveUnsigned, (server_io * io, uint64_t number), REQUIRED)                               \
   F(uint64_t, LoadUnsigned, (server_io * io), REQUIRED)                                            \
+  F(void, SaveDouble, (server_io * io, double number), REQUIRED)                                   \
+  F(double, LoadDouble, (server_io * io), REQUIRED)                                                \
   F(void, SaveStringBuffer, (server_io * io, const char *data, size_t size), REQUIRED)             \
   F(char *, LoadStringBuffer, (server_io * io, size_t * size), REQUIRED)                           \
   F(int, IsIOError, (server_io * io), REQUIRED)                                                    \

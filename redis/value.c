@@ -26,6 +26,34 @@ struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struc
   return v;
 }
 
+struct traits value_traits_of_foreign(const struct foreign *f)
+{
+  struct traits traits = {0};
+  if (f->kind == TAMIS_CUCKOO)
+    traits.expansion = f->expansion;
+  else if (!(f->options & FOREIGN_NONSCALING))
+    traits.expansion = f->growth;
+  traits.bucket_size = f->bucket_size;
+  traits.max_iterations = f->max_iterations;
+  traits.deleted = f->deleted;
+  return traits;
+}
+
+struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own)
+{
+  const struct traits traits = value_traits_of_foreign(foreign);
+  tamis_stats stats = TAMIS_STATS_INIT;
+  if (own)
+    (void) tamis_get_stats(own, &stats);
+  struct value *v = value_of_filter(foreign->kind, own, &traits, foreign_capacity(foreign),
+                                    foreign->count + stats.count);
+  if (v)
+    v->foreign = foreign;
+  else
+    foreign_free(foreign);
+  return v;
+}
+
 struct value *value_to_restore(tamis_kind kind)
 {
   return create(kind);
@@ -37,6 +65,7 @@ void value_free(void *value)
   if (!v)
     return;
   tamis_destroy(v->filter);
+  foreign_free(v->foreign);
   chunks_clear(&v->chunks);
   memory_free(v);
 }
@@ -54,5 +83,47 @@ size_t value_memory(const struct value *v)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
-  return sizeof *v + (size_t) stats.bytes + chunks_memory(&v->chunks);
+  return sizeof *v + (size_t) stats.bytes + chunks_memory(&v->chunks) +
+         (v->foreign ? foreign_memory(v->foreign) : 0);
+}
+
+bool value_is_whole(const struct value *v)
+{
+  return v->foreign ? foreign_is_whole(v->foreign) : v->filter != NULL;
+}
+
+bool value_has_image(const struct value *v)
+{
+  return v->foreign || v->filter;
+}
+
+/* Layers of the library's own double, so the first one and what came after it hold this many
+ * items. */
+static uint64_t capacity_of_own(const tamis_filter *filter)
+{
+  tamis_stats stats = TAMIS_STATS_INIT;
+  (void) tamis_get_stats(filter, &stats);
+  const unsigned doublings = stats.layers ? stats.layers - 1 : 0;
+  return doublings < 62 && stats.capacity <= (uint64_t) INT64_MAX >> doublings
+             ? stats.capacity << doublings
+             : INT64_MAX;
+}
+
+uint64_t value_capacity(const struct value *v)
+{
+  uint64_t capacity = v->foreign ? foreign_capacity(v->foreign) : 0;
+  if (v->filter)
+    capacity += capacity_of_own(v->filter);
+  return capacity < INT64_MAX ? capacity : INT64_MAX;
+}
+
+bool value_contains(const struct value *v, const void *item, size_t size)
+{
+  return (v->filter && tamis_contains(v->filter, item, size)) ||
+         (v->foreign && foreign_contains(v->foreign, item, size));
+}
+
+uint64_t value_count(const struct value *v, const void *item, size_t size)
+{
+  return v->foreign ? foreign_count(v->foreign, item, size) : tamis_count(v->filter, item, size);
 }

@@ -159,11 +159,12 @@ int command_del(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc
     return state == KEY_RESTORING ? reply_state(ctx, state)
                                   : server.ReplyWithError(ctx, "ERR Not found");
   const char *item = server.StringPtrLen(argv[2], &size);
-  int result = tamis_remove(v->filter, item, size);
+  int result =
+      v->foreign ? foreign_remove(v->foreign, item, size) : tamis_remove(v->filter, item, size);
   if (result < 0)
     return reply_error(ctx, "ERR %s", tamis_strerror(result));
   if (result == TAMIS_OK) {
-    v->count--;
+    v->count -= v->count > 0;
     v->traits.deleted += v->traits.deleted < INT64_MAX; /* no image has more */
     server.ReplicateVerbatim(ctx);
     key_changed(ctx, argv[1], "cuckoo.del");

@@ -33,9 +33,9 @@ struct server_ctx {
   int (*find)(const char *name, void *out);
 };
 
-enum { MOST_KEYS = 16, MOST_COMMANDS = 64, MOST_WORDS = 1024 };
+enum { TYPES = 4, MOST_KEYS = 16, MOST_COMMANDS = 64, MOST_WORDS = 1024 };
 static server_key keys[MOST_KEYS];
-static server_type types[2];
+static server_type types[TYPES];
 static unsigned types_count;
 static server_command commands[MOST_COMMANDS];
 static unsigned commands_count;
@@ -388,7 +388,7 @@ static server_type *fake_CreateDataType(server_ctx *ctx, const char *name, int v
                                         const server_type_methods *methods)
 {
   (void) ctx, (void) version;
-  server_type *type = &types[types_count++ % 2];
+  server_type *type = &types[types_count++ % TYPES];
   type->methods = *methods;
   return strlen(name) == 9 ? type : NULL;
 }
@@ -441,6 +441,20 @@ static uint64_t fake_LoadUnsigned(server_io *io)
   char what = 0;
   uint64_t number = 0;
   io->failed = !take(io, &what, 1) || what != 'u' || !take(io, &number, sizeof number);
+  return io->failed ? 0 : number;
+}
+
+static void fake_SaveDouble(server_io *io, double number)
+{
+  put(io, "d", 1);
+  put(io, &number, sizeof number);
+}
+
+static double fake_LoadDouble(server_io *io)
+{
+  char what = 0;
+  double number = 0;
+  io->failed = !take(io, &what, 1) || what != 'd' || !take(io, &number, sizeof number);
   return io->failed ? 0 : number;
 }
 
