@@ -4,6 +4,7 @@
  */
 #include "commands.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What commands do with a key, and with what is in it: the server asks users for the rights to
@@ -131,6 +132,21 @@ static bool describe(server_command *command, const struct command *c)
   return server.SetCommandInfo(command, &info) == SERVER_OK;
 }
 
+/* The categories of the server's own follow from the flags: nobody who may not write may add.  Redis
+ * before 7.2 has no way to say so. */
+static bool categorize(server_command *command, const struct command *c, bool own)
+{
+  char names[64];
+  const bool fast = strstr(c->flags, "fast") != NULL;
+  (void) snprintf(names, sizeof names, "%s %s%s", c->usage & KEY_SPEC_RO ? "read" : "write",
+                  fast ? "fast" : "slow",
+                  !own                ? ""
+                  : c->name[0] == 'b' ? " bloom"
+                                      : " cuckoo");
+  return !server.SetCommandACLCategories ||
+         server.SetCommandACLCategories(command, names) == SERVER_OK;
+}
+
 static bool create(server_ctx *ctx, const struct command *c, bool categories)
 {
   if (server.CreateCommand(ctx, c->name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) !=
@@ -139,9 +155,7 @@ static bool create(server_ctx *ctx, const struct command *c, bool categories)
   server_command *command = server.GetCommand ? server.GetCommand(ctx, c->name) : NULL;
   if (command && server.SetCommandInfo && !describe(command, c))
     return false;
-  return !command || !categories ||
-         server.SetCommandACLCategories(command, c->name[0] == 'b' ? "bloom" : "cuckoo") ==
-             SERVER_OK;
+  return !command || categorize(command, c, categories);
 }
 
 bool commands_create(server_ctx *ctx)

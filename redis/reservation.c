@@ -32,10 +32,14 @@ void reservation_init(struct reservation *w, tamis_kind kind)
 
 /* ---- options ---- */
 
+static const long long MOST_CAPACITY = 1LL << 40;
+
 const char *reservation_read_capacity(struct reservation *w, const server_string *word)
 {
   if (server.StringToLongLong(word, &w->capacity) != SERVER_OK)
     return w->kind == TAMIS_CUCKOO ? "ERR Bad capacity" : "ERR bad capacity";
+  if (w->capacity > MOST_CAPACITY)
+    return "ERR (capacity should be at most 1099511627776, which is 2^40)";
   return w->capacity > 0 ? NULL : "ERR (capacity should be larger than 0)";
 }
 
@@ -189,6 +193,15 @@ static const struct option *find_option(tamis_kind kind, enum reservation_form f
   return NULL;
 }
 
+/* The first one counts, as in RedisBloom, which refuses a second SEED. */
+static bool is_repeated(struct reservation *w, const struct option *option)
+{
+  const uint64_t bit = UINT64_C(1) << (option - known_options);
+  const bool seen = w->seen & bit && option->read != read_seed;
+  w->seen |= bit;
+  return seen;
+}
+
 static const char *missing_value(const struct option *option, const struct reservation *w,
                                  enum reservation_form form)
 {
@@ -232,7 +245,7 @@ const char *reservation_read(struct reservation *w, enum reservation_form form,
       return "ERR Unknown argument received";
     if (option->has_value && ++i == argc)
       return missing_value(option, w, form);
-    const char *error = option->read(w, argv[i]);
+    const char *error = is_repeated(w, option) ? NULL : option->read(w, argv[i]);
     if (error)
       return error;
   }
@@ -295,6 +308,18 @@ static bool limit_is_legal(server_ctx *ctx, const struct reservation *w)
   return !w->limits || !limit || (asked && asked <= limit);
 }
 
+/* Why a filter could not be created, in the words that users of the module know. */
+static void explain(const struct reservation *w, const tamis_options *options, int result,
+                    char *why, size_t size)
+{
+  uint64_t bytes;
+  if (result == TAMIS_EFULL && tamis_bytes_for(options, &bytes) == TAMIS_OK)
+    (void) snprintf(why, size, "it would take %" PRIu64 " bytes, and %s is %" PRIu64, bytes,
+                    w->limits ? "MAXBYTES" : "tamis.max-bytes", options->max_bytes);
+  else if (tamis_options_check(options, why, size) == TAMIS_OK)
+    (void) snprintf(why, size, "%s", tamis_strerror(result));
+}
+
 struct value *reservation_create(server_ctx *ctx, server_string *key, struct reservation *w)
 {
   tamis_options options = TAMIS_OPTIONS_INIT;
@@ -318,8 +343,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);
   if (result != TAMIS_OK) {
-    if (tamis_options_check(&options, why, sizeof why) == TAMIS_OK)
-      (void) snprintf(why, sizeof why, "%s", tamis_strerror(result));
+    explain(w, &options, result, why, sizeof why);
     reply_error(ctx, "ERR could not create filter: %s", why);
     return NULL;
   }

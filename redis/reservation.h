@@ -19,6 +19,7 @@ struct reservation {
   bool expands;    /* EXPANSION was there */
   bool limits;     /* MAXBYTES was there */
   bool no_create;  /* NOCREATE was there */
+  uint64_t seen;   /* options, by their numbers */
   int items;       /* INSERT: where the items begin */
   unsigned form;   /* of the command, as below; 0: it has no options */
 };

@@ -54,7 +54,7 @@ def test_bf_reserve(context):
                             ("x -0.5 1000", "err"), ("x nan 1000", "err"), ("x inf 1000", "err"),
                             ("x 0.01 0", "capacity"), ("x 0.01 -5", "capacity"),
                             ("x 0.01 18446744073709551616", "capacity"),
-                            ("x 0.01 9223372036854775807", ""),
+                            ("x 0.01 9223372036854775807", "capacity"),
                             ("x 0.01 1000 EXPANSION -1", "expansion"),
                             ("x 0.01 1000 EXPANSION 32769", "expansion")):
             error_has(client, f"BF.RESERVE {words}", part)
@@ -329,7 +329,11 @@ def test_dump_and_load(context):
                 same(client(f"{kind}.MEXISTS", "g", *words), client(f"{kind}.MEXISTS", "f", *words))
             same(client(f"{kind}.MEXISTS", "g", *range(500)).count(yes), 500)
             same(chunks(client, kind, "g"), pieces, "the same filter")
+            same(client(f"{kind}.LOADCHUNK", "g", *pieces[-1]), "OK", "the last one again, as after a lost reply")
             same(client(f"{kind}.ADD", "g", "more"), yes)
+            same(client(f"{kind}.LOADCHUNK", "g", *pieces[-1]), "OK", "also when others have added meanwhile")
+            same(client(f"{kind}.EXISTS", "g", "more"), yes)
+            assert "it is none of this module's" in client.error(f"{kind}.LOADCHUNK", "new", 77, b"foreign")
             error_has(client, f"{kind}.SCANDUMP missing 0", "not found")
             error_has(client, f"{kind}.SCANDUMP f x")
             error_has(client, f"{kind}.SCANDUMP f -1")
@@ -659,6 +663,47 @@ def test_acl(context):
         assert "NOPERM" in user.error(forbidden, "data:other", "a")
         assert "NOPERM" in user.error("GET", "data:other")
     client("ACL", "DELUSER", "reader", "writer", "merger", "category")
+
+
+def test_acl_categories(context):
+    """Who may not write may not add, and who may write may; the server's own categories have every command."""
+    client = context.server().connect()
+    try:
+        client("ACL", "CAT", "bloom")
+    except ReplyError:
+        raise servers.Skip("this server has no categories for commands of modules")
+    for name in client("COMMAND", "LIST"):
+        name = name.decode()
+        if name[:3] not in ("bf.", "cf."):
+            continue
+        (info,) = client("COMMAND", "INFO", name)
+        flags, listed = ({word if isinstance(word, str) else word.decode() for word in info[i]} for i in (2, 6))
+        expected = {"@write" if "write" in flags else "@read", "@fast" if "fast" in flags else "@slow",
+                    "@bloom" if name[0] == "b" else "@cuckoo"}
+        same(sorted(listed), sorted(expected), name)
+    client("BF.ADD", "f", "a")
+    for rules, may_read, may_add in (("+@all -@write", True, False), ("+@read +@write", True, True), ("+@read", True, False),
+                                     ("+@all -@read", False, True), ("+@write", False, True)):
+        client("ACL", "SETUSER", "someone", "reset", "on", ">pw", "~*", *rules.split(), "+auth")
+        user = context.shared.connect()
+        user("AUTH", "someone", "pw")
+        for words, may in (("BF.EXISTS f a", may_read), ("BF.INFO f", may_read), ("BF.SCANDUMP f 0", may_read),
+                           ("BF.ADD f b", may_add), ("CF.ADD c b", may_add), ("CF.DEL c b", may_add)):
+            (reply,) = user.pipeline([words])
+            same("NOPERM" not in str(reply), may, f"{rules}: {words}")
+        user.close()
+    client("ACL", "DELUSER", "someone")
+
+
+def test_repeated_options(context):
+    """The first one counts, as in RedisBloom, whatever a second one says."""
+    client = context.server().connect()
+    same(client("CF.RESERVE", "c", "1000", "BUCKETSIZE", "4", "BUCKETSIZE", "2", "EXPANSION", "2", "EXPANSION", "x"), "OK")
+    info = client("CF.INFO", "c")
+    same([info[info.index(name) + 1] for name in ("Bucket size", "Expansion rate")], [4, 2])
+    client("BF.INSERT", "b", "CAPACITY", "500", "CAPACITY", "9000", "EXPANSION", "3", "EXPANSION", "4", "ITEMS", "a")
+    same(client("BF.INFO", "b", "CAPACITY") + client("BF.INFO", "b", "EXPANSION"), [500, 3])
+    assert "wrong number" in client.error("CF.RESERVE", "x", "1000", "BUCKETSIZE", "4", "BUCKETSIZE")
 
 
 def test_cluster_slots(context):

@@ -5,8 +5,12 @@ they did there, take further items, and go through everything that other filters
 
     test_redisbloom.py --server redis|valkey --module PATH [WORD ...]
 """
+import pathlib
 import random
 import re
+import socket
+import subprocess
+import threading
 
 import redisbloom
 import server as servers
@@ -15,6 +19,7 @@ from redisbloom import HASH_64, NONSCALING, NOROUND, Bloom, Cuckoo
 from server import same, wait_until
 
 FOOTER = 10
+TOOL = pathlib.Path(__file__).resolve().parents[1] / "tamis-redis-import"
 
 
 def ask(server, kind, key, probes):
@@ -346,6 +351,116 @@ def test_keys_of_both_types(context):
         server("EXPIRE", key, "100")
     server("BF.ADD", "b", "a")
     assert server("TTL", "b") > 90
+
+
+# ---- the tool that moves a server ----
+
+
+class Pretender:
+    """A server with RedisBloom, as far as the tool asks it: answers come from the models."""
+
+    def __init__(self, models):
+        self.models, self.dumped, self.breaks_after = models, [], None
+        self.listener = socket.create_server((servers.HOST, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            connection, _ = self.listener.accept()
+            threading.Thread(target=self.converse, args=(connection, ), daemon=True).start()
+
+    def converse(self, connection):
+        with connection, connection.makefile("rb") as reader:
+            while line := reader.readline():
+                words = [reader.read(int(reader.readline()[1:]) + 2)[:-2] for _ in range(int(line[1:]))]
+                reply = self.answer(*words)
+                if reply is None:
+                    return
+                connection.sendall(reply)
+
+    def answer(self, command, *words):
+        command = command.decode().upper()
+        family, _, name = command.rpartition(".")
+        model = self.models.get(words[0]) if words else None
+        if command == "SCAN":
+            return resp([b"0", list(self.models) + [b"a string"]])
+        if command == "TYPE":
+            return b"+%s\r\n" % (model.type_name.encode() if model else b"string")
+        if command == "PTTL":
+            return resp(50000 if words[0] == b"expires" else -1)
+        if name == "MEXISTS":
+            return resp([int(model.has(word)) for word in words[1:]])
+        if name == "INFO" and family == "CF":
+            return resp([b"Number of buckets", model.buckets, b"Number of items inserted", model.count, b"Bucket size",
+                         model.bucket_size, b"Expansion rate", model.expansion, b"Max iterations", model.max_iterations])
+        if name == "INFO" and family:
+            return resp([b"Number of items inserted", model.count])
+        if name == "SCANDUMP":
+            self.dumped.append(words[0])
+            if self.breaks_after is not None and len(self.dumped) > self.breaks_after:
+                return None
+            pieces = [*redisbloom.chunks(model, 1500), (0, b"")] if model.count else [(0, None)]
+            place = [0, *(cursor for cursor, _ in pieces)].index(int(words[1]))
+            return resp(list(pieces[place]))
+        return b"+PONG\r\n"
+
+
+def resp(value):
+    if isinstance(value, list):
+        return b"*%d\r\n" % len(value) + b"".join(map(resp, value))
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def test_import(context):
+    """The tool moves all filters, goes on after it was interrupted, and finds out if an answer is wrong."""
+    if subprocess.run(["/usr/bin/python3", "-c", "import redis"], capture_output=True).returncode:
+        raise servers.Skip("no redis for Python")
+    made, words = models()
+    sources = {name.encode(): model for name, model, _ in made if name != "Bloom of old"}
+    sources[b"expires"] = sources[b"Cuckoo 2"]
+    sources[b"empty"] = Cuckoo(1000, 4, 20, 2)
+    pretender, server = Pretender(sources), context.start()
+    state = server.folder / "state"
+
+    def run(*options):
+        return subprocess.run(["/usr/bin/python3", str(TOOL), f"redis://{servers.HOST}:{pretender.port}",
+                               f"redis://{servers.HOST}:{server.port}", "--sample", "200", *options], capture_output=True, text=True)
+
+    server("BF.ADD", "Bloom 0.5", "is here already")
+    server("SET", "Cuckoo 3", "of another type")
+    pretender.breaks_after = 12
+    first = run("--state", state)
+    assert first.returncode == 1 and "start it again to go on" in first.stderr, first
+    before, pretender.breaks_after = set(pretender.dumped[:-1]), None
+    half = pretender.dumped[-1]
+    pretender.dumped.clear()
+    second = run("--state", state)
+    assert second.returncode == 1 and "Cuckoo 3" in second.stderr, second
+    assert set(pretender.dumped) & before <= {half}, "what was done is not fetched again"
+    same(server("DEL", "Cuckoo 3"), 1)
+    pretender.dumped.clear()
+    third = run("--state", state)
+    assert third.returncode == 0 and third.stdout.startswith("1 moved"), third
+    same(set(pretender.dumped), {b"Cuckoo 3"})
+    for key, model in sources.items():
+        if key == b"empty":
+            same(server("CF.EXISTS", key, "x"), 0)
+        elif key != b"Bloom 0.5":
+            agrees(server, model, key.decode(), words)
+    assert 40 < server("TTL", "expires") <= 50 and server("TTL", "Cuckoo 1") == -1
+    same(server("BF.CARD", "Bloom 0.5"), 1)
+    replaced = run("--replace", "--match", "*", "--quiet")
+    assert replaced.returncode == 0 and not replaced.stderr, replaced
+    agrees(server, sources[b"Bloom 0.5"], "Bloom 0.5", words)
+    liar = sources[b"Bloom 5"]
+    liar.has = lambda word: False  # noqa: E731
+    lied = run("--replace")
+    assert lied.returncode == 1 and "Bloom 5" in lied.stderr and "not equal" in lied.stderr, lied
+    same(server("EXISTS", "Bloom 5"), 0)
+    pretender.listener.close()
 
 
 if __name__ == "__main__":
