@@ -2,6 +2,7 @@
 #include "add.h"
 
 #include "bytes.h"
+#include "figures.h"
 #include "image.h"
 #include "keys.h"
 #include "memory.h"
@@ -195,6 +196,7 @@ int add_items(server_ctx *ctx, server_string *key, struct value *v, server_strin
   for (int i = 0; i < n; i++)
     keys[i] = item_of(items[i]);
   int tried = add_batch(ctx, v, keys, n, unique, stops, results);
+  figures_note_adds(v, results, tried);
   for (int i = 0; i < tried; i++)
     if (results[i] == TAMIS_OK || (results[i] == TAMIS_PRESENT && v->traits.renews))
       added[n_added++] = items[i];

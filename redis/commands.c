@@ -29,7 +29,7 @@ enum {
     "Adds items to a Bloom filter, and says which were new")                                     \
   C(bf, insert, command_insert, "write deny-oom fast", -4, INSERTS,                              \
     "Adds items to a Bloom filter, which it creates as the options say")                         \
-  C(bf, exists, command_exists, "readonly fast", 3, READS,                                       \
+  C(bf, exists, command_exists, "readonly fast", -3, READS,                                      \
     "Says whether an item was added to a Bloom filter")                                          \
   C(bf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items were added to a Bloom filter")                                             \
@@ -55,7 +55,7 @@ enum {
     "Adds items to a cuckoo filter, which it creates as the options say")                        \
   C(cf, insertnx, command_insertnx, "write deny-oom", -4, INSERTS,                               \
     "Adds those items to a cuckoo filter that are not there")                                    \
-  C(cf, exists, command_exists, "readonly fast", 3, READS,                                       \
+  C(cf, exists, command_exists, "readonly fast", -3, READS,                                      \
     "Says whether an item is in a cuckoo filter")                                                \
   C(cf, mexists, command_mexists, "readonly fast", -3, READS,                                    \
     "Says which items are in a cuckoo filter")                                                   \
@@ -65,7 +65,7 @@ enum {
     "Says how many copies of an item are in a cuckoo filter")                                    \
   C(cf, compact, command_compact, "write fast", 2, UPDATES,                                      \
     "Does nothing: a cuckoo filter gives memory back by itself")                                 \
-  C(cf, info, command_info, "readonly fast", 2, READS_FIGURES,                                   \
+  C(cf, info, command_info, "readonly fast", -2, READS_FIGURES,                                  \
     "Tells the figures of a cuckoo filter")                                                      \
   C(cf, debug, command_debug, "readonly fast", 2, READS_FIGURES,                                 \
     "Tells inner figures of a cuckoo filter")                                                    \

@@ -121,6 +121,16 @@ bool foreign_allocate(struct foreign *f)
   return true;
 }
 
+void foreign_move(struct foreign *f, void *(*move)(void *context, void *block), void *context)
+{
+  void *moved = f->layer ? move(context, f->layer) : NULL;
+  f->layer = moved ? moved : f->layer;
+  for (size_t i = 0; i < f->layers; i++) {
+    moved = move(context, f->layer[i].data);
+    f->layer[i].data = moved ? moved : f->layer[i].data;
+  }
+}
+
 bool foreign_is_whole(const struct foreign *f)
 {
   return f->arrived == f->bytes;

@@ -74,6 +74,9 @@ bool foreign_is_possible(struct foreign *f);
 /* Takes cleared memory for all layers.  False: no memory. */
 bool foreign_allocate(struct foreign *f);
 
+/* Lets `move` move all blocks of the filter but its struct; it returns NULL for one that stays. */
+void foreign_move(struct foreign *f, void *(*move)(void *context, void *block), void *context);
+
 bool foreign_is_whole(const struct foreign *f);
 size_t foreign_memory(const struct foreign *f);
 /* How many items its layers are for. */

@@ -311,7 +311,7 @@ static bool load_data(server_io *io, struct foreign_layer *l)
   size_t size = 0;
   if (server.IsIOError(io))
     return false;
-  l->data = (unsigned char *) server.LoadStringBuffer(io, &size);
+  l->data = memory_adopt(server.LoadStringBuffer(io, &size));
   l->bytes = size;
   return !server.IsIOError(io) && l->data;
 }

@@ -232,6 +232,16 @@ struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result)
   return copy;
 }
 
+void image_renew(struct value *v)
+{
+  int result;
+  const uint64_t id = v->id;
+  struct value *copy = image_copy(v, 0, &result);
+  if (copy)
+    value_complete(v, copy);
+  v->id = id;
+}
+
 int image_lift_limit(struct value *v)
 {
   int result;

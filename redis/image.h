@@ -47,6 +47,9 @@ int image_read(tamis_kind kind, uint64_t max_bytes, tamis_read_function read, vo
  * own.  NULL: no memory, and *result says why. */
 struct value *image_copy(const struct value *v, uint64_t max_bytes, int *result);
 
+/* Replaces the filter by an equal one in other memory.  What fails changes nothing. */
+void image_renew(struct value *v);
+
 /* Replaces the filter by a copy without a limit.  See must_obey() in create.h. */
 int image_lift_limit(struct value *v);
 

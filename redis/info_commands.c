@@ -4,8 +4,11 @@
  */
 #include "commands.h"
 #include "keys.h"
+#include "settings.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 struct figure {
@@ -96,15 +99,104 @@ static int reply_field(server_ctx *ctx, const struct figure *f, int n, const ser
   return server.ReplyWithError(ctx, "ERR Invalid information value");
 }
 
+/* ---- advice ---- */
+
+struct advice {
+  server_ctx *ctx;
+  long sentences;
+};
+
+static void advise(struct advice *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void advise(struct advice *a, const char *format, ...)
+{
+  char text[320];
+  va_list arguments;
+  va_start(arguments, format);
+  /* clang-tidy 14 overlooks va_start: */
+  int size = vsnprintf(text, sizeof text, format, arguments); /* NOLINT(*-valist.Uninitialized) */
+  va_end(arguments);
+  (void) server.ReplyWithStringBuffer(a->ctx, text, (size_t) size);
+  a->sentences++;
+}
+
+static void advise_on_size(struct advice *a, const struct value *v, const tamis_stats *stats)
+{
+  enum { MANY_LAYERS = 4, WORTH_A_WORD = 64 << 10, ALMOST = 10 };
+  const uint64_t capacity = value_capacity(v), bytes = value_memory(v);
+  const uint64_t limit = v->foreign ? (uint64_t) settings.max_bytes : v->traits.max_bytes;
+  const bool fixed = !v->traits.expansion && !v->traits.window;
+  const long long layers = filters_of(v, stats);
+  if (v->kind != TAMIS_CUCKOO && layers >= MANY_LAYERS && !v->traits.window)
+    advise(
+        a,
+        "The filter has grown to %lld layers, and a look-up searches all of them. A new one with "
+        "BF.RESERVE for %" PRIu64 " items would have one.",
+        layers, v->count + v->count / 4);
+  if (!v->foreign && bytes > WORTH_A_WORD && v->count < v->capacity / 10)
+    advise(a,
+           "Less than a tenth of what was reserved is in use: %" PRIu64 " of %" PRIu64
+           " items. A smaller capacity would save most of the %" PRIu64 " bytes.",
+           v->count, v->capacity, bytes);
+  if (fixed && v->count >= capacity)
+    advise(a, "The filter is full, and does not grow: adds get errors.");
+  else if (fixed && capacity - v->count < capacity / ALMOST)
+    advise(a, "The filter does not grow, and has room for %" PRIu64 " more items.",
+           capacity - v->count);
+  if (!fixed && limit && bytes > limit - limit / 4)
+    advise(a,
+           "The filter has %" PRIu64 " of the %" PRIu64
+           " bytes that it may take (%s). Adds will get errors when it has them all.",
+           bytes, limit, "MAXBYTES or tamis.max-bytes");
+}
+
+static void advise_on_rate(struct advice *a, const struct value *v, const tamis_stats *stats)
+{
+  const struct foreign *f = v->foreign;
+  if (f)
+    advise(a,
+           "RedisBloom wrote this filter, and its hash functions have seeds that everybody knows: "
+           "whoever chooses items can make others collide. Where the items are still known, add "
+           "them to a new filter.");
+  if (f && f->kind == TAMIS_CUCKOO)
+    advise(a, "Its rate of false positives is about %.2g with %zu tables of bytes.",
+           1 - pow(1 - 1.0 / 255, 2.0 * (double) f->count / (double) f->bytes *
+                                      (double) f->bucket_size * (double) f->layers),
+           f->layers);
+  else if (!f && stats->fpp_estimate > 1.5 * stats->fpp)
+    advise(a, "The rate of false positives is about %.2g, above the %.2g that was asked for.",
+           stats->fpp_estimate, stats->fpp);
+  if (v->traits.every && v->traits.next + 2 * v->traits.every < (uint64_t) server.Milliseconds())
+    advise(a, "No item has come for more than two periods, so their ends are overdue: the filter "
+              "forgets with the next add, or with ADVANCE.");
+}
+
+/* Sentences about what an operator may want to change, as MEMORY DOCTOR says of a server. */
+static int reply_advice(server_ctx *ctx, const struct value *v)
+{
+  const tamis_stats stats = stats_of(v);
+  struct advice a = {.ctx = ctx};
+  server.ReplyWithArray(ctx, LENGTH_LATER);
+  advise_on_size(&a, v, &stats);
+  advise_on_rate(&a, v, &stats);
+  if (!a.sentences)
+    advise(&a, "There is nothing to say: the filter is as it should be.");
+  server.ReplySetArrayLength(ctx, a.sentences);
+  return SERVER_OK;
+}
+
 int command_info(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct figure figures[MOST_FIGURES];
   struct value *v;
-  if (argc != 2 && !(argc == 3 && kind == TAMIS_BLOOM))
+  const bool advice = argc == 3 && word_is(argv[2], "ADVICE");
+  if (argc != 2 && !(argc == 3 && (kind == TAMIS_BLOOM || advice)))
     return server.WrongArity(ctx);
   enum key_state state = key_find(ctx, argv[1], KEY_READ, kind, &v);
   if (state != KEY_WHOLE)
     return reply_state(ctx, state);
+  if (advice)
+    return reply_advice(ctx, v);
   int n = figures_of(v, figures);
   if (argc == 3)
     return reply_field(ctx, figures, n, argv[2]);

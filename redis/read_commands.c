@@ -18,14 +18,18 @@ static bool filter_to_search(server_ctx *ctx, server_string *key, tamis_kind kin
   return state != KEY_RESTORING;
 }
 
+/* With WITHKEY, null says that there is no filter at the key. */
 int command_exists(server_ctx *ctx, tamis_kind kind, server_string **argv, int argc)
 {
   struct value *v;
   size_t size;
-  if (argc != 3)
+  const bool with_key = argc == 4 && word_is(argv[3], "WITHKEY");
+  if (argc != 3 && !with_key)
     return server.WrongArity(ctx);
   if (!filter_to_search(ctx, argv[1], kind, &v))
     return SERVER_OK;
+  if (!v && with_key)
+    return server.ReplyWithNull(ctx);
   const char *item = server.StringPtrLen(argv[2], &size);
   return server.ReplyWithBool(ctx, v && value_contains(v, item, size));
 }

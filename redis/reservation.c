@@ -141,6 +141,11 @@ static const char *read_next(struct reservation *w, const server_string *word)
   return read_number(word, 0, INT64_MAX / 2, &w->traits.next) ? NULL : "ERR bad NEXT";
 }
 
+static const char *read_ttl(struct reservation *w, const server_string *word)
+{
+  return read_number(word, 1, INT64_MAX / 4000, &w->ttl) ? NULL : "ERR invalid expire time in TTL";
+}
+
 static const char *set_renews(struct reservation *w, const server_string *unused)
 {
   (void) unused;
@@ -179,6 +184,7 @@ static const struct option {
     {"EVERY", read_every, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"NEXT", read_next, true, FORM_RESERVE, FORM_RESERVE},
     {"RENEWS", set_renews, false, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
+    {"TTL", read_ttl, true, FORM_RESERVE, FORM_RESERVE},
     {"SEED", read_seed, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
     {"MAXBYTES", read_max_bytes, true, FORM_RESERVE | FORM_INSERT, FORM_RESERVE | FORM_INSERT},
 };
@@ -308,6 +314,17 @@ static bool limit_is_legal(server_ctx *ctx, const struct reservation *w)
   return !w->limits || !limit || (asked && asked <= limit);
 }
 
+/* Replicated as a moment, so that a replica that is late expires the key no later. */
+static void expire(server_ctx *ctx, server_string *name, uint64_t seconds)
+{
+  const long long end = server.Milliseconds() + (long long) seconds * 1000;
+  server_key *key = server.OpenKey(ctx, name, KEY_READ | KEY_WRITE);
+  (void) server.SetAbsExpire(key, end);
+  server.CloseKey(key);
+  server.Replicate(ctx, "PEXPIREAT", "sl", name, end);
+  (void) server.NotifyKeyspaceEvent(ctx, NOTIFY_GENERIC, "expire", name);
+}
+
 /* Why a filter could not be created, in the words that users of the module know. */
 static void explain(const struct reservation *w, const tamis_options *options, int result,
                     char *why, size_t size)
@@ -355,5 +372,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   key_store(ctx, key, v);
   replicate(ctx, key, v, &options);
   key_changed(ctx, key, event_of(w));
+  if (w->ttl)
+    expire(ctx, key, w->ttl);
   return v;
 }

@@ -14,6 +14,7 @@ struct reservation {
   long long capacity;
   struct traits traits;
   uint64_t seed;   /* 0: from chance */
+  uint64_t ttl;    /* seconds until the key expires; 0: it does not */
   bool seeded;     /* SEED was there */
   bool nonscaling; /* NONSCALING was there */
   bool expands;    /* EXPANSION was there */

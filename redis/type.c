@@ -105,7 +105,7 @@ static int next_piece(struct rdb_reader *r)
 {
   if (r->ended)
     return 0;
-  memory_free(r->piece);
+  server.Free(r->piece);
   r->piece = NULL;
   r->size = r->at = 0;
   uint64_t more = server.LoadUnsigned(r->io);
@@ -171,7 +171,7 @@ static void *load(server_io *io, int version, tamis_kind kind)
     else if (!server.IsIOError(io) && state == STATE_RESTORING)
       v = load_chunks(kind, &r, limit, &result);
   }
-  memory_free(r.piece);
+  server.Free(r.piece);
   return v ? v : load_failed(io, result);
 }
 
@@ -297,13 +297,28 @@ static void *copy(server_string *from, server_string *to, const void *value)
   return image_copy(value, 0, &result);
 }
 
-/* A filter's own blocks stay where they are, as the filter knows them by address. */
+static void *move(void *ctx, void *block)
+{
+  return server.DefragAlloc ? server.DefragAlloc(ctx, block) : NULL;
+}
+
+/* No command runs meanwhile, so no block is in use.  Those of a foreign filter are moved.  The
+ * library's own filters know theirs by address, but small ones, of which there are many, can be
+ * made anew: that is done where the server moves the value, which was allocated together with the
+ * filter.  Large ones have pages of their own, between which nothing lies idle. */
 static int defrag(server_defrag *ctx, server_string *key, void **value)
 {
+  enum { SMALL_BYTES = 256 << 10 };
   (void) key;
-  void *moved = server.DefragAlloc ? server.DefragAlloc(ctx, *value) : NULL;
-  if (moved)
-    *value = moved;
+  void *moved = move(ctx, *value);
+  struct value *v = *value = moved ? moved : *value;
+  if (v->foreign) {
+    void *f = move(ctx, v->foreign);
+    v->foreign = f ? f : v->foreign;
+    foreign_move(v->foreign, move, ctx);
+  }
+  if (moved && v->filter && value_memory(v) <= SMALL_BYTES)
+    image_renew(v);
   return 0;
 }
 

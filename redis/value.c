@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "value.h"
 
+#include "figures.h"
 #include "memory.h"
 
 static struct value *create(tamis_kind kind)
 {
   struct value *v = memory_take(sizeof *v);
-  if (v)
-    *v = (struct value){.kind = kind};
+  if (!v)
+    return NULL;
+  *v = (struct value){.kind = kind};
+  figures_begin(v);
   return v;
 }
 
@@ -47,10 +50,13 @@ struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own)
     (void) tamis_get_stats(own, &stats);
   struct value *v = value_of_filter(foreign->kind, own, &traits, foreign_capacity(foreign),
                                     foreign->count + stats.count);
-  if (v)
-    v->foreign = foreign;
-  else
+  if (!v) {
     foreign_free(foreign);
+    return NULL;
+  }
+  figures_end(v);
+  v->foreign = foreign;
+  figures_begin(v);
   return v;
 }
 
@@ -64,6 +70,7 @@ void value_free(void *value)
   struct value *v = value;
   if (!v)
     return;
+  figures_end(v);
   tamis_destroy(v->filter);
   foreign_free(v->foreign);
   chunks_clear(&v->chunks);
@@ -83,8 +90,10 @@ size_t value_memory(const struct value *v)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
-  return sizeof *v + (size_t) stats.bytes + chunks_memory(&v->chunks) +
-         (v->foreign ? foreign_memory(v->foreign) : 0);
+  const size_t bytes = sizeof *v + (size_t) stats.bytes + chunks_memory(&v->chunks) +
+                       (v->foreign ? foreign_memory(v->foreign) : 0);
+  figures_note_stats(&stats, bytes);
+  return bytes;
 }
 
 bool value_is_whole(const struct value *v)

@@ -54,7 +54,7 @@ void value_free(void *value);
 /* Makes a value that is being restored a whole one, from another that is whole, and frees that. */
 void value_complete(struct value *v, struct value *whole);
 
-/* All memory of the value. */
+/* All memory of the value.  Only the main thread asks. */
 size_t value_memory(const struct value *v);
 
 /* Whether the filter is complete, so that commands may use it. */

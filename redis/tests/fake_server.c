@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake_server.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,38 @@ static void fake_Free(void *block)
 {
   fake.blocks -= block != NULL;
   free(block);
+}
+
+static size_t fake_MallocSize(void *block)
+{
+  return malloc_usable_size(block);
+}
+
+/* ---- INFO ---- */
+
+static int fake_RegisterInfoFunc(server_ctx *ctx, server_tell tell)
+{
+  (void) ctx, (void) tell;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddSection(server_info *info, const char *name)
+{
+  (void) info, (void) name;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddFieldULongLong(server_info *info, const char *name,
+                                      unsigned long long number)
+{
+  (void) info, (void) name, (void) number;
+  return SERVER_OK;
+}
+
+static int fake_InfoAddFieldCString(server_info *info, const char *name, const char *text)
+{
+  (void) info, (void) name, (void) text;
+  return SERVER_OK;
 }
 
 /* ---- loading ---- */
@@ -393,6 +426,12 @@ static server_type *fake_CreateDataType(server_ctx *ctx, const char *name, int v
   return strlen(name) == 9 ? type : NULL;
 }
 
+static int fake_SetAbsExpire(server_key *key, long long milliseconds)
+{
+  (void) key, (void) milliseconds;
+  return SERVER_OK;
+}
+
 static server_type *fake_ModuleTypeGetType(server_key *key)
 {
   return key->type;
@@ -511,8 +550,14 @@ static void fake_DigestEndSequence(server_digest *digest)
 
 static void *fake_DefragAlloc(server_defrag *ctx, void *block)
 {
-  (void) ctx, (void) block;
-  return NULL;
+  (void) ctx;
+  const size_t size = malloc_usable_size(block);
+  void *moved = fake.moves ? malloc(size) : NULL;
+  if (!moved)
+    return NULL;
+  memcpy(moved, block, size);
+  free(block);
+  return moved;
 }
 
 static void fake_GetRandomBytes(unsigned char *to, size_t size)
@@ -665,6 +710,17 @@ bool fake_copy(const char *from, const char *to)
   if (value)
     (void) fake_ModuleTypeSetValue(named(to), type, value);
   return value != NULL;
+}
+
+const void *fake_value(const char *key)
+{
+  return named(key)->value;
+}
+
+void fake_defrag(const char *key)
+{
+  server_key *k = named(key);
+  (void) k->type->methods.defrag(NULL, NULL, &k->value);
 }
 
 void fake_flush(void)
