@@ -2,6 +2,7 @@
 #include "add.h"
 
 #include "bytes.h"
+#include "commands.h"
 #include "figures.h"
 #include "image.h"
 #include "keys.h"
@@ -168,14 +169,15 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
 {
   const bool renews = unique && v->traits.renews;
   if (v->kind == TAMIS_CUCKOO && n == 1)
-    server.Replicate(ctx, renews ? "CF.ADDNX" : "CF.ADD", "ss", key, items[0]);
+    server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.ADDNX" : "TAMIS.CF.ADD"), "ss",
+                     key, items[0]);
   else if (v->kind == TAMIS_CUCKOO)
-    server.Replicate(ctx, renews ? "CF.INSERTNX" : "CF.INSERT", "sccv", key, "NOCREATE", "ITEMS",
-                     items, n);
+    server.Replicate(ctx, command_name(v->kind, renews ? "TAMIS.CF.INSERTNX" : "TAMIS.CF.INSERT"),
+                     "sccv", key, "NOCREATE", "ITEMS", items, n);
   else if (n == 1)
-    server.Replicate(ctx, "BF.ADD", "ss", key, items[0]);
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.ADD"), "ss", key, items[0]);
   else
-    server.Replicate(ctx, "BF.MADD", "sv", key, items, n);
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.MADD"), "sv", key, items, n);
 }
 
 /* valkey-bloom's names, as RedisBloom has no events.  Of a cuckoo filter, CF.INSERT has its own;

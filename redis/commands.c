@@ -89,6 +89,16 @@ static const tamis_kind bf = TAMIS_BLOOM, cf = TAMIS_CUCKOO;
   }
 COMMANDS(DEFINE_HANDLER)
 
+/* Whether another module has the names of the family. */
+static bool bf_taken, cf_taken;
+
+#define PREFIX "tamis."
+
+const char *command_name(tamis_kind kind, const char *name)
+{
+  return name + (kind == TAMIS_CUCKOO ? cf_taken : bf_taken ? 0 : sizeof PREFIX - 1);
+}
+
 static const struct command {
   const char *name;
   server_handler handler;
@@ -147,12 +157,17 @@ static bool categorize(server_command *command, const struct command *c, bool ow
          server.SetCommandACLCategories(command, names) == SERVER_OK;
 }
 
-static bool create(server_ctx *ctx, const struct command *c, bool categories)
+static bool register_as(server_ctx *ctx, const struct command *c, const char *name)
 {
-  if (server.CreateCommand(ctx, c->name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) !=
-      SERVER_OK)
+  return server.CreateCommand(ctx, name, c->handler, c->flags, 1, is_merge(c) ? -1 : 1, 1) ==
+         SERVER_OK;
+}
+
+static bool create(server_ctx *ctx, const struct command *c, const char *name, bool categories)
+{
+  if (!register_as(ctx, c, name))
     return false;
-  server_command *command = server.GetCommand ? server.GetCommand(ctx, c->name) : NULL;
+  server_command *command = server.GetCommand ? server.GetCommand(ctx, name) : NULL;
   if (command && server.SetCommandInfo && !describe(command, c))
     return false;
   return !command || categorize(command, c, categories);
@@ -163,8 +178,21 @@ bool commands_create(server_ctx *ctx)
   bool categories = server.AddACLCategory && server.SetCommandACLCategories &&
                     server.AddACLCategory(ctx, "bloom") == SERVER_OK &&
                     server.AddACLCategory(ctx, "cuckoo") == SERVER_OK;
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    if (!create(ctx, &commands[i], categories))
+  bf_taken = cf_taken = false;
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    const struct command *c = &commands[i];
+    bool *taken = c->name[0] == 'b' ? &bf_taken : &cf_taken;
+    char name[32];
+    (void) snprintf(name, sizeof name, PREFIX "%s", c->name);
+    if (!create(ctx, c, name, categories))
       return false;
+    if (*taken || create(ctx, c, c->name, categories))
+      continue;
+    if (strcmp(c->name + 2, ".reserve") != 0) /* the first of each family */
+      return false;
+    *taken = true;
+    server.Log(ctx, "notice", "another module has %.2s.*: its commands here are %s%.2s.* only",
+               c->name, PREFIX, c->name);
+  }
   return true;
 }

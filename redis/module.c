@@ -58,8 +58,8 @@ int RedisModule_OnLoad(server_ctx *ctx, server_string **argv, int argc)
   if (!types_create(ctx))
     return refuse(ctx, "its types could not be created", "");
   if (!commands_create(ctx))
-    return refuse(ctx, "its commands could not be created; another module may have BF.* or CF.*",
-                  "");
+    return refuse(
+        ctx, "its commands could not be created; another module may have some of BF.* or CF.*", "");
   if (!figures_register(ctx))
     return refuse(ctx, "its figures were refused", "");
   return settings_register(ctx) ? SERVER_OK : refuse(ctx, "its settings were refused", "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "reservation.h"
 
+#include "commands.h"
 #include "keys.h"
 #include "memory.h"
 #include "settings.h"
@@ -279,16 +280,17 @@ static void replicate(server_ctx *ctx, server_string *key, const struct value *v
   (void) snprintf(format, sizeof format, "%s%s%s", cuckoo ? "slclclclcccccl" : "sclclcccl",
                   t->window ? "clclcl" : "", t->renews ? "c" : "");
   if (cuckoo)
-    server.Replicate(ctx, "CF.RESERVE", format, key, (long long) options->capacity, "BUCKETSIZE",
-                     (long long) t->bucket_size, "MAXITERATIONS", (long long) t->max_iterations,
-                     "EXPANSION", (long long) t->expansion, "ERROR", rate, "SEED", seed, "MAXBYTES",
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.CF.RESERVE"), format, key,
+                     (long long) options->capacity, "BUCKETSIZE", (long long) t->bucket_size,
+                     "MAXITERATIONS", (long long) t->max_iterations, "EXPANSION",
+                     (long long) t->expansion, "ERROR", rate, "SEED", seed, "MAXBYTES",
                      (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
                      (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
   else
-    server.Replicate(ctx, "BF.RESERVE", format, key, rate, (long long) options->capacity,
-                     "EXPANSION", (long long) t->expansion, "SEED", seed, "MAXBYTES",
-                     (long long) t->max_bytes, "WINDOW", (long long) t->window, "EVERY",
-                     (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
+    server.Replicate(ctx, command_name(v->kind, "TAMIS.BF.RESERVE"), format, key, rate,
+                     (long long) options->capacity, "EXPANSION", (long long) t->expansion, "SEED",
+                     seed, "MAXBYTES", (long long) t->max_bytes, "WINDOW", (long long) t->window,
+                     "EVERY", (long long) t->every, "NEXT", (long long) t->next, "RENEWS");
 }
 
 /* It is drawn here, as the filter's figures, which would tell it, take a while. */

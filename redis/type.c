@@ -18,6 +18,7 @@
  */
 #include "type.h"
 
+#include "commands.h"
 #include "foreign_data.h"
 #include "image.h"
 #include "memory.h"
@@ -224,7 +225,8 @@ struct aof_writer {
 
 static void emit_chunk(const struct aof_writer *w, const unsigned char *chunk, size_t size)
 {
-  const char *command = w->kind == TAMIS_CUCKOO ? "CF.LOADCHUNK" : "BF.LOADCHUNK";
+  const char *command =
+      command_name(w->kind, w->kind == TAMIS_CUCKOO ? "TAMIS.CF.LOADCHUNK" : "TAMIS.BF.LOADCHUNK");
   server.EmitAOF(w->io, command, "slb", w->key, chunk_cursor(w->id, w->number),
                  (const char *) chunk, size);
 }

@@ -26,8 +26,8 @@ static void advance(struct value *v, uint64_t periods)
 static void replicate(server_ctx *ctx, server_string *key, const struct value *v, uint64_t periods)
 {
   const bool cuckoo = v->kind == TAMIS_CUCKOO;
-  server.Replicate(ctx, cuckoo ? "CF.ADVANCE" : "BF.ADVANCE", "slcl", key, (long long) periods,
-                   "NEXT", (long long) v->traits.next);
+  server.Replicate(ctx, command_name(v->kind, cuckoo ? "TAMIS.CF.ADVANCE" : "TAMIS.BF.ADVANCE"),
+                   "slcl", key, (long long) periods, "NEXT", (long long) v->traits.next);
   key_changed(ctx, key, cuckoo ? "cuckoo.advance" : "bloom.advance");
 }
 

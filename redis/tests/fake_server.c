@@ -34,7 +34,7 @@ struct server_ctx {
   int (*find)(const char *name, void *out);
 };
 
-enum { TYPES = 4, MOST_KEYS = 16, MOST_COMMANDS = 64, MOST_WORDS = 1024 };
+enum { TYPES = 4, MOST_KEYS = 16, MOST_COMMANDS = 128, MOST_WORDS = 1024 };
 static server_key keys[MOST_KEYS];
 static server_type types[TYPES];
 static unsigned types_count;

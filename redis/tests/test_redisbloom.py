@@ -353,6 +353,45 @@ def test_keys_of_both_types(context):
     assert server("TTL", "b") > 90
 
 
+# ---- beside another module ----
+
+
+def test_names_that_are_taken(context):
+    """Beside a module that has BF.* and RedisBloom's type: the commands are TAMIS.BF.*, here, in files and on replicas,
+    which need not have that module.  CF.* is as ever."""
+    other = pathlib.Path(context.module).parent / "tests" / "other_module.so"
+    if not other.exists():
+        raise servers.Skip("other_module.so is not built")
+    options = ("--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--loadmodule", str(other))
+    server = context.start(*options)
+    replica = context.start("--replicaof", servers.HOST, server.port)
+    assert "another module has bf.*" in server.log() and "reads its files" in server.log()
+    wait_until(lambda: replica.client.info("replication", "master_link_status") == "up", "the replica is connected")
+    same(server("BF.ADD", "f", "a"), "other")
+    same(server("TAMIS.BF.RESERVE", "f", "0.01", "100"), "OK")
+    same(server("TAMIS.BF.MADD", "f", *range(300)).count(1) > 290, True)
+    same(server("TAMIS.BF.ADD", "f", "a"), 1)
+    same(server("TAMIS.BF.RESERVE", "w", "0.01", "100", "WINDOW", "2", "TTL", "1000"), "OK")
+    same(server("TAMIS.BF.ADVANCE", "w"), "OK")
+    same(server("CF.ADD", "c", "a"), 1)
+    same(server("TAMIS.CF.EXISTS", "c", "a"), 1)
+    for sample in redisbloom.samples()[:6]:
+        for chunk in sample.chunks:
+            same(server(f"TAMIS.{sample.kind}.LOADCHUNK", sample.name, *chunk), "OK")
+    same(server("WAIT", "1", "20000"), 1)
+    keys = ["f", "w", "c", *(sample.name for sample in redisbloom.samples()[:6])]
+    digests = [server("DEBUG", "DIGEST-VALUE", key) for key in keys]
+    same([replica("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    same(replica("BF.EXISTS", "f", "a"), 1)
+    server("DEBUG", "LOADAOF")
+    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+    server("BGREWRITEAOF")
+    wait_until(lambda: server.client.info("persistence", "aof_rewrite_in_progress") == 0, "the AOF is written")
+    server.kill()
+    server.start()
+    same([server("DEBUG", "DIGEST-VALUE", key) for key in keys], digests)
+
+
 # ---- the tool that moves a server ----
 
 
