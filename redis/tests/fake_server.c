@@ -28,6 +28,7 @@ struct server_key {
 struct server_command {
   char name[24];
   server_handler handler;
+  char categories[40];
 };
 
 struct server_ctx {
@@ -196,7 +197,7 @@ static int fake_AddACLCategory(server_ctx *ctx, const char *name)
 
 static int fake_SetCommandACLCategories(server_command *command, const char *names)
 {
-  (void) command, (void) names;
+  (void) snprintf(command->categories, sizeof command->categories, "%s", names);
   return SERVER_OK;
 }
 
@@ -643,6 +644,12 @@ const char *fake_call_with(const char *words, const void *last, size_t size)
   for (int i = 0; i < argc; i++)
     fake_FreeString(NULL, argv[i]);
   return fake.reply;
+}
+
+const char *fake_categories(const char *name)
+{
+  const server_command *command = fake_GetCommand(NULL, name);
+  return command ? command->categories : "";
 }
 
 const char *fake_call(const char *words)

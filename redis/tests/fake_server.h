@@ -41,6 +41,9 @@ int fake_load(const char *arguments);
 const char *fake_call(const char *words);
 const char *fake_call_with(const char *words, const void *last, size_t size); /* and a last word */
 
+/* The ACL categories of a command, as the module has named them. */
+const char *fake_categories(const char *name);
+
 /* As DUMP and RESTORE; false: refused. */
 void fake_dump(const char *key, server_io *out);
 bool fake_restore(const char *key, const char *like, server_io *io);
