@@ -28,6 +28,11 @@ static bool is_full(const struct value *v)
  * bytes depend on when memory comes back; then the two would not answer alike.  So its adds are
  * refused here, before it comes near: at 7/8 of the limit or, if that is small, at 3/4.  A window
  * splits nothing: an add that goes in here goes in on a replica, if need be without the limit. */
+static uint32_t at_most_32_bits(uint64_t number)
+{
+  return number < UINT32_MAX ? (uint32_t) number : UINT32_MAX;
+}
+
 static bool is_watched(const struct value *v)
 {
   return v->kind == TAMIS_CUCKOO && v->traits.max_bytes && v->traits.expansion && !v->traits.window;
@@ -40,12 +45,12 @@ static void watch_limit(struct value *v, int n)
   const uint64_t limit = v->traits.max_bytes, part = limit / 8;
   if (!is_watched(v))
     return;
-  if (v->unwatched < (uint64_t) n) {
+  if (v->unwatched < (uint32_t) n) {
     (void) tamis_get_stats(v->filter, &stats);
     v->at_limit = stats.bytes >= limit - part - (part < STEP ? part : STEP);
-    v->unwatched = v->at_limit ? 0 : ADDS + v->count / 64;
+    v->unwatched = v->at_limit ? 0 : at_most_32_bits(ADDS + v->count / 64);
   }
-  v->unwatched -= v->at_limit ? 0 : (uint64_t) n;
+  v->unwatched -= v->at_limit ? 0 : (uint32_t) n;
 }
 
 /* ---- filters of a foreign form ---- */
@@ -85,7 +90,7 @@ static bool may_grow(struct value *v, uint64_t limit)
     const uint64_t room = value_capacity(v) > v->count ? value_capacity(v) - v->count : 0;
     (void) tamis_get_stats(v->filter, &stats);
     v->at_limit = !room && value_memory(v) + stats.bytes + stats.bytes / 2 > limit;
-    v->unwatched = room;
+    v->unwatched = at_most_32_bits(room);
   }
   v->unwatched -= v->unwatched > 0;
   return !v->at_limit;
@@ -144,7 +149,7 @@ static bool have_room(const struct value *v, int n)
 static bool add_at_once(server_ctx *ctx, struct value *v, const tamis_key *item, bool unique,
                         int *result)
 {
-  const uint64_t watched = is_watched(v);
+  const uint32_t watched = is_watched(v);
   if (v->foreign || v->at_limit || v->unwatched < watched)
     return false;
   v->unwatched -= watched;

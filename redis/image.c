@@ -97,23 +97,27 @@ static bool read_head(const unsigned char head[HEAD], tamis_kind kind, struct tr
   for (unsigned i = AT_RESERVED; i < AT_SUM; i++)
     if (head[i])
       return false;
-  *out = (struct traits){.expansion = get_u64(head + AT_EXPANSION),
-                         .bucket_size = get_u64(head + AT_BUCKET_SIZE),
-                         .max_iterations = get_u64(head + AT_MAX_ITERATIONS),
+  const uint64_t expansion = get_u64(head + AT_EXPANSION), size = get_u64(head + AT_BUCKET_SIZE),
+                 iterations = get_u64(head + AT_MAX_ITERATIONS), window = get_u64(head + AT_WINDOW),
+                 renews = get_u64(head + AT_RENEWS);
+  *out = (struct traits){.expansion = (uint32_t) expansion,
+                         .bucket_size = (uint8_t) size,
+                         .max_iterations = (uint16_t) iterations,
                          .max_bytes = get_u64(head + AT_MAX_BYTES),
                          .deleted = get_u64(head + AT_DELETED),
-                         .window = get_u64(head + AT_WINDOW),
-                         .renews = get_u64(head + AT_RENEWS),
+                         .window = window & 127,
+                         .renews = renews & 1,
                          .every = get_u64(head + AT_EVERY),
                          .next = get_u64(head + AT_NEXT)};
-  return window_is_possible(out) && out->expansion <= INT64_MAX && out->bucket_size <= INT64_MAX &&
-         out->max_iterations <= INT64_MAX && out->deleted <= INT64_MAX;
+  return window_is_possible(out) && expansion == out->expansion && size == out->bucket_size &&
+         iterations == out->max_iterations && window == out->window && renews == out->renews &&
+         out->deleted <= INT64_MAX;
 }
 
 /* Whether the filter is one of those that the head announces. */
 static int check_filter(tamis_kind kind, const struct traits *traits, const tamis_stats *stats)
 {
-  return stats->kind == kind && stats->parts == traits->window + 1 ? TAMIS_OK : TAMIS_ECORRUPT;
+  return stats->kind == kind && stats->parts == traits->window + 1U ? TAMIS_OK : TAMIS_ECORRUPT;
 }
 
 static bool is_end(tamis_read_function read, void *context)
@@ -205,9 +209,9 @@ static struct value *copy_chunks(const struct value *v)
   if (!copy)
     return NULL;
   copy->id = v->id;
-  for (size_t i = 0; i < v->chunks.count; i++)
-    if (!chunks_append(&copy->chunks, v->chunks.chunk[i],
-                       CHUNK_HEAD + chunks_size_of(&v->chunks, i), false)) {
+  for (size_t i = 0; i < v->chunks->count; i++)
+    if (!chunks_append(copy->chunks, v->chunks->chunk[i], CHUNK_HEAD + chunks_size_of(v->chunks, i),
+                       false)) {
       value_free(copy);
       return NULL;
     }

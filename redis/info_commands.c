@@ -252,8 +252,8 @@ int command_debug(server_ctx *ctx, tamis_kind kind, server_string **argv, int ar
   const tamis_stats stats = stats_of(v);
   if (kind == TAMIS_CUCKOO) {
     int size = snprintf(line, sizeof line,
-                        "bktsize:%" PRIu64 " buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
-                        " filters:%lld max_iterations:%" PRIu64 " expansion:%" PRIu64,
+                        "bktsize:%u buckets:%lld items:%" PRIu64 " deletes:%" PRIu64
+                        " filters:%lld max_iterations:%u expansion:%" PRIu32,
                         v->traits.bucket_size, buckets_of(v), v->count, v->traits.deleted,
                         filters_of(v, &stats), v->traits.max_iterations, v->traits.expansion);
     return server.ReplyWithStringBuffer(ctx, line, (size_t) size);

@@ -21,13 +21,13 @@ void reservation_init(struct reservation *w, tamis_kind kind)
   if (kind == TAMIS_CUCKOO) {
     w->rate = settings.cf_error_rate;
     w->capacity = settings.cf_initial_size;
-    w->traits.expansion = (uint64_t) settings.cf_expansion_factor;
-    w->traits.bucket_size = (uint64_t) settings.cf_bucket_size;
-    w->traits.max_iterations = (uint64_t) settings.cf_max_iterations;
+    w->traits.expansion = (uint32_t) settings.cf_expansion_factor;
+    w->traits.bucket_size = (uint8_t) settings.cf_bucket_size;
+    w->traits.max_iterations = (uint16_t) settings.cf_max_iterations;
   } else {
     w->rate = settings.bf_error_rate;
     w->capacity = settings.bf_initial_size;
-    w->traits.expansion = (uint64_t) settings.bf_expansion_factor;
+    w->traits.expansion = (uint32_t) settings.bf_expansion_factor;
   }
 }
 
@@ -73,25 +73,33 @@ static const char *read_in_range(const server_string *word, long long min, long 
 
 static const char *read_expansion(struct reservation *w, const server_string *word)
 {
+  uint64_t n = 0;
   w->expands = true;
-  return w->kind == TAMIS_CUCKOO
-             ? read_in_range(word, 0, 32768, &w->traits.expansion, "ERR Couldn't parse EXPANSION",
-                             "ERR EXPANSION: value must be in the range [0, 32768]")
-             : read_in_range(word, 0, 32768, &w->traits.expansion, "ERR bad expansion",
-                             "ERR expansion must be in the range [0, 32768]");
+  const char *error = w->kind == TAMIS_CUCKOO
+                          ? read_in_range(word, 0, 32768, &n, "ERR Couldn't parse EXPANSION",
+                                          "ERR EXPANSION: value must be in the range [0, 32768]")
+                          : read_in_range(word, 0, 32768, &n, "ERR bad expansion",
+                                          "ERR expansion must be in the range [0, 32768]");
+  w->traits.expansion = (uint32_t) n;
+  return error;
 }
 
 static const char *read_bucket_size(struct reservation *w, const server_string *word)
 {
-  return read_in_range(word, 1, 255, &w->traits.bucket_size, "ERR Couldn't parse BUCKETSIZE",
-                       "ERR BUCKETSIZE: value must be in the range [1, 255]");
+  uint64_t n = 0;
+  const char *error = read_in_range(word, 1, 255, &n, "ERR Couldn't parse BUCKETSIZE",
+                                    "ERR BUCKETSIZE: value must be in the range [1, 255]");
+  w->traits.bucket_size = (uint8_t) n;
+  return error;
 }
 
 static const char *read_max_iterations(struct reservation *w, const server_string *word)
 {
-  return read_in_range(word, 1, 65535, &w->traits.max_iterations,
-                       "ERR Couldn't parse MAXITERATIONS",
-                       "ERR MAXITERATIONS: value must be in the range [1, 65535]");
+  uint64_t n = 0;
+  const char *error = read_in_range(word, 1, 65535, &n, "ERR Couldn't parse MAXITERATIONS",
+                                    "ERR MAXITERATIONS: value must be in the range [1, 65535]");
+  w->traits.max_iterations = (uint16_t) n;
+  return error;
 }
 
 static const char *read_max_bytes(struct reservation *w, const server_string *word)
@@ -127,9 +135,11 @@ static const char *read_seed(struct reservation *w, const server_string *word)
 
 static const char *read_window(struct reservation *w, const server_string *word)
 {
-  return read_number(word, 1, MOST_PERIODS, &w->traits.window)
-             ? NULL
-             : "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+  uint64_t n;
+  if (!read_number(word, 1, MOST_PERIODS, &n))
+    return "ERR WINDOW: value must be an integer between 1 and 64, inclusive.";
+  w->traits.window = n & 127;
+  return NULL;
 }
 
 static const char *read_every(struct reservation *w, const server_string *word)
@@ -224,7 +234,7 @@ static const char *check_together(struct reservation *w)
     w->traits.expansion = 0;
   if (!window_is_possible(&w->traits))
     return "ERR EVERY, NEXT and RENEWS need a WINDOW, and NEXT needs EVERY";
-  if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > (uint64_t) w->capacity)
+  if (w->kind == TAMIS_CUCKOO && w->traits.bucket_size * 2 > w->capacity)
     return "ERR Capacity must be at least (BucketSize * 2)";
   return NULL;
 }
@@ -354,7 +364,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.growable = w->traits.expansion != 0;
   if (w->traits.every && !w->traits.next)
     w->traits.next = (uint64_t) server.Milliseconds() + w->traits.every;
-  options.window = (unsigned) w->traits.window;
+  options.window = w->traits.window;
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed ? w->seed : draw_seed();

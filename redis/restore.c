@@ -12,13 +12,13 @@
 static bool is_too_large(const struct value *v, size_t size, uint64_t limit)
 {
   const uint64_t slack = UINT64_C(4) << 20;
-  return limit && limit < UINT64_MAX / 4 && v->chunks.bytes + size > 2 * limit + slack;
+  return limit && limit < UINT64_MAX / 4 && v->chunks->bytes + size > 2 * limit + slack;
 }
 
 static enum restore_result check(const struct value *v, const struct chunk *chunk, const void *data,
                                  uint64_t limit)
 {
-  const struct chunks *have = &v->chunks;
+  const struct chunks *have = v->chunks;
   if (chunk->kind != v->kind)
     return RESTORE_OTHER_KIND;
   if (have->count && chunk->id != v->id)
@@ -34,14 +34,14 @@ static enum restore_result check(const struct value *v, const struct chunk *chun
 
 static enum restore_result finish(struct value *v, uint64_t limit)
 {
-  struct chunks_reader reader = {.chunks = &v->chunks};
+  struct chunks_reader reader = {.chunks = v->chunks};
   struct value *whole;
   int result = image_read(v->kind, limit, chunks_read, &reader, &whole);
   if (result == TAMIS_OK) {
     value_complete(v, whole);
     return RESTORE_DONE;
   }
-  chunks_remove_last(&v->chunks);
+  chunks_remove_last(v->chunks);
   return result == TAMIS_EFULL    ? RESTORE_TOO_LARGE
          : result == TAMIS_ENOMEM ? RESTORE_NO_MEMORY
                                   : RESTORE_NO_FILTER;
@@ -55,7 +55,7 @@ enum restore_result restore_chunk(struct value *v, const void *data, size_t size
   enum restore_result result = check(v, &chunk, data, limit);
   if (result != RESTORE_GOES_ON)
     return result;
-  if (!chunks_append(&v->chunks, data, size, chunk.last))
+  if (!chunks_append(v->chunks, data, size, chunk.last))
     return RESTORE_NO_MEMORY;
   v->id = chunk.id;
   if (!chunk.last)

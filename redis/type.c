@@ -70,10 +70,10 @@ static void rdb_save(server_io *io, void *value)
     result = image_cut(v, save_piece, io);
     memory_end_save();
   }
-  for (size_t i = 0; i < v->chunks.count; i++) {
+  for (size_t i = 0; v->chunks && i < v->chunks->count; i++) {
     server.SaveUnsigned(io, 1);
-    server.SaveStringBuffer(io, (const char *) v->chunks.chunk[i],
-                            CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+    server.SaveStringBuffer(io, (const char *) v->chunks->chunk[i],
+                            CHUNK_HEAD + chunks_size_of(v->chunks, i));
   }
   server.SaveUnsigned(io, 0);
   if (result != TAMIS_OK) /* no memory is refused here, so nothing is known that leads to this */
@@ -144,7 +144,7 @@ static struct value *load_chunks(tamis_kind kind, struct rdb_reader *r, uint64_t
   while (*result == TAMIS_OK && (found = next_piece(r)) > 0)
     if (restore_chunk(v, r->piece, r->size, limit) != RESTORE_GOES_ON)
       *result = TAMIS_ECORRUPT;
-  if (*result == TAMIS_OK && (found < 0 || !v->chunks.count))
+  if (*result == TAMIS_OK && (found < 0 || !v->chunks->count))
     *result = TAMIS_ECORRUPT;
   if (*result == TAMIS_OK)
     return v;
@@ -254,8 +254,8 @@ static void aof_rewrite(server_io *io, server_string *key, void *value)
     if (result != TAMIS_OK)
       server.LogIOError(io, "warning", "a filter could not be saved: %s", tamis_strerror(result));
   }
-  for (; w.number < v->chunks.count; w.number++)
-    emit_chunk(&w, v->chunks.chunk[w.number], CHUNK_HEAD + chunks_size_of(&v->chunks, w.number));
+  for (; v->chunks && w.number < v->chunks->count; w.number++)
+    emit_chunk(&w, v->chunks->chunk[w.number], CHUNK_HEAD + chunks_size_of(v->chunks, w.number));
 }
 
 /* ---- the rest ---- */
@@ -286,9 +286,9 @@ static void digest(server_digest *out, void *value)
   const struct value *v = value;
   if (value_has_image(v))
     (void) image_cut(v, add_to_digest, out);
-  for (size_t i = 0; i < v->chunks.count; i++)
-    server.DigestAddStringBuffer(out, (const char *) v->chunks.chunk[i],
-                                 CHUNK_HEAD + chunks_size_of(&v->chunks, i));
+  for (size_t i = 0; v->chunks && i < v->chunks->count; i++)
+    server.DigestAddStringBuffer(out, (const char *) v->chunks->chunk[i],
+                                 CHUNK_HEAD + chunks_size_of(v->chunks, i));
   server.DigestEndSequence(out);
 }
 

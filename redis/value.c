@@ -33,11 +33,11 @@ struct traits value_traits_of_foreign(const struct foreign *f)
 {
   struct traits traits = {0};
   if (f->kind == TAMIS_CUCKOO)
-    traits.expansion = f->expansion;
+    traits.expansion = (uint32_t) f->expansion;
   else if (!(f->options & FOREIGN_NONSCALING))
-    traits.expansion = f->growth;
-  traits.bucket_size = f->bucket_size;
-  traits.max_iterations = f->max_iterations;
+    traits.expansion = (uint32_t) f->growth;
+  traits.bucket_size = (uint8_t) f->bucket_size;
+  traits.max_iterations = (uint16_t) f->max_iterations;
   traits.deleted = f->deleted;
   return traits;
 }
@@ -62,7 +62,16 @@ struct value *value_of_foreign(struct foreign *foreign, tamis_filter *own)
 
 struct value *value_to_restore(tamis_kind kind)
 {
-  return create(kind);
+  struct value *v = create(kind);
+  if (!v)
+    return NULL;
+  v->chunks = memory_take(sizeof *v->chunks);
+  if (v->chunks) {
+    *v->chunks = (struct chunks){0};
+    return v;
+  }
+  value_free(v);
+  return NULL;
 }
 
 void value_free(void *value)
@@ -73,7 +82,9 @@ void value_free(void *value)
   figures_end(v);
   tamis_destroy(v->filter);
   foreign_free(v->foreign);
-  chunks_clear(&v->chunks);
+  if (v->chunks)
+    chunks_clear(v->chunks);
+  memory_free(v->chunks);
   memory_free(v);
 }
 
@@ -90,7 +101,8 @@ size_t value_memory(const struct value *v)
   tamis_stats stats = TAMIS_STATS_INIT;
   if (v->filter)
     (void) tamis_get_stats(v->filter, &stats);
-  const size_t bytes = sizeof *v + (size_t) stats.bytes + chunks_memory(&v->chunks) +
+  const size_t bytes = sizeof *v + (size_t) stats.bytes +
+                       (v->chunks ? sizeof *v->chunks + chunks_memory(v->chunks) : 0) +
                        (v->foreign ? foreign_memory(v->foreign) : 0);
   figures_note_stats(&stats, bytes);
   return bytes;

@@ -13,33 +13,37 @@
 
 /* What commands have said of a filter that the filter itself does not know. */
 struct traits {
-  uint64_t expansion;      /* as asked; 0: the filter does not grow */
-  uint64_t bucket_size;    /* cuckoo: as asked; BF: 0 */
-  uint64_t max_iterations; /* cuckoo: as asked; BF: 0 */
   uint64_t max_bytes;      /* the limit that it was created with; 0: none */
   uint64_t deleted;        /* cuckoo: how many removes have found their key */
-  uint64_t window;         /* periods of a sliding window; 0: there is none */
-  uint64_t renews;         /* whether an add of an item that is in renews it */
   uint64_t every;          /* milliseconds after which a period ends by itself; 0: it does not */
   uint64_t next;           /* when the next one does, in milliseconds since 1970 */
+  uint32_t expansion;      /* as asked; 0: the filter does not grow */
+  uint16_t max_iterations; /* cuckoo: as asked; BF: 0 */
+  uint8_t bucket_size;     /* cuckoo: as asked; BF: 0 */
+  uint8_t window : 7;      /* periods of a sliding window; 0: there is none */
+  uint8_t renews : 1;      /* whether an add of an item that is in renews it */
 };
 
+_Static_assert(sizeof(struct traits) == 40, "traits are compared as bytes");
+
+/* A server may have one for each of a million users. */
 struct value {
-  tamis_kind kind;
   tamis_filter *filter;    /* NULL while it is being restored, and where a foreign one has none */
   struct foreign *foreign; /* NULL: the filter is not of a foreign form */
+  struct chunks *chunks;   /* while it is being restored: those so far; else NULL */
   struct traits traits;
   uint64_t capacity; /* as asked */
   uint64_t count;    /* adds that changed the filter, less removes */
+  /* That in the heads of the chunks so far.  It stays, so that the last chunk may be sent again. */
+  uint64_t id;
   /* Of a cuckoo filter with a limit, and of a foreign filter: adds until its bytes are looked at
    * again, and what was seen. */
-  uint64_t unwatched;
+  uint32_t unwatched;
+  tamis_kind kind : 8;
   bool at_limit;
-  /* While it is being restored: the chunks so far, and the id in their heads.  The id stays, so
-   * that the last chunk may be sent again. */
-  uint64_t id;
-  struct chunks chunks;
 };
+
+_Static_assert(sizeof(struct value) == 96, "a size class of the server's allocator");
 
 /* Takes the filter over.  NULL: no memory; the filter is destroyed then. */
 struct value *value_of_filter(tamis_kind kind, tamis_filter *filter, const struct traits *traits,
