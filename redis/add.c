@@ -70,6 +70,7 @@ static int open_own(struct value *v, uint64_t limit)
   options.capacity += !options.capacity;
   options.fpp = last->rate > lowest_rate ? last->rate : lowest_rate;
   options.seed = sum_bytes(last->data, last->bytes < SEED_BYTES ? last->bytes : SEED_BYTES, 1) | 1;
+  options.stripes = 1;
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
   uint64_t bytes;

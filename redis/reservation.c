@@ -368,6 +368,7 @@ struct value *reservation_create(server_ctx *ctx, server_string *key, struct res
   options.window_renews = w->traits.renews;
   options.max_bytes = w->traits.max_bytes;
   options.seed = w->seed ? w->seed : draw_seed();
+  options.stripes = w->kind == TAMIS_CUCKOO ? 0 : 1; /* commands come one at a time */
   options.allocator = memory_of_filters();
   options.cleared_from = MEMORY_CLEARED_FROM;
   int result = tamis_create(&options, &filter);
